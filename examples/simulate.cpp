@@ -2,6 +2,7 @@
 //
 // run: {source}/examples/plans/lenet_p100.json --json {out}/result.json --trace {out}/trace.json --svg {out}/plan.svg
 // run: zoo:gpt?layers=4&vocab=51200 --machine dgx_a100_80:2x4 --plan megatron:t=2,p=2,d=2,micro=1,batch=16,sp,zero=1 --element bfloat16 --optimizer adam --json {out}/stated.json
+// run: zoo:gpt?layers=4&vocab=51200 --machine dgx_a100_80:1x4 --plan megatron:search,batch=8 --element bfloat16 --optimizer adam --json {out}/searched.json --report {out}/searched.html
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -37,6 +38,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
+#include <unity/parallel/strategies/statement_space.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
@@ -58,6 +60,7 @@
 #include "support/quantity.hpp"
 #include "support/recomputation_flag.hpp"
 #include "support/statement_run.hpp"
+#include "support/statement_search_run.hpp"
 #include "support/synchronization_flag.hpp"
 
 namespace {
@@ -450,7 +453,12 @@ void run(const arguments& a) {
   const auto operators = tensor::training_algebra();
   if (!a.stated.plan.empty()) {
     expect_statement_alone(a);
-    support::run_statement(operators, a.plan, a.stated, a.timing, a.json, a.trace);
+    const support::statement_files files{a.json, a.trace, a.report};
+    if (parallel::is_statement_search(a.stated.plan)) {
+      support::run_statement_search(operators, a.plan, a.stated, a.timing, files);
+    } else {
+      support::run_statement(operators, a.plan, a.stated, a.timing, files);
+    }
     return;
   }
   const auto r = simulated(operators, a);

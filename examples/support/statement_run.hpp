@@ -17,6 +17,8 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
 #include <unity/io/chrome_trace.hpp>
+#include <unity/io/html_report.hpp>
+#include <unity/io/simulation_report.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
@@ -43,6 +45,14 @@ struct statement_flags {
   std::string machine{};
   unity::parallel::optimizer optimizer = unity::parallel::optimizer::sgd;
   unity::tensor::dtype element = unity::tensor::dtype::float32;
+  std::string budget{};  // of a search
+};
+
+// Where results are written; empty: nowhere.
+struct statement_files {
+  std::string json{};
+  std::string trace{};
+  std::string report{};
 };
 
 inline void declare(CLI::App& app, statement_flags& f) {
@@ -50,7 +60,8 @@ inline void declare(CLI::App& app, statement_flags& f) {
   auto* const plan = app.add_option("--plan", f.plan,
                                     "PLAN is a transformer of the zoo (zoo:gpt?...), trained so: "
                                     "megatron:t=,p=,d=,micro=,batch=,interleave=,sp,zero=,"
-                                    "recompute=; batch: samples of an iteration on all devices");
+                                    "recompute=; batch: samples of an iteration on all devices; or by the fastest "
+                                    "that fits, of those with the given values: megatron:search,batch=");
   auto* const machine = app.add_option("--machine", f.machine, "with --plan: " + machine_help())->needs(plan);
   plan->needs(machine);
   app.add_option_function<std::string>(
@@ -64,6 +75,7 @@ inline void declare(CLI::App& app, statement_flags& f) {
          "with --plan: of the model's float32 values")
       ->needs(plan)
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  app.add_option("--budget", f.budget, "with --plan megatron:search: its time limit: 30s, 5m; default: 60s")->needs(plan);
 }
 
 struct statement_run {
@@ -78,17 +90,21 @@ struct statement_run {
   unity::fingerprint durations{};
 };
 
-// The model with its loss, on one micro-batch, whatever batch its name says.
+// The model with its loss, on one micro-batch, whatever batch its name says. With so many layers, if it has a number of
+// them and this is not 0.
 inline unity::tensor::tensor_graph microbatch_of(const unity::tensor::algebra& operators, const std::string& model,
-                                                 const unity::parallel::plan_statement& s,
-                                                 unity::tensor::dtype element) {
+                                                 std::int64_t micro, unity::tensor::dtype element,
+                                                 std::uint32_t layers = 0) {
   using namespace unity;
   if (!tensor::zoo::is_name(model)) {
     throw error{model, "no model of the zoo", "zoo:NAME[?key=value&...] with --plan"};
   }
   auto r = tensor::zoo::parse(model);
   if (r.values.batch != tensor::zoo::sizes::absent) {
-    r.values.batch = s.micro;
+    r.values.batch = micro;
+  }
+  if (layers > 0 && r.values.layers != tensor::zoo::sizes::absent) {
+    r.values.layers = layers;
   }
   auto g = r.chosen->build(operators, r.values);
   return parallel::with_wide_loss(operators, element == tensor::dtype::float32
@@ -104,7 +120,7 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
   r.statement = parallel::parse_plan_statement(f.plan);
   r.machine = load_machine(f.machine);
   check(r.statement, r.machine.network.device_count());
-  const auto graph = microbatch_of(operators, model, r.statement, f.element);
+  const auto graph = microbatch_of(operators, model, r.statement.micro, f.element);
   simulate::full_simulation run;
   const auto model_number = r.machine.network[machine::device_id{std::size_t{0}}].model;
   const auto work = [&](const tensor::durations& all) {
@@ -182,17 +198,35 @@ inline void print(const statement_run& r, const std::string& model) {
   }
 }
 
-inline void run_statement(const unity::tensor::algebra& operators, const std::string& model, const statement_flags& f,
-                          const timing_flags& timing, const std::string& json, const std::string& trace) {
-  const auto r = simulated_statement(operators, model, f, timing);
+// add: what the report has besides; (unity::io::html_report&) -> void.
+template <class F>
+void write(const statement_run& r, const std::string& model, const nlohmann::json& json, const statement_files& names,
+           const F& add) {
   std::vector<output> files;
-  if (!json.empty()) {
-    files.push_back({json, to_json(r, model).dump(2) + "\n"});
+  if (!names.json.empty()) {
+    files.push_back({names.json, json.dump(2) + "\n"});
   }
-  if (!trace.empty()) {
-    files.push_back({trace, unity::io::to_chrome_trace(r.program.code, r.times)});
+  if (!names.trace.empty()) {
+    files.push_back({names.trace, unity::io::to_chrome_trace(r.program.code, r.times)});
+  }
+  if (!names.report.empty()) {
+    unity::io::html_report page{fmt::format("{} on {}", model, r.machine.name)};
+    page.paragraph(fmt::format("{}: an iteration takes {:.6f} s, simulated.", to_string(r.statement),
+                               unity::to_seconds(r.iteration)));
+    add(page);
+    unity::io::add_simulation(page, r.program.code, r.times);
+    files.push_back({names.report, page.text()});
   }
   write_all(files);
+}
+
+inline void run_statement(const unity::tensor::algebra& operators, const std::string& model, const statement_flags& f,
+                          const timing_flags& timing, const statement_files& names) {
+  if (!f.budget.empty()) {
+    throw unity::error{"--budget", "given, but nothing is searched", "--plan megatron:search,batch=.."};
+  }
+  const auto r = simulated_statement(operators, model, f, timing);
+  write(r, model, to_json(r, model), names, [](unity::io::html_report&) {});
   print(r, model);
 }
 

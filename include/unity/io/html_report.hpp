@@ -22,6 +22,8 @@ struct chart_point {
 struct chart_line {
   std::string name{};
   std::vector<chart_point> points{};
+  std::vector<std::string> labels{};  // of marks, shown when the pointer is on them; missing: the name
+  bool has_line = true;               // else marks alone, in any order
 };
 
 // Axes begin at 0.
@@ -273,12 +275,15 @@ UNITY_INLINE void html_report::chart(const line_chart& c) {
                              : fmt::format("L{:.2f} {:.2f}", x_of(p.x), y_of(p.y));
       last = y_of(p.y);
     }
-    content += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.5"><title>{}</title></path>)", path,
-                           detail::chart_colour(k), detail::escaped(c.lines[k].name));
+    if (c.lines[k].has_line) {
+      content += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.5"><title>{}</title></path>)",
+                             path, detail::chart_colour(k), detail::escaped(c.lines[k].name));
+    }
     for (std::size_t i = 0; c.has_marks && i < points.size(); ++i) {
       content +=
           fmt::format(R"(<circle cx="{:.2f}" cy="{:.2f}" r="3.5" fill="{}"><title>{}: {:.6g}, {:.6g}</title></circle>)",
-                      x_of(points[i].x), y_of(points[i].y), detail::chart_colour(k), detail::escaped(c.lines[k].name),
+                      x_of(points[i].x), y_of(points[i].y), detail::chart_colour(k),
+                      detail::escaped(i < c.lines[k].labels.size() ? c.lines[k].labels[i] : c.lines[k].name),
                       points[i].x, points[i].y);
     }
   }

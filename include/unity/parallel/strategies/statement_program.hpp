@@ -43,7 +43,7 @@ namespace detail {
 class statement_lowering {
  public:
   statement_lowering(const plan_statement& s, const machine::machine& m, const transformer_work& work,
-                     const task_times& times, statement_devices which);
+                     const task_times& times, statement_groups& groups, statement_devices which);
 
   [[nodiscard]] statement_program run();
 
@@ -116,7 +116,7 @@ class statement_lowering {
   const machine::machine& machine_;
   const transformer_work& work_;
   const task_times& times_;
-  statement_groups groups_;
+  statement_groups& groups_;
   std::vector<lane> lanes_{};
   std::vector<chunk> chunks_{};
   std::vector<std::vector<phase_ends>> phases_{};  // by lane
@@ -127,12 +127,20 @@ class statement_lowering {
 
 }  // namespace detail
 
-// Precondition: the work is that of the statement.
+// Precondition: the work is that of the statement; the groups are those of its degrees on the machine, and of several
+// chunks if it has them.
 // Complexity: linear in the devices that it has, their phases and the layers of each.
 [[nodiscard]] inline statement_program program_of(const plan_statement& s, const machine::machine& m,
                                                   const transformer_work& work, const task_times& times,
+                                                  statement_groups& groups,
                                                   statement_devices which = statement_devices::one_of_each_stage) {
-  return detail::statement_lowering{s, m, work, times, which}.run();
+  return detail::statement_lowering{s, m, work, times, groups, which}.run();
+}
+[[nodiscard]] inline statement_program program_of(const plan_statement& s, const machine::machine& m,
+                                                  const transformer_work& work, const task_times& times,
+                                                  statement_devices which = statement_devices::one_of_each_stage) {
+  statement_groups groups{s, m};
+  return program_of(s, m, work, times, groups, which);
 }
 
 // Where an iteration goes, on average over the devices of a program. The parts add up to the iteration.
@@ -159,9 +167,9 @@ struct time_breakdown {
 namespace unity::parallel::detail {
 
 UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, const machine::machine& m,
-                                                    const transformer_work& work, const task_times& times,
+                                                    const transformer_work& work, const task_times& times, statement_groups& groups,
                                                     statement_devices which)
-    : statement_{s}, machine_{m}, work_{work}, times_{times}, groups_{s, m} {
+    : statement_{s}, machine_{m}, work_{work}, times_{times}, groups_{groups} {
   add_devices(which);
   find_chunks();
 }

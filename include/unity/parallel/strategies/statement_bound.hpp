@@ -1,0 +1,255 @@
+// What is known of a plan statement without simulating it: the least that it takes and holds, and the same work in
+// fewer tasks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/strategies/statement_stages.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+
+namespace unity::parallel {
+
+// Peaks of the memory of statements. Keeps the orders of phases, which many statements share.
+class statement_peaks {
+ public:
+  // No more than the most that a device holds in the simulated iteration; exact for zero 0 and 1: a device works on one
+  // phase after another, so what it holds follows from their order, whatever they take.
+  // Complexity: stages times chunks times 4 p micro-batches: behind those the order repeats itself.
+  [[nodiscard]] bytes least_of(const plan_statement& s, const statement_stages& all, optimizer how);
+
+ private:
+  using orders = std::vector<std::vector<pipeline_phase>>;  // by stage
+
+  [[nodiscard]] const orders& orders_of(const plan_statement& s);
+
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, orders> known_{};  // p, chunks, micro-batches
+};
+
+// No more than the simulated iteration. A stage waits for its first micro-batch, then does all its phases one after
+// another; the last backward pass goes back to the first stage; then come the sums of gradients and the update. With
+// zero from 2 on, the sums are left out.
+// Complexity: linear in chunks and stages.
+[[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
+                                          const machine::machine& m, const task_times& times, statement_groups& groups);
+
+// The same work with one step per pass of each chunk: a program of it takes exactly as long and holds as much. Nothing
+// where exchanges of tensor-parallel groups use links that other transfers use, too, as their order matters, and for
+// zero from 2 on, whose exchanges are between layers.
+// Complexity: linear in pieces and in squares of stages.
+[[nodiscard]] std::optional<transformer_work> in_one_step_each(const plan_statement& s, const statement_stages& all,
+                                                               const transformer_work& work, statement_groups& groups);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STATEMENT_BOUND)
+
+#include <algorithm>
+
+#include <unity/core/config.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/training_kernels.hpp>
+#include <unity/program/fragment.hpp>
+
+namespace unity::parallel::detail {
+
+// What chunks take on a micro-batch, and the messages before them.
+class phase_clock {
+ public:
+  phase_clock(const plan_statement& s, const statement_stages& all, statement_groups& groups)
+      : statement_{s}, all_{all}, groups_{groups} {}
+
+  [[nodiscard]] picoseconds message(std::int64_t chunk, bool is_backward) const {
+    const auto* what = all_.sent_to(chunk, is_backward);
+    if (what == nullptr) {
+      return {};
+    }
+    const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
+    return groups_.time(is_backward ? group_kind::backward : group_kind::onward, machine::exchange::message, size);
+  }
+  [[nodiscard]] picoseconds phase(std::int64_t chunk, bool is_backward) const {
+    const auto& c = all_.chunks()[static_cast<std::size_t>(chunk)];
+    const auto* what = all_.sent_to(chunk, is_backward);
+    const bool is_gathered = what != nullptr && what->is_handed_on_whole && statement_.tensor > 1;
+    return (is_backward ? c.backward : c.forward) +
+           (is_gathered ? groups_.time(group_kind::tensor, machine::exchange::all_gather, what->handed_on)
+                        : picoseconds{});
+  }
+
+ private:
+  const plan_statement& statement_;
+  const statement_stages& all_;
+  statement_groups& groups_;
+};
+
+UNITY_INLINE bytes weight_bytes(const statement_stages::weights& all) {
+  std::int64_t sum = 0;
+  for (const auto& [element, count] : all) {
+    sum += count * static_cast<std::int64_t>(tensor::size_of(element));
+  }
+  return bytes{sum};
+}
+
+UNITY_INLINE bytes gradients_of(const statement_stages::weights& all) {
+  std::int64_t sum = 0;
+  for (const auto& [element, count] : all) {
+    sum += count * gradient_bytes(element);
+  }
+  return bytes{sum};
+}
+
+// As programs of statements have it.
+UNITY_INLINE picoseconds update_of(const statement_stages::weights& all, std::int64_t parts, const task_times& times,
+                                   std::uint32_t model) {
+  picoseconds sum{};
+  const auto each = step_bytes_of_float32(times.how());
+  for (const auto& [element, count] : all) {
+    const auto moved = step_bytes((count + parts - 1) / parts, element, times.how());
+    sum += times.update((moved + each - 1) / each, tensor::dtype::float32, model);
+  }
+  return sum;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE const statement_peaks::orders& statement_peaks::orders_of(const plan_statement& s) {
+  const auto few = std::min(s.microbatches(), 4 * s.pipeline);
+  const auto [at, is_new] = known_.try_emplace({s.pipeline, s.interleave, few});
+  if (is_new) {
+    pipeline order;
+    order.microbatches = few;
+    order.chunks = static_cast<std::uint32_t>(s.interleave);
+    order.schedule = s.interleave > 1 ? pipeline_schedule::interleaved : pipeline_schedule::one_forward_one_backward;
+    for (std::int64_t k = 0; k < s.pipeline; ++k) {
+      order.stages.push_back(static_cast<std::uint32_t>(k));
+    }
+    for (const auto k : order.stages) {
+      at->second.push_back(phases_of(order, k));
+    }
+  }
+  return at->second;
+}
+
+UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const statement_stages& all, optimizer how) {
+  const auto& by_stage = orders_of(s);
+  bytes peak{};
+  for (std::int64_t k = 0; k < s.pipeline; ++k) {
+    bytes held{};
+    bytes most{};
+    for (const auto& p : by_stage[static_cast<std::size_t>(k)]) {
+      const auto& c = all.chunks()[static_cast<std::size_t>(p.chunk * s.pipeline + k)];
+      const bool is_backward = p.pass == pipeline_pass::backward;
+      held += is_backward ? c.again : c.kept;
+      most = std::max(most, held);
+      held -= is_backward ? c.again + c.kept : bytes{};
+    }
+    peak = std::max(peak, most + all.permanent_bytes(k, how));
+  }
+  return peak;
+}
+
+UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
+                                         const machine::machine& m, const task_times& times, statement_groups& groups) {
+  const detail::phase_clock clock{s, all, groups};
+  std::vector<picoseconds> done(static_cast<std::size_t>(s.pipeline));  // when a stage has done its phases, at least
+  picoseconds first{};                                                  // when its first micro-batch comes
+  for (std::int64_t k = 0; k < s.pipeline; ++k) {
+    first += clock.message(k, false);
+    picoseconds each{};
+    for (auto c = k; c < s.chunks(); c += s.pipeline) {
+      each += clock.phase(c, false) + clock.phase(c, true);
+    }
+    done[static_cast<std::size_t>(k)] = first + picoseconds{each.count() * s.microbatches()};
+    first += clock.phase(k, false);
+  }
+  for (auto k = s.pipeline - 1; k-- > 0;) {
+    const auto at = static_cast<std::size_t>(k);
+    done[at] = std::max(done[at], done[at + 1] + clock.message(k, true) + clock.phase(k, true));
+  }
+  using machine::exchange;
+  const bool is_summed_here = s.zero < 2 || s.data == 1;
+  const bool is_divided = s.zero > 0 && s.data > 1;
+  const auto add = [&](std::int64_t stage, group_kind group, exchange how, bytes size) {
+    done[static_cast<std::size_t>(stage)] +=
+        is_summed_here && size > bytes{} ? groups.time(group, how, size) : picoseconds{};
+  };
+  for (std::int64_t k = 0; k < s.pipeline; ++k) {
+    if (s.tensor > 1) {
+      add(k, group_kind::tensor, exchange::all_reduce, detail::gradients_of(all.summed_of(k)));
+    }
+    if (s.data > 1) {
+      add(k, group_kind::data, is_divided ? exchange::reduce_scatter : exchange::all_reduce,
+          detail::gradients_of(all.weights_of(k)));
+    }
+  }
+  if (const auto tied = detail::gradients_of(all.tied()); tied > bytes{}) {
+    done.front() = done.back() = std::max(done.front(), done.back());
+    add(0, group_kind::ends, exchange::all_reduce, tied);
+    add(s.pipeline - 1, group_kind::ends, exchange::all_reduce, tied);
+  }
+  picoseconds end{};
+  const auto model = m.network[groups.device({})].model;
+  for (std::int64_t k = 0; k < s.pipeline; ++k) {
+    done[static_cast<std::size_t>(k)] += detail::update_of(all.weights_of(k), is_divided ? s.data : 1, times, model);
+    if (is_divided) {
+      add(k, group_kind::data, exchange::all_gather, detail::weight_bytes(all.weights_of(k)));
+    }
+    end = std::max(end, done[static_cast<std::size_t>(k)]);
+  }
+  return end;
+}
+
+UNITY_INLINE std::optional<transformer_work> in_one_step_each(const plan_statement& s, const statement_stages& all,
+                                                              const transformer_work& work, statement_groups& groups) {
+  if (s.zero > 1 && s.data > 1) {
+    return std::nullopt;
+  }
+  for (std::int64_t k = 0; k < s.pipeline && s.tensor > 1; ++k) {
+    const auto own = groups.link(group_kind::tensor, {k, 0, 0});
+    for (std::int64_t other = 0; other < s.pipeline; ++other) {
+      const auto uses = [&](group_kind kind) { return groups.link(kind, {other, 0, 0}) == own; };
+      if ((other != k && (uses(group_kind::tensor) || (s.data > 1 && uses(group_kind::data)))) ||
+          (s.pipeline > 1 && (uses(group_kind::onward) || uses(group_kind::backward)))) {
+        return std::nullopt;
+      }
+    }
+    for (const auto end : {std::int64_t{0}, s.pipeline - 1}) {
+      if (s.pipeline > 1 && end != k && groups.link(group_kind::ends, {end, 0, 0}) == own) {
+        return std::nullopt;
+      }
+    }
+  }
+  auto one = work;
+  std::int64_t before = -1;
+  for (std::size_t i = 0; i < one.pieces.size(); ++i) {
+    auto& piece = one.pieces[i];
+    piece.forward.clear();
+    piece.backward.clear();
+    const auto chunk = all.chunk_of(static_cast<std::int64_t>(i));
+    if (chunk != before) {
+      const auto& c = all.chunks()[static_cast<std::size_t>(chunk)];
+      piece.forward.push_back({program::task_kind::forward, c.forward, {}, {}});
+      piece.backward.push_back({program::task_kind::backward, c.backward, {}, {}});
+    }
+    before = chunk;
+  }
+  return one;
+}
+
+}  // namespace unity::parallel
+
+#endif

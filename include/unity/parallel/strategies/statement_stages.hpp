@@ -1,0 +1,177 @@
+// What the stages of a plan statement compute, hand on and hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/tensor/dtype.hpp>
+
+namespace unity::parallel {
+
+// A chunk of layers on one micro-batch, on one device.
+struct statement_chunk {
+  picoseconds forward{};  // with exchanges of the tensor-parallel group
+  picoseconds backward{};
+  bytes kept{};
+  bytes again{};
+  bytes handed_on{};
+  bool is_handed_on_whole = true;
+};
+
+// Chunk c is on stage c mod p. Refers to the work.
+class statement_stages {
+ public:
+  // Precondition: the work is that of the statement, whose chunks divide its layers.
+  // Complexity: linear in the steps of the work.
+  statement_stages(const plan_statement& s, const transformer_work& work, statement_groups& groups);
+
+  [[nodiscard]] const std::vector<statement_chunk>& chunks() const noexcept { return chunks_; }
+  // Of the embedding, a layer or the head, by its number.
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  // The chunk whose result comes to a phase of this chunk, or goes back to it; null: none does.
+  [[nodiscard]] const statement_chunk* sent_to(std::int64_t chunk, bool is_backward) const;
+  // Weights of a stage, by type.
+  using weights = std::map<tensor::dtype, std::int64_t>;
+  [[nodiscard]] const weights& weights_of(std::int64_t stage) const { return all_[static_cast<std::size_t>(stage)]; }
+  // Of those, whose gradients are sums over the tensor-parallel group.
+  [[nodiscard]] const weights& summed_of(std::int64_t stage) const { return summed_[static_cast<std::size_t>(stage)]; }
+  // On both ends of the pipeline.
+  [[nodiscard]] const weights& tied() const noexcept { return tied_; }
+  // What a device holds at least from the first task to the last: weights, gradients, what the optimizer keeps.
+  [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer how) const;
+
+ private:
+  plan_statement statement_;
+  const transformer_work* work_;
+  std::vector<statement_chunk> chunks_{};
+  std::vector<weights> all_{};
+  std::vector<weights> summed_{};
+  weights tied_{};
+};
+
+// The work of a model of more layers, of which the middle one of three stands for all but the first and the last.
+// Precondition: three layers, of which each weight is read by one, or by none; at least three are wanted.
+// Complexity: linear in the result.
+[[nodiscard]] transformer_work with_layers(const transformer_work& few, std::uint32_t layers);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STATEMENT_STAGES)
+
+#include <algorithm>
+#include <span>
+
+#include <unity/core/config.hpp>
+#include <unity/machine/link.hpp>
+#include <unity/parallel/strategies/training_kernels.hpp>
+#include <unity/program/program.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const transformer_work& work,
+                                                statement_groups& groups)
+    : statement_{s},
+      work_{&work},
+      chunks_(static_cast<std::size_t>(s.chunks())),
+      all_(static_cast<std::size_t>(s.pipeline)),
+      summed_(all_.size()) {
+  const auto time_of = [&](std::span<const work_step> steps) {
+    picoseconds sum{};
+    for (const auto& step : steps) {
+      sum +=
+          step.kind == program::task_kind::transfer ? groups.time(group_kind::tensor, step.how, step.size) : step.time;
+    }
+    return sum;
+  };
+  for (std::size_t i = 0; i < work.pieces.size(); ++i) {
+    const auto& piece = work.pieces[i];
+    auto& c = chunks_[static_cast<std::size_t>(chunk_of(static_cast<std::int64_t>(i)))];
+    c.forward += time_of(piece.forward);
+    c.backward += time_of(piece.backward);
+    c.kept += piece.kept;
+    c.again = std::max(c.again, piece.again);
+    c.handed_on = piece.handed_on;
+    c.is_handed_on_whole = piece.is_handed_on_whole;
+  }
+  std::vector<bool> has(all_.size());
+  for (const auto& w : work.weights) {
+    std::fill(has.begin(), has.end(), false);
+    for (const auto piece : w.pieces) {
+      has[static_cast<std::size_t>(chunk_of(piece) % s.pipeline)] = true;
+    }
+    for (std::size_t k = 0; k < has.size(); ++k) {
+      if (has[k]) {
+        all_[k][w.element] += w.elements;
+        summed_[k][w.element] += w.adds_up ? w.elements : 0;
+      }
+    }
+    if (has.size() > 1 && has.front() && has.back()) {
+      tied_[w.element] += w.elements;
+    }
+  }
+}
+
+UNITY_INLINE std::int64_t statement_stages::chunk_of(std::int64_t piece) const {
+  const auto layers = static_cast<std::int64_t>(work_->pieces.size()) - 2;
+  return std::clamp<std::int64_t>(piece - 1, 0, layers - 1) / (layers / statement_.chunks());
+}
+
+UNITY_INLINE const statement_chunk* statement_stages::sent_to(std::int64_t chunk, bool is_backward) const {
+  const auto from = is_backward ? chunk : chunk - 1;  // what goes back is as large as what came
+  return from < 0 || from + 1 == statement_.chunks() || statement_.pipeline == 1
+             ? nullptr
+             : &chunks_[static_cast<std::size_t>(from)];
+}
+
+UNITY_INLINE bytes statement_stages::permanent_bytes(std::int64_t stage, optimizer how) const {
+  std::int64_t held = 0;
+  for (const auto& [element, count] : weights_of(stage)) {
+    const auto share = (count + statement_.data - 1) / statement_.data;
+    const auto from = [&](std::int64_t zero) { return statement_.zero >= zero ? share : count; };
+    held += from(3) * static_cast<std::int64_t>(tensor::size_of(element)) + from(2) * gradient_bytes(element) +
+            from(1) * state_bytes(how, element);
+  }
+  return bytes{held};
+}
+
+UNITY_INLINE transformer_work with_layers(const transformer_work& few, std::uint32_t layers) {
+  transformer_work all;
+  const auto more = layers - 3;  // than there are
+  for (std::uint32_t i = 0; i < few.pieces.size(); ++i) {
+    for (std::uint32_t copies = i == 2 ? more + 1 : 1; copies > 0; --copies) {
+      all.pieces.push_back(few.pieces[i]);
+    }
+  }
+  const auto is_middle = [](const held_weight& w) { return w.pieces.size() == 1 && w.pieces[0] == 2; };
+  for (std::size_t i = 0; i < few.weights.size();) {
+    auto end = i;
+    while (end < few.weights.size() && is_middle(few.weights[end])) {
+      ++end;
+    }
+    for (std::uint32_t copy = 0; copy <= more && end > i; ++copy) {
+      for (auto k = i; k < end; ++k) {
+        all.weights.push_back(few.weights[k]);
+        all.weights.back().pieces[0] += copy;
+      }
+    }
+    if (end == i) {
+      all.weights.push_back(few.weights[end++]);
+      for (auto& piece : all.weights.back().pieces) {
+        piece += piece > 2 ? more : 0;
+      }
+    }
+    i = end;
+  }
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif

@@ -1,0 +1,58 @@
+#include <unity/parallel/strategies/statement_bound.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+
+#include <unity/core/random.hpp>
+#include <unity/parallel/strategies/statement_program.hpp>
+
+#include "../../support/statement_subject.hpp"
+
+using namespace unity;
+
+TEST_CASE("bounds of statements are no more than what is simulated, and peaks are exact") {
+  const auto seed = Catch::rngSeed();
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::size_t merged = 0;
+  double tight = 0;
+  std::size_t count = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto x = test::random_statement_subject(random);
+    CAPTURE(x.text);
+    parallel::statement_peaks peaks;
+    for (const auto& simulated : x.on.simulate_all(x.batch, x.layers)) {
+      const auto& s = simulated.statement;
+      CAPTURE(to_string(s));
+      parallel::statement_groups groups{s, x.on.on};
+      const auto work = x.on.work(s);
+      const parallel::statement_stages stages{s, work, groups};
+      const auto bound = parallel::iteration_bound(s, stages, x.on.on, x.on.times, groups);
+      REQUIRE(bound <= simulated.iteration);
+      tight += to_seconds(bound) / to_seconds(simulated.iteration);
+      ++count;
+      REQUIRE(peaks.least_of(s, stages, x.on.times.how()) == simulated.peak);
+      if (const auto one = parallel::in_one_step_each(s, stages, work, groups)) {
+        const auto again = x.on.simulate(s, *one);
+        REQUIRE(again.iteration == simulated.iteration);
+        REQUIRE(again.peak == simulated.peak);
+        ++merged;
+      }
+    }
+  }
+  REQUIRE(count > 100);
+  CHECK(merged > 0);
+  CHECK(tight / static_cast<double>(count) > 0.8);
+}
+
+TEST_CASE("without a pipeline nothing is left out of the bound") {
+  const test::statement_subject x{"zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=128", "dgx_a100_80:1x4"};
+  for (const auto* plan : {"megatron:d=4,batch=16", "megatron:t=2,d=2,batch=8,sp,zero=1,recompute=full"}) {
+    const auto s = parallel::parse_plan_statement(plan);
+    const auto work = x.work(s);
+    parallel::statement_groups groups{s, x.on};
+    const parallel::statement_stages stages{s, work, groups};
+    CHECK(parallel::iteration_bound(s, stages, x.on, x.times, groups) == x.simulate(s, work).iteration);
+  }
+}

@@ -1,0 +1,66 @@
+#include <unity/parallel/strategies/statement_space.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include "../../support/message_of.hpp"
+
+using namespace unity;
+using parallel::parse_statement_search;
+
+TEST_CASE("a search is written with the keys that are not searched") {
+  CHECK(parallel::is_statement_search("megatron:search"));
+  CHECK(parallel::is_statement_search("megatron:search,t=2"));
+  CHECK_FALSE(parallel::is_statement_search("megatron:searching"));
+  CHECK_FALSE(parallel::is_statement_search("megatron:t=2"));
+  const auto s = parse_statement_search("megatron:search,recompute=full,sp,batch=24,t=4");
+  CHECK(s.is_given("t"));
+  CHECK(s.is_given("sp"));
+  CHECK_FALSE(s.is_given("p"));
+  CHECK(s.values.tensor == 4);
+  CHECK(to_string(s) == "megatron:search,t=4,batch=24,sp,recompute=full");
+  CHECK(parse_statement_search(to_string(s)) == s);
+}
+
+TEST_CASE("bad searches are told in one line") {
+  const auto error_of = [](const std::string& text) {
+    return test::message_of([&] { static_cast<void>(parse_statement_search(text)); });
+  };
+  CHECK(error_of("megatron:search") ==
+        "plan, 'batch': not given; expected the samples of an iteration: megatron:search,batch=..");
+  CHECK(error_of("megatron:search,") == error_of("megatron:search"));
+  CHECK(error_of("megatron:search,batch=4,t=x") == "plan, 't': 'x'; expected a number from 1 to 65536");
+  CHECK(error_of("megatron:search,batch=4,batch=4") == "plan, 'batch': a second time; expected each key once");
+  CHECK(test::message_of([] {
+          static_cast<void>(
+              parallel::all_statements(parse_statement_search("megatron:search,batch=8,t=3"), {8, 8, 4, 4}));
+        }) ==
+        "plan: no statement of megatron:search,t=3,batch=8 divides; expected degrees for 8 devices in nodes of 8, 4 "
+        "layers and 4 heads");
+}
+
+TEST_CASE("statements divide devices, layers, heads and samples") {
+  const auto of = [](const std::string& text, const parallel::statement_limits& m) {
+    return parallel::all_statements(parse_statement_search(text), m);
+  };
+  const auto all = of("megatron:search,batch=8", {8, 4, 4, 4});
+  for (const auto& s : all) {
+    CHECK_NOTHROW(check(s, 8));
+    CHECK((4 % s.tensor == 0 && 4 % s.chunks() == 0));
+    CHECK((!s.is_sequence_parallel || s.tensor > 1));
+    CHECK((s.zero == 0 || s.data > 1));
+    CHECK(std::count(all.begin(), all.end(), s) == 1);
+  }
+  CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.micro < y.micro; }));
+  // One device: micro-batches of 1 or 2 samples, all three kinds of recomputation, or two where there is no core.
+  CHECK(of("megatron:search,batch=2", {1, 1, 2, 2}).size() == 6);
+  CHECK(of("megatron:search,batch=2", {1, 1, 2, 0}).size() == 4);
+  const auto given = of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,zero=1,recompute=none", {8, 4, 4, 4});
+  for (const auto& s : given) {
+    CHECK((s.tensor == 2 && s.pipeline == 2 && s.data == 2 && s.interleave == 2 && s.is_sequence_parallel));
+    CHECK((s.zero == 1 && s.recomputed == parallel::recomputed_part::none));
+  }
+  CHECK(given.size() == 2);  // micro-batches of 1 and 2 samples
+}

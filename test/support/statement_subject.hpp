@@ -1,0 +1,146 @@
+// Small transformers on small machines for tests of plan statements, and all their statements by trial.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
+#include <unity/machine/presets.hpp>
+#include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_loss.hpp>
+#include <unity/parallel/strategies/statement_program.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/memory.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/zoo.hpp>
+
+namespace unity::test {
+
+struct simulated_statement {
+  unity::parallel::plan_statement statement{};
+  unity::picoseconds iteration{};
+  unity::bytes peak{};
+};
+
+struct statement_subject {
+  unity::tensor::algebra operators = unity::tensor::training_algebra();
+  std::string model{};
+  unity::machine::machine on{};
+  unity::tensor::durations durations;
+  unity::parallel::task_times times;
+
+  statement_subject(std::string name, const std::string& machine)
+      : model{std::move(name)},
+        on{unity::machine::preset(machine)},
+        durations{unity::parallel::analytic_durations(operators, on)},
+        times{operators, durations, unity::parallel::optimizer::adam} {}
+
+  // layers: 0: as many as it has.
+  [[nodiscard]] unity::tensor::tensor_graph graph(std::int64_t micro, std::uint32_t layers = 0) const {
+    using namespace unity;
+    auto r = tensor::zoo::parse(model);
+    r.values.batch = micro;
+    r.values.layers = layers == 0 ? r.values.layers : layers;
+    return parallel::with_wide_loss(operators, tensor::converted(operators, r.chosen->build(operators, r.values),
+                                                                 tensor::dtype::float32, tensor::dtype::bfloat16));
+  }
+  [[nodiscard]] unity::parallel::transformer_work work(const unity::parallel::plan_statement& s,
+                                                       std::uint32_t layers = 0) const {
+    return unity::parallel::work_of(operators, graph(s.micro, layers), s, durations);
+  }
+  [[nodiscard]] simulated_statement simulate(const unity::parallel::plan_statement& s,
+                                             const unity::parallel::transformer_work& w) const {
+    const auto p = unity::parallel::program_of(s, on, w, times);
+    unity::simulate::full_simulation run;
+    simulated_statement r{s, run.run(p.code), {}};
+    for (const auto& m : unity::simulate::memory_profiles(p.code, run.times())) {
+      r.peak = std::max(r.peak, m.peak);
+    }
+    return r;
+  }
+  // Every statement that is not refused, by trying all numbers. Those of sp with t=1 and of ZeRO with d=1 are left out:
+  // they say what others do.
+  [[nodiscard]] std::vector<simulated_statement> simulate_all(std::int64_t batch, std::int64_t layers) const;
+};
+
+inline std::vector<simulated_statement> statement_subject::simulate_all(std::int64_t batch, std::int64_t layers) const {
+  using namespace unity::parallel;
+  std::vector<simulated_statement> all;
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, recomputed_part>, transformer_work> works;
+  const auto devices = static_cast<std::int64_t>(on.network.device_count());
+  std::map<std::int64_t, unity::tensor::tensor_graph> graphs;
+  const auto attempt = [&](const plan_statement& s) {
+    auto g = graphs.find(s.micro);
+    if (g == graphs.end()) {
+      g = graphs.emplace(s.micro, graph(s.micro)).first;
+    }
+    try {  // only for what the statement is refused for
+      check(s, on.network.device_count());
+      if (layers % s.chunks() != 0) {
+        return;
+      }
+      const std::tuple key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed};
+      auto at = works.find(key);
+      if (at == works.end()) {
+        at = works.emplace(key, work_of(operators, g->second, s, durations)).first;
+      }
+      all.push_back(simulate(s, at->second));
+    } catch (const unity::error&) {
+    }
+  };
+  plan_statement s;
+  s.batch = batch;
+  for (s.tensor = 1; s.tensor <= devices; ++s.tensor) {
+    for (s.pipeline = 1; s.tensor * s.pipeline <= devices; ++s.pipeline) {
+      s.data = devices / s.tensor / s.pipeline;
+      for (s.micro = 1; s.micro <= batch; ++s.micro) {
+        for (s.interleave = 1; s.interleave <= layers; ++s.interleave) {
+          for (int flags = 0; flags < 12; ++flags) {
+            s.is_sequence_parallel = flags % 2 == 1;
+            s.zero = flags / 2 % 2;
+            s.recomputed = static_cast<recomputed_part>(flags / 4);
+            if ((!s.is_sequence_parallel || s.tensor > 1) && (s.zero == 0 || s.data > 1)) {
+              attempt(s);
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct random_subject {
+  statement_subject on;
+  std::int64_t layers;
+  std::int64_t batch;
+  std::string text;
+};
+
+inline random_subject random_statement_subject(unity::random_engine& random) {
+  const auto layers = std::vector<std::int64_t>{2, 4, 6}[random.below(3)];
+  const auto heads = std::vector<std::int64_t>{2, 4}[random.below(2)];
+  const auto hidden = heads * std::vector<std::int64_t>{16, 64, 256}[random.below(3)];
+  const auto seq = std::vector<std::int64_t>{32, 128}[random.below(2)];
+  const auto vocab = std::vector<std::int64_t>{64, 1024}[random.below(2)];
+  const std::string machine =
+      std::vector<std::string>{"dgx_a100_80:1x4", "dgx_a100_80:2x2", "p100:2x2", "p100:1x4"}[random.below(4)];
+  const auto batch = std::vector<std::int64_t>{4, 6, 8, 12}[random.below(4)];
+  const auto model = fmt::format("zoo:gpt?form={}&layers={}&hidden={}&heads={}&seq={}&vocab={}",
+                                 random.below(2) == 0 ? "training" : "faithful", layers, hidden, heads, seq, vocab);
+  return {statement_subject{model, machine}, layers, batch, fmt::format("{} on {}, batch {}", model, machine, batch)};
+}
+
+}  // namespace unity::test
