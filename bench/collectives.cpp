@@ -22,7 +22,7 @@
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/collectives.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 
 namespace {
 

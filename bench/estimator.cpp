@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include <unity/learn/attention_estimator.hpp>
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_training.hpp>
 #include <unity/learn/kernel_samples.hpp>

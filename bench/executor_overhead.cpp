@@ -21,18 +21,18 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
-#include <unity/train/breakdown.hpp>
 #include <unity/train/timeline.hpp>
+#include <unity/train/timeline_report.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 

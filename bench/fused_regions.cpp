@@ -13,7 +13,7 @@
 #include <fmt/core.h>
 
 #include <unity/backend/cpu.hpp>
-#include <unity/backend/region_timer.hpp>
+#include <unity/backend/device_timer.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/fusion/row_roles.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -15,7 +15,7 @@
 
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>

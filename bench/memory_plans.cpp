@@ -18,7 +18,6 @@
 
 #include <unity/core/units.hpp>
 #include <unity/placement/find_memory_plan.hpp>
-#include <unity/placement/memory_baselines.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/placement/training_memory.hpp>

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Published iteration times of GPT training on A100s beside what `simulate` predicts. Nothing is fitted to them.
+"""Iteration times of GPT training that were measured, beside what `simulate` predicts. Nothing is fitted to them.
 
-bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows bench/published_iterations.csv]
+bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows FILE]
 
+FILE is bench/published_iterations.csv (others' A100s), or what torch_iterations.py wrote (bench/torch_iterations_h100.csv).
 Rows that are `derived` follow from published teraFLOP/s by the paper's own formula; what is `assumed` of a plan the
 paper does not say. Exit code 1 where `simulate` fails.
 """
@@ -25,7 +26,7 @@ def predicted(simulate, row, cost):
     gpus = int(row["gpus"])
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "result.json"
-        machine = f"dgx_a100_80:{max(1, gpus // 8)}x{min(8, gpus)}"
+        machine = row.get("machine") or f"dgx_a100_80:{max(1, gpus // 8)}x{min(8, gpus)}"
         command = [simulate, model, "--plan", row["plan"], "--machine", machine, "--element", "bfloat16",
                    "--optimizer", "adam", "--json", str(out)]
         subprocess.run(command + (["--cost", cost] if cost else []), check=True, stdout=subprocess.DEVNULL)
@@ -54,9 +55,9 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.rows, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    print("| model | GPUs | plan | published, s | | predicted, s | error, % | most memory, GB |")
-    print("|---|---:|---|---:|---|---:|---:|---:|")
-    published, times = [], []
+    print("| model | GPUs | plan | measured, s | | predicted, s | from, to | error, % | most memory, GB |")
+    print("|---|---:|---|---:|---|---:|---:|---:|---:|")
+    published, times, held = [], [], 0
     for row in rows:
         try:
             result = predicted(arguments.simulate, row, arguments.cost)
@@ -64,13 +65,15 @@ def main():
             sys.exit(f"published_iterations: {row['plan']}: simulate ended with {e.returncode}")
         published.append(float(row["iteration_s"]))
         times.append(result["iteration_s"])
+        low, high = result["interval_s"]
+        held += low <= published[-1] <= high
         assumed = [f"{row['assumed']} assumed"] if row["assumed"] else []
         notes = ", ".join(["derived"] * (row["derived"] == "yes") + assumed)
-        print(f"| {row['model']} | {row['gpus']} | `{row['plan']}` | {published[-1]:.2f} | {notes} | {times[-1]:.2f} "
-              f"| {100 * (times[-1] / published[-1] - 1):+.1f} | {result['memory_peak_bytes'] * 1e-9:.1f} |")
+        print(f"| {row['model']} | {row['gpus']} | `{row['plan']}` | {published[-1]:.4g} | {notes} | {times[-1]:.4g} "
+              f"| {low:.4g}, {high:.4g} | {100 * (times[-1] / published[-1] - 1):+.1f} | {result['memory_peak_bytes'] * 1e-9:.1f} |")
     errors = [abs(t / p - 1) for t, p in zip(times, published)]
     print(f"\nmean error {100 * sum(errors) / len(errors):.1f}%, worst {100 * max(errors):.1f}%, "
-          f"rank correlation {rank_correlation(times, published):.3f} of {len(rows)} rows")
+          f"rank correlation {rank_correlation(times, published):.3f} of {len(rows)} rows, {held} within their interval")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@
 
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/tensor/algebra.hpp>
 

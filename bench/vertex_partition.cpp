@@ -18,18 +18,15 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/printable.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/core/to_number.hpp>
-#include <unity/gnn/generate.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/generators.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 #include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/metis_partition.hpp>
-#include <unity/gnn/partition_report.hpp>
 #include <unity/gnn/range_costs.hpp>
-#include <unity/gnn/repartition.hpp>
+#include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_features.hpp>
-#include <unity/gnn/vertex_order.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/io/lux.hpp>
 

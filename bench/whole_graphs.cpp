@@ -21,7 +21,7 @@
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/backend/predicted_time.hpp>
-#include <unity/tensor/balanced_values.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/timing_cache.hpp>
 #include <unity/tensor/zoo.hpp>
 

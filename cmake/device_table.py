@@ -139,6 +139,18 @@ namespace unity {
   }
 }
 
+// Between the first and the second number times the predicted time are half of the kernels that the coefficients were
+// not fitted to: those of a device that was left out, or for kinds measured on one device, of the other half of shapes.
+[[nodiscard]] constexpr std::array<double, 2> kernel_quartiles(kernel_kind kind) noexcept {
+  switch (kind) {
+"""
+    for kind, (low, high) in sorted(model["ratio_quartiles"].items()):
+        if kind != "elementwise":
+            text += f"    case kernel_kind::{kind}:\n      return {{{low:.4g}, {high:.4g}}};\n"
+    low, high = model["ratio_quartiles"]["elementwise"]
+    text += f"    default:\n      return {{{low:.4g}, {high:.4g}}};\n" + """  }
+}
+
 // Measurements of a device; rates that were not measured are 0.
 struct measured_kernel_device {
   std::string_view id{};  // in machines/devices.json

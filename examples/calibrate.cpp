@@ -26,8 +26,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <unity/backend/device_calibration.hpp>
-#include <unity/backend/link_calibration.hpp>
+#include <unity/backend/calibration.hpp>
 #include <unity/backend/local_communicator.hpp>
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found
@@ -35,8 +34,8 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/io/collective_csv.hpp>
 #include <unity/io/machine_json.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/machine/collective_fit.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -38,8 +38,8 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/autodist/builders.hpp>
+#include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/reruns.hpp>
-#include <unity/systems/autodist/simulation.hpp>
 #include <unity/systems/autodist/trials.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/standard_operators.hpp>

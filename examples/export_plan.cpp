@@ -12,11 +12,9 @@
 #include <fmt/core.h>
 
 #include <unity/core/file.hpp>
-#include <unity/io/jax_plan.hpp>
+#include <unity/io/framework_plan.hpp>
 #include <unity/io/module_plan.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/pytorch_plan.hpp>
-#include <unity/io/training_flags.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/stated_plan.hpp>
 #include <unity/tensor/algebra.hpp>

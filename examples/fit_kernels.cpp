@@ -24,9 +24,8 @@
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/cost/known_boards.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/io/kernel_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
 #include "support/number_range.hpp"
@@ -142,16 +141,19 @@ struct errors {
   double mape = 0;
   double bias = 0;
   std::size_t count = 0;
+  std::vector<double> ratios{};  // of what was measured to what was predicted
 
   void add(double predicted, double measured) {
     mape += std::abs(predicted / measured - 1);
     bias += predicted / measured - 1;
     ++count;
+    ratios.push_back(measured / predicted);
   }
   errors& operator+=(const errors& o) {
     mape += o.mape;
     bias += o.bias;
     count += o.count;
+    ratios.insert(ratios.end(), o.ratios.begin(), o.ratios.end());
     return *this;
   }
   [[nodiscard]] nlohmann::json to_json() const {
@@ -186,6 +188,35 @@ errors roofline_errors(const std::string& device, const std::vector<kernel_sampl
   }
   return e;
 }
+
+// Ratios of kernels that coefficients were not fitted to, by kind. Each operator and device adds at most `count`, so that
+// none outweighs the others.
+class unseen_ratios {
+ public:
+  explicit unseen_ratios(std::size_t count) : count_{count} {}
+
+  void add(kernel_kind kind, const errors& e) {
+    const auto stride = stride_of(e.ratios.size(), count_);
+    for (std::size_t i = 0; i < e.ratios.size(); i += stride) {
+      of_[kind].push_back(e.ratios[i]);
+    }
+  }
+  // By the name of the kind, the quartiles between which half of its ratios are. An interval contains 1, so that what
+  // is predicted lies between low and high.
+  [[nodiscard]] nlohmann::json quartiles() const {
+    auto all = nlohmann::json::object();
+    for (auto [kind, ratios] : of_) {
+      std::sort(ratios.begin(), ratios.end());
+      all[std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = {
+          std::min(1.0, ratios[ratios.size() / 4]), std::max(1.0, ratios[ratios.size() * 3 / 4])};
+    }
+    return all;
+  }
+
+ private:
+  std::size_t count_;
+  std::map<kernel_kind, std::vector<double>> of_{};
+};
 
 // Operators of one kind share coefficients.
 struct kind_data {
@@ -269,7 +300,7 @@ std::vector<double> shipped_coefficients(kernel_kind kind) {
 }
 
 void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vector<double>>& coefficients,
-                   nlohmann::json& report) {
+                   unseen_ratios& ratios, nlohmann::json& report) {
   for (const auto& [kind, k] : by_kind(all)) {
     std::map<std::string, errors> shapes;
     auto c = coefficients.contains(kind) ? coefficients[kind] : shipped_coefficients(kind);
@@ -277,6 +308,9 @@ void report_unseen(const samples_by_device& all, std::map<kernel_kind, std::vect
       auto own = fit_to_itself(all, k);
       c = coefficients[kind] = std::move(own.coefficients);
       shapes = std::move(own.shapes);
+      for (const auto& [op, e] : shapes) {
+        ratios.add(kind, e);
+      }
     }
     for (const auto& [op, devices] : k.samples) {
       for (const auto& [device, samples] : devices) {
@@ -344,6 +378,7 @@ void run(const arguments& a) {
                          {"shares", nlohmann::json::object()}};
   std::map<kernel_kind, std::vector<double>> coefficients;
   std::map<std::string, std::vector<double>> shares;  // of data sheets, by number
+  unseen_ratios ratios{a.count};
   ship_devices(all, shipped, shares);
   fmt::print("{:<9} {:<18} {:>9} {:>9} {:>9} {:>9}\n", "operator", "device", "left out", "bias", "shapes", "roofline");
   for (const auto& [kind, k] : by_kind(all)) {
@@ -354,7 +389,9 @@ void run(const arguments& a) {
         if (!without.contains(device)) {
           without[device] = k.fit(a.count, device);
         }
-        const auto left = errors_of(samples, without[device]).to_json();
+        const auto left_out = errors_of(samples, without[device]);
+        ratios.add(kind, left_out);
+        const auto left = left_out.to_json();
         const auto shapes =
             errors_of(samples, coefficients[kind], stride_of(samples.size(), a.count)).to_json()["mape"];
         const auto before = roofline_errors(device, all.at(op).at(device)).to_json()["mape"];
@@ -372,12 +409,13 @@ void run(const arguments& a) {
                "roofline");
     samples_by_device unseen;
     read_into(unseen, a.unseen);
-    report_unseen(unseen, coefficients, report);
+    report_unseen(unseen, coefficients, ratios, report);
     ship_devices(unseen, shipped, shares);
   }
   for (const auto& [kind, c] : coefficients) {
     shipped["coefficients"][std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = c;
   }
+  shipped["ratio_quartiles"] = ratios.quartiles();
   for (auto& [of, each] : shares) {
     std::sort(each.begin(), each.end());
     shipped["shares"][of] = each[each.size() / 2];

@@ -7,14 +7,13 @@
 #include <fmt/core.h>
 
 #include <unity/io/dot.hpp>
-#include <unity/io/svg.hpp>
 #include <unity/search.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
 
 using namespace unity;
 

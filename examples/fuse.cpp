@@ -23,14 +23,13 @@
 #include <unity/core/units.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_session.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/reduction_times.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
-#include <unity/io/collective_csv.hpp>
 #include <unity/io/fusion_json.hpp>
 #include <unity/io/hlo_instructions.hpp>
 #include <unity/io/hlo_text.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/learn/estimator_file.hpp>
 #include <unity/systems/disco.hpp>

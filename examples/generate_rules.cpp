@@ -26,7 +26,7 @@
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/derived_rules.hpp>

@@ -17,7 +17,6 @@
 
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/device_timer.hpp>
-#include <unity/backend/region_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
@@ -25,7 +24,7 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/fusion/rank_region.hpp>
-#include <unity/fusion/target.hpp>
+#include <unity/fusion/strategy.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/tensor/algebra.hpp>

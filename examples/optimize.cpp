@@ -31,20 +31,19 @@
 #include <unity/io/machine_json.hpp>
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
-#include <unity/io/svg.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/machine/device_models.hpp>
+#include <unity/machine/presets.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/everywhere.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/engine_rules.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/standard_rules.hpp>
 
 #include "support/backend_names.hpp"

@@ -27,8 +27,6 @@
 #include <unity/io/html_report.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/plan_notes.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -38,7 +36,7 @@
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "support/flexflow_program.hpp"
 #include "support/machines.hpp"

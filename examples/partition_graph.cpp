@@ -16,9 +16,8 @@
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/layer_cost.hpp>
-#include <unity/gnn/minmax_partition.hpp>
-#include <unity/gnn/partition_report.hpp>
 #include <unity/gnn/range_costs.hpp>
+#include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/io/lux.hpp>

@@ -21,11 +21,10 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/placement/find_memory_plan.hpp>
-#include <unity/placement/memory_baselines.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/placement/training_memory.hpp>

@@ -31,7 +31,6 @@
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -50,8 +49,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/training_plan.hpp>
+#include <unity/train/value_places.hpp>
 
 #include "support/backends.hpp"
 #include "support/machines.hpp"

@@ -30,12 +30,12 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/evaluation.hpp>
-#include <unity/train/gather_timelines.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/memory_moves.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/timeline.hpp>
+#include <unity/train/timeline_report.hpp>
 #include <unity/train/trainer.hpp>
+#include <unity/train/value_places.hpp>
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif

@@ -17,12 +17,12 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
-#include <unity/io/replaced_file.hpp>
-#include <unity/learn/attention_estimator.hpp>
+#include <unity/io/sealed_file.hpp>
+#include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_file.hpp>
 #include <unity/learn/estimator_report.hpp>
 #include <unity/learn/estimator_training.hpp>
-#include <unity/learn/kernel_estimator.hpp>
+#include <unity/learn/kernel_features.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/learn/linear_estimator.hpp>
 #include <unity/tensor/algebra.hpp>

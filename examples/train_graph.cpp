@@ -21,18 +21,17 @@
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/error.hpp>
-#include <unity/gnn/repartition.hpp>
+#include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/systems/roc/range_balancer.hpp>
 #include <unity/systems/roc/vertex_trainer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/standard_operators.hpp>
 #include <unity/train/checkpoint.hpp>
-#include <unity/train/gather_timelines.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/moved_values.hpp>
 #include <unity/train/timeline.hpp>
-#include <unity/train/timeline_trace.hpp>
+#include <unity/train/timeline_report.hpp>
 #ifdef UNITY_HAS_MPI
 #include <unity/backend/mpi_communicator.hpp>  // if found
 #endif

@@ -9,7 +9,6 @@
 #include <fmt/core.h>
 
 #include <unity/core/id.hpp>
-#include <unity/cost/combinators.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/graph/concepts.hpp>

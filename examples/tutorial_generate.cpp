@@ -12,22 +12,21 @@
 
 #include <unity/core/error.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/generation/generate.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/rule_collection.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/space.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 #include <unity/tensor/verification/validate.hpp>
-#include <unity/tensor/view_map.hpp>
 
 namespace tensor = unity::tensor;
 

@@ -10,7 +10,7 @@
 #include <range/v3/view/indices.hpp>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -19,7 +19,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 namespace machine = unity::machine;

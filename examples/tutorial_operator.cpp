@@ -11,9 +11,9 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
 
 using namespace unity::tensor;
 

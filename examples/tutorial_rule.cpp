@@ -16,7 +16,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 #include <unity/tensor/terms.hpp>
 
 namespace tensor = unity::tensor;

@@ -26,12 +26,12 @@
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/flexflow_rules.hpp>
-#include <unity/io/foreign_identity.hpp>
+#include <unity/io/foreign_rule.hpp>
 #include <unity/io/rule_text.hpp>
 #include <unity/io/taso_rules.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/z3_prover.hpp>
 #include <unity/tensor/verification/axiom_checks.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>

@@ -14,7 +14,6 @@
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace support {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -14,7 +14,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/stable_sort.hpp>
-#include <unity/io/onnx/external_files.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
 
 #include "number_range.hpp"
 #include "quantity.hpp"

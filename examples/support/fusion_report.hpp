@@ -13,7 +13,6 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/systems/disco.hpp>
 

@@ -11,15 +11,13 @@
 #include <variant>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
-#include <unity/io/matrix_market.hpp>
 #include <unity/io/packed_text.hpp>
 #include <unity/io/vertex_dataset.hpp>
 

@@ -20,7 +20,7 @@
 #include <unity/search/beam.hpp>
 #include <unity/systems/dpro/space.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/trace/memory.hpp>
+#include <unity/trace/replay.hpp>
 
 #include "quantity.hpp"
 

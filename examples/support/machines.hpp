@@ -8,7 +8,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/io/machine_json.hpp>
-#include <unity/machine/device_models.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/presets.hpp>
 #ifdef UNITY_HAS_YAML

@@ -15,9 +15,9 @@
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/balanced_values.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operator_name.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/source_values.hpp>
 
 #include "quantity.hpp"
 

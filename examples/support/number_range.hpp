@@ -8,7 +8,7 @@
 
 #include <fmt/core.h>
 
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 
 namespace support {
 

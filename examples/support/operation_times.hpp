@@ -16,10 +16,10 @@
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
-#include <unity/machine/device_models.hpp>
 #include <unity/machine/kernel_devices.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
+#include <unity/machine/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/measured_durations.hpp>

@@ -11,8 +11,8 @@
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/measured_durations.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/timing_cache.hpp>
 
 #include "backends.hpp"

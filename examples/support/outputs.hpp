@@ -14,7 +14,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/io/replaced_file.hpp>
+#include <unity/io/sealed_file.hpp>
 
 namespace support {
 

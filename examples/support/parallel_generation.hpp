@@ -25,15 +25,14 @@
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/parallel/rules/standard_vocabularies.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
-#include <unity/rewrite/generation/derivability.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/axioms.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace support {
 

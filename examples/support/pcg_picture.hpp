@@ -9,8 +9,7 @@
 
 #include <fmt/core.h>
 
-#include <unity/io/pcg_dot.hpp>
-#include <unity/io/svg.hpp>
+#include <unity/io/dot.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/plan.hpp>

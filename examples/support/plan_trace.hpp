@@ -12,7 +12,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/io/plan_notes.hpp>
+#include <unity/io/plan_json.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>

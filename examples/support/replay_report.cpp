@@ -10,7 +10,7 @@
 
 #include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
-#include <unity/trace/memory.hpp>
+#include <unity/trace/replay.hpp>
 
 namespace support {
 

@@ -31,7 +31,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "machines.hpp"

@@ -26,7 +26,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/train/offloading.hpp>
+#include <unity/train/memory_moves.hpp>
 
 #include "recomputation_flag.hpp"
 #include "synchronization_flag.hpp"

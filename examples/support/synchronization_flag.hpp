@@ -11,7 +11,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>

@@ -15,7 +15,7 @@
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/autodist/builders.hpp>
-#include <unity/systems/autodist/simulation.hpp>
+#include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/trials.hpp>
 #include <unity/tensor/algebra.hpp>
 

@@ -18,7 +18,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/hash.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace support {

@@ -14,7 +14,7 @@
 #include <unity/io/dataset.hpp>
 #include <unity/io/fusion_json.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/replaced_file.hpp>
+#include <unity/io/sealed_file.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>

@@ -25,10 +25,9 @@
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/train/breakdown.hpp>
 #include <unity/train/evaluation.hpp>
 #include <unity/train/timeline.hpp>
-#include <unity/train/timeline_trace.hpp>
+#include <unity/train/timeline_report.hpp>
 
 #include "machines.hpp"
 #include "operation_times.hpp"

@@ -15,7 +15,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/core/units.hpp>
 
 namespace support {

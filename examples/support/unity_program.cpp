@@ -18,9 +18,9 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/series_parallel_reduction.hpp>
-#include <unity/io/plan_notes.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/graph/series_parallel.hpp>
+#include <unity/io/plan_json.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/microbatch.hpp>

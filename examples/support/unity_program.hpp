@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/io/plan_notes.hpp>
+#include <unity/io/plan_json.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/systems/unity.hpp>

@@ -13,10 +13,8 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/gnn/graph_transforms.hpp>
-#include <unity/gnn/minmax_partition.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/vertex_data.hpp>
-#include <unity/gnn/vertex_order.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/systems/roc/vertex_trainer.hpp>

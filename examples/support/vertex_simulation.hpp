@@ -10,7 +10,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/gnn/minmax_partition.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

@@ -8,15 +8,14 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/combinators.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/terms.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>

@@ -20,8 +20,8 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 #include "../tensor/random_case.hpp"

@@ -3,11 +3,10 @@
 #include <optional>
 #include <span>
 
+#include <unity/backend/calibration.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/backend/device_backend.hpp>
-#include <unity/backend/device_calibration.hpp>
 #include <unity/fusion/kernel_region.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/cpu/functions.hpp>
+#include <unity/backend/cpu/elements.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/builder.hpp>

@@ -16,7 +16,6 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/loss.hpp>

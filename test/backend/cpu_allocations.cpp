@@ -18,9 +18,9 @@
 #include <dnnl.hpp>
 
 #include <unity/backend/executor.hpp>
-#include <unity/tensor/balanced_values.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/shrink.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../tensor/testing.hpp"

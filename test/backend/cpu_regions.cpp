@@ -21,7 +21,7 @@
 #include <unity/core/random.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/fusion/row_roles.hpp>
-#include <unity/graph/users.hpp>
+#include <unity/graph/topological_order.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>

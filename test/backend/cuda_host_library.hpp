@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <unity/backend/cuda/kernel_factory.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "cuda_host_queue.hpp"

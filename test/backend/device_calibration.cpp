@@ -1,4 +1,4 @@
-#include <unity/backend/device_calibration.hpp>
+#include <unity/backend/calibration.hpp>
 
 #include <catch2/catch.hpp>
 

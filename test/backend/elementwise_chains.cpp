@@ -13,7 +13,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/graph/users.hpp>
+#include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>

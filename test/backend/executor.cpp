@@ -20,8 +20,8 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/message_of.hpp"

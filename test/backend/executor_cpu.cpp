@@ -13,8 +13,8 @@
 #include <unity/backend/executor.hpp>
 #include <unity/backend/predicted_time.hpp>
 #include <unity/core/units.hpp>
-#include <unity/tensor/balanced_values.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/timing_cache.hpp>
 #include <unity/tensor/zoo.hpp>
 

@@ -3,8 +3,8 @@
 
 #include <unity/backend/executor.hpp>
 #include <unity/backend/reference.hpp>
-#include <unity/tensor/balanced_values.hpp>
 #include <unity/tensor/shrink.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "executor_suite.hpp"

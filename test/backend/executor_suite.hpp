@@ -19,9 +19,9 @@
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/balanced_values.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/shrink.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 

@@ -13,7 +13,6 @@
 
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

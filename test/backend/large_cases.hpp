@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../tensor/random_case.hpp"
 

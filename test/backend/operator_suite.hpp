@@ -20,7 +20,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/evaluate.hpp>
 

@@ -1,4 +1,4 @@
-#include <unity/backend/region_timer.hpp>
+#include <unity/backend/device_timer.hpp>
 
 #include <catch2/catch.hpp>
 

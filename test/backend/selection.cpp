@@ -15,8 +15,8 @@
 #include <unity/backend/host_values.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/random.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 #include "../support/cases.hpp"
 #include "../tensor/testing.hpp"

@@ -1,4 +1,4 @@
-#include <unity/core/index_permutation.hpp>
+#include <unity/core/random.hpp>
 
 #include <algorithm>
 #include <cmath>

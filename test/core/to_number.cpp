@@ -1,4 +1,4 @@
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <unity/cost/any_cost_model.hpp>
+#include <unity/cost/cost_model.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/cost/combinators.hpp>
+#include <unity/cost/cost_model.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/backtracking.hpp>

@@ -4,7 +4,6 @@
 #include <string>
 
 #include <unity/core/units.hpp>
-#include <unity/cost/combinators.hpp>
 #include <unity/cost/cost_model.hpp>
 
 #include "../support/circuits.hpp"

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/cost/known_boards.hpp>
-#include <unity/io/kernel_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
 #include "../support/shared_file.hpp"

@@ -1,4 +1,4 @@
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include <unity/cost/known_boards.hpp>
+#include <unity/cost/kernel_model.hpp>
 
 #include <catch2/catch.hpp>
 

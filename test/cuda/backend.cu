@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/device_calibration.hpp>
+#include <unity/backend/calibration.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include <unity/backend/link_calibration.hpp>
+#include <unity/backend/calibration.hpp>
 
 struct ranks {
   struct request {

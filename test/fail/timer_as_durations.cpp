@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/tensor/cost.hpp>
 
 struct stopwatch_of_operators {

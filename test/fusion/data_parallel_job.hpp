@@ -10,7 +10,7 @@
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_instructions.hpp>
-#include <unity/fusion/target.hpp>
+#include <unity/fusion/strategy.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>

@@ -10,7 +10,6 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 
 namespace unity::test {
 

@@ -15,7 +15,7 @@
 #include <unity/fusion/fusion_program.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/io/collective_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 #include <unity/machine/collective_fit.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/simulate/full.hpp>

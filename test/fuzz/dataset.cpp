@@ -8,7 +8,6 @@
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include <unity/core/error.hpp>
-#include <unity/learn/attention_estimator.hpp>
+#include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_file.hpp>
 
 #include "support/expect_one_line.hpp"

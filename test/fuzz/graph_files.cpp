@@ -8,12 +8,9 @@
 
 #include <unity/core/error.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
-#include <unity/io/matrix_market.hpp>
-#include <unity/io/svmlight.hpp>
 #include <unity/io/vertex_files.hpp>
 
 #include "support/expect_one_line.hpp"

@@ -5,7 +5,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/plan_notes.hpp>
 #include <unity/io/strategy_svg.hpp>
 
 #include "support/expect_one_line.hpp"

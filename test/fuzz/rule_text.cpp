@@ -6,7 +6,6 @@
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 

@@ -1,4 +1,4 @@
-#include <unity/gnn/generate.hpp>
+#include <unity/gnn/generators.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 
 #include "../support/message_of.hpp"
 

@@ -1,4 +1,4 @@
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 
 #include <algorithm>
 #include <cstdint>

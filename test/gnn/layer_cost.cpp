@@ -11,7 +11,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/gnn/vertex_features.hpp>
 

@@ -6,9 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/gnn/graph_transforms.hpp>
-#include <unity/gnn/partition_report.hpp>
-#include <unity/gnn/vertex_order.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 
 #include "../support/message_of.hpp"

@@ -1,4 +1,4 @@
-#include <unity/gnn/minmax_partition.hpp>
+#include <unity/gnn/vertex_partition.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/vertex_partition.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"

@@ -1,4 +1,4 @@
-#include <unity/gnn/partition_report.hpp>
+#include <unity/gnn/range_graph.hpp>
 
 #include <cstdint>
 #include <set>
@@ -7,8 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/graph_transforms.hpp>
-#include <unity/gnn/vertex_order.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 
 #include "../support/cases.hpp"

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/io/vertex_dataset.hpp>
 
 #include "../support/shared_file.hpp"

@@ -6,7 +6,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 
 namespace unity::test {
 

@@ -10,10 +10,8 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 #include <unity/gnn/layer_cost.hpp>
-#include <unity/gnn/minmax_partition.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 

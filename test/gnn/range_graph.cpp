@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 
 #include "../support/cases.hpp"

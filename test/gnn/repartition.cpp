@@ -1,4 +1,4 @@
-#include <unity/gnn/repartition.hpp>
+#include <unity/gnn/range_costs.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/layer_cost.hpp>
-#include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 

@@ -8,7 +8,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"

@@ -10,10 +10,8 @@
 #include <unity/graph/canonical.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/digraph.hpp>
-#include <unity/graph/dominators.hpp>
 #include <unity/graph/series_parallel.hpp>
 #include <unity/graph/topological_order.hpp>
-#include <unity/graph/users.hpp>
 #include <unity/graph/validate.hpp>
 
 namespace tests_of_algorithms {

@@ -31,7 +31,7 @@
 #include <unity/graph/boost_graph.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/users.hpp>
+#include <unity/graph/topological_order.hpp>
 #include <unity/graph/validate.hpp>
 
 #include "random_graph.hpp"

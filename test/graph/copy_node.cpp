@@ -1,4 +1,4 @@
-#include <unity/graph/copy_node.hpp>
+#include <unity/graph/compact_graph.hpp>
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -8,7 +8,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/graph/compact_graph.hpp>
 
 namespace tests_of_copy_node {
 

@@ -9,7 +9,6 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/digraph.hpp>
-#include <unity/graph/dominators.hpp>
 
 #include "random_graph.hpp"
 

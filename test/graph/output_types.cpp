@@ -1,4 +1,4 @@
-#include <unity/graph/output_types.hpp>
+#include <unity/graph/concepts.hpp>
 
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/users.hpp>
+#include <unity/graph/topological_order.hpp>
 
 #include "random_graph.hpp"
 

@@ -15,7 +15,7 @@
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 #include <unity/tensor/standard_rules.hpp>
 #include <unity/tensor/zoo.hpp>
 

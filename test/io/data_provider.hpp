@@ -8,8 +8,8 @@
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::test {
 

@@ -21,7 +21,6 @@
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/box_runs.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "dataset_files.hpp"

@@ -22,7 +22,7 @@
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/axioms.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "../support/shared_file.hpp"
 

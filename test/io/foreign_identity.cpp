@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 
 #include <unity/io/flexflow_rules.hpp>
-#include <unity/io/foreign_identity.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/rule_text.hpp>
 #include <unity/io/taso_rules.hpp>

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 
 #include "../gnn/random_graphs.hpp"
 #include "../support/cases.hpp"

@@ -11,7 +11,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/fusion/fusion_session.hpp>
-#include <unity/fusion/target.hpp>
+#include <unity/fusion/strategy.hpp>
 #include <unity/io/hlo_text.hpp>
 
 #include "../fusion/random_instructions.hpp"

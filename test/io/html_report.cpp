@@ -12,7 +12,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/io/html_report.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

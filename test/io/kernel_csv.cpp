@@ -1,4 +1,4 @@
-#include <unity/io/kernel_csv.hpp>
+#include <unity/io/measurements_csv.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -15,7 +15,6 @@
 #include <unity/io/trace_files.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/global_graph.hpp>
-#include <unity/trace/memory.hpp>
 #include <unity/trace/replay.hpp>
 #include <unity/trace/transactions.hpp>
 

@@ -13,7 +13,6 @@
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
 
 #include "../gnn/random_graphs.hpp"

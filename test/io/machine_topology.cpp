@@ -1,6 +1,6 @@
 // The topologies of machine JSON.
 #include <unity/io/machine_json.hpp>
-#include <unity/machine/device_models.hpp>
+#include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
 
 #include "machine_complaint.hpp"
 

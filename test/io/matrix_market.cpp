@@ -1,4 +1,4 @@
-#include <unity/io/matrix_market.hpp>
+#include <unity/io/graph_text.hpp>
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 
 #include "../gnn/random_graphs.hpp"
 #include "../support/cases.hpp"

@@ -20,9 +20,9 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../parallel/rank_runs.hpp"
 

@@ -21,9 +21,9 @@
 #include <unity/io/onnx_import.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../support/message_of.hpp"
 #include "../support/onnx_text.hpp"

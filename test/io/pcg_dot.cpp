@@ -1,4 +1,4 @@
-#include <unity/io/pcg_dot.hpp>
+#include <unity/io/dot.hpp>
 #include <unity/parallel/box.hpp>
 
 #include <cstddef>

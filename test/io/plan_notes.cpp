@@ -1,4 +1,4 @@
-#include <unity/io/plan_notes.hpp>
+#include <unity/io/plan_json.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -9,7 +9,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/io/plan_json.hpp>
 #include <unity/machine/device_mesh.hpp>
 
 #include "../support/message_of.hpp"

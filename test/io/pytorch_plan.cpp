@@ -1,5 +1,5 @@
 // What export_plan writes for a small plan, by golden files.
-#include <unity/io/pytorch_plan.hpp>
+#include <unity/io/framework_plan.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,6 @@
 #include <string>
 
 #include <unity/core/file.hpp>
-#include <unity/io/jax_plan.hpp>
 #include <unity/io/plan_json.hpp>
 
 #include "../support/message_of.hpp"

@@ -1,5 +1,5 @@
 #include <unity/io/resource_spec.hpp>
-#include <unity/machine/device_models.hpp>
+#include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/file.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 
 #include "../support/message_of.hpp"
 

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "onnx_subjects.hpp"

@@ -1,5 +1,5 @@
 #include <unity/core/file.hpp>
-#include <unity/io/svg.hpp>
+#include <unity/io/dot.hpp>
 
 #include <chrono>
 #include <cstdlib>

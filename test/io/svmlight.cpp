@@ -1,4 +1,4 @@
-#include <unity/io/svmlight.hpp>
+#include <unity/io/vertex_files.hpp>
 
 #include <string>
 #include <string_view>

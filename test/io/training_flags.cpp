@@ -1,4 +1,4 @@
-#include <unity/io/training_flags.hpp>
+#include <unity/io/framework_plan.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -8,10 +8,9 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/file.hpp>
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/packed_text.hpp>
-#include <unity/io/svmlight.hpp>
 #include <unity/io/vertex_files.hpp>
 
 #include "../support/message_of.hpp"

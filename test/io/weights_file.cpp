@@ -15,7 +15,6 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "sealed_files.hpp"

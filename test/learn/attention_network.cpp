@@ -14,7 +14,6 @@
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/core/random.hpp>
-#include <unity/learn/attention_forward.hpp>
 #include <unity/learn/kernel_features.hpp>
 
 #include "../support/operators.hpp"

@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/file.hpp>
-#include <unity/io/replaced_file.hpp>
-#include <unity/io/sealed_tensors.hpp>
+#include <unity/io/sealed_file.hpp>
+#include <unity/io/stored_tensor.hpp>
 #include <unity/learn/kernel_features.hpp>
 
 #include "../support/message_of.hpp"

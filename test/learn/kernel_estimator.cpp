@@ -1,4 +1,4 @@
-#include <unity/learn/kernel_estimator.hpp>
+#include <unity/learn/kernel_features.hpp>
 
 #include <array>
 #include <cmath>
@@ -8,9 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/learn/attention_estimator.hpp>
+#include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_report.hpp>
-#include <unity/learn/kernel_features.hpp>
 #include <unity/learn/linear_estimator.hpp>
 
 #include "../support/message_of.hpp"

@@ -11,8 +11,8 @@
 #include <fmt/core.h>
 
 #include <unity/core/file.hpp>
-#include <unity/io/replaced_file.hpp>
-#include <unity/io/sealed_tensors.hpp>
+#include <unity/io/sealed_file.hpp>
+#include <unity/io/stored_tensor.hpp>
 
 #include "../support/message_of.hpp"
 #include "synthetic_kernels.hpp"

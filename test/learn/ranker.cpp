@@ -13,7 +13,6 @@
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/core/random.hpp>
-#include <unity/learn/ranking_network.hpp>
 
 #include "../support/operators.hpp"
 

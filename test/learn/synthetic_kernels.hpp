@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/kernel_samples.hpp>
 
 namespace unity::test {

@@ -12,7 +12,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 
 #include "random_topology.hpp"
 

@@ -16,7 +16,6 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
 #include "random_topology.hpp"

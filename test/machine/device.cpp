@@ -1,4 +1,4 @@
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 
 #include <catch2/catch.hpp>
 

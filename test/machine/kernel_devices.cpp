@@ -6,7 +6,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/machine/device_models.hpp>
+#include <unity/machine/presets.hpp>
 
 namespace tests_of_kernel_devices {
 

@@ -1,4 +1,3 @@
-#include <unity/machine/device_models.hpp>
 #include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
@@ -10,7 +9,7 @@
 #include <fmt/core.h>
 
 #include <unity/cost/roofline.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 
 #include "../support/message_of.hpp"
 

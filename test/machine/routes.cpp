@@ -1,4 +1,4 @@
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -14,7 +14,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
 
 #include "random_topology.hpp"
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
+#include <unity/backend/communicator.hpp>
 #include <unity/core/hash.hpp>
 
 using namespace unity::backend;

@@ -13,10 +13,9 @@
 
 #include <unity/core/random.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
-#include <unity/tensor/sources.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "operators.hpp"

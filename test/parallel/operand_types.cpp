@@ -19,9 +19,9 @@
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/sharded.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
 #include "../support/cases.hpp"

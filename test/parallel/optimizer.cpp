@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include <unity/parallel/optimizer.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace tests_of_optimizer {
 

@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/graph/output_types.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
@@ -27,11 +27,11 @@
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../support/cases.hpp"
 #include "operators.hpp"

@@ -8,7 +8,7 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>

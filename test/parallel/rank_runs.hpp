@@ -18,10 +18,10 @@
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::test {
 

@@ -12,7 +12,7 @@
 
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace tests_of_training_graph {
 

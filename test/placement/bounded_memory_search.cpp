@@ -1,6 +1,6 @@
 // The beam against the dynamic program, and beyond it.
 
-#include <unity/placement/bounded_memory_search.hpp>
+#include <unity/placement/find_memory_plan.hpp>
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -10,7 +10,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/placement/memory_baselines.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/placement/memory_program.hpp>

@@ -1,6 +1,6 @@
 // Table 4.3 of ROC's chapter, and states of other graphs.
 
-#include <unity/placement/execution_states.hpp>
+#include <unity/placement/memory_program.hpp>
 
 #include <catch2/catch.hpp>
 #include <cstddef>

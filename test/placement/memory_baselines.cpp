@@ -1,4 +1,4 @@
-#include <unity/placement/memory_baselines.hpp>
+#include <unity/placement/memory_plan.hpp>
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -10,7 +10,6 @@
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/placement/memory_graph.hpp>
-#include <unity/placement/memory_plan.hpp>
 
 #include "../support/cases.hpp"
 #include "memory_oracles.hpp"

@@ -15,7 +15,6 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/placement/memory_baselines.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/search/decomposition.hpp>

@@ -11,8 +11,8 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/io/hlo_text.hpp>
 
 #include "../support/random_hlo_edits.hpp"

@@ -10,7 +10,6 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 
 namespace archetype {
 

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/expression.hpp>
 
 namespace tests_of_expression {

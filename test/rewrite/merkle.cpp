@@ -8,7 +8,6 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
-#include <unity/rewrite/merkle.hpp>
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/state_view.hpp>
 #include <unity/search/rewrite_graph.hpp>

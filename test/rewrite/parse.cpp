@@ -11,7 +11,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 #include "../support/cases.hpp"

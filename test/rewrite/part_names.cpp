@@ -7,8 +7,7 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/part_names.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>

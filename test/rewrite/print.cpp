@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 
 namespace tests_of_print {
 

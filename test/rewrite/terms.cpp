@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace tests_of_terms {

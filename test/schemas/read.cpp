@@ -19,7 +19,6 @@
 #include <unity/io/dataset.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/io/plan_notes.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/weights_file.hpp>
@@ -38,7 +37,6 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>

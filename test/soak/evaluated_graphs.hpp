@@ -14,10 +14,9 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::test {

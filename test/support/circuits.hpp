@@ -16,7 +16,6 @@
 #include <unity/core/random.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 
 #include "unused_values.hpp"
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/verification/ground_proof.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 
 namespace unity::test {

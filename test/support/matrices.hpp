@@ -20,7 +20,6 @@
 #include <unity/core/random.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 
 #include "unused_values.hpp"
 

@@ -14,7 +14,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/rewrite/duplicates.hpp>
 #include <unity/rewrite/match_store.hpp>
 #include <unity/rewrite/matcher.hpp>
 #include <unity/rewrite/rule_index.hpp>

@@ -26,7 +26,6 @@
 #include <unity/systems/autodist/features.hpp>
 #include <unity/systems/autodist/moves.hpp>
 #include <unity/systems/autodist/sampler.hpp>
-#include <unity/systems/autodist/simulation.hpp>
 #include <unity/systems/autodist/trials.hpp>
 #include <unity/tensor/zoo.hpp>
 

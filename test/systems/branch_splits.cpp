@@ -13,7 +13,7 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/layout_handover.hpp>

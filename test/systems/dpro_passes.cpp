@@ -13,7 +13,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/systems/dpro/fitting.hpp>
-#include <unity/trace/memory.hpp>
 #include <unity/trace/replay.hpp>
 
 #include "../support/message_of.hpp"

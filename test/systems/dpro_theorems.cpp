@@ -1,4 +1,4 @@
-#include <unity/systems/dpro/theorems.hpp>
+#include <unity/systems/dpro/synchronization.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -12,7 +12,7 @@
 
 #include <unity/backend/host_values.hpp>
 #include <unity/core/random.hpp>
-#include <unity/gnn/graph_transforms.hpp>
+#include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/gnn/vertex_partition.hpp>

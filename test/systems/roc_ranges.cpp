@@ -10,11 +10,10 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/gnn/generate.hpp>
 #include <unity/gnn/generators.hpp>
-#include <unity/gnn/minmax_partition.hpp>
-#include <unity/gnn/partition_report.hpp>
+#include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_data.hpp>
+#include <unity/gnn/vertex_partition.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/standard_operators.hpp>

@@ -16,9 +16,8 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/random.hpp>
-#include <unity/gnn/graph_transforms.hpp>
-#include <unity/gnn/partition_report.hpp>
-#include <unity/gnn/vertex_order.hpp>
+#include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 #include <unity/tensor/standard_operators.hpp>
 

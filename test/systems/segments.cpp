@@ -13,7 +13,7 @@
 
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/mesh/spine.hpp>

@@ -13,8 +13,8 @@
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"

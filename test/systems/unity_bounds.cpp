@@ -11,7 +11,7 @@
 #include <unity/core/budget.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>

@@ -13,7 +13,7 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>

@@ -1,4 +1,4 @@
-#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/sources.hpp>
 #include <unity/tensor/standard_operators.hpp>
@@ -19,7 +19,7 @@
 #include <unity/core/random.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "../support/operators.hpp"
 #include "random_case.hpp"

@@ -1,4 +1,4 @@
-#include <unity/tensor/balanced_values.hpp>
+#include <unity/tensor/source_values.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/operators.hpp"

@@ -1,6 +1,6 @@
 // Batch norms that take mean and variance of the batch at hand.
 #include <unity/tensor/statistics.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
 
 #include <cmath>
 #include <cstddef>

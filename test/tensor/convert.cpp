@@ -7,8 +7,8 @@
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/operators.hpp"

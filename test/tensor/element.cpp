@@ -7,7 +7,6 @@
 #include <limits>
 #include <vector>
 
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace tests_of_element {

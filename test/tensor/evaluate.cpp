@@ -10,7 +10,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "testing.hpp"
 

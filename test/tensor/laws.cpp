@@ -12,7 +12,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "random_case.hpp"
 #include "testing.hpp"

@@ -1,4 +1,4 @@
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include <cmath>
 #include <concepts>
@@ -8,7 +8,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/tensor/kernel.hpp>
-#include <unity/tensor/scalar.hpp>
 
 namespace tests_of_modular {
 

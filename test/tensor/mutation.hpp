@@ -12,7 +12,6 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::tensor::test {

@@ -1,5 +1,5 @@
 #include <unity/tensor/rule_test.hpp>
-#include <unity/tensor/rules/degree.hpp>
+#include <unity/tensor/rules/comparison.hpp>
 
 #include <set>
 #include <span>

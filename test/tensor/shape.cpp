@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

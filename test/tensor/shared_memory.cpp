@@ -1,4 +1,4 @@
-#include <unity/tensor/shared_memory.hpp>
+#include <unity/tensor/work.hpp>
 
 #include <catch2/catch.hpp>
 

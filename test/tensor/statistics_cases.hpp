@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "testing.hpp"

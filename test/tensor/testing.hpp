@@ -19,9 +19,9 @@
 #include <unity/core/row_major.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::test {
 

@@ -1,4 +1,4 @@
-#include <unity/tensor/training_form.hpp>
+#include <unity/tensor/loss.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../support/operators.hpp"
 

@@ -1,4 +1,4 @@
-#include <unity/trace/memory.hpp>
+#include <unity/trace/replay.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,6 @@
 #include <unity/core/random.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
-#include <unity/trace/replay.hpp>
 
 namespace tests_of_trace_memory {
 

@@ -2,7 +2,7 @@
 
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/train/checkpoint.hpp>
 
 #include <catch2/catch.hpp>

@@ -20,7 +20,7 @@
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/train/rank_executor.hpp>
 

@@ -13,7 +13,6 @@
 #include <unity/core/random.hpp>
 #include <unity/core/row_major.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::train::test {

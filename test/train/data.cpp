@@ -1,4 +1,4 @@
-#include <unity/tensor/detail/source_roles.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/train/data.hpp>
 
 #include <algorithm>
@@ -16,7 +16,6 @@
 #include <unity/core/error.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/training_form.hpp>
 
 #include "../support/operators.hpp"
 #include "covers.hpp"

@@ -20,12 +20,12 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
 

@@ -16,8 +16,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/training_form.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/zoo/model.hpp>
 #include <unity/train/data.hpp>
 #include <unity/train/initial_weights.hpp>
 

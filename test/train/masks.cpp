@@ -21,7 +21,6 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/training_form.hpp>
 #include <unity/train/training_plan.hpp>
 
 #include "runs.hpp"

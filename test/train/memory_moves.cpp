@@ -20,9 +20,9 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/train/memory_moves.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
+#include <unity/train/value_places.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"

@@ -1,5 +1,5 @@
 // Plans that fit their devices with moves to the host alone.
-#include <unity/train/offloading.hpp>
+#include <unity/train/memory_moves.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/work.hpp>
-#include <unity/train/memory_moves.hpp>
-#include <unity/train/planned_memory.hpp>
+#include <unity/train/value_places.hpp>
 
 #include "../support/machine_without_starts.hpp"
 #include "../support/message_of.hpp"

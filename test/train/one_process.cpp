@@ -26,8 +26,8 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/autodist/builders.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/train/data.hpp>
 #include <unity/train/training_plan.hpp>

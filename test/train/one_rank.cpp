@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
+#include <unity/backend/communicator.hpp>
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>

@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/train/planned_memory.hpp>
+#include <unity/train/value_places.hpp>
 
 #include "../parallel/divided_at_random.hpp"
 #include "../support/cases.hpp"

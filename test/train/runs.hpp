@@ -15,7 +15,6 @@
 #include <unity/core/id.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -25,8 +24,8 @@
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/source_values.hpp>
 #include <unity/tensor/zoo.hpp>
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/trainer.hpp>

@@ -16,7 +16,6 @@
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/value_places.hpp>
 
 #include "runs.hpp"

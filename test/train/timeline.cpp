@@ -16,9 +16,7 @@
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/random.hpp>
-#include <unity/train/breakdown.hpp>
-#include <unity/train/gather_timelines.hpp>
-#include <unity/train/timeline_trace.hpp>
+#include <unity/train/timeline_report.hpp>
 
 namespace tests_of_timeline {
 

@@ -15,7 +15,7 @@
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -27,7 +27,6 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/zoo.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
 #include <unity/tensor/zoo/model.hpp>
 #include <unity/train/trainer.hpp>
 

@@ -14,15 +14,13 @@
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
+#include <unity/backend/detail/transposes.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
-#include <unity/backend/turned_operands.hpp>
 #include <unity/core/config.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -141,23 +139,15 @@ class cpu_backend {
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu/composite.hpp>
-#include <unity/backend/cpu/conversion.hpp>
 #include <unity/backend/cpu/convolution.hpp>
-#include <unity/backend/cpu/convolution_gradient.hpp>
-#include <unity/backend/cpu/convolution_weight_gradient.hpp>
 #include <unity/backend/cpu/embedding.hpp>
-#include <unity/backend/cpu/embedding_gradient.hpp>
 #include <unity/backend/cpu/matmul.hpp>
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/normalization.hpp>
-#include <unity/backend/cpu/normalization_gradient.hpp>
 #include <unity/backend/cpu/pooling.hpp>
-#include <unity/backend/cpu/pooling_gradient.hpp>
 #include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/region.hpp>
 #include <unity/backend/cpu/segment_gradient.hpp>
-#include <unity/backend/cpu/selection.hpp>
-#include <unity/backend/detail/joined_transposes.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/core/error.hpp>
 

@@ -16,7 +16,6 @@
 #include <cuda_runtime.h>
 
 #include <unity/backend/cuda/blas.cuh>
-#include <unity/backend/cuda/errors.cuh>
 #include <unity/backend/cuda/kernel_factory.hpp>
 #include <unity/backend/cuda/stream.cuh>
 #include <unity/backend/device_backend.hpp>
@@ -122,7 +121,7 @@ class libraries {
 
 }  // namespace cuda
 
-// Models: device_backend, fusing_backend, recording_backend, clocked_backend, and from device_calibration.hpp
+// Models: device_backend, fusing_backend, recording_backend, clocked_backend, and from calibration.hpp
 // accelerator_backend and narrow_float_backend. The algebra must outlive the backend; the backend must outlive its
 // kernels, recordings and moments. Operators with a standard name mean the standard operators.
 //

@@ -10,10 +10,9 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/graph/users.hpp>
+#include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

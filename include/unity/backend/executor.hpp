@@ -31,19 +31,17 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/source_values.hpp>
 
 namespace unity::backend {
 
 struct executor_options {
   tensor::source_data data{};  // values of inputs, weights and constants, by name
-  std::uint64_t seed = 0;  // seed of arbitrary values for all others (tensor/sources.hpp): equal names get equal values
+  std::uint64_t seed = 0;  // of arbitrary values for all others (tensor/evaluate.hpp): equal names get equal values
   bool fuse = true;        // run chains of element-wise operators as one kernel, if the backend can
   bool record = true;      // run() replays a recording, if the backend can
 };

@@ -13,8 +13,6 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -24,7 +24,7 @@
 #include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

@@ -26,14 +26,12 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/agreement.hpp>
 #include <unity/backend/communication/mpi_session.hpp>
-#include <unity/backend/communication/mpi_types.hpp>
 #include <unity/backend/communication/mpi_watch.hpp>
 #include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

@@ -23,7 +23,7 @@
 #include <unity/backend/communication/nccl_state.hpp>
 #include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

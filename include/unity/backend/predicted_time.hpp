@@ -53,7 +53,7 @@ template <device_backend Backend, class Timer>
 
 #include <fmt/core.h>
 
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 
 namespace unity::backend {
 

@@ -15,7 +15,6 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

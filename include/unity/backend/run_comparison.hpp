@@ -10,7 +10,7 @@
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/executor.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 

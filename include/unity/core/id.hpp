@@ -9,7 +9,7 @@
 
 #include <fmt/core.h>
 
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity {
 

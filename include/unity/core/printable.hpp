@@ -1,15 +1,44 @@
-// Quotes text from a file in a line of a message.
+// Text in messages: quoted text from files, numbers, and the base class of fmt formatters.
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/core.h>
 
 namespace unity {
+
+// As std::from_chars parses it ("inf" and "nan" are floating-point numbers); nothing if the whole text is not a number
+// of that type.
+template <class Number>
+[[nodiscard]] std::optional<Number> to_number(std::string_view text) noexcept {
+  Number value{};
+  const auto* const last = text.data() + text.size();
+  const auto [end, status] = std::from_chars(text.data(), last, value);
+  return status == std::errc{} && end == last ? std::optional{value} : std::nullopt;
+}
+
+// For values with a single format: "{}" without a specification. Writes character by character: fmt::format_to of fmt
+// 9, as compiled by g++, has another symbol name for clang 18 and later, and would not link.
+struct plain_formatter {
+  constexpr auto parse(fmt::format_parse_context& context) -> decltype(context.begin()) { return context.begin(); }
+
+ protected:
+  template <class Context>
+  static auto put(Context& context, std::string_view text) -> decltype(context.out()) {
+    auto out = context.out();
+    for (const char c : text) {
+      *out++ = c;
+    }
+    return out;
+  }
+};
 
 namespace detail {
 

@@ -14,7 +14,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity {
 

@@ -1,9 +1,13 @@
-// The cost of a graph.
+// The cost of a graph: what a cost model is, any of them, and combinations of others.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include <unity/core/error.hpp>
 
@@ -74,5 +78,106 @@ concept staged_cost_model =
     additive_cost_model<M, Algebra> && requires(const M& m, const typename Algebra::value_type& type) {
       { m.computed_before(type) } -> std::convertible_to<bool>;
     };
+
+// Any cost model of whole graphs that can stop early on expensive graphs: f(g, limit) is the cost of g if that is below
+// the limit, otherwise any number from the limit up to the cost. Pure. Models cost_model.
+template <class Graph>
+class any_cost_model {
+ public:
+  template <class F>
+    requires std::is_invocable_r_v<cost_value, const F&, const Graph&, cost_value>
+  any_cost_model(F f) : cost_below_{std::move(f)} {}
+
+  [[nodiscard]] cost_value cost(const Graph& g) const { return cost_below_(g, std::numeric_limits<cost_value>::max()); }
+  [[nodiscard]] cost_value cost_below(const Graph& g, cost_value limit) const { return cost_below_(g, limit); }
+
+ private:
+  std::function<cost_value(const Graph&, cost_value)> cost_below_;
+};
+
+template <class First, class Second>
+struct cost_pair {
+  First first{};
+  Second second{};
+  cost_pair& operator+=(const cost_pair& o) {
+    add_cost(first, o.first);
+    add_cost(second, o.second);
+    return *this;
+  }
+  cost_pair& operator-=(const cost_pair& o) {
+    first -= o.first;
+    second -= o.second;
+    return *this;
+  }
+  friend bool operator==(const cost_pair&, const cost_pair&) = default;
+};
+
+namespace detail {
+
+// Both models, summed separately.
+template <class First, class Second>
+class paired_cost {
+ public:
+  using cost_type = cost_pair<typename First::cost_type, typename Second::cost_type>;
+
+  paired_cost(First first, Second second) : first_{std::move(first)}, second_{std::move(second)} {}
+
+  template <class Op, class Type>
+  [[nodiscard]] cost_type node_cost(const Op& op, std::span<const Type> inputs, std::span<const Type> outputs) const {
+    return {first_.node_cost(op, inputs, outputs), second_.node_cost(op, inputs, outputs)};
+  }
+  template <class Type>
+  [[nodiscard]] bool computed_before(const Type& type) const
+    requires requires(const First& a, const Second& b) { a.computed_before(type) && b.computed_before(type); }
+  {
+    return first_.computed_before(type) && second_.computed_before(type);
+  }
+
+ protected:
+  First first_;
+  Second second_;
+};
+
+}  // namespace detail
+
+// Minimizes `First` while the objective of `Second` is at most a limit (time under a memory limit). Beyond the limit,
+// the objective is worse than any within it and grows with the excess, so a search that starts outside finds its way
+// in.
+// Source: Jia's dissertation (2020), section 2.6 (there the cost is infinite).
+template <class First, class Second>
+class constrained_cost : public detail::paired_cost<First, Second> {
+ public:
+  using typename detail::paired_cost<First, Second>::cost_type;
+
+  constrained_cost(First first, Second second, cost_value limit)
+      : detail::paired_cost<First, Second>{std::move(first), std::move(second)}, limit_{limit} {}
+
+  [[nodiscard]] cost_value objective(const cost_type& total) const {
+    constexpr cost_value infeasible = std::numeric_limits<cost_value>::max() / 4;
+    const auto used = this->second_.objective(total.second);
+    return used <= limit_ ? this->first_.objective(total.first) : infeasible + (used - limit_);
+  }
+
+ private:
+  cost_value limit_;
+};
+
+// Minimizes weight * First + (1 - weight) * Second of the unscaled objectives; 0 <= weight <= 1.
+template <class First, class Second>
+class weighted_cost : public detail::paired_cost<First, Second> {
+ public:
+  using typename detail::paired_cost<First, Second>::cost_type;
+
+  weighted_cost(First first, Second second, double weight)
+      : detail::paired_cost<First, Second>{std::move(first), std::move(second)}, weight_{weight} {}
+
+  [[nodiscard]] cost_value objective(const cost_type& total) const {
+    return static_cast<cost_value>(weight_ * static_cast<double>(this->first_.objective(total.first)) +
+                                   (1.0 - weight_) * static_cast<double>(this->second_.objective(total.second)));
+  }
+
+ private:
+  double weight_;
+};
 
 }  // namespace unity

@@ -71,7 +71,7 @@ class least_squares {
 
 #include <Eigen/QR>
 
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 
 namespace unity {
 

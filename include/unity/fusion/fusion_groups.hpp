@@ -13,9 +13,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/fusion/instruction_graph.hpp>
-#include <unity/fusion/kernel_description.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 
 namespace unity::fusion {
 

@@ -17,7 +17,6 @@
 #include <unity/fusion/fusion_groups.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 
 namespace unity::fusion {
 

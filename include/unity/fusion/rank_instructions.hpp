@@ -13,7 +13,6 @@
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/rank_rows.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -71,8 +70,6 @@ struct rank_costs {
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/shared_memory.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::fusion {

@@ -23,8 +23,7 @@ namespace unity::fusion {
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/graph/copy_node.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::fusion {
 

@@ -42,7 +42,7 @@ struct typed_operation {
 #include <algorithm>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/shared_memory.hpp>
+#include <unity/tensor/work.hpp>
 
 namespace unity::fusion {
 

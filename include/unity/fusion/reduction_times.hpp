@@ -8,7 +8,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/fusion/fusion_program.hpp>
-#include <unity/fusion/target.hpp>
+#include <unity/fusion/strategy.hpp>
 #include <unity/machine/machine.hpp>
 
 namespace unity::fusion {

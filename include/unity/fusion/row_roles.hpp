@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/kernel.hpp>

@@ -12,7 +12,7 @@
 namespace unity::gnn {
 
 // The part of each vertex; edges count as undirected. Parts have about equal sums of `weights` (within 3%, if METIS
-// finds such parts), or, without weights, about equal numbers of vertices. vertex_order.hpp turns the parts into
+// finds such parts), or, without weights, about equal numbers of vertices. vertex_partition.hpp turns the parts into
 // ranges. The same arguments give the same parts.
 // Throws: unity::error without parts, if the number of weights is wrong, if METIS cannot represent the edges or weights
 // (32 bits in Debian's package), or if it runs out of memory.
@@ -34,7 +34,6 @@ namespace unity::gnn {
 #include <metis.h>
 
 #include <unity/core/error.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 
 namespace unity::gnn {

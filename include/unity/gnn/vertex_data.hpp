@@ -63,7 +63,6 @@ void check(const vertex_dataset& data, std::string_view where);
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 
 namespace unity::gnn {
 

@@ -15,14 +15,13 @@
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/graph/canonical_mix.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/flat_graph.hpp>
 #include <unity/graph/topological_order.hpp>
 
 namespace unity::detail {
 
-// Distinguishes nodes that compute the same from the same, for canonical.hpp.
+// Distinguishes nodes that compute the same from the same.
 
 // Refines the colours of ambiguous nodes until they are distinguished as far as isomorphism allows.
 class canonical_refinement {

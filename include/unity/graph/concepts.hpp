@@ -11,6 +11,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <unity/core/id.hpp>
 
@@ -137,5 +138,15 @@ concept mutable_dataflow_graph =
       { g.add_node(op, values, types) } -> std::same_as<node_id>;
       g.set_outputs(values);
     };
+
+// In the order of the outputs; an output that is listed twice counts twice. Complexity: linear in their number.
+template <dataflow_graph G>
+[[nodiscard]] std::vector<type_t<G>> output_types(const G& g) {
+  std::vector<type_t<G>> all;
+  for (const value_id v : graph_traits<G>::outputs(g)) {
+    all.push_back(graph_traits<G>::type(g, v));
+  }
+  return all;
+}
 
 }  // namespace unity

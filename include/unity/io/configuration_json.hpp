@@ -17,7 +17,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>

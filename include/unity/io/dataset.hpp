@@ -128,11 +128,9 @@ class dataset {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/index_permutation.hpp>
 #include <unity/core/random.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::io {
 

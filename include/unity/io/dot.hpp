@@ -1,10 +1,19 @@
-// Draws tensor graphs as Graphviz text.
+// Draws graphs by Graphviz: tensor graphs and parallel computation graphs as text, and text as SVG.
 #pragma once
 
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -15,12 +24,47 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
+extern "C" char** environ;
+
 namespace unity::io {
+
+namespace detail {
+
+// The full path of a program, searched in PATH like a shell does.
+[[nodiscard]] std::optional<std::filesystem::path> find_program(std::string_view name);
+
+// Waits for a child and returns its exit status; after the limit, kills it and returns nothing.
+[[nodiscard]] std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit);
+
+// A file name whose file is removed with this object.
+class temporary_path {
+ public:
+  explicit temporary_path(std::filesystem::path path) : path_{std::move(path)} {}
+  temporary_path(const temporary_path&) = delete;
+  temporary_path& operator=(const temporary_path&) = delete;
+  ~temporary_path() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& get() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace detail
+
+// Effects: draws `dot` into the file. Returns the reason if there is no picture: Graphviz is not installed, fails, or
+// exceeds `limit` (its layout is superlinear); else nothing.
+// Throws: unity::error if the file cannot be written.
+[[nodiscard]] std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
+                                                   std::chrono::milliseconds limit = std::chrono::seconds{20});
 
 struct dot_options {
   std::string title{};
@@ -89,13 +133,113 @@ inline constexpr std::string_view dot_header =
                                  const dot_options& before_options, const tensor::tensor_graph& after,
                                  const dot_options& after_options);
 
+// Draws parallel computation graphs as Graphviz text: operators green, parallelization operators orange.
+// Source: Unger et al., Unity (OSDI 2022), figure 6.
+
+inline constexpr std::string_view operator_colour = "#b8e0a8";
+inline constexpr std::string_view parallel_operator_colour = "#f7b26b";
+
+namespace detail {
+
+// "partition\nof 0 by 4"
+[[nodiscard]] std::string parallel_label(const parallel::parallel_operator& p);
+
+[[nodiscard]] std::string pcg_statement(const parallel::pcg_algebra& a, const parallel::pcg& g, node_id n);
+
+}  // namespace detail
+
+// Edges show how tensors are divided, in the form of to_string of their types. Complexity: linear in nodes and edges.
+[[nodiscard]] std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title);
+
 }  // namespace unity::io
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_DOT)
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
 
+#include <unity/core/config.hpp>
+#include <unity/core/file.hpp>
+#include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/shape.hpp>
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::optional<std::filesystem::path> find_program(std::string_view name) {
+  const char* variable = std::getenv("PATH");
+  std::string_view path = variable == nullptr ? std::string_view{"/usr/bin:/bin"} : std::string_view{variable};
+  while (!path.empty()) {
+    const auto end = std::min(path.find(':'), path.size());
+    const auto candidate = std::filesystem::path{path.substr(0, end)} / name;
+    if (end > 0 && ::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate)) {
+      return candidate;
+    }
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  int status = 0;
+  for (;;) {
+    const auto got = ::waitpid(child, &status, WNOHANG);
+    if (got == child) {
+      return WIFEXITED(status) ? std::optional{WEXITSTATUS(status)} : std::optional{-1};
+    }
+    if (got < 0 && errno != EINTR) {
+      return -1;
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
+                                                  std::chrono::milliseconds limit) {
+  const auto program = detail::find_program("dot");
+  if (!program) {
+    return "no SVG: the program `dot` is not installed (package graphviz)";
+  }
+  // Absolute, so that no name is parsed as an option.
+  const auto base = std::filesystem::absolute(path).string();
+  const detail::temporary_path in{fmt::format("{}.in.dot", base)};
+  const detail::temporary_path out{fmt::format("{}.out.svg", base)};
+  atomic_write(in.get(), dot);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string arguments[] = {program->string(), "-Tsvg", "-o", out.get().string(), in.get().string()};
+  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
+                  arguments[3].data(), arguments[4].data(), nullptr};
+  pid_t child = 0;
+  const int problem = ::posix_spawn(&child, program->c_str(), &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) {
+    return fmt::format("no SVG: `dot` does not start ({})", std::strerror(problem));
+  }
+  const auto status = detail::wait_for(child, limit);
+  if (!status || *status != 0) {
+    return status ? fmt::format("no SVG: `dot` failed with status {}", *status)
+                  : fmt::format("no SVG: `dot` took longer than {} ms", limit.count());
+  }
+  atomic_write(path, read_file(out.get()));
+  return std::nullopt;
+}
+
+}  // namespace unity::io
 
 namespace unity::io::detail {
 
@@ -228,6 +372,62 @@ UNITY_INLINE std::string to_dot(const tensor::algebra& algebra, const tensor::te
                                          detail::dot_writer{algebra, before, before_options, "b_"}.body()),
                      detail::dot_cluster("after", after_options.title,
                                          detail::dot_writer{algebra, after, after_options, "a_"}.body()));
+}
+
+}  // namespace unity::io
+
+namespace unity::io::detail {
+
+UNITY_INLINE std::string parallel_label(const parallel::parallel_operator& p) {
+  std::string label{parallel::parallel_names[static_cast<std::size_t>(p.kind)]};
+  label += parallel::has_axis(p.kind) ? fmt::format("\\nof {}", p.axis) : "";
+  label +=
+      parallel::has_degree(p.kind) ? fmt::format("{}{}", parallel::has_axis(p.kind) ? " by " : "\\nby ", p.degree) : "";
+  return label;
+}
+
+UNITY_INLINE std::string pcg_statement(const parallel::pcg_algebra& a, const parallel::pcg& g, node_id n) {
+  const auto& op = g.operation(n);
+  const auto p = a.read(op);
+  const bool is_source = !p && g.operands(n).empty();
+  auto label = p ? parallel_label(*p) : dot_text(a.signature(op.kind).name);
+  if (is_source && a.operators().signature(op.kind).attributes.size() == op.attributes.size()) {
+    const auto& fields = a.operators().signature(op.kind).attributes;
+    for (const auto& [field, value] : ranges::views::zip(fields, op.attributes)) {
+      label += field.name == "name" ? fmt::format("\\n{}", dot_text(tensor::to_word(value), 40)) : "";
+    }
+  }
+  return fmt::format("  n{} [label=\"{}\", fillcolor=\"{}\"{}];\n", n.index(), label,
+                     p           ? parallel_operator_colour
+                     : is_source ? dot_colour("input")
+                                 : operator_colour,
+                     is_source ? ", shape=ellipse" : "");
+}
+
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+UNITY_INLINE std::string to_dot(const parallel::pcg_algebra& a, const parallel::pcg& g, std::string_view title) {
+  const auto name = detail::dot_text(title);
+  auto text = fmt::format("digraph \"{}\" {{\n  label=\"{}\";\n{}", name, name, detail::dot_header);
+  const auto edge = [&](value_id v, const std::string& to) {
+    text +=
+        fmt::format("  n{} -> {} [label=\"{}\"];\n", g.producer(v).index(), to, detail::dot_text(to_string(g.type(v))));
+  };
+  for (const auto i : node_ids(g)) {
+    text += detail::pcg_statement(a, g, i);
+    for (const auto v : g.operands(i)) {
+      edge(v, fmt::format("n{}", i.index()));
+    }
+  }
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    const auto id = fmt::format("out{}", i);
+    text += fmt::format("  {} [label=\"output {}\", shape=ellipse, fillcolor=\"{}\"];\n", id, i,
+                        detail::dot_colour("input"));
+    edge(g.outputs()[i], id);
+  }
+  return fmt::format("{}}}\n", text);
 }
 
 }  // namespace unity::io

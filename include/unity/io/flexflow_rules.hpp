@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <unity/core/file.hpp>
-#include <unity/io/foreign_ranks.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/rule_text.hpp>

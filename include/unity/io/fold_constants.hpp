@@ -100,9 +100,8 @@ class constant_folder {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/graph/copy_node.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/io/onnx/prune.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/shape.hpp>
 

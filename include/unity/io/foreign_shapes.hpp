@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/io/foreign_ranks.hpp>
 #include <unity/io/foreign_rule.hpp>
 
 namespace unity::io::detail {

@@ -78,7 +78,6 @@ struct hlo_fused {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 #include <unity/io/hlo/contraction.hpp>
 #include <unity/io/hlo/fused_body.hpp>
 #include <unity/io/hlo/work.hpp>

@@ -9,7 +9,6 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 #include <unity/io/hlo/module.hpp>
 
 namespace unity::io {

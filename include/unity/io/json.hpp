@@ -25,7 +25,6 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -90,7 +89,6 @@ inline void write_graph(const tensor::algebra& algebra, const tensor::tensor_gra
 #include <span>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/attributes.hpp>
 
 namespace unity::io::detail {
 

@@ -31,10 +31,8 @@
 
 #include <unity/core/file.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
 namespace unity::io {
@@ -119,7 +117,7 @@ void write_machine(const machine::machine& m, const std::filesystem::path& path)
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

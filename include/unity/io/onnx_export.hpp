@@ -87,7 +87,7 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/exporter.hpp>
 #include <unity/io/onnx/opaque.hpp>
-#include <unity/io/onnx/own_operators.hpp>
+#include <unity/io/onnx/operators.hpp>
 #include <unity/io/onnx/proto.hpp>
 
 namespace unity::io::detail {

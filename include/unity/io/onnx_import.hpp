@@ -118,12 +118,10 @@ class model_reader {
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx/check.hpp>
-#include <unity/io/onnx/external_files.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
 #include <unity/io/onnx/stream.hpp>
-#include <unity/io/onnx/structure.hpp>
 
 namespace unity::io::detail {
 

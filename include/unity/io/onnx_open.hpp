@@ -58,10 +58,9 @@ namespace unity::io {
 #include <unity/io/onnx_import.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io {
 

@@ -1,4 +1,4 @@
-// Traces of this library's own ranks, as written by train/timeline_trace.hpp: all ranks in one file, or some.
+// Traces of this library's own ranks, as written by train/timeline_report.hpp: all ranks in one file, or some.
 #pragma once
 
 #include <vector>

@@ -32,7 +32,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/presets.hpp>
 
@@ -120,7 +120,7 @@ struct resources {
   return parse_resources(read_file(path), path.string(), gpu);
 }
 
-// `file`: for messages, and the name of the machine. `gpu`: the model of its GPUs, as in machine/device_models.hpp, or
+// `file`: for messages, and the name of the machine. `gpu`: the model of its GPUs, as in machine/presets.hpp, or
 // one per node, such as m60+t4.
 // Throws: unity::error that names the line; if a model is unknown; if two nodes have the same address.
 [[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
@@ -140,9 +140,6 @@ struct resources {
 #include <cmath>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/device_models.hpp>
-#include <unity/machine/preset_topologies.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
 namespace unity::io::detail {

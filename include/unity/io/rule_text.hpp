@@ -13,7 +13,6 @@
 
 #include <fmt/core.h>
 
-#include <unity/io/foreign_ranks.hpp>
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/foreign_shapes.hpp>
 

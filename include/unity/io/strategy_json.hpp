@@ -32,7 +32,6 @@
 #include <unity/io/configuration_json.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>

@@ -156,7 +156,6 @@ class step_layout {
 #include <limits>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 
 namespace unity::io::detail {
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 

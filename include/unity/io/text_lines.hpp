@@ -11,7 +11,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::io {
 

@@ -34,11 +34,9 @@ void write_vertex_dataset(const std::filesystem::path& prefix, const gnn::vertex
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/gnn/graph_transforms.hpp>
 #include <unity/io/graph_text.hpp>
 #include <unity/io/lux.hpp>
 #include <unity/io/packed_text.hpp>
-#include <unity/io/svmlight.hpp>
 #include <unity/io/vertex_files.hpp>
 
 namespace unity::io {

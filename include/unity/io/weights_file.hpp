@@ -21,7 +21,6 @@
 #include <nlohmann/json.hpp>
 
 #include <unity/io/json_place.hpp>
-#include <unity/io/replaced_file.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
@@ -32,7 +31,7 @@ namespace unity::io {
 inline constexpr std::string_view weights_line = "unity weights 1\n";
 
 // Regular. The kind of a tensor is "weight", the optimizer's name of its state for the weight of that name, or the name
-// of a value that compressors keep (train/kept_values.hpp).
+// of a value that compressors keep (train/held_state.hpp).
 struct weights_header {
   std::string graph{};    // the fingerprint of the model, in the form chosen by the writer
   std::int64_t step = 0;  // completed steps

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include <unity/core/hash.hpp>
-#include <unity/learn/attention_estimator.hpp>
+#include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_training.hpp>
 
 namespace unity::learn {
@@ -53,10 +53,8 @@ void resume_training(const std::filesystem::path& path, estimator_training& run)
 
 #include <unity/core/error.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/sealed_tensors.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/weights_file.hpp>
-#include <unity/learn/attention_network.hpp>
 #include <unity/learn/kernel_features.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/optimizer.hpp>

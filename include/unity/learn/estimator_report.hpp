@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/learn/kernel_estimator.hpp>
+#include <unity/learn/kernel_features.hpp>
 #include <unity/learn/kernel_samples.hpp>
 
 namespace unity::learn {

@@ -11,9 +11,8 @@
 #include <unity/backend/executor.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/adam_step.hpp>
-#include <unity/learn/attention_estimator.hpp>
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/kernel_features.hpp>
 #include <unity/learn/kernel_samples.hpp>
@@ -163,7 +162,6 @@ class estimator_training {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/learn/attention_forward.hpp>
 
 namespace unity::learn::detail {
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 
 namespace unity::learn {
 
@@ -55,7 +55,7 @@ void write_kernel_samples(const std::filesystem::path& path, std::span<const ker
 
 #include <unity/core/config.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/io/sealed_tensors.hpp>
+#include <unity/io/stored_tensor.hpp>
 
 namespace unity::learn::detail {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <unity/cost/eigen_least_squares.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/kernel_samples.hpp>
 
 namespace unity::learn {
@@ -36,7 +36,7 @@ class linear_estimator {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_LEARN_LINEAR_ESTIMATOR)
 
-#include <unity/learn/kernel_estimator.hpp>
+#include <unity/learn/kernel_features.hpp>
 
 namespace unity::learn {
 

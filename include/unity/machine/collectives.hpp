@@ -12,7 +12,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/collective.hpp>
-#include <unity/machine/collective_steps.hpp>
+#include <unity/machine/collective_flows.hpp>
 #include <unity/machine/topology.hpp>
 
 namespace unity::machine {

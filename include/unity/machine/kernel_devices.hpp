@@ -1,7 +1,7 @@
 // Devices in the form of the kernel model.
 #pragma once
 
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel_durations.hpp>
@@ -36,8 +36,7 @@ namespace unity::machine {
 #include <unity/cost/device_table.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
-#include <unity/cost/known_boards.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::machine::detail {
 

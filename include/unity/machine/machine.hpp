@@ -10,9 +10,8 @@
 
 #include <fmt/core.h>
 
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>
 
@@ -104,7 +103,6 @@ struct fmt::formatter<unity::machine::machine> : unity::plain_formatter {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 
 namespace unity::machine {
 

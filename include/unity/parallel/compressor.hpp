@@ -72,7 +72,6 @@ struct compressor {
 #include <algorithm>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 

@@ -10,7 +10,7 @@
 
 #include <fmt/core.h>
 
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>

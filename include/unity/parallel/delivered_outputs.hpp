@@ -21,7 +21,6 @@ namespace unity::parallel {
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {

@@ -15,7 +15,6 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

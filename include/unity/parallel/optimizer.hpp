@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

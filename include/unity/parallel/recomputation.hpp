@@ -18,7 +18,7 @@ namespace unity::parallel {
 using recomputation = std::vector<bool>;
 
 // True for operators with operands, unless a result is an output of the graph, which is kept. Operators are stateless
-// here, and a dropout takes its mask as data (tensor/training_form.hpp), so the second run computes the same as the
+// here, and a dropout takes its mask as data (tensor/loss.hpp), so the second run computes the same as the
 // first.
 [[nodiscard]] bool can_recompute(const tensor::tensor_graph& g, node_id n);
 

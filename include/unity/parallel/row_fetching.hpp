@@ -36,7 +36,6 @@ namespace unity::parallel {
 
 #include <unity/core/config.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {

@@ -154,7 +154,6 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchr
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 

@@ -87,8 +87,8 @@ void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g,
 
 #include <unity/core/error.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operator_name.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

@@ -39,10 +39,8 @@ namespace unity::placement {
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/shared_memory.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::placement {

@@ -13,7 +13,6 @@
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/detail/links.hpp>
-#include <unity/program/detail/ranges.hpp>
 #include <unity/program/fragment.hpp>
 
 namespace unity::program {

@@ -12,10 +12,17 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
-#include <unity/rewrite/attribute.hpp>
 
 namespace unity {
+
+// A list of integers: a scalar is a list of one, a word (a name) is the list of its bytes, a real number is the bits of
+// its double. The signature of the operator says which (attribute_form).
+using attribute = small_vector<std::int64_t, 4>;
+using attribute_list = std::vector<attribute>;
+
+[[nodiscard]] std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept;
 
 template <class T>
 concept hashable = requires(const T& x) {
@@ -140,3 +147,21 @@ concept layout_algebra =
     };
 
 }  // namespace unity
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_ALGEBRA)
+
+#include <unity/core/hash.hpp>
+
+namespace unity {
+
+UNITY_INLINE std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept {
+  std::uint64_t h = a.size();
+  for (const auto i : a) {
+    h = hash_combine(h, static_cast<std::uint64_t>(i));
+  }
+  return h;
+}
+
+}  // namespace unity
+
+#endif

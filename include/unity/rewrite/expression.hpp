@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 
 namespace unity {
 

@@ -15,6 +15,7 @@
 #include <unity/rewrite/matcher.hpp>
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/rule_index.hpp>
+#include <unity/rewrite/state_view.hpp>
 
 namespace unity {
 
@@ -206,5 +207,124 @@ class match_store {
   index_table effect_table_;
   std::vector<std::uint32_t> flat_;
 };
+
+// Moves that merge two nodes that compute the same: common subexpressions.
+
+// Reports, for every live node that applies n's operator to n's operands, the move that redirects the readers of the
+// younger node's results to the older one's: sink(match). The moves carry `rule` as their rule.
+// Complexity: linear in the readers of the operand of n with the fewest readers, at most state_view::most_neighbours.
+template <class Store, class Sink>
+void find_duplicates(const Store& store, match_store<Store>& matches, state_view& view, std::uint32_t rule, node_id n,
+                     Sink&& sink) {
+  if (!store.op(n).valid() || store.operands(n).empty()) {
+    return;
+  }
+  const auto operands = store.operands(n);
+  const auto v = *std::min_element(operands.begin(), operands.end(),
+                                   [&](value_id a, value_id b) { return view.use_count(a) < view.use_count(b); });
+  const auto merge_with = [&](const value_use& u) {
+    const bool same =
+        u.node != n && store.op(u.node) == store.op(n) && std::ranges::equal(store.operands(u.node), store.operands(n));
+    if (!same) {
+      return;
+    }
+    const std::vector<node_id> nodes{std::min(n, u.node), std::max(n, u.node)};
+    const auto kept = store.results(nodes[0]);
+    const auto dropped = store.results(nodes[1]);
+    std::vector<std::pair<value_id, value_id>> aliases;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      aliases.emplace_back(dropped[i], kept[i]);
+    }
+    std::vector<value_id> bound(store.operands(n).begin(), store.operands(n).end());
+    bound.insert(bound.end(), kept.begin(), kept.end());
+    const std::vector<value_id> replaced(dropped.begin(), dropped.end());
+    sink(matches.add(rule, nodes, bound, replaced, std::span<const node_id>{}, aliases, false, true));
+  };
+  if (view.use_count(v) > state_view::most_neighbours) {
+    std::ranges::for_each(view.users_near(v, n, state_view::few_neighbours), merge_with);
+  } else {
+    std::ranges::for_each(view.users(v), merge_with);
+  }
+}
+
+// Moves that change only the place or the layout of a result.
+// Source: Jia's dissertation (TASO, 2020), section 2.7 and figure 2.5.
+
+namespace detail {
+
+// The operators that read v, each once; nothing if v is an output of the graph, whose layout must not change.
+template <class Store>
+std::optional<std::vector<node_id>> operators_reading(const Store& store, const state_view& view, value_id v) {
+  std::vector<node_id> readers;
+  for (const auto& u : view.users(v)) {
+    if (!store.op(u.node).valid()) {
+      return std::nullopt;
+    }
+    if (std::find(readers.begin(), readers.end(), u.node) == readers.end()) {
+      readers.push_back(u.node);
+    }
+  }
+  std::sort(readers.begin(), readers.end());
+  return readers;
+}
+
+// The node that computes the same results as `reader`, but reads `to` instead of `from`; nothing if a type changes.
+template <class Store>
+std::optional<node_id> read_instead(Store& store, node_id reader, value_id from, value_id to) {
+  std::vector<value_id> operands(store.operands(reader).begin(), store.operands(reader).end());
+  std::replace(operands.begin(), operands.end(), from, to);
+  const std::vector<value_id> results(store.results(reader).begin(), store.results(reader).end());
+  const auto types = store.infer(store.op(reader), operands);
+  const bool same = types && std::equal(results.begin(), results.end(), types->begin(), types->end(),
+                                        [&](value_id v, const auto& t) { return store.type(v) == t; });
+  return same ? std::optional{store.define(store.op(reader), operands, results)} : std::nullopt;
+}
+
+// The move that passes the result of `made` to all readers of n's result.
+template <class Store>
+std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std::uint32_t rule, node_id n,
+                                  node_id made, std::span<const node_id> readers) {
+  std::vector<node_id> nodes{n};
+  std::vector<value_id> replaced;
+  std::vector<node_id> defining;
+  for (const auto reader : readers) {
+    const auto again = read_instead(store, reader, store.results(n)[0], store.results(made)[0]);
+    if (!again) {
+      return std::nullopt;
+    }
+    nodes.push_back(reader);
+    replaced.insert(replaced.end(), store.results(reader).begin(), store.results(reader).end());
+    defining.push_back(*again);
+  }
+  const std::vector<value_id> bound(store.operands(n).begin(), store.operands(n).end());
+  const std::span<const std::pair<value_id, value_id>> no_aliases;
+  return matches.add(rule, nodes, bound, replaced, defining, no_aliases, true, true);
+}
+
+}  // namespace detail
+
+// Reports, for every variant of the operator of live node n, the move that computes n's result with it and passes it to
+// all readers: sink(match). None for nodes with several results, for outputs of the graph, and if the type of a
+// reader's results would change. The moves carry `rule` as their rule.
+template <class Store, class Sink>
+void find_relayouts(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n,
+                    Sink&& sink) {
+  if (!store.op(n).valid() || store.results(n).size() != 1 || store.operands(n).empty()) {
+    return;
+  }
+  const auto readers = detail::operators_reading(store, view, store.results(n)[0]);
+  if (!readers || readers->empty()) {
+    return;
+  }
+  const std::vector<value_id> operands(store.operands(n).begin(), store.operands(n).end());
+  for (const auto& variant : store.algebra().variants(store.operation(store.op(n)), store.types(operands))) {
+    const auto made = store.cons(store.intern(variant), operands);
+    if (made && store.results(*made)[0] != store.results(n)[0]) {
+      if (const auto m = detail::hand_over(store, matches, rule, n, *made, *readers)) {
+        sink(*m);
+      }
+    }
+  }
+}
 
 }  // namespace unity

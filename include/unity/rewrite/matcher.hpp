@@ -12,9 +12,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute_check.hpp>
 #include <unity/rewrite/node_store.hpp>
-#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
 #include <unity/rewrite/substitution.hpp>

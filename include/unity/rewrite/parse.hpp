@@ -89,8 +89,7 @@ class rule_parser {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
-#include <unity/rewrite/operators.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::detail {
 

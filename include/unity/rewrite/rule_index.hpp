@@ -11,10 +11,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute_check.hpp>
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/node_store.hpp>
-#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
 
 namespace unity {

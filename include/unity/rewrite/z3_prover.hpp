@@ -12,7 +12,6 @@
 
 #include <z3++.h>
 
-#include <unity/rewrite/verification/ground_proof.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 
 namespace unity {

@@ -21,12 +21,9 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/rewrite/duplicates.hpp>
 #include <unity/rewrite/match_store.hpp>
 #include <unity/rewrite/matcher.hpp>
-#include <unity/rewrite/merkle.hpp>
 #include <unity/rewrite/node_store.hpp>
-#include <unity/rewrite/relayout.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
 #include <unity/search/node_order.hpp>

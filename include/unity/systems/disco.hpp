@@ -5,4 +5,3 @@
 
 #include <unity/systems/disco/baselines.hpp>
 #include <unity/systems/disco/search.hpp>
-#include <unity/systems/disco/space.hpp>

@@ -9,7 +9,7 @@
 #include <unity/systems/dpro/view.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
-#include <unity/trace/fusion_time.hpp>
+#include <unity/trace/what_if.hpp>
 
 namespace unity::systems {
 

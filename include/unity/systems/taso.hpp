@@ -18,7 +18,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/combinators.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/graph/compact_graph.hpp>

@@ -19,7 +19,6 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>

@@ -18,13 +18,10 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
-#include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor {
 
@@ -151,7 +148,6 @@ class algebra {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/standard_operators.hpp>
 #include <unity/tensor/work.hpp>

@@ -19,8 +19,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -8,8 +8,8 @@
 
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -29,8 +29,7 @@ namespace unity::tensor {
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/tensor/shape.hpp>
+#include <unity/rewrite/algebra.hpp>
 
 namespace unity::tensor {
 

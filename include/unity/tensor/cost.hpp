@@ -18,7 +18,6 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {

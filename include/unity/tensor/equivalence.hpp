@@ -17,14 +17,13 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/checked_evaluation.hpp>
-#include <unity/tensor/detail/rounded_values.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/kernel.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/shrink.hpp>
+#include <unity/tensor/source_values.hpp>
 
 namespace unity::tensor {
 
@@ -166,7 +165,6 @@ class comparison {
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {

@@ -17,7 +17,6 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
-#include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor::detail {
 

@@ -13,7 +13,6 @@
 #include <fmt/core.h>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
@@ -83,7 +82,7 @@ class judgement {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_JUDGEMENT)
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::tensor {
 

@@ -20,7 +20,6 @@
 #include <unity/cost/kernel_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -36,7 +35,8 @@ using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
 
 // Durations by the kernel model with the coefficients of machines/kernels.json, for the element type of an operator's
 // first result. Kernels run one after another on a device that is kept busy: each costs its own time or the time to
-// launch the next one, whichever is longer. Models duration_model, without spread; the algebra must outlive it.
+// launch the next one, whichever is longer. low and high: the quartiles of how far kernels that the coefficients were
+// not fitted to are from what the model says (kernel_quartiles). Models duration_model; the algebra must outlive it.
 class kernel_durations {
  public:
   // `devices`: by number of the kind of device.
@@ -333,11 +333,17 @@ UNITY_INLINE duration kernel_durations::duration_of(std::uint32_t device, const 
   }
   const auto element = outputs.empty() ? dtype::float32 : outputs[0].element;
   const auto& d = devices_[device][static_cast<std::size_t>(element)];
-  double seconds = 0;
+  double expected = 0;
+  double low = 0;
+  double high = 0;
   for (const auto& k : kernels_of(*operators_, op, inputs, outputs)) {
-    seconds += std::max(d.launch_seconds, kernel_seconds(k, d, kernel_coefficients(k.kind)));
+    const auto seconds = kernel_seconds(k, d, kernel_coefficients(k.kind));
+    const auto quartiles = kernel_quartiles(k.kind);
+    expected += std::max(d.launch_seconds, seconds);
+    low += std::max(d.launch_seconds, seconds * quartiles[0]);
+    high += std::max(d.launch_seconds, seconds * quartiles[1]);
   }
-  return duration::exactly(from_seconds(seconds));
+  return {from_seconds(expected), from_seconds(low), from_seconds(high)};
 }
 
 UNITY_INLINE fingerprint kernel_durations::version() const {
@@ -354,6 +360,9 @@ UNITY_INLINE fingerprint kernel_durations::version() const {
   }
   for (std::size_t k = 0; k < kernel_kind_names.size(); ++k) {
     for (const auto x : kernel_coefficients(static_cast<kernel_kind>(k))) {
+      add(x);
+    }
+    for (const auto x : kernel_quartiles(static_cast<kernel_kind>(k))) {
       add(x);
     }
   }

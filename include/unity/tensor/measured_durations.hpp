@@ -9,7 +9,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
-#include <unity/cost/kernel_timer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>

@@ -18,7 +18,6 @@ namespace unity::tensor {
 #include <variant>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
 
 namespace unity::tensor {

@@ -100,7 +100,7 @@ void check_rules(const algebra& a, const rule_set& rules, std::string_view file,
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/graph/output_types.hpp>
+#include <unity/graph/concepts.hpp>
 
 namespace unity::tensor::detail {
 

@@ -1,21 +1,61 @@
-// The type of a value in a tensor graph: element type, dimensions, layout in memory.
+// The type of a value in a tensor graph (element type, dimensions, layout in memory), and values of such types.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
 #include <unity/core/hash.hpp>
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/rewrite/algebra.hpp>
+
+namespace unity::tensor {
+
+enum class dtype : std::uint8_t { float32, float64, float16, bfloat16, int64, int32, int8, uint8, boolean };
+
+// Names as in rule text and error messages, in the order of the values.
+inline constexpr std::array<std::string_view, 9> dtype_names{"float32", "float64", "float16", "bfloat16", "int64",
+                                                             "int32",   "int8",    "uint8",   "bool"};
+
+[[nodiscard]] constexpr std::string_view name_of(dtype t) noexcept { return dtype_names[static_cast<std::size_t>(t)]; }
+
+[[nodiscard]] constexpr std::optional<dtype> find_dtype(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < dtype_names.size(); ++i) {
+    if (dtype_names[i] == name) {
+      return static_cast<dtype>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// Units: bytes per element.
+[[nodiscard]] constexpr std::int64_t size_of(dtype t) noexcept {
+  constexpr std::array<std::int64_t, 9> sizes{4, 8, 2, 2, 8, 4, 1, 1, 1};
+  return sizes[static_cast<std::size_t>(t)];
+}
+
+[[nodiscard]] constexpr bool is_floating(dtype t) noexcept { return t <= dtype::bfloat16; }
+[[nodiscard]] constexpr bool is_integral(dtype t) noexcept { return t >= dtype::int64 && t <= dtype::uint8; }
+
+}  // namespace unity::tensor
+
+template <>
+struct fmt::formatter<unity::tensor::dtype> : unity::plain_formatter {
+  template <class Context>
+  auto format(unity::tensor::dtype t, Context& context) const -> decltype(context.out()) {
+    return put(context, unity::tensor::name_of(t));
+  }
+};
 
 namespace unity::tensor {
 
@@ -92,6 +132,23 @@ struct std::hash<unity::tensor::tensor_type> {
     return unity::hash_combine(head, unity::hash_value(t.dims));
   }
 };
+
+namespace unity::tensor {
+
+// Elements in row-major order, whatever the layout of their tensor type.
+template <class Scalar>
+struct dense {
+  shape dims{};
+  std::vector<Scalar> data{};
+
+  dense() = default;
+  dense(shape sizes, std::vector<Scalar> elements) : dims{std::move(sizes)}, data{std::move(elements)} {}
+  explicit dense(shape sizes) : dims{std::move(sizes)}, data(static_cast<std::size_t>(element_count(dims))) {}
+
+  friend bool operator==(const dense&, const dense&) = default;
+};
+
+}  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_SHAPE)
 

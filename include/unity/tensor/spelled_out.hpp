@@ -31,7 +31,6 @@ void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, t
 
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/copy_node.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/cross_entropy.hpp>
+#include <unity/tensor/operators/loss.hpp>
 #include <unity/tensor/operators/selection.hpp>
 #include <unity/tensor/operators/unknown.hpp>
 
@@ -28,33 +28,22 @@ namespace unity::tensor {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_STANDARD_OPERATORS)
 
 #include <unity/tensor/operators/attention.hpp>
-#include <unity/tensor/operators/composite_reduction.hpp>
 #include <unity/tensor/operators/convolution.hpp>
-#include <unity/tensor/operators/dot_product_attention.hpp>
-#include <unity/tensor/operators/einsum.hpp>
 #include <unity/tensor/operators/elementwise.hpp>
 #include <unity/tensor/operators/embedding.hpp>
-#include <unity/tensor/operators/feature_normalization.hpp>
 #include <unity/tensor/operators/functions.hpp>
 #include <unity/tensor/operators/indexing.hpp>
-#include <unity/tensor/operators/likelihood_loss.hpp>
-#include <unity/tensor/operators/logic.hpp>
 #include <unity/tensor/operators/matmul.hpp>
 #include <unity/tensor/operators/movement.hpp>
 #include <unity/tensor/operators/normalization.hpp>
-#include <unity/tensor/operators/order.hpp>
 #include <unity/tensor/operators/pooling.hpp>
-#include <unity/tensor/operators/pooling_gradient.hpp>
-#include <unity/tensor/operators/position.hpp>
 #include <unity/tensor/operators/quantization.hpp>
 #include <unity/tensor/operators/rearrangement.hpp>
 #include <unity/tensor/operators/recurrent.hpp>
-#include <unity/tensor/operators/recurrent_layer.hpp>
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/operators/resize.hpp>
 #include <unity/tensor/operators/segment.hpp>
 #include <unity/tensor/operators/sources.hpp>
-#include <unity/tensor/operators/transposed_convolution.hpp>
 
 namespace unity::tensor {
 

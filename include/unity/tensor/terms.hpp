@@ -11,7 +11,6 @@
 
 #include <unity/rewrite/terms.hpp>
 #include <unity/tensor/function_terms.hpp>
-#include <unity/tensor/statistics_terms.hpp>
 
 namespace unity::tensor::terms {
 

@@ -27,10 +27,9 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
@@ -288,9 +287,8 @@ class timing_cache {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_TIMING_CACHE)
 
 #include <unity/core/hash.hpp>
-#include <unity/core/to_number.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/operators/unknown.hpp>
 #include <unity/tensor/space.hpp>
 

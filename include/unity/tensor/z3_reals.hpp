@@ -15,12 +15,12 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/verification/exact.hpp>
-#include <unity/tensor/verification/rational.hpp>
+#include <unity/tensor/verification/polynomial_pool.hpp>
 
 namespace unity::tensor {
 

@@ -12,22 +12,12 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/zoo/alexnet.hpp>
-#include <unity/tensor/zoo/bert.hpp>
-#include <unity/tensor/zoo/densenet.hpp>
+#include <unity/tensor/zoo/convolutional.hpp>
 #include <unity/tensor/zoo/dlrm.hpp>
-#include <unity/tensor/zoo/gpt.hpp>
-#include <unity/tensor/zoo/inception.hpp>
-#include <unity/tensor/zoo/lstm.hpp>
-#include <unity/tensor/zoo/mlp.hpp>
 #include <unity/tensor/zoo/model.hpp>
-#include <unity/tensor/zoo/nasnet.hpp>
-#include <unity/tensor/zoo/nasrnn.hpp>
-#include <unity/tensor/zoo/ncf.hpp>
+#include <unity/tensor/zoo/recurrent.hpp>
 #include <unity/tensor/zoo/resnet.hpp>
-#include <unity/tensor/zoo/squeezenet.hpp>
 #include <unity/tensor/zoo/transformer.hpp>
-#include <unity/tensor/zoo/vgg.hpp>
 
 namespace unity::tensor {
 
@@ -131,7 +121,6 @@ struct setting {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::tensor::zoo::detail {
 

@@ -13,7 +13,6 @@
 
 #include <unity/core/config.hpp>
 #include <unity/trace/message.hpp>
-#include <unity/trace/name_table.hpp>
 
 namespace unity::trace {
 

@@ -88,10 +88,7 @@ class batches {
 #include <unity/core/id.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/ranks/sample_values.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/training_form.hpp>
-#include <unity/train/detail/fill_box.hpp>
 #include <unity/train/run_settings.hpp>
 
 namespace unity::train {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
+#include <unity/backend/communicator.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -21,11 +21,10 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/train/held_values.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/train/held_state.hpp>
 #include <unity/train/host_exchange.hpp>
-#include <unity/train/kept_values.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/update.hpp>
 
@@ -102,7 +101,7 @@ void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept,
 
 }  // namespace detail
 
-// Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/replaced_file.hpp). To
+// Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/sealed_file.hpp). To
 // be called by all ranks. steps: the number of completed ones. Memory: a part of a weight, and the state of the rank's
 // compressors.
 // Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
@@ -195,7 +194,7 @@ template <class Rank, host_reaching_communicator Communicator>
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/io/replaced_file.hpp>
+#include <unity/io/sealed_file.hpp>
 
 namespace unity::train::detail {
 

@@ -22,14 +22,12 @@
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/train/batches.hpp>
 #include <unity/train/forward_programs.hpp>
-#include <unity/train/held_values.hpp>
+#include <unity/train/held_state.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/update.hpp>

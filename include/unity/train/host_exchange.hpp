@@ -9,7 +9,7 @@
 
 #include <unity/backend/communicator.hpp>
 #include <unity/core/config.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 

@@ -128,9 +128,8 @@ class initial_weights {
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/run_program.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/train/detail/fill_box.hpp>
+#include <unity/tensor/detail/loop_nest.hpp>
+#include <unity/train/data.hpp>
 
 namespace unity::train {
 

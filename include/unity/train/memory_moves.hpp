@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/placement/find_memory_plan.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
 #include <unity/train/moved_values.hpp>
 
 namespace unity::train {
@@ -30,8 +33,8 @@ struct memory_moves {
 // program unchanged if its arena is within the limit.
 // Sent and received values stay from the start of the transfer to its end. Outputs, initial cotangents of the backward
 // passes, and values kept between iterations stay permanently. Weights and optimizer state are not in the arena
-// (kept_weights.hpp).
-// workspaces: of the kernel of each step (workspaces_of in planned_memory.hpp). Unit: bytes.
+// (held_state.hpp).
+// workspaces: of the kernel of each step (workspaces_of in value_places.hpp). Unit: bytes.
 // Complexity: as find_memory_plan, plus an arena plan for each additional value that leaves.
 // Throws: unity::error if the limit is below what any plan needs, stating a sufficient limit; and for programs with
 // messages or late steps of several iterations in progress.
@@ -39,12 +42,38 @@ struct memory_moves {
                                       std::span<const std::size_t> workspaces, bytes limit,
                                       const placement::memory_planning& how = {});
 
+// Simulates plans that exceed the memory of their devices and therefore move values to the host.
+
+// Regular.
+struct offloading {
+  picoseconds iteration{};
+  moved_bytes moved{};  // in an iteration, by the rank that moves the most
+  bytes limit{};        // of the smallest arena
+
+  friend bool operator==(const offloading&, const offloading&) = default;
+};
+
+// For comparing strategies, where each rank of each strategy needs a memory plan: with this effort one takes at most
+// about a second, while `train` may take several for its own.
+inline constexpr placement::memory_planning quick_planning{.program = {.alternatives = std::uint64_t{1} << 18U},
+                                                           .search = {.width = 32, .work = 2'000'000}};
+
+// Rewrites each rank's program by with_moves, for an arena of the memory that its device has besides weights and
+// optimizer state; then simulates all of them as simulated_ranks does. Moves, including first loads of inputs, are not
+// overlapped, as in train. Kernels have no workspaces here: with those of real ones, more may have to move. If a
+// device's memory is unknown, nothing leaves it. host_rate: bytes per second between a device and its host.
+// Precondition: positive. Complexity: as programs_of_ranks, and with_moves for each rank.
+// Throws: unity::error that names the device if its memory is below what any plan needs; as programs_of_ranks,
+// with_moves and simulated_ranks.
+[[nodiscard]] offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
+                                 double host_rate, const placement::memory_planning& how = quick_planning);
+
 }  // namespace unity::train
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_MEMORY_MOVES)
 
 #include <algorithm>
-#include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -57,11 +86,14 @@ struct memory_moves {
 #include <unity/core/id.hpp>
 #include <unity/core/stable_sort.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/placement/memory_baselines.hpp>
+#include <unity/machine/machine.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/ranks/simulated_ranks.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/placement/memory_plan.hpp>
 #include <unity/program/storage.hpp>
+#include <unity/simulate/full.hpp>
 #include <unity/train/detail/program_memory.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/value_places.hpp>
 
 namespace unity::train::detail {
@@ -379,6 +411,43 @@ UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::r
   }
   best->bound = bound;
   return std::move(*best);
+}
+
+UNITY_INLINE offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
+                                double host_rate, const placement::memory_planning& how) {
+  const auto programs = parallel::programs_of_ranks(a, p);
+  const auto memories = parallel::memory_limits(p.machine);
+  parallel::simulated_ranks ranks{a, p.machine, times, p.updates, host_rate};
+  offloading all{{}, {}, bytes{std::numeric_limits<std::int64_t>::max()}};
+  for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
+    const auto& program = programs.ranks[r];
+    if (memories[r] == bytes{}) {
+      ranks.add(program);
+      continue;
+    }
+    const std::vector<std::size_t> workspaces(program.steps.size());
+    const auto held = memory_of_rank(a, program, p.updates, workspaces);
+    const auto limit = memories[r] - (held.sum() - held.arena);
+    const auto& device = p.machine.network[machine::device_id{r}].name;
+    if (limit <= bytes{}) {
+      throw error{
+          device, fmt::format("{} bytes", memories[r].count()),
+          fmt::format("more than the {} of weights and what the optimizer keeps", (held.sum() - held.arena).count())};
+    }
+    all.limit = std::min(all.limit, limit);
+    try {
+      const auto moves = with_moves(a, program, workspaces, limit, how);
+      ranks.add(moves.program);
+      if (moves.moved.loaded + moves.moved.stored > all.moved.loaded + all.moved.stored) {
+        all.moved = moves.moved;
+      }
+    } catch (const error& e) {
+      throw error{fmt::format("{}, {}", device, e.what())};
+    }
+  }
+  const auto whole = std::move(ranks).finish(programs.groups);
+  all.iteration = simulate::full_simulation{}.run(whole);
+  return all;
 }
 
 }  // namespace unity::train

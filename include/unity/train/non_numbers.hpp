@@ -13,8 +13,8 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 
@@ -131,7 +131,6 @@ class non_number_search {
 
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 

@@ -24,11 +24,9 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/train/kept_values.hpp>
-#include <unity/train/kept_weights.hpp>
+#include <unity/train/held_state.hpp>
 #include <unity/train/messages_aside.hpp>
 #include <unity/train/moved_values.hpp>
-#include <unity/train/step_activity.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/update.hpp>
 #include <unity/train/value_places.hpp>

@@ -82,7 +82,6 @@ void expect_same(const run_settings& found, const run_settings& wanted, const st
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>
 
 namespace unity::train {

@@ -15,7 +15,7 @@
 
 namespace unity::train {
 
-// If several overlap, the first one counts (train/breakdown.hpp).
+// If several overlap, the first one counts (train/timeline_report.hpp).
 //   compute         operators, forward and backward
 //   update          of weights
 //   communication   data in transit to or from this rank
@@ -64,7 +64,7 @@ class timeline {
   explicit timeline(std::size_t capacity) : spans_(capacity) {}
 
   // Effects: removes all spans and counts times from `origin`. Ranks on one machine share the clock, so they should use
-  // the origin of one of them; ranks on several machines use the end of the same barrier (gather_timelines.hpp).
+  // the origin of one of them; ranks on several machines use the end of the same barrier (timeline_report.hpp).
   void restart(clock::time_point origin = clock::now()) noexcept;
 
   // Effects: adds a span; if there is no space, only counts it as dropped.

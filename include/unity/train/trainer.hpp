@@ -14,7 +14,6 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/agreement.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
@@ -30,9 +29,9 @@
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/train/batches.hpp>
+#include <unity/train/held_state.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/initial_weights.hpp>
-#include <unity/train/kept_values.hpp>
 #include <unity/train/non_numbers.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/run_settings.hpp>

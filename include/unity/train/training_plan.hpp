@@ -22,7 +22,7 @@ namespace detail {
 
 }  // namespace detail
 
-// Replaces each dropout by a product with a mask, which is an input (tensor/training_form.hpp); the product is divided
+// Replaces each dropout by a product with a mask, which is an input (tensor/loss.hpp); the product is divided
 // like the dropout. Complexity: linear in the plan.
 [[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
 
@@ -45,7 +45,6 @@ namespace detail {
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/training_form.hpp>
 
 namespace unity::train::detail {
 

@@ -11,8 +11,8 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::train {
 

@@ -1,14 +1,23 @@
-// Determines which values of a rank share memory, and the lifetimes of this memory in steps.
+// What the steps of a rank's program do with memory: which values share it, its lifetimes, its size, and the transfers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include <unity/backend/detail/kernel_store.hpp>
+#include <unity/backend/detail/run_list.hpp>
+#include <unity/backend/device_backend.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/fusion/rank_region.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/program/storage.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/train/timeline.hpp>
 
 namespace unity::train {
 
@@ -54,6 +63,64 @@ class value_places {
   std::vector<bool> is_next_;  // per value: a weight's next version
 };
 
+// Regular.
+struct planned_memory {
+  bytes arena{};      // values of an iteration and workspaces of kernels
+  bytes weights{};    // two versions of each: current and next
+  bytes states{};     // likewise, the optimizer state
+  bytes aside{};      // messages for which stale servers wait in later iterations
+  bytes constants{};  // values that are the same in all iterations
+
+  [[nodiscard]] bytes sum() const { return arena + weights + states + aside + constants; }
+
+  friend bool operator==(const planned_memory&, const planned_memory&) = default;
+};
+
+// The contents of the arena with their lifetimes: values in order, then workspaces. workspaces: of the kernel of each
+// step, in bytes; 0 if there is none. Complexity: linear in the program.
+[[nodiscard]] std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
+                                                              std::span<const std::size_t> workspaces);
+
+// What rank_executor allocates for the program, except a few scalars of the optimizer. Allocates nothing itself.
+// Complexity: as the plan of an arena (program/storage.hpp).
+[[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                            parallel::optimizer how, std::span<const std::size_t> workspaces);
+
+// The workspace sizes of the backend's kernels for the program's steps. Unit: bytes. Effects: creates the kernels.
+// Throws: unity::error that names node and operator if there is no kernel.
+template <backend::fusing_backend Backend>
+[[nodiscard]] std::vector<std::size_t> workspaces_of(Backend& b, const tensor::algebra& a,
+                                                     const parallel::rank_program& p) {
+  backend::detail::kernel_store<Backend> kernels{a};
+  const value_places places{a, p};
+  std::vector<std::size_t> all(p.steps.size());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    if (p.steps[s].kind == parallel::step_kind::run && places.runs(s)) {
+      const auto operands = p.graph.operands(p.steps[s].node);
+      const auto results = p.graph.results(p.steps[s].node);
+      const backend::detail::run_item item{
+          p.steps[s].node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
+      all[s] = kernels[kernels.prepare(b, p.graph, item, false)].workspace();
+    } else if (p.steps[s].kind == parallel::step_kind::fused) {
+      const auto region = fusion::region_of(a, p, p.kernels[p.steps[s].peer]);
+      all[s] = kernels[kernels.prepare_region(b, region)].workspace();
+    }
+  }
+  return all;
+}
+
+// The transfers and memory of the steps of a rank's program.
+
+// The kind of step s of the program, and what it moves or waits for; without times and iteration.
+[[nodiscard]] activity_span activity_of(const parallel::rank_program& p, std::size_t s);
+
+// The values of an arena, with the numbers of the recorded steps that need them. Unrecorded steps (the start of a
+// receive, a load) count for the next recorded one. values: of the arena; readers: the steps that read the first of
+// these values; is_recorded: by step. Complexity: linear in steps and values.
+[[nodiscard]] rank_memory recorded_memory(std::span<const program::stored_value> values,
+                                          std::span<const std::vector<std::uint32_t>> readers,
+                                          const std::vector<bool>& is_recorded);
+
 }  // namespace unity::train
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRAIN_VALUE_PLACES)
@@ -61,8 +128,11 @@ class value_places {
 #include <algorithm>
 #include <iterator>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
+#include <unity/backend/host_values.hpp>
+#include <unity/core/config.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/train/update.hpp>
 
 namespace unity::train {
 
@@ -202,6 +272,125 @@ UNITY_INLINE void value_places::use(value_id v, std::size_t s) {
   if (own.readers.empty() || own.readers.back() != s) {
     own.readers.push_back(static_cast<std::uint32_t>(s));
   }
+}
+
+UNITY_INLINE std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
+                                                             std::span<const std::size_t> workspaces) {
+  const value_places places{a, p};
+  std::vector<program::stored_value> values;
+  for (const auto v : value_ids(p.graph)) {
+    const bytes size{static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)))};
+    for (const auto& s : places[v]) {
+      values.push_back({size, s.first, s.last});
+    }
+  }
+  for (std::size_t s = 0; s < workspaces.size(); ++s) {
+    values.push_back({bytes{static_cast<std::int64_t>(workspaces[s])}, s, s});
+  }
+  return values;
+}
+
+UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
+                                           parallel::optimizer how, std::span<const std::size_t> workspaces) {
+  const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
+  planned_memory all;
+  for (const auto& s : p.steps) {
+    if (s.lag > 0 && s.kind != parallel::step_kind::wait) {
+      const auto v = s.kind == parallel::step_kind::send ? s.value : p.graph.results(s.node)[0];
+      all.aside += bytes{size_of(v) * (s.lag + 1)};
+    }
+  }
+  constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
+  all.arena = program::plan_storage(arena_values(a, p, workspaces), alignment).peak;
+  for (const auto& c : p.constants) {
+    all.constants += bytes{size_of(c.value)};
+  }
+  for (const auto& w : p.weights) {
+    const bool is_made = w.gradient.valid() || w.next.valid();
+    all.weights += bytes{size_of(w.next.valid() ? w.next : w.weight.value) * (is_made ? 2 : 1)};
+    if (w.gradient.valid()) {
+      const auto element = static_cast<std::int64_t>(tensor::size_of(p.graph.type(w.weight.value).element));
+      all.states += bytes{2 * w.updated.volume() * element * static_cast<std::int64_t>(state_names(how).size())};
+    }
+  }
+  return all;
+}
+
+namespace detail {
+
+// For steps that move data.
+UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const parallel::rank_step& s) {
+  using kinds = parallel::step_kind;
+  const bool is_receive = s.kind == kinds::receive;
+  if (s.kind == kinds::store || s.kind == kinds::fetch) {
+    activity_span span;
+    span.size = static_cast<std::int64_t>(backend::byte_count(p.graph.type(s.value)));
+    span.way = s.kind == kinds::store ? direction::store : direction::fetch;
+    return span;
+  }
+  if (!is_receive && s.kind != kinds::send && !is_collective(s.kind)) {
+    return {};
+  }
+  activity_span span;
+  const bool is_result = is_receive || s.kind == kinds::gather;  // the whole gathered result
+  const auto v = is_result ? p.graph.results(s.node)[0] : s.value;
+  span.size = static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)));
+  span.way = is_receive                 ? direction::receive
+             : s.kind == kinds::send    ? direction::send
+             : s.kind == kinds::reduce  ? direction::all_reduce
+             : s.kind == kinds::scatter ? direction::reduce_scatter
+                                        : direction::all_gather;
+  span.tag = is_collective(s.kind) ? s.peer : s.tag;
+  span.peer = is_collective(s.kind) ? no_peer : static_cast<std::int32_t>(s.peer);
+  return span;
+}
+
+}  // namespace detail
+
+UNITY_INLINE activity_span activity_of(const parallel::rank_program& p, std::size_t s) {
+  using kinds = parallel::step_kind;
+  const auto& step = p.steps[s];
+  const bool computes = step.kind == kinds::run || step.kind == kinds::fused;
+  auto span = detail::moved_by(p, p.steps[step.kind == kinds::wait ? step.peer : s]);
+  span.kind = computes                     ? activity::compute
+              : step.kind == kinds::update ? activity::update
+              : step.kind == kinds::wait   ? activity::waiting
+                                           : activity::communication;
+  span.is_backward = step.is_backward;
+  span.label = static_cast<std::uint32_t>(step.origin.index());
+  span.number = static_cast<std::uint32_t>(s);
+  return span;
+}
+
+UNITY_INLINE rank_memory recorded_memory(std::span<const program::stored_value> values,
+                                         std::span<const std::vector<std::uint32_t>> readers,
+                                         const std::vector<bool>& is_recorded) {
+  constexpr auto none = static_cast<std::size_t>(-1);
+  const auto steps = is_recorded.size();
+  std::vector<std::size_t> next(steps + 1, none);  // the next recorded step from there on
+  std::vector<std::size_t> last(steps + 1, none);  // the last recorded step up to there
+  for (auto s = steps; s-- > 0;) {
+    next[s] = is_recorded[s] ? s : next[s + 1];
+  }
+  for (std::size_t s = 0; s <= steps; ++s) {
+    last[s] = s < steps && is_recorded[s] ? s : s > 0 ? last[s - 1] : none;
+  }
+  rank_memory all;
+  for (std::size_t place = 0; place < values.size(); ++place) {
+    const auto& v = values[place];
+    const auto first = next[std::min(v.first, steps)];
+    if (v.size.count() > 0 && first != none) {
+      const auto until = last[std::min(v.last, steps)];
+      for (const auto s : place < readers.size() ? readers[place] : std::vector<std::uint32_t>{}) {
+        if (s < steps && is_recorded[s]) {
+          all.readers.push_back({static_cast<std::uint32_t>(all.values.size()), s});
+        }
+      }
+      all.values.push_back({v.size.count(), static_cast<std::uint32_t>(first),
+                            static_cast<std::uint32_t>(until == none ? first : std::max(first, until))});
+    }
+  }
+  return all;
 }
 
 }  // namespace unity::train

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
+#include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 

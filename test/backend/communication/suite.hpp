@@ -18,13 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/agreement.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace communication_suite {
 

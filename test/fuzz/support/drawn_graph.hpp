@@ -11,9 +11,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

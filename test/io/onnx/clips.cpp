@@ -1,4 +1,4 @@
-#include <unity/io/onnx/clips.hpp>
+#include <unity/io/onnx/restored_nodes.hpp>
 
 #include <functional>
 #include <string>

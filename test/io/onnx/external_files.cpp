@@ -1,4 +1,4 @@
-#include <unity/io/onnx/external_files.hpp>
+#include <unity/io/onnx/read_tensor.hpp>
 
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-#include <unity/io/onnx/isolated.hpp>
+#include <unity/io/onnx/opaque.hpp>
 
 #include <chrono>
 #include <csignal>

@@ -19,7 +19,7 @@
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 #include "../../support/onnx_text.hpp"

@@ -1,4 +1,4 @@
-#include <unity/io/onnx/own_operators.hpp>
+#include <unity/io/onnx/operators.hpp>
 
 #include <cstdint>
 #include <span>

@@ -1,4 +1,4 @@
-#include <unity/io/onnx/selections.hpp>
+#include <unity/io/onnx/restored_nodes.hpp>
 
 #include <string>
 #include <vector>

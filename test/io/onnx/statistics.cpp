@@ -1,4 +1,4 @@
-#include <unity/io/onnx/attention.hpp>
+#include <unity/io/onnx/layers.hpp>
 #include <unity/io/onnx/statistics.hpp>
 
 #include <string>

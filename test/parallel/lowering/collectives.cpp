@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include <unity/machine/collective_choice.hpp>
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/collectives.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>

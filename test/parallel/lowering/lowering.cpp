@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_cost.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>

@@ -10,7 +10,7 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 

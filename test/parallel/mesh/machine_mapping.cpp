@@ -12,7 +12,7 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>

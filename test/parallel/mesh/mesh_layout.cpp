@@ -11,11 +11,10 @@
 
 #include <unity/core/units.hpp>
 #include <unity/machine/collective.hpp>
-#include <unity/machine/collective_choice.hpp>
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/parallel_type.hpp>

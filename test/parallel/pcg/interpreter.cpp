@@ -15,10 +15,10 @@
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_adjoint.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../../support/cases.hpp"
 #include "../random_model.hpp"

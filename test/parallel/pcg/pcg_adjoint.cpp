@@ -17,7 +17,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../operators.hpp"

@@ -12,7 +12,7 @@
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/sharded.hpp>
-#include <unity/tensor/dense.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../random_pcg.hpp"
 

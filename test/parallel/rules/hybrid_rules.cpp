@@ -23,8 +23,8 @@
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/axioms.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../../support/cases.hpp"
 #include "../operators.hpp"

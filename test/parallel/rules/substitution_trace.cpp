@@ -22,7 +22,7 @@
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../operators.hpp"

@@ -15,7 +15,7 @@
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 

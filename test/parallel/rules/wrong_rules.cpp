@@ -16,7 +16,7 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "../random_pcg.hpp"
 

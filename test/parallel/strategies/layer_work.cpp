@@ -17,7 +17,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/terms.hpp>
 #include <unity/tensor/zoo.hpp>
 

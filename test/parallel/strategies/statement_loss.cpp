@@ -10,8 +10,8 @@
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/terms.hpp>
 #include <unity/tensor/zoo.hpp>
 

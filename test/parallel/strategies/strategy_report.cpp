@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_cost.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/delta.hpp>

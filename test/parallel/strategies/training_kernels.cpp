@@ -9,7 +9,7 @@
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../operators.hpp"
 

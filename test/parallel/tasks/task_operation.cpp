@@ -16,9 +16,9 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/tasks/task_operation.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/standard_operators.hpp>
 
 #include "../divided_at_random.hpp"

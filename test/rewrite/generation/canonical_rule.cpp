@@ -1,4 +1,4 @@
-#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -12,8 +12,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/rewrite/generation/canonical_rule.hpp>
-#include <unity/rewrite/generation/derivability.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 

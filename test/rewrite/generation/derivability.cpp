@@ -1,4 +1,4 @@
-#include <unity/rewrite/generation/derivability.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/generation/common_subterms.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/entailment.hpp>

@@ -18,7 +18,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 
 #include "../../support/boolean_terms.hpp"
 #include "../../support/cases.hpp"

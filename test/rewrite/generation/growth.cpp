@@ -1,13 +1,12 @@
-#include <unity/rewrite/generation/growth.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 
 #include <string>
 #include <string_view>
 
 #include <catch2/catch.hpp>
 
-#include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 
 namespace tests_of_growth {
 

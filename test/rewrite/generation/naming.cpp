@@ -13,7 +13,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 
 #include "../../support/boolean_terms.hpp"
 

@@ -1,4 +1,4 @@
-#include <unity/rewrite/generation/residue.hpp>
+#include <unity/rewrite/generation/sample_program.hpp>
 
 #include <concepts>
 #include <cstdint>

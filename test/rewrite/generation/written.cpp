@@ -1,4 +1,4 @@
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -8,7 +8,6 @@
 #include <unity/core/random.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
-#include <unity/rewrite/verification/minimize.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/verification/repetition.hpp>
+#include <unity/rewrite/verification/axiom_form.hpp>
 
 #include "../../support/matrices.hpp"
 

@@ -13,7 +13,7 @@
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/generation/generality.hpp>
+#include <unity/tensor/generation/widened_rule.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>

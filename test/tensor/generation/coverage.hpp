@@ -10,7 +10,6 @@
 
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
-#include <unity/rewrite/verification/minimize.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <unity/rewrite/generation/enumerate.hpp>
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/rule_test.hpp>
 

@@ -17,7 +17,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 
 #include "../../support/cases.hpp"

@@ -11,10 +11,9 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/rewrite/generation/canonical_rule.hpp>
-#include <unity/rewrite/generation/derivability.hpp>
 #include <unity/rewrite/generation/enumerate.hpp>
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>

@@ -19,9 +19,9 @@
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/generation/detail/language.hpp>
 #include <unity/tensor/generation/language.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/comparison.hpp>
+#include <unity/tensor/scalar.hpp>
 
 namespace unity::tensor::test {
 

@@ -16,8 +16,8 @@
 #include <unity/core/archive.hpp>
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/growth.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/rule_test.hpp>
 
 #include "equalities.hpp"

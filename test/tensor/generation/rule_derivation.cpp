@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>

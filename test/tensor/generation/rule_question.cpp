@@ -6,7 +6,7 @@
 
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "equalities.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 #include <unity/tensor/rule_test.hpp>
 

@@ -1,5 +1,5 @@
 #include <unity/tensor/generation/detail/language.hpp>
-#include <unity/tensor/generation/trace.hpp>
+#include <unity/tensor/generation/language.hpp>
 
 #include <array>
 #include <cmath>
@@ -13,7 +13,6 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/vocabularies.hpp>
 
 #include "../testing.hpp"

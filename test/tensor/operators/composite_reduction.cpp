@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/composite_reduction.hpp>
+#include <unity/tensor/operators/reduction.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The loss of a classifier: against the formula written here, its gradient against differences and the closed form.
-#include <unity/tensor/operators/cross_entropy.hpp>
+#include <unity/tensor/operators/loss.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/index_structure.hpp>
 

@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/dot_product_attention.hpp>
+#include <unity/tensor/operators/attention.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/einsum.hpp>
+#include <unity/tensor/operators/matmul.hpp>
 
 #include <cstddef>
 #include <map>

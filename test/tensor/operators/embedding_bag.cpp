@@ -8,8 +8,8 @@
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operators/embedding.hpp>
 #include <unity/tensor/verification/validate.hpp>
 

@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/feature_normalization.hpp>
+#include <unity/tensor/operators/normalization.hpp>
 
 #include <algorithm>
 #include <cmath>

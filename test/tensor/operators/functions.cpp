@@ -12,7 +12,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/tensor/adjoint.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 #include "../../support/operators.hpp"
 #include "../testing.hpp"

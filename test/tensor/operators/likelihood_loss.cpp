@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/likelihood_loss.hpp>
+#include <unity/tensor/operators/loss.hpp>
 
 #include <algorithm>
 #include <cmath>

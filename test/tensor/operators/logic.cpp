@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/logic.hpp>
+#include <unity/tensor/operators/functions.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/tensor/adjoint.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "../../support/operators.hpp"
 #include "../testing.hpp"

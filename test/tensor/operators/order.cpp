@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/order.hpp>
+#include <unity/tensor/operators/selection.hpp>
 
 #include <algorithm>
 #include <cstddef>

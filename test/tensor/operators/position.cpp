@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/position.hpp>
+#include <unity/tensor/operators/selection.hpp>
 
 #include <cstddef>
 #include <cstdint>

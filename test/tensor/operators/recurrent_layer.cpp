@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/recurrent_layer.hpp>
+#include <unity/tensor/operators/recurrent.hpp>
 
 #include <cmath>
 #include <cstddef>

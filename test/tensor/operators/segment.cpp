@@ -12,9 +12,9 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/differentiate.hpp>
 
 #include "../../support/cases.hpp"
 #include "../../support/operators.hpp"

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 #include "../testing.hpp"
 

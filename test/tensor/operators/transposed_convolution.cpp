@@ -1,4 +1,4 @@
-#include <unity/tensor/operators/transposed_convolution.hpp>
+#include <unity/tensor/operators/convolution.hpp>
 
 #include <cstddef>
 #include <cstdint>

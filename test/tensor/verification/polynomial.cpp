@@ -9,7 +9,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/verification/rational.hpp>
+#include <unity/tensor/verification/polynomial_pool.hpp>
 
 #include "../testing.hpp"
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/axioms.hpp>

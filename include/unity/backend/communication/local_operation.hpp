@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <unity/backend/communicator.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 

@@ -20,7 +20,7 @@
 #include <fmt/core.h>
 
 #include <unity/backend/communication/local_operation.hpp>
-#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/core/error.hpp>
 
 namespace unity::backend::detail {

@@ -13,7 +13,7 @@
 #include <fmt/core.h>
 
 #include <unity/backend/communicator.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 
@@ -74,7 +74,7 @@ class folder_meeting {
 #include <system_error>
 #include <thread>
 
-#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>

@@ -1,26 +1,183 @@
-// MPI from initialization to finalization.
+// MPI from initialization to finalization: its algorithms, element types and reductions.
 #pragma once
 
-#include <mpi.h>
-
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdlib>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
+#include <mpi.h>
 
-#include <unity/backend/communication/mpi_algorithms.hpp>
 #include <unity/backend/communication/mpi_start.hpp>
-#include <unity/backend/communication/mpi_types.hpp>
 #include <unity/backend/communication/mpi_watch.hpp>
-#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
+#include <unity/backend/communication/reduce.hpp>
+#include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
+
+// Throws: unity::error with MPI's own message if a call failed.
+inline void check_mpi(int code, std::string_view what) {
+  if (code != MPI_SUCCESS) {
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(code, text.data(), &length);
+    throw error{what, std::string(text.data(), static_cast<std::size_t>(length)), "MPI_SUCCESS"};
+  }
+}
+
+[[nodiscard]] inline int mpi_count(std::size_t count, std::string_view what) {
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  if (count > most) {
+    throw error{what, fmt::format("{} elements", count), fmt::format("at most {} in one call of MPI", most)};
+  }
+  return static_cast<int>(count);
+}
+
+// MPI 3 has no 16-bit floats: they are sent as integers and reduced by our own operators.
+[[nodiscard]] inline MPI_Datatype mpi_type(tensor::dtype type) noexcept {
+  using tensor::dtype;
+  switch (type) {
+    case dtype::float32: return MPI_FLOAT;
+    case dtype::float64: return MPI_DOUBLE;
+    case dtype::float16:
+    case dtype::bfloat16: return MPI_UINT16_T;
+    case dtype::int64: return MPI_INT64_T;
+    case dtype::int32: return MPI_INT32_T;
+    case dtype::int8: return MPI_INT8_T;
+    case dtype::uint8:
+    case dtype::boolean: break;
+  }
+  return MPI_UINT8_T;
+}
+
+// Reduction operators for 16-bit floats. Each step of a reduction rounds once.
+class mpi_operators {
+ public:
+  mpi_operators() {
+    with<float16_element>(0);
+    with<bfloat16_element>(4);
+  }
+  mpi_operators(const mpi_operators&) = delete;
+  mpi_operators& operator=(const mpi_operators&) = delete;
+  // Not in the destructor, which may run after MPI_Finalize.
+  void free() noexcept {
+    for (auto& op : half_) {
+      MPI_Op_free(&op);
+    }
+  }
+
+  [[nodiscard]] MPI_Op find(tensor::dtype type, reduction op) const noexcept {
+    const auto index = static_cast<std::size_t>(op);
+    switch (type) {
+      case tensor::dtype::float16: return half_[index];
+      case tensor::dtype::bfloat16: return half_[4 + index];
+      case tensor::dtype::boolean:
+        return op == reduction::sum || op == reduction::maximum ? MPI_MAX : MPI_MIN;  // of 0 and 1
+      default: break;
+    }
+    switch (op) {
+      case reduction::product: return MPI_PROD;
+      case reduction::minimum: return MPI_MIN;
+      case reduction::maximum: return MPI_MAX;
+      case reduction::sum: break;
+    }
+    return MPI_SUM;
+  }
+
+ private:
+  template <class Element, reduction Op>
+  static void combine(void* in, void* inout, int* count, MPI_Datatype*) {
+    const std::array<const std::byte*, 2> inputs{static_cast<const std::byte*>(in),
+                                                 static_cast<const std::byte*>(inout)};
+    const std::array<std::byte*, 1> outputs{static_cast<std::byte*>(inout)};
+    reduce_elements<Element, Op>(inputs, 0, outputs, 0, static_cast<std::size_t>(*count));
+  }
+  template <class Element>
+  void with(std::size_t first) {
+    make(first, combine<Element, reduction::sum>);
+    make(first + 1, combine<Element, reduction::product>);
+    make(first + 2, combine<Element, reduction::minimum>);
+    make(first + 3, combine<Element, reduction::maximum>);
+  }
+  void make(std::size_t at, MPI_User_function* function) {
+    check_mpi(MPI_Op_create(function, 1, &half_[at]), "MPI_Op_create");
+  }
+
+  std::array<MPI_Op, 8> half_{};  // by type (float16, bfloat16) and reduction
+};
+
+// Replaces MPI's algorithms where its defaults are poor and can be changed. Settings of the user take precedence; an
+// MPI without these settings ignores them.
+
+// To be called before MPI_Init. Open MPI's TCP sends a message of any length as one piece, and everything else for that
+// rank waits behind it: on a slow network the watch's answers would wait minutes for a gradient.
+inline void divide_long_messages() { ::setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0); }
+
+// For at most 3 ranks, Open MPI's non-blocking all_reduce sends everything to one rank and back. If the network is the
+// bottleneck, that takes twice as long as a ring on 2 ranks, and is also slower on 3.
+// At most one instance at a time, between MPI's start and end; used only by the thread that communicates.
+class mpi_algorithms {
+ public:
+  mpi_algorithms() {
+    int level = 0;
+    if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
+      return;
+    }
+    started_ = true;
+    int number = 0;
+    int count = 0;
+    if (MPI_T_cvar_get_index("coll_libnbc_iallreduce_algorithm", &number) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(number, nullptr, &variable_, &count) != MPI_SUCCESS) {
+      return;
+    }
+    int current = ring;
+    can_choose_ = count == 1 && MPI_T_cvar_read(variable_, &current) == MPI_SUCCESS && current == of_mpi;
+  }
+  mpi_algorithms(const mpi_algorithms&) = delete;
+  mpi_algorithms& operator=(const mpi_algorithms&) = delete;
+  ~mpi_algorithms() {
+    if (started_) {
+      if (variable_ != MPI_T_CVAR_HANDLE_NULL) {
+        MPI_T_cvar_handle_free(&variable_);
+      }
+      MPI_T_finalize();
+    }
+  }
+
+  // Calls `begin`, which calls MPI_Iallreduce. All ranks must pass the same arguments.
+  // MPI also reduces internally when it creates communicators, and ranks with different settings would deadlock: so the
+  // choice only lasts for this call.
+  template <class Begin>
+  int all_reduce(int ranks, std::size_t bytes, bool in_place, const Begin& begin) {
+    constexpr std::size_t small = 8192;  // from this size on, bandwidth dominates
+    if (!can_choose_ || ranks > 3 || bytes < small || in_place || MPI_T_cvar_write(variable_, &ring) != MPI_SUCCESS) {
+      return begin();
+    }
+    const int code = begin();
+    can_choose_ = MPI_T_cvar_write(variable_, &of_mpi) == MPI_SUCCESS;
+    return code;
+  }
+
+ private:
+  static constexpr int of_mpi = 0;
+  static constexpr int ring = 1;
+
+  bool started_ = false;
+  bool can_choose_ = false;
+  MPI_T_cvar_handle variable_ = MPI_T_CVAR_HANDLE_NULL;
+};
 
 class mpi_session {
  public:

@@ -27,9 +27,8 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/communication/mpi_guard.hpp>
 #include <unity/backend/communication/mpi_start.hpp>
-#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>

@@ -19,10 +19,10 @@
 #include <fmt/core.h>
 
 #include <unity/backend/communication/meeting.hpp>
-#include <unity/backend/communication/time_limit.hpp>
+#include <unity/backend/communication/rank_failure.hpp>
 #include <unity/backend/communicator.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend {
 

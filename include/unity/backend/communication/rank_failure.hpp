@@ -2,11 +2,24 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 namespace unity::backend::detail {
+
+// Limits beyond a year would overflow the clock.
+[[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds limit) {
+  return std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(limit, std::chrono::hours{24 * 365});
+}
+
+[[nodiscard]] inline std::string to_string(std::chrono::milliseconds limit) {
+  const auto count = limit.count();
+  return count % 1000 == 0 ? fmt::format("{} s", count / 1000) : fmt::format("{} ms", count);
+}
 
 // Throws: unity::error if a communicator of `size` ranks has no such rank; `what`: the operation that names it.
 void check_rank(std::string_view what, int rank, int size);
@@ -45,8 +58,6 @@ void end_request(const unwinding& state, const GiveUp& give_up, const Wait& wait
 }  // namespace unity::backend::detail
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_COMMUNICATION_RANK_FAILURE)
-
-#include <fmt/core.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>

@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include <unity/backend/communicator.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::detail {
 

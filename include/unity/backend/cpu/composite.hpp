@@ -10,12 +10,12 @@
 
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/routine_places.hpp>
+#include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
 
@@ -88,7 +88,6 @@ class composite_routine final : public routine {
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/core/id.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {
 

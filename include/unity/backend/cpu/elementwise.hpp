@@ -50,12 +50,9 @@ class sequence final : public routine {
 #include <type_traits>
 
 #include <unity/backend/cpu/elements.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/cpu/tile_operations.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/backend/elementwise/chain_writer.hpp>
-#include <unity/backend/elementwise/elementwise_program.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/backend/elementwise/program_writer.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>

@@ -12,7 +12,7 @@
 
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

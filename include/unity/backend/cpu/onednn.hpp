@@ -13,7 +13,7 @@
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

@@ -11,13 +11,10 @@
 #include <vector>
 
 #include <unity/backend/cpu/elements.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
-#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>

@@ -13,7 +13,6 @@
 #include <unity/backend/detail/region_plan.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -146,12 +145,10 @@ class region_routine final : public routine {
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/backend/detail/aligned_size.hpp>
-#include <unity/backend/detail/joined_transposes.hpp>
+#include <unity/backend/detail/transposes.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
-#include <unity/backend/turned_operands.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 

@@ -10,12 +10,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -12,15 +12,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include <unity/backend/cpu/element_blocks.hpp>
-#include <unity/backend/cpu/functions.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/cpu/segment.hpp>
-#include <unity/backend/cpu/threads.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cpu {

@@ -8,8 +8,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include <unity/backend/cpu/functions.hpp>
-#include <unity/backend/cpu/instruction_set.hpp>
+#include <unity/backend/cpu/elements.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
 

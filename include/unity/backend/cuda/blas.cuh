@@ -14,12 +14,11 @@
 #include <cublasLt.h>
 #include <fmt/core.h>
 
-#include <unity/backend/cuda/ending.hpp>
-#include <unity/backend/cuda/errors.cuh>
-#include <unity/backend/cuda/product_plan.hpp>
+#include <unity/backend/cuda/elementwise.hpp>
+#include <unity/backend/cuda/library_plans.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/stream.cuh>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {
 

@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/cuda/host_device.hpp>
-#include <unity/backend/cuda/loops.hpp>
+#include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {
 

@@ -9,10 +9,7 @@
 
 #include <unity/backend/cuda/chain_code.hpp>
 #include <unity/backend/cuda/elements.hpp>
-#include <unity/backend/cuda/host_device.hpp>
-#include <unity/backend/cuda/loops.hpp>
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/cuda/scalar.hpp>
 #include <unity/core/config.hpp>
 
 namespace unity::backend::cuda {

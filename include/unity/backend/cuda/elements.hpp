@@ -1,21 +1,150 @@
-// Elements of every type, converted from and to the type of computation; one at a time.
+// What device functions compute with: elements of every type, scalar instructions, and loops over elements.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <type_traits>
+
+#include <unity/core/config.hpp>
+#include <unity/tensor/element.hpp>
+#include <unity/tensor/kernel.hpp>
+#include <unity/tensor/shape.hpp>
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
 
-#include <unity/backend/cuda/host_device.hpp>
-#include <unity/tensor/dtype.hpp>
-#include <unity/tensor/element.hpp>
+#if defined(__CUDACC__)
+#define UNITY_HOST_DEVICE __host__ __device__
+// Put before a loop over an array that must stay in registers: registers have no address, so every index must be a
+// constant.
+#define UNITY_UNROLL _Pragma("unroll")
+#else
+#define UNITY_HOST_DEVICE
+#define UNITY_UNROLL
+#endif
 
 namespace unity::backend::cuda {
+
+// One scalar instruction, as defined by tensor::scalar_traits.
+
+// A constant, because device code may not call numeric_limits.
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Unary instructions ignore b.
+template <class Real>
+[[nodiscard]] UNITY_HOST_DEVICE Real apply(tensor::scalar_op op, Real a, Real b) {
+  using tensor::scalar_op;
+  constexpr Real root_of_half = static_cast<Real>(0.70710678118654752440);
+  switch (op) {
+    case scalar_op::negate: return -a;
+    case scalar_op::reciprocal: return Real{1} / a;
+    case scalar_op::abs: return std::abs(a);
+    case scalar_op::relu: return a < Real{0} ? Real{0} : a;
+    case scalar_op::sigmoid: return Real{1} / (Real{1} + std::exp(-a));
+    case scalar_op::tanh: return std::tanh(a);
+    case scalar_op::gelu: return a / 2 * (Real{1} + std::erf(a * root_of_half));
+    case scalar_op::exp: return std::exp(a);
+    case scalar_op::log: return std::log(a);
+    case scalar_op::erf: return std::erf(a);
+    case scalar_op::sqrt: return std::sqrt(a);
+    case scalar_op::truncate: return std::trunc(a);
+    case scalar_op::nonzero: return a != Real{0} ? Real{1} : Real{0};
+    case scalar_op::floor: return std::floor(a);
+    case scalar_op::round: return std::nearbyint(a);
+    case scalar_op::sin: return std::sin(a);
+    case scalar_op::cos: return std::cos(a);
+    case scalar_op::add: return a + b;
+    case scalar_op::sub: return a - b;
+    case scalar_op::mul: return a * b;
+    case scalar_op::div: return a / b;
+    case scalar_op::pow: return b == Real{2} ? a * a : std::pow(a, b);
+    case scalar_op::maximum: return a < b ? b : a;
+    case scalar_op::minimum: return b < a ? b : a;
+    case scalar_op::equal: return a == b ? Real{1} : Real{0};
+    case scalar_op::less: return a < b ? Real{1} : Real{0};
+    case scalar_op::masked: return a != Real{0} ? b : Real{0};
+    case scalar_op::remainder: return std::fmod(a, b);
+    default: return a;
+  }
+}
+
+// Loops over elements as one flat index, which each thread decomposes.
+
+// The maximum number of dimensions of a tensor.
+inline constexpr int max_loops = 16;
+
+// The size of a loop with a precomputed divisor: a multiplication and a shift instead of a division, for numbers below
+// 2^31.
+// Source: Granlund and Montgomery, Division by invariant integers using multiplication (1994), section 4.
+struct loop_size {
+  std::int64_t size = 1;
+  std::uint32_t factor = 1;
+  std::uint32_t shift = 0;
+
+  loop_size() = default;
+  explicit loop_size(std::int64_t n) : size{n} {
+    UNITY_EXPECTS(n >= 1, "a loop that runs");
+    while (shift < 31 && (std::int64_t{1} << shift) < n) {
+      ++shift;
+    }
+    const auto power = std::uint64_t{1} << shift;
+    const auto d = static_cast<std::uint64_t>(n);
+    factor = n > limit ? 0 : static_cast<std::uint32_t>((power - d) * (std::uint64_t{1} << 32U) / d + 1);
+  }
+
+  static constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1;
+
+  // Returns the position along this loop; flat becomes the index of the outer loops.
+  UNITY_HOST_DEVICE std::int64_t split(std::int64_t& flat) const {
+    if (flat <= limit && size <= limit) {
+      auto narrow = static_cast<std::int32_t>(flat);
+      const auto at = split(narrow);
+      flat = narrow;
+      return at;
+    }
+    const auto quotient = flat / size;
+    const auto rest = flat - quotient * size;
+    flat = quotient;
+    return rest;
+  }
+  // The same for a size and flat index that are known to be at most the limit.
+  UNITY_HOST_DEVICE std::int32_t split(std::int32_t& flat) const {
+    const auto n = static_cast<std::uint32_t>(flat);
+    const auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(n) * factor >> 32U);
+    const auto quotient = (high + n) >> shift;
+    flat = static_cast<std::int32_t>(quotient);
+    return static_cast<std::int32_t>(n - quotient * static_cast<std::uint32_t>(size));
+  }
+};
+
+// Nested loops, outermost first.
+struct loop_nest {
+  int count = 0;
+  loop_size sizes[max_loops];
+
+  void add(std::int64_t size) {
+    UNITY_EXPECTS(count < max_loops, "at most as many loops as a tensor has dimensions");
+    sizes[count++] = loop_size{size};
+  }
+  [[nodiscard]] std::int64_t points() const {
+    std::int64_t n = 1;
+    for (int l = 0; l < count; ++l) {
+      n *= sizes[l].size;
+    }
+    return n;
+  }
+};
+
+// The stride of a tensor for each loop. Unit: elements.
+struct loop_moves {
+  std::int64_t steps[max_loops] = {};
+};
 
 [[nodiscard]] UNITY_HOST_DEVICE inline float widen_float16(std::uint16_t x) {
 #if defined(__CUDA_ARCH__)

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include <unity/backend/cuda/elements.hpp>
-#include <unity/backend/cuda/host_device.hpp>
-#include <unity/backend/cuda/loops.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/detail/view_copies.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/view_map.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::backend::cuda {
 

@@ -13,7 +13,7 @@
 
 #include <unity/backend/cuda/reduction_function.hpp>
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/elementwise/index_steps.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/shape.hpp>

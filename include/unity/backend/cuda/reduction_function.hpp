@@ -5,9 +5,6 @@
 #include <cstdint>
 
 #include <unity/backend/cuda/elements.hpp>
-#include <unity/backend/cuda/host_device.hpp>
-#include <unity/backend/cuda/loops.hpp>
-#include <unity/backend/cuda/scalar.hpp>
 #include <unity/tensor/kernel.hpp>
 
 namespace unity::backend::cuda {

@@ -8,13 +8,9 @@
 #include <string_view>
 
 #include <unity/backend/cuda/elements.hpp>
-#include <unity/backend/cuda/host_device.hpp>
-#include <unity/backend/cuda/loops.hpp>
 #include <unity/backend/cuda/movement.hpp>
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/cuda/row_functions.hpp>
-#include <unity/backend/cuda/scalar.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/backend/cuda/rows.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {

@@ -8,10 +8,8 @@
 #include <string_view>
 
 #include <unity/backend/cuda/elements.hpp>
-#include <unity/backend/cuda/host_device.hpp>
 #include <unity/backend/cuda/routine.hpp>
 #include <unity/backend/cuda/rows.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::backend::cuda {

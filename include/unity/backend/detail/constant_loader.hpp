@@ -16,10 +16,10 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/source_roles.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/source_values.hpp>
 
 namespace unity::backend::detail {
 
@@ -145,7 +145,6 @@ class constant_loader {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 namespace unity::backend::detail {

@@ -15,7 +15,7 @@
 #include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/shared_memory.hpp>
+#include <unity/tensor/work.hpp>
 
 namespace unity::backend::detail {
 

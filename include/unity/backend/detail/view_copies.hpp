@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/view_map.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::backend::detail {
 

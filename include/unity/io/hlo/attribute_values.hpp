@@ -75,7 +75,7 @@ struct hlo_convolution_dimensions {
 
 #include <algorithm>
 
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::io::detail {
 

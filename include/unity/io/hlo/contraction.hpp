@@ -132,7 +132,6 @@ class hlo_contraction {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::io::detail {
 

@@ -55,7 +55,6 @@ class hlo_fused_body {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::io::detail {
 

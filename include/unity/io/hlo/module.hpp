@@ -138,7 +138,7 @@ struct hlo_module {
 
 #include <fmt/core.h>
 
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::io {
 

@@ -74,7 +74,6 @@ class hlo_scanner {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::io::detail {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/fusion/kernel_description.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/io/hlo/module.hpp>
 
 namespace unity::io {
@@ -76,7 +76,7 @@ class hlo_work_table {
 #include <array>
 #include <cstddef>
 
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/hlo/attribute_values.hpp>
 #include <unity/io/hlo/infer.hpp>
 

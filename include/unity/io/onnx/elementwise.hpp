@@ -8,13 +8,10 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/id.hpp>
-#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/import_node.hpp>
 #include <unity/io/onnx/proto.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -18,7 +18,6 @@
 #include <unity/io/onnx/graph_writer.hpp>
 #include <unity/io/onnx/opaque_export.hpp>
 #include <unity/io/onnx/operators.hpp>
-#include <unity/io/onnx/own_operators.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -121,11 +120,10 @@ class graph_exporter {
 #include <string_view>
 
 #include <unity/core/error.hpp>
-#include <unity/io/onnx/clips.hpp>
-#include <unity/io/onnx/export_node.hpp>
+#include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx/selections.hpp>
+#include <unity/io/onnx/restored_nodes.hpp>
 #include <unity/tensor/evaluate.hpp>
 
 namespace unity::io::detail {

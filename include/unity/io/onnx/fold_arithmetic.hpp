@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/io/onnx/known.hpp>
-#include <unity/io/onnx/node_attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/io/onnx/family.hpp>
+#include <unity/io/onnx/graph_maker.hpp>
 #include <unity/tensor/element.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 
@@ -125,7 +125,6 @@ folded fold_unary(const fold_node& n, Op op) {
 #include <cmath>
 
 #include <unity/core/row_major.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

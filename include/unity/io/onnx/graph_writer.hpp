@@ -20,7 +20,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/io/open_sizes.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

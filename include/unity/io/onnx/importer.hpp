@@ -18,16 +18,13 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
-#include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
-#include <unity/io/onnx/own_operators.hpp>
 #include <unity/io/onnx/rest.hpp>
 #include <unity/io/onnx/size_record.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
@@ -128,11 +125,10 @@ class graph_importer {
 
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/check.hpp>
+#include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/fold.hpp>
-#include <unity/io/onnx/import_node.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
-#include <unity/io/onnx/structure.hpp>
 
 namespace unity::io::detail {
 

@@ -6,10 +6,8 @@
 #include <initializer_list>
 #include <string_view>
 
-#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
-#include <unity/io/onnx/import_node.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 
@@ -43,13 +41,10 @@ import_result import_any_tile(import_node& n);
 #include <unity/core/row_major.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/logic.hpp>
 #include <unity/io/onnx/movement.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
-#include <unity/io/onnx/import_node.hpp>
 
 namespace unity::io::detail {
 
@@ -101,8 +99,7 @@ void export_gelu_tanh(export_node& n);
 
 #include <unity/core/id.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -6,12 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/import_node.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
@@ -96,7 +93,7 @@ void export_incidence(export_node& n);
 
 #include <fmt/core.h>
 
-#include <unity/io/onnx/known.hpp>
+#include <unity/io/onnx/graph_maker.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
 
 namespace unity::io::detail {

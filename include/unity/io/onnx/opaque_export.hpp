@@ -60,9 +60,9 @@ class opaque_exporter {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_OPAQUE_EXPORT)
 
 #include <unity/core/error.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/proto.hpp>
-#include <unity/io/onnx/structure.hpp>
 
 namespace unity::io::detail {
 

@@ -64,10 +64,10 @@ class opaque_importer {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
-#include <unity/io/onnx/structure.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
 

@@ -12,7 +12,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/printable.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
 

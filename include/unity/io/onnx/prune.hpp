@@ -7,7 +7,6 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/copy_node.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -41,7 +41,7 @@ class graph_rest {
 #include <algorithm>
 
 #include <unity/core/config.hpp>
-#include <unity/io/onnx/structure.hpp>
+#include <unity/io/onnx/check.hpp>
 
 namespace unity::io::detail {
 

@@ -14,7 +14,6 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/io/onnx/graph_maker.hpp>
-#include <unity/io/onnx/known.hpp>
 #include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/open_sizes.hpp>
 #include <unity/tensor/shape.hpp>
@@ -87,7 +86,6 @@ class size_record {
 #include <span>
 
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::io::detail {
 

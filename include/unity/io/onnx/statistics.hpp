@@ -7,12 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include <unity/io/onnx/export_node.hpp>
 #include <unity/io/onnx/family.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/import_node.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

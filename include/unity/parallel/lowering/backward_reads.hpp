@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <unity/graph/concepts.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

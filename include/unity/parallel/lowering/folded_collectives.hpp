@@ -81,7 +81,7 @@ class collective_ranker {
 #include <limits>
 #include <optional>
 
-#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_cost.hpp>
 
 namespace unity::parallel::detail {
 

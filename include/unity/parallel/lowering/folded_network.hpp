@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_choice.hpp>
 #include <unity/machine/collective_cost.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>

@@ -32,7 +32,6 @@
 #include <unity/program/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -11,11 +11,10 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_choice.hpp>
-#include <unity/machine/collective_seconds.hpp>
+#include <unity/machine/collective_cost.hpp>
+#include <unity/machine/collective_fit.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>

@@ -20,7 +20,6 @@
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operators/selection.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -6,7 +6,7 @@
 #include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/tensor/shape.hpp>
@@ -41,8 +41,6 @@ namespace unity::parallel {
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 

@@ -10,14 +10,12 @@
 
 #include <unity/core/units.hpp>
 #include <unity/machine/collective.hpp>
-#include <unity/machine/collective_choice.hpp>
 #include <unity/machine/collective_cost.hpp>
+#include <unity/machine/collective_fit.hpp>
 #include <unity/machine/collective_flows.hpp>
-#include <unity/machine/collective_seconds.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 
 namespace unity::parallel {
@@ -27,7 +25,7 @@ namespace unity::parallel {
 using axis_set = std::uint32_t;
 
 // The busiest link determines the time, the longest route the delay. All-reduces use lowering's algorithm for their
-// size, or a measured time (machine/collective_choice.hpp); reduce-scatters use a ring; the others are messages to the
+// size, or a measured time (machine/collective_cost.hpp); reduce-scatters use a ring; the others are messages to the
 // next device of the group, or from each to every other. Holds no references. One per mesh.
 class mesh_costs {
  public:

@@ -129,7 +129,6 @@ void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector
 
 #include <unity/core/config.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 

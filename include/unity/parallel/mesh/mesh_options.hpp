@@ -26,7 +26,6 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -16,7 +16,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/device_mesh.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>

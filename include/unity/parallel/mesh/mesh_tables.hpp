@@ -113,7 +113,6 @@ class mesh_tables {
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel {
 

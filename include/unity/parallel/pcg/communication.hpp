@@ -106,7 +106,6 @@ class chain_ends {
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {

@@ -72,7 +72,6 @@ class eraser {
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
-#include <unity/tensor/attributes.hpp>
 
 namespace unity::parallel::detail {
 

@@ -25,7 +25,6 @@
 #include <unity/parallel/pcg/shard_evaluation.hpp>
 #include <unity/parallel/pcg/sharded.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

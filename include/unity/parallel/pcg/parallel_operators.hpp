@@ -95,7 +95,6 @@ inline constexpr std::int64_t most_tasks = std::int64_t{1} << 30U;
 #include <string>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {

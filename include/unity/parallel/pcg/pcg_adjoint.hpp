@@ -19,7 +19,6 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -129,9 +128,7 @@ class pcg_sweep {
 
 #include <unity/parallel/pcg/communication.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {

@@ -18,7 +18,6 @@
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>

@@ -72,9 +72,8 @@ namespace detail {
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_adjoint.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/modular.hpp>
+#include <unity/tensor/scalar.hpp>
 
 namespace unity::parallel::detail {
 

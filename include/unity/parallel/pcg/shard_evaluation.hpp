@@ -18,12 +18,11 @@
 #include <unity/parallel/tasks/primitive_parts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/view_map.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
 

@@ -17,7 +17,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {

@@ -72,8 +72,8 @@ class forward_tasks {
 
 #include <unity/parallel/tasks/task_operation.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 

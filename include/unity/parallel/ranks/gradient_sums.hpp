@@ -13,8 +13,7 @@
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {

@@ -58,9 +58,8 @@ namespace unity::parallel {
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/adjoint.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 

@@ -14,7 +14,6 @@
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

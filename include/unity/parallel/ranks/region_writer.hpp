@@ -14,7 +14,6 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -86,7 +86,6 @@ class simulated_ranks {
 #include <unity/machine/collective.hpp>
 #include <unity/parallel/lowering/collectives.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/shared_memory.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::parallel {

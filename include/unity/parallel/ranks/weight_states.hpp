@@ -14,7 +14,7 @@
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/synchronization.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 

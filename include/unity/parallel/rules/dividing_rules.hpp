@@ -17,7 +17,7 @@
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -66,7 +65,6 @@ class form_writer {
 #include <algorithm>
 
 #include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 
 namespace unity::parallel::detail {
 

@@ -16,7 +16,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>

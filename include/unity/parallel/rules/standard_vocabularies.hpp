@@ -13,8 +13,6 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

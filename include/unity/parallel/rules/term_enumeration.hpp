@@ -15,11 +15,10 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/tensor/dense.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -112,7 +111,6 @@ class term_enumeration {
 #include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/tensor/evaluate.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

@@ -30,7 +30,6 @@ namespace unity::parallel {
 #include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {

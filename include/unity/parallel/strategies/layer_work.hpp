@@ -23,8 +23,8 @@
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -179,7 +179,6 @@ class layer_work_finder {
 #include <unity/graph/concepts.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/strategies/megatron.hpp>
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 

@@ -61,7 +61,6 @@ void check(const plan_statement& s, std::size_t devices);
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/core/to_number.hpp>
 
 namespace unity::parallel::detail {
 

@@ -9,7 +9,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_choice.hpp>
+#include <unity/machine/collective_cost.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 
@@ -74,9 +73,8 @@ class statement_groups {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/machine/collective_cost.hpp>
+#include <unity/machine/collective_fit.hpp>
 #include <unity/machine/collective_flows.hpp>
-#include <unity/machine/collective_seconds.hpp>
 #include <unity/machine/device_mesh.hpp>
 
 namespace unity::parallel {

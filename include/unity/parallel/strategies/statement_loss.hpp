@@ -21,8 +21,8 @@ namespace unity::parallel {
 #include <utility>
 
 #include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

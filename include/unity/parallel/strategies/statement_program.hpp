@@ -162,7 +162,7 @@ struct time_breakdown {
 
 #include <fmt/core.h>
 
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
 

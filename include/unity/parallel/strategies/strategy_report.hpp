@@ -53,7 +53,7 @@ struct strategy_report {
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

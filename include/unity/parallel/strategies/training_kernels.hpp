@@ -11,7 +11,7 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
@@ -72,8 +72,6 @@ inline constexpr std::int64_t mask_bytes = 1;
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_TRAINING_KERNELS)
 
 #include <array>
-
-#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 

@@ -14,7 +14,6 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/evaluate_primitive.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>

@@ -14,13 +14,12 @@
 #include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/parallel/tasks/task_share.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/operators/sliding.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/operators/unknown.hpp>
-#include <unity/tensor/resizing.hpp>
 
 namespace unity::parallel {
 

@@ -19,10 +19,9 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
-#include <unity/tensor/adjoint.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -129,7 +128,7 @@ class task_times {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/machine/device.hpp>
+#include <unity/machine/link.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/resize.hpp>

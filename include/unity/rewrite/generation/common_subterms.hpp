@@ -17,7 +17,6 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity {

@@ -23,7 +23,6 @@
 #include <unity/core/external_sort.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/rewrite/generation/candidate_term.hpp>
 #include <unity/rewrite/generation/known_rules.hpp>
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/meaning.hpp>
@@ -31,7 +30,6 @@
 #include <unity/rewrite/generation/samples.hpp>
 #include <unity/rewrite/generation/term_generator.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
-#include <unity/rewrite/generation/variable_map.hpp>
 
 namespace unity {
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity::syntax {

@@ -16,7 +16,6 @@
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/rewrite/generation/naming.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
-#include <unity/rewrite/generation/variable_map.hpp>
 
 namespace unity {
 

@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include <unity/rewrite/generation/residue.hpp>
 #include <unity/rewrite/generation/sample_program.hpp>
 
 namespace unity {

@@ -16,8 +16,6 @@
 #include <unity/rewrite/generation/samples.hpp>
 #include <unity/rewrite/generation/term_generator.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
-#include <unity/rewrite/generation/variable_map.hpp>
-#include <unity/rewrite/generation/written.hpp>
 
 namespace unity {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <unity/rewrite/generation/term_store.hpp>
-#include <unity/rewrite/generation/variable_map.hpp>
 
 namespace unity {
 

@@ -14,10 +14,8 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/generation/language.hpp>
-#include <unity/rewrite/generation/residue.hpp>
 #include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
-#include <unity/rewrite/generation/variable_map.hpp>
 
 namespace unity {
 

@@ -12,10 +12,10 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/pattern.hpp>
+#include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/verification/equality_graph.hpp>
-#include <unity/rewrite/verification/ground_proof.hpp>
 #include <unity/rewrite/verification/instantiation.hpp>
+#include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/rewrite/verification/worlds.hpp>
 

@@ -15,7 +15,6 @@
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -14,7 +14,6 @@
 
 #include <unity/core/units.hpp>
 #include <unity/learn/ranker.hpp>
-#include <unity/learn/ranking_network.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -87,7 +86,6 @@ class sync_features {
 #include <set>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/routes.hpp>
 
 namespace unity::systems {
 

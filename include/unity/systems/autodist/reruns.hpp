@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/cost/kernel_timer.hpp>
+#include <unity/cost/duration.hpp>
 
 namespace unity::systems {
 

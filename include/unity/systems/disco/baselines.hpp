@@ -7,7 +7,6 @@
 
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/fusion/target.hpp>
 
 namespace unity::systems {
 

@@ -45,7 +45,6 @@ struct fitted_job {
 #include <utility>
 
 #include <unity/core/error.hpp>
-#include <unity/trace/memory.hpp>
 #include <unity/trace/replay.hpp>
 
 namespace unity::systems {

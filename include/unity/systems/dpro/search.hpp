@@ -12,11 +12,9 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/config.hpp>
 #include <unity/search/result.hpp>
-#include <unity/systems/dpro/evaluation.hpp>
-#include <unity/systems/dpro/groups.hpp>
 #include <unity/systems/dpro/space.hpp>
 #include <unity/systems/dpro/strategy.hpp>
-#include <unity/systems/dpro/theorems.hpp>
+#include <unity/systems/dpro/synchronization.hpp>
 #include <unity/systems/dpro/view.hpp>
 
 namespace unity::systems {

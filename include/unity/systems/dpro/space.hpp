@@ -1,4 +1,5 @@
-// The choices of dPRO's optimizer as a search space, for the searches of unity/search.hpp.
+// The choices of dPRO's optimizer as a search space: groups of operators and tensors that it treats as one, and the
+// replay of a strategy.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +12,67 @@
 #include <unity/core/hash.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/search/search_space.hpp>
-#include <unity/systems/dpro/evaluation.hpp>
-#include <unity/systems/dpro/groups.hpp>
 #include <unity/systems/dpro/strategy.hpp>
 #include <unity/systems/dpro/view.hpp>
+#include <unity/trace/replay.hpp>
 
 namespace unity::systems {
+
+// The techniques that the optimizer may use.
+struct dpro_techniques {
+  bool operator_fusion = true;
+  bool tensor_fusion = true;
+  bool tensor_partition = true;
+
+  friend bool operator==(const dpro_techniques&, const dpro_techniques&) = default;
+};
+
+// Operators that run as one, or tensors of one bucket: indices first to last.
+struct place_run {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+
+  friend bool operator==(const place_run&, const place_run&) = default;
+};
+[[nodiscard]] std::vector<place_run> runs_of(const std::vector<std::uint8_t>& with_previous);
+
+// The coarsened view, as a strategy based on `from`: an operator that makes no tensor is fused with those after it up
+// to the next that makes one, and tensors made by one run form one bucket, as far as the techniques and the job allow.
+// By Theorem 3 this loses nothing if whatever is fused takes no longer than its parts. Complexity: linear in operators
+// and tensors, times the length of runs.
+// Source: Hu et al., dPRO, MLSys 2022, section 5.3.
+[[nodiscard]] dpro_strategy coarsened(const dpro_view& v, dpro_strategy from, const dpro_techniques& may);
+
+// Keys of a pair of neighbouring runs, which are equal for repeated blocks of a network: from operator names without
+// numbers, or from the sizes of the tensors. The same decision is made for pairs with equal keys.
+[[nodiscard]] std::uint64_t block_key(const dpro_view& v, const place_run& first, const place_run& second);
+[[nodiscard]] std::uint64_t block_key_of_tensors(const dpro_view& v, const place_run& first, const place_run& second);
+
+// Replays a strategy: the time of the iteration, and when operators and buckets run.
+
+struct time_span {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+
+  friend bool operator==(const time_span&, const time_span&) = default;
+};
+
+// Times of the first rank, by the first operator of each run, and of all ranks, by the last tensor of each bucket.
+struct strategy_times {
+  std::int64_t iteration = 0;
+  std::vector<time_span> operators{};
+  std::vector<time_span> buckets{};
+  // The critical path: runs in their order and buckets in theirs, each by its index.
+  std::vector<std::uint32_t> path_operators{};
+  std::vector<std::uint32_t> path_buckets{};
+
+  friend bool operator==(const strategy_times&, const strategy_times&) = default;
+};
+
+// Complexity: that of a replay.
+[[nodiscard]] strategy_times evaluate(const dpro_view& v, const dpro_strategy& s);
+// The iteration time only.
+[[nodiscard]] std::int64_t iteration_of(const dpro_view& v, const dpro_strategy& s);
 
 // States are strategies, costs are picoseconds of a replayed iteration. Moves: fuse or separate two operators that are
 // separate in the start, join or part two tensors, double or halve the parts of a bucket. Models search_space. Refers
@@ -63,9 +119,115 @@ class dpro_space {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_DPRO_SPACE)
 
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <string>
 #include <utility>
 
 namespace unity::systems {
+
+UNITY_INLINE std::vector<place_run> runs_of(const std::vector<std::uint8_t>& with_previous) {
+  std::vector<place_run> all;
+  for (std::uint32_t p = 0; p < with_previous.size(); ++p) {
+    if (p > 0 && with_previous[p] != 0) {
+      all.back().last = p;
+    } else {
+      all.push_back({p, p});
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE dpro_strategy coarsened(const dpro_view& v, dpro_strategy from, const dpro_techniques& may) {
+  std::vector<bool> makes(v.operators().size());
+  for (const auto& t : v.tensors()) {
+    if (t.producer != trace::no_index) {
+      makes[t.producer] = true;
+    }
+  }
+  std::vector<std::uint32_t> run_of(v.operators().size());
+  std::uint32_t first = 0;
+  for (std::uint32_t o = 0; o < v.operators().size(); ++o) {
+    if (o > 0 && may.operator_fusion && !makes[o - 1] && v.may_fuse(first, o)) {
+      from.fused[o] = 1;
+    } else if (from.fused[o] == 0) {
+      first = o;
+    }
+    run_of[o] = first;
+  }
+  for (std::uint32_t t = 1; t < v.tensors().size() && may.tensor_fusion; ++t) {
+    const auto a = v.tensors()[t - 1].producer;
+    const auto b = v.tensors()[t].producer;
+    if (a != trace::no_index && b != trace::no_index && run_of[a] == run_of[b] && v.may_join(t)) {
+      from.joined[t] = 1;
+    }
+  }
+  return from;
+}
+
+namespace detail {
+
+inline std::uint64_t add_name(std::uint64_t h, const std::string& name) {
+  for (const char c : name) {
+    h = std::isdigit(static_cast<unsigned char>(c)) != 0 ? h : hash_combine(h, static_cast<unsigned char>(c));
+  }
+  return hash_combine(h, 0x1f);
+}
+
+}  // namespace detail
+
+UNITY_INLINE std::uint64_t block_key(const dpro_view& v, const place_run& first, const place_run& second) {
+  std::uint64_t h = 0;
+  for (auto o = first.first; o <= second.last; ++o) {
+    const auto& t = v.job().tasks[v.operators()[o].tasks.front()];
+    h = detail::add_name(hash_combine(h, o == second.first ? 2 : 1), v.names().text(t.name));
+  }
+  return h;
+}
+
+UNITY_INLINE std::uint64_t block_key_of_tensors(const dpro_view& v, const place_run& first, const place_run& second) {
+  std::uint64_t h = 1;
+  for (auto t = first.first; t <= second.last; ++t) {
+    h = hash_combine(hash_combine(h, t == second.first ? 2 : 1), static_cast<std::uint64_t>(v.tensors()[t].size));
+  }
+  return h;
+}
+
+UNITY_INLINE std::int64_t iteration_of(const dpro_view& v, const dpro_strategy& s) {
+  return trace::replay(v.apply(s).graph, v.names()).iteration;
+}
+
+UNITY_INLINE strategy_times evaluate(const dpro_view& v, const dpro_strategy& s) {
+  const auto all = v.apply(s);
+  const auto r = trace::replay(all.graph, v.names());
+  strategy_times times;
+  times.iteration = r.iteration;
+  times.operators.resize(v.operators().size());
+  constexpr auto never = std::numeric_limits<std::int64_t>::max();
+  times.buckets.assign(v.tensors().size(), {never, 0});
+  for (std::uint32_t t = 0; t < all.graph.tasks.size(); ++t) {
+    if (const auto o = all.operator_of[t]; o != trace::no_index) {
+      // If ranks are alike, the slowest determines the times.
+      times.operators[o] =
+          times.operators[o].end > r.times[t].end ? times.operators[o] : time_span{r.times[t].start, r.times[t].end};
+    }
+    if (const auto b = all.bucket_of[t]; b != trace::no_index) {
+      auto& span = times.buckets[b];
+      span = {std::min(span.start, r.times[t].start), std::max(span.end, r.times[t].end)};
+    }
+  }
+  for (const auto& step : trace::critical_path(all.graph, r)) {
+    const auto add = [](std::vector<std::uint32_t>& list, std::uint32_t place) {
+      if (place != trace::no_index && (list.empty() || list.back() != place)) {
+        list.push_back(place);
+      }
+    };
+    add(times.path_operators, all.operator_of[step.task]);
+    add(times.path_buckets, all.bucket_of[step.task]);
+  }
+  return times;
+}
 
 UNITY_INLINE dpro_space::dpro_space(const dpro_view& v, dpro_strategy start, const dpro_techniques& may,
                                     std::uint32_t most_parts)

@@ -15,7 +15,7 @@
 #include <unity/systems/dpro/synchronization.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
-#include <unity/trace/fusion_time.hpp>
+#include <unity/trace/what_if.hpp>
 
 namespace unity::systems {
 

@@ -10,7 +10,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/id.hpp>
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>

@@ -12,7 +12,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/core/plain_formatter.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/units.hpp>

@@ -11,7 +11,6 @@
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/range_costs.hpp>
-#include <unity/gnn/repartition.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 

@@ -18,7 +18,6 @@
 #include <unity/systems/roc/vertex_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::systems {
@@ -129,7 +128,7 @@ class range_model_writer {
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/train/detail/fill_box.hpp>
+#include <unity/train/data.hpp>
 
 namespace unity::systems::detail {
 

@@ -52,14 +52,13 @@ struct simulated_epoch {
 #include <algorithm>
 #include <utility>
 
-#include <unity/gnn/minmax_partition.hpp>
 #include <unity/gnn/range_graph.hpp>
 #include <unity/parallel/ranks/simulated_ranks.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/work.hpp>
 #include <unity/train/memory_moves.hpp>
-#include <unity/train/planned_memory.hpp>
+#include <unity/train/value_places.hpp>
 
 namespace unity::systems {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::systems {
 

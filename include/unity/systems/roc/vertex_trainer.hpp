@@ -36,11 +36,11 @@
 #include <unity/train/memory_moves.hpp>
 #include <unity/train/moved_values.hpp>
 #include <unity/train/non_numbers.hpp>
-#include <unity/train/planned_memory.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/update.hpp>
+#include <unity/train/value_places.hpp>
 
 namespace unity::systems {
 
@@ -268,7 +268,7 @@ class vertex_trainer {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_ROC_VERTEX_TRAINER)
 
 #include <unity/parallel/box.hpp>
-#include <unity/train/detail/fill_box.hpp>
+#include <unity/train/data.hpp>
 
 namespace unity::systems {
 

@@ -15,7 +15,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
@@ -111,7 +110,6 @@ class split_mappings {
 #include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::systems {

@@ -13,7 +13,6 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/cost/any_cost_model.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/substitution.hpp>

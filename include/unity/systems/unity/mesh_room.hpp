@@ -13,7 +13,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>

@@ -16,7 +16,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
 #include <unity/machine/machine.hpp>
-#include <unity/machine/routes.hpp>
+#include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>

@@ -12,11 +12,9 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/graph/copy_node.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -81,7 +79,7 @@ class piece_writer {
 #include <limits>
 #include <string>
 
-#include <unity/core/to_number.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::systems::detail {
 

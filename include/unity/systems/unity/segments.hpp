@@ -23,7 +23,6 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -11,7 +11,6 @@
 
 #include <unity/core/config.hpp>
 #include <unity/tensor/detail/loop_nest.hpp>
-#include <unity/tensor/detail/run_program.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/space.hpp>

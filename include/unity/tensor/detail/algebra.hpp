@@ -15,11 +15,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
@@ -101,7 +97,6 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/graph/output_types.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/work.hpp>
 

@@ -1,4 +1,4 @@
-// The adjoint of any operator: see tensor/adjoint.hpp.
+// The adjoint of any operator: see tensor/differentiate.hpp.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,12 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/operators/activation.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/operators/unknown.hpp>
 
 namespace unity::tensor {
@@ -66,8 +63,6 @@ inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_vi
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
-#include <unity/tensor/detail/adjoint_program.hpp>
-#include <unity/tensor/detail/adjoint_view.hpp>
 #include <unity/tensor/detail/reverse_sweep.hpp>
 #include <unity/tensor/operator_name.hpp>
 #include <unity/tensor/shape.hpp>

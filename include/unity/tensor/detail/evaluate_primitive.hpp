@@ -10,10 +10,8 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/accumulate.hpp>
 #include <unity/tensor/detail/loop_nest.hpp>
-#include <unity/tensor/detail/run_program.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>

@@ -7,7 +7,6 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/resizing.hpp>
 
 namespace unity::tensor::detail {
 

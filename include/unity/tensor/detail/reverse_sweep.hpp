@@ -10,8 +10,7 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/tensor/adjoint_rule.hpp>
-#include <unity/tensor/body_builder.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -13,13 +13,12 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/size_classes.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
-#include <unity/tensor/view_map.hpp>
 
 namespace unity::tensor::detail {
 

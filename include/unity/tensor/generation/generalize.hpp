@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/generation/canonical_rule.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
 #include <unity/tensor/rules/comparison.hpp>
 
@@ -119,10 +118,7 @@ class generalizer {
 #include <unity/core/error.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/tensor/generation/lifting.hpp>
-#include <unity/tensor/generation/places.hpp>
-#include <unity/tensor/generation/rank_expressions.hpp>
 #include <unity/tensor/generation/ranks.hpp>
-#include <unity/tensor/generation/widening.hpp>
 
 namespace unity::tensor::detail {
 

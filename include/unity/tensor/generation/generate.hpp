@@ -98,7 +98,7 @@ class rule_generation {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_GENERATE)
 
 #include <unity/core/archive.hpp>
-#include <unity/rewrite/generation/written.hpp>
+#include <unity/rewrite/generation/term_store.hpp>
 
 namespace unity::tensor::detail {
 

@@ -1,17 +1,123 @@
 // Replaces literal attributes by variables that both sides share, or by sizes of operands.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/tensor/generation/places.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
 
 namespace unity::tensor::detail {
+
+struct place {
+  bool in_target = false;
+  std::size_t node = 0;
+  std::size_t attribute = 0;
+};
+
+[[nodiscard]] inline syntax::attribute_binding& at(rule_graph& r, const place& p) {
+  return (p.in_target ? r.target : r.source).nodes[p.node].attributes[p.attribute];
+}
+
+[[nodiscard]] inline const syntax::attribute_binding& at(const rule_graph& r, const place& p) {
+  return (p.in_target ? r.target : r.source).nodes[p.node].attributes[p.attribute];
+}
+
+// The places where one attribute has the same value.
+struct place_group {
+  std::string attribute;
+  syntax::expression value;
+  std::vector<place> source{};
+  std::vector<place> target{};
+};
+
+// The groups of literal attributes accepted by `wanted(attribute name)`, in order of first appearance.
+template <class Wanted>
+[[nodiscard]] std::vector<place_group> literal_groups(const rule_graph& r, const Wanted& wanted) {
+  std::vector<place_group> all;
+  for (const bool in_target : {false, true}) {
+    const auto& nodes = (in_target ? r.target : r.source).nodes;
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      for (std::size_t a = 0; a < nodes[n].attributes.size(); ++a) {
+        const auto& binding = nodes[n].attributes[a];
+        if (!wanted(binding.name) || !syntax::is_literal(binding.value)) {
+          continue;
+        }
+        const auto same = [&](const auto& g) { return g.attribute == binding.name && g.value == binding.value; };
+        auto group = std::find_if(all.begin(), all.end(), same);
+        if (group == all.end()) {
+          group = all.insert(all.end(), {binding.name, binding.value});
+        }
+        (in_target ? group->target : group->source).push_back({in_target, n, a});
+      }
+    }
+  }
+  return all;
+}
+
+void put(rule_graph& r, const std::vector<place>& places, const syntax::expression& e);
+
+// Whether the expression depends on the match and is not just a variable.
+[[nodiscard]] inline bool is_computed(const syntax::expression& e) {
+  return !syntax::is_literal(e) && e.kind != syntax::expression::form::variable;
+}
+
+// All subsets of `all`, larger ones first. Complexity: 2^n subsets.
+template <class T>
+[[nodiscard]] std::vector<std::vector<T>> subsets(const std::vector<T>& all) {
+  std::vector<std::vector<T>> found;
+  for (std::size_t size = all.size() + 1; size-- > 0;) {
+    for (std::size_t chosen = 0; chosen < (std::size_t{1} << all.size()); ++chosen) {
+      std::vector<T> subset;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if ((chosen >> i & 1U) != 0) {
+          subset.push_back(all[i]);
+        }
+      }
+      if (subset.size() == size) {
+        found.push_back(std::move(subset));
+      }
+    }
+  }
+  return found;
+}
+
+// Attributes whose meaning depends on the rank of an operand.
+[[nodiscard]] inline bool depends_on_rank(std::string_view attribute) {
+  return attribute == "axis" || attribute == "permutation" || attribute == "axes";
+}
+
+// Ranks, and expressions that depend on them, in the notation of rules.
+
+// A condition rank(?v) == r.
+struct known_rank {
+  std::string variable;
+  std::int64_t rank = 0;
+  syntax::expression condition{};
+};
+
+[[nodiscard]] std::optional<known_rank> read_rank(const syntax::expression& c);
+
+// Replaces [size(?v, 0), .., size(?v, r - 1)] by shape(?v) if rank(?v) == r is known.
+[[nodiscard]] rule_graph with_whole_shapes(rule_graph r);
+
+// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
+[[nodiscard]] inline syntax::expression below_rank(const std::string& v, std::int64_t less) {
+  return syntax::call("-", {syntax::measure("rank", v), syntax::integer(less)});
+}
+[[nodiscard]] inline syntax::expression last_two_swapped(const std::string& v) {
+  return syntax::call("concat",
+                      {syntax::call("iota", {below_rank(v, 2)}), syntax::list({below_rank(v, 1), below_rank(v, 2)})});
+}
+[[nodiscard]] bool swaps_last_two(const syntax::expression& permutation);
 
 class attribute_lifting {
  public:
@@ -60,12 +166,54 @@ class attribute_lifting {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_LIFTING)
 
-#include <algorithm>
-#include <optional>
-
-#include <unity/rewrite/generation/term_graph.hpp>
-
 namespace unity::tensor::detail {
+
+UNITY_INLINE void put(rule_graph& r, const std::vector<place>& places, const syntax::expression& e) {
+  for (const auto& p : places) {
+    at(r, p).value = e;
+  }
+}
+
+UNITY_INLINE std::optional<known_rank> read_rank(const syntax::expression& c) {
+  const bool is_rank = syntax::is_call(c, "==", 2) && syntax::is_call(c.arguments[0], "rank", 1) &&
+                       c.arguments[0].arguments[0].kind == syntax::expression::form::variable &&
+                       c.arguments[1].kind == syntax::expression::form::integer;
+  return is_rank ? std::optional{known_rank{c.arguments[0].arguments[0].name, c.arguments[1].integer, c}}
+                 : std::nullopt;
+}
+
+UNITY_INLINE rule_graph with_whole_shapes(rule_graph r) {
+  std::vector<known_rank> ranks;
+  for (const auto& c : r.rest.conditions) {
+    if (auto known = read_rank(c)) {
+      ranks.push_back(*std::move(known));
+    }
+  }
+  for_each_expression(r, [&](syntax::expression& e) {
+    for (const auto& k : ranks) {
+      std::vector<syntax::expression> sizes;
+      for (std::int64_t d = 0; d < k.rank; ++d) {
+        sizes.push_back(syntax::measure("size", k.variable, {syntax::integer(d)}));
+      }
+      const auto whole = syntax::list(std::move(sizes));
+      syntax::for_each_part(e, [&](syntax::expression& part) {
+        part = k.rank > 0 && part == whole ? syntax::measure("shape", k.variable) : part;
+      });
+    }
+  });
+  return r;
+}
+
+UNITY_INLINE bool swaps_last_two(const syntax::expression& permutation) {
+  const auto n = permutation.arguments.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto expected = i + 2 < n ? i : i + 1 == n ? i - 1 : i + 1;
+    if (permutation.arguments[i] != syntax::integer(static_cast<std::int64_t>(expected))) {
+      return false;
+    }
+  }
+  return n >= 2;
+}
 
 UNITY_INLINE void attribute_lifting::run() {
   const auto wanted = [&](std::string_view name) {

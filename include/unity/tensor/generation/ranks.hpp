@@ -13,8 +13,7 @@
 #include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/tensor/generation/places.hpp>
-#include <unity/tensor/generation/rank_expressions.hpp>
+#include <unity/tensor/generation/lifting.hpp>
 #include <unity/tensor/generation/widened_rule.hpp>
 
 namespace unity::tensor::detail {
@@ -118,8 +117,6 @@ class rank_lifting {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_RANKS)
 
 #include <fmt/core.h>
-
-#include <unity/rewrite/print.hpp>
 
 namespace unity::tensor::detail {
 

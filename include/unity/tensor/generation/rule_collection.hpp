@@ -12,16 +12,16 @@
 #include <vector>
 
 #include <unity/core/archive.hpp>
-#include <unity/rewrite/generation/derivability.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/specific_rule.hpp>
+#include <unity/tensor/generation/widened_rule.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
@@ -145,11 +145,7 @@ void put_rules(archive_writer& out, const std::vector<collected_rule>& rules);
 #include <fmt/core.h>
 
 #include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
-#include <unity/rewrite/generation/growth.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/rewrite/print.hpp>
-#include <unity/rewrite/verification/minimize.hpp>
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/generation/rule_question.hpp>
 

@@ -116,11 +116,10 @@ class rule_derivation {
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/rewrite/generation/canonical_rule.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
-#include <unity/rewrite/print.hpp>
-#include <unity/tensor/generation/generality.hpp>
 #include <unity/tensor/generation/generalize.hpp>
+#include <unity/tensor/generation/widened_rule.hpp>
 
 namespace unity::tensor::detail {
 

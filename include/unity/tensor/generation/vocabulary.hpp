@@ -12,7 +12,6 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
 #include <unity/rewrite/lexer.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -127,8 +126,8 @@ class vocabulary_parser {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_GENERATION_VOCABULARY)
 
-#include <unity/core/to_number.hpp>
-#include <unity/tensor/attributes.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,8 +14,71 @@
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/generation/widening.hpp>
+#include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/rules/comparison.hpp>
+
+namespace unity::tensor {
+
+// The outcome of testing the instances that only the general form has.
+struct widening {
+  enum class verdict : std::uint8_t {
+    holds,       // both sides are equal
+    not_wider,   // there are no such instances, or the target fits in none
+    false_there  // the sides differ, or it is no rule
+  };
+
+  verdict found = verdict::false_there;
+  std::size_t instances = 0;  // in which the target fits
+  std::size_t misfits = 0;
+
+  // Holds, and the target fits in at least this percentage of the instances.
+  [[nodiscard]] bool holds(std::size_t percent) const noexcept {
+    return found == verdict::holds && instances * 100 >= percent * (instances + misfits);
+  }
+};
+
+// Tests one direction of rules. The algebra must outlive it.
+class widening_test {
+ public:
+  widening_test(const algebra& a, rule_test_options options) : algebra_{a}, options_{options} {}
+
+  // Tests `wider` on instances that violate some condition in `before`.
+  [[nodiscard]] widening operator()(const rule_graph& wider, const std::vector<syntax::expression>& before) const;
+  [[nodiscard]] widening tested(const syntax::rule& r) const;
+
+ private:
+  [[nodiscard]] static widening read(const rule_report& report);
+
+  const algebra& algebra_;
+  rule_test_options options_;
+};
+
+// Which conditions of a specific rule on its operands may be dropped.
+enum class generality : std::uint8_t {
+  most,     // all unnecessary ones
+  related,  // all but those that relate sizes of operands
+  ranked    // nor their ranks: attributes alone become variables
+};
+
+struct generalize_options {
+  generality wanted = generality::most;
+  std::vector<std::string> kept{};  // attributes that are not generalized
+  rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .points = 1, .chained = true};
+  rule_test_options thorough{.instances = 16, .attempts = 2000, .varied = 1, .points = 1, .chained = true};
+  rule_test_options broadcasting{
+      .instances = 6, .attempts = 2000, .varied = 0, .collapsed = 6, .points = 1, .chained = true};
+  rule_test_options last{// of the result
+                         .instances = 50, .attempts = 20000, .varied = 2, .collapsed = 2, .points = 2, .chained = true};
+};
+
+namespace detail {
+
+// Whether the rule, read from left to right, passes the tests.
+[[nodiscard]] bool passes(const algebra& a, const syntax::rule& r, const rule_test_options& o);
+
+}  // namespace detail
+
+}  // namespace unity::tensor
 
 namespace unity::tensor::detail {
 
@@ -102,7 +166,47 @@ class widened_rule {
 
 #include <algorithm>
 
+#include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
+
+namespace unity::tensor {
+
+UNITY_INLINE widening widening_test::operator()(const rule_graph& wider,
+                                                const std::vector<syntax::expression>& before) const {
+  auto r = to_rule(algebra_, wider);
+  r.both_ways = false;
+  r.conditions.push_back(syntax::call("!", {syntax::conjunction(before)}));
+  return tested(r);
+}
+
+UNITY_INLINE widening widening_test::tested(const syntax::rule& r) const {
+  try {
+    return read(test_rule(algebra_, compile_rule(algebra_, r).at(0), options_));
+  } catch (const error&) {
+    return {};  // for example an expression that the source does not bind
+  }
+}
+
+UNITY_INLINE widening widening_test::read(const rule_report& report) {
+  using from = rule_report::verdict;
+  using to = widening::verdict;
+  const auto found = report.found == from::passes    ? to::holds
+                     : report.found == from::refuted ? to::false_there
+                                                     : to::not_wider;
+  return {found, report.instances, report.misfits};
+}
+
+}  // namespace unity::tensor
+
 namespace unity::tensor::detail {
+
+UNITY_INLINE bool passes(const algebra& a, const syntax::rule& r, const rule_test_options& o) {
+  try {
+    return test_rule(a, compile_rule(a, r).at(0), o).found == rule_report::verdict::passes;
+  } catch (const error&) {
+    return false;  // not valid in this direction
+  }
+}
 
 UNITY_INLINE widened_rule::widened_rule(const algebra& a, rule_graph r, const rule_test_options& quick,
                                         const rule_test_options& thorough, const rule_test_options& broadcasting)

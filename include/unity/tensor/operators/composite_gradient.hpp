@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/tensor/adjoint_rule.hpp>
 #include <unity/tensor/definition.hpp>
 
 namespace unity::tensor::operators {
@@ -29,8 +28,6 @@ namespace unity::tensor::operators {
 #include <variant>
 
 #include <fmt/core.h>
-
-#include <unity/tensor/body_builder.hpp>
 
 namespace unity::tensor::operators {
 

@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -69,7 +68,7 @@ void iterate_jointly(space& s, dtype element);
 #include <optional>
 
 #include <unity/tensor/adjoint_scalar.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/operators/parts.hpp>
 
 namespace unity::tensor::operators {
 

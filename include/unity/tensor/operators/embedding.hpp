@@ -53,7 +53,7 @@ void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag);
 
 #include <fmt/core.h>
 
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/operators/parts.hpp>
 
 namespace unity::tensor::operators {
 

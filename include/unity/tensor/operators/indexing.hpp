@@ -11,11 +11,9 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/judgement.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 
@@ -103,7 +101,7 @@ class index_writer {
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/operators/parts.hpp>
 
 namespace unity::tensor::operators {
 

@@ -8,9 +8,8 @@
 
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/judgement.hpp>
-#include <unity/tensor/resizing.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/view_map.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
 

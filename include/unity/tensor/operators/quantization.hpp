@@ -67,16 +67,12 @@ namespace unity::tensor::operators {
 #include <string_view>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/judgement.hpp>
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/convolution.hpp>
 #include <unity/tensor/operators/functions.hpp>
-#include <unity/tensor/operators/sliding.hpp>
-#include <unity/tensor/resizing.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 

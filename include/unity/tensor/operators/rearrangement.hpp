@@ -51,10 +51,9 @@ namespace unity::tensor::operators {
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
 #include <unity/tensor/judgement.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/indexing.hpp>
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/shape.hpp>

@@ -1,16 +1,19 @@
-// Reductions along given axes.
+// Reductions along given axes, and those that are graphs of simpler operators: products, norms, logarithms of sums.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::operators {
@@ -25,11 +28,31 @@ namespace unity::tensor::operators {
 
 [[nodiscard]] std::vector<definition> reductions();
 
+// Reductions along axes that are graphs of simpler operators: products, norms, logarithms of sums.
+
+// Sets the result of a reduction along the attributes `axes` and `keep_dims`; reports errors in them.
+void judge_reduction(judgement& j, const attribute_reader& a, bool reals);
+
+// Combines the elements along the axes with an associative binary operator by repeated halving. Exact for integers; the
+// adjoint of a product is correct even if elements are zero. The axes stay, with size 1.
+[[nodiscard]] value_id fold_along(body_builder& b, std::string_view name, value_id x,
+                                  std::span<const std::int64_t> axes);
+
+// Appends the operators of the reduction; the axes stay, with size 1.
+using reduction_body = value_id (*)(body_builder& b, value_id x, std::span<const std::int64_t> axes);
+
+// Shapes: x[...] -> x without the axes, or with size 1 along them.
+[[nodiscard]] definition composite_reduction(std::string name, reduction_body body, bool reals);
+
+// reduce_min, reduce_prod, reduce_l1, reduce_l2, reduce_sum_square, reduce_log_sum, reduce_log_sum_exp.
+[[nodiscard]] std::vector<definition> composite_reductions();
+
 }  // namespace unity::tensor::operators
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_OPERATORS_REDUCTION)
 
-#include <unity/tensor/operators/broadcasting.hpp>
+#include <unity/tensor/operators/parts.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::operators {
 
@@ -88,6 +111,85 @@ UNITY_INLINE std::vector<definition> reductions() {
   return {reduction_along("reduce_sum", sum(x(0)), index_kind::reduction, false),
           reduction_along("reduce_mean", sum(x(0)) / count(), index_kind::reduction, true),
           reduction_along("reduce_max", largest(x(0)), index_kind::whole, false)};
+}
+
+UNITY_INLINE void judge_reduction(judgement& j, const attribute_reader& a, bool reals) {
+  const auto axes = a.integers("axes");
+  if (!(reals ? j.require_floating() : j.require_numeric()) || !j.require(!axes.empty(), "at least one axis") ||
+      !require_axes(j, axes, j.rank(0))) {
+    return;
+  }
+  shape dims;
+  for (std::size_t d = 0; d < j.rank(0); ++d) {
+    if (!contains(axes, d)) {
+      dims.push_back(j.dims(0)[d]);
+    } else if (a.flag("keep_dims")) {
+      dims.push_back(1);
+    }
+  }
+  j.result(std::move(dims));
+}
+
+UNITY_INLINE value_id fold_along(body_builder& b, std::string_view name, value_id x,
+                                 std::span<const std::int64_t> axes) {
+  for (const auto axis : axes) {
+    const auto part = [&](value_id of, std::int64_t from, std::int64_t to) {
+      return b.add("slice", {of}, {{"axes", {axis}}, {"starts", {from}}, {"ends", {to}}, {"steps", {1}}});
+    };
+    for (auto n = b.type(x).dims[static_cast<std::size_t>(axis)]; n > 1; n = (n + 1) / 2) {
+      const auto half = n / 2;
+      const auto joint = b.add(name, {part(x, 0, half), part(x, half, 2 * half)});
+      x = n % 2 == 0 ? joint : b.add("concat", {joint, part(x, n - 1, n)}, {{"axis", axis}});
+    }
+  }
+  return x;
+}
+
+UNITY_INLINE definition composite_reduction(std::string name, reduction_body body, bool reals) {
+  const auto types = [reals](judgement& j, const attribute_reader& a) { judge_reduction(j, a, reals); };
+  const auto build = [body](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
+    const auto axes = a.integers("axes");
+    const auto joint = body(b, x[0], axes);
+    const auto kept = joint == x[0] ? b.add("identity", {joint}) : joint;  // axes of size 1
+    return std::vector{a.flag("keep_dims") ? kept : b.add("squeeze", {kept}, {{"axes", axes}})};
+  };
+  return define(std::move(name), 1, 1, {integers_field("axes"), flag_field("keep_dims", true)},
+                composite{build, types});
+}
+
+UNITY_INLINE std::vector<definition> composite_reductions() {
+  using axes_list = std::span<const std::int64_t>;
+  const auto smallest = [](body_builder& b, value_id x, axes_list axes) {
+    if (!is_floating(b.type(x).element)) {  // the least integer has no negative
+      return fold_along(b, "minimum", x, axes);
+    }
+    return b.add("negate", {b.add("reduce_max", {b.add("negate", {x})}, {{"axes", axes}})});
+  };
+  const auto product = [](body_builder& b, value_id x, axes_list axes) { return fold_along(b, "mul", x, axes); };
+  const auto sizes = [](body_builder& b, value_id x, axes_list axes) {
+    return b.add("reduce_sum", {b.add("abs", {x})}, {{"axes", axes}});
+  };
+  const auto squares = [](body_builder& b, value_id x, axes_list axes) {
+    return b.add("reduce_sum", {b.add("mul", {x, x})}, {{"axes", axes}});
+  };
+  const auto length = [](body_builder& b, value_id x, axes_list axes) {
+    return b.add("sqrt", {b.add("reduce_sum", {b.add("mul", {x, x})}, {{"axes", axes}})});
+  };
+  const auto log_sum = [](body_builder& b, value_id x, axes_list axes) {
+    return b.add("log", {b.add("reduce_sum", {x}, {{"axes", axes}})});
+  };
+  const auto log_sum_exp = [](body_builder& b, value_id x, axes_list axes) {
+    const auto most = b.add("reduce_max", {x}, {{"axes", axes}});
+    const auto powers = b.add("exp", {b.add("sub", {x, most})});
+    return b.add("add", {b.add("log", {b.add("reduce_sum", {powers}, {{"axes", axes}})}), most});
+  };
+  return {composite_reduction("reduce_min", smallest, false),
+          composite_reduction("reduce_prod", product, false),
+          composite_reduction("reduce_l1", sizes, false),
+          composite_reduction("reduce_l2", length, true),
+          composite_reduction("reduce_sum_square", squares, false),
+          composite_reduction("reduce_log_sum", log_sum, true),
+          composite_reduction("reduce_log_sum_exp", log_sum_exp, true)};
 }
 
 }  // namespace unity::tensor::operators

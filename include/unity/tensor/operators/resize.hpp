@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::tensor::operators {
 
@@ -40,7 +40,6 @@ enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, c
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/operators/indexing.hpp>

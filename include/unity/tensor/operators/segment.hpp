@@ -14,9 +14,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/body_builder.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/shape.hpp>
 

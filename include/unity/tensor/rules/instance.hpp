@@ -14,8 +14,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/rewrite/pattern.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -113,8 +111,6 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
 #include <fmt/core.h>
 
 #include <unity/rewrite/expression.hpp>
-#include <unity/rewrite/print.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 
 namespace unity::tensor::detail {

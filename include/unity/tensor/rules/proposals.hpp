@@ -14,7 +14,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/rules/guesses.hpp>
-#include <unity/tensor/rules/proposal.hpp>
+#include <unity/tensor/rules/partial_instance.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {
@@ -82,7 +82,7 @@ class proposer {
 #include <optional>
 #include <vector>
 
-#include <unity/tensor/attributes.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {

@@ -13,9 +13,8 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/tensor/attributes.hpp>
-#include <unity/tensor/rules/proposal.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/partial_instance.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
@@ -113,7 +112,6 @@ class completions {
 #include <algorithm>
 #include <array>
 
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {

@@ -18,12 +18,10 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/rewrite/attribute.hpp>
-#include <unity/rewrite/print.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/attributes.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

@@ -12,7 +12,7 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/attribute.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -21,7 +21,6 @@
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/parallel_sizes.hpp>
-#include <unity/tensor/verification/size_menus.hpp>
 
 namespace unity::tensor {
 
@@ -151,7 +150,7 @@ std::size_t for_each_instance(const algebra& a, std::span<const substitution> di
 
 #include <optional>
 
-#include <unity/tensor/rules/draft.hpp>
+#include <unity/tensor/rules/generator.hpp>
 
 namespace unity::tensor::detail {
 

@@ -15,7 +15,6 @@
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/verification/polynomial_pool.hpp>
-#include <unity/tensor/verification/rational.hpp>
 
 namespace unity::tensor {
 

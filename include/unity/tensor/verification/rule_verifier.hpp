@@ -19,12 +19,10 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/common_subterms.hpp>
 #include <unity/rewrite/generation/expressions.hpp>
-#include <unity/rewrite/print.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/derivation.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
-#include <unity/rewrite/verification/ground_proof.hpp>
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -120,7 +120,6 @@ class case_collector {
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
-#include <unity/graph/copy_node.hpp>
 
 namespace unity::tensor::detail {
 

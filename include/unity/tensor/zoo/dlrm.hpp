@@ -1,7 +1,4 @@
-// DLRM, XDL and Candle Uno: many narrow inputs, each with its own subnetwork, concatenated for a final perceptron; and
-// an embedding bag on its own.
-// Sources: Naumov et al., 2019; Jiang et al., DLP-KDD'19; the Candle benchmarks' Uno; sizes: Jia's dissertation (2020)
-// section 3.7.3, and for the ae forms the programs of Unity's artifact.
+// Perceptrons: alone, and behind many narrow inputs, as in recommendation models.
 #pragma once
 
 #include <array>
@@ -19,12 +16,34 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/dtype.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/zoo/convolution.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
 namespace unity::tensor::zoo {
+
+// Multi-layer perceptrons.
+// Source: Unity (OSDI 2022) figures 1 and 2, table 1, section 6.1.
+
+// `layers` dense layers of width `hidden`, with relu between them.
+[[nodiscard]] tensor_graph mlp_faithful(const algebra& operators, const sizes& s);
+
+// Two towers of `layers` dense layers without bias, one for each input; then add and softmax.
+[[nodiscard]] tensor_graph mlp_ae(const algebra& operators, const sizes& s);
+
+// The classifier of 28 x 28 digits in the example of Unity's introduction.
+[[nodiscard]] tensor_graph mlp_fig1(const algebra& operators, const sizes& s);
+
+inline constexpr std::array<form, 3> mlp_forms{{
+    {"faithful", {.batch = 256, .layers = 16, .hidden = 8192}, mlp_faithful},
+    {"ae", {.batch = 64, .layers = 8, .hidden = 8192}, mlp_ae},
+    {"fig1", {.batch = 64, .hidden = 512}, mlp_fig1},
+}};
+
+// DLRM, XDL and Candle Uno: many narrow inputs, each with its own subnetwork, concatenated for a final perceptron; and
+// an embedding bag on its own.
+// Sources: Naumov et al., 2019; Jiang et al., DLP-KDD'19; the Candle benchmarks' Uno; sizes: Jia's dissertation (2020)
+// section 3.7.3, and for the ae forms the programs of Unity's artifact.
 
 namespace detail {
 
@@ -111,9 +130,57 @@ inline constexpr std::array<form, 2> candle_uno_forms{{
     {"ae", {.batch = 64, .layers = 8, .hidden = 4192}, candle_uno_ae},
 }};
 
+// Neural collaborative filtering (NeuMF): predicts how users rate items from two embeddings of each.
+// Sources: He et al., Neural collaborative filtering, WWW 2017; sizes: MLPerf training v0.5, MovieLens-20M.
+
+// `vocab` users and `items` items. Factors have width `hidden`, and twice that at the input of the perceptron.
+[[nodiscard]] tensor_graph ncf(const algebra& operators, const sizes& s);
+
+// large: four times as wide, with 129 million parameters. AutoDist's NCF-large has 122 million; its width is not
+// stated.
+inline constexpr std::array<form, 2> ncf_forms{{
+    {"faithful", {.batch = 1024, .hidden = 64, .vocab = 138'493, .items = 26'744}, ncf},
+    {"large", {.batch = 1024, .hidden = 256, .vocab = 138'493, .items = 26'744}, ncf},
+}};
+
 }  // namespace unity::tensor::zoo
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ZOO_DLRM)
+
+namespace unity::tensor::zoo {
+
+UNITY_INLINE tensor_graph mlp_faithful(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  auto x = b.input("x", {s.batch, s.hidden});
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    x = dense(b, fmt::format("dense{}", i), i == 0 ? x : b.relu(x), s.hidden);
+  }
+  return std::move(b).finish({x});
+}
+
+UNITY_INLINE tensor_graph mlp_ae(const algebra& operators, const sizes& s) {
+  constexpr std::int64_t features = 1024;
+  builder b{operators};
+  std::array x{b.input("x1", {s.batch, features}), b.input("x2", {s.batch, features})};
+  for (std::int64_t i = 0; i < s.layers; ++i) {
+    for (std::size_t tower = 0; tower < x.size(); ++tower) {
+      const auto name = fmt::format("tower{}.dense{}.weight", tower + 1, i);
+      const auto w = b.weight(name, {i == 0 ? features : s.hidden, s.hidden});
+      x[tower] = b.matmul(x[tower], w, i + 1 < s.layers ? "relu" : "none");
+    }
+  }
+  return std::move(b).finish({b.softmax(b.add(x[0], x[1]), 1)});
+}
+
+UNITY_INLINE tensor_graph mlp_fig1(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto x = b.input("x", {s.batch, 784});
+  const auto w1 = b.weight("w1", {784, s.hidden});
+  const auto w2 = b.weight("w2", {s.hidden, 10});
+  return std::move(b).finish({b.matmul(b.relu(b.matmul(x, w1)), w2)});
+}
+
+}  // namespace unity::tensor::zoo
 
 namespace unity::tensor::zoo::detail {
 
@@ -203,6 +270,22 @@ UNITY_INLINE tensor_graph candle_uno_ae(const algebra& operators, const sizes& s
   }
   const std::array top{s.hidden, s.hidden, s.hidden, s.hidden, std::int64_t{1}};
   return std::move(b).finish({detail::fused_perceptron(b, "top", b.concat(1, parts), top, "none")});
+}
+
+UNITY_INLINE tensor_graph ncf(const algebra& operators, const sizes& s) {
+  builder b{operators};
+  const auto user = b.input("user", {s.batch}, dtype::int64);
+  const auto item = b.input("item", {s.batch}, dtype::int64);
+  const auto rows = [&](const char* name, std::int64_t count, std::int64_t width, value_id ids) {
+    return b.embedding(b.weight(name, {count, width}), ids);
+  };
+  const auto user_factors = rows("user.factors", s.vocab, s.hidden, user);
+  const auto factors = b.mul(user_factors, rows("item.factors", s.items, s.hidden, item));
+  const auto user_rows = rows("user.rows", s.vocab, 2 * s.hidden, user);
+  const auto item_rows = rows("item.rows", s.items, 2 * s.hidden, item);
+  const auto x = detail::perceptron(b, "layer", b.concat(1, std::array{user_rows, item_rows}),
+                                    std::array{4 * s.hidden, 2 * s.hidden, s.hidden});
+  return std::move(b).finish({b.sigmoid(dense(b, "affinity", b.concat(1, std::array{factors, x}), 1))});
 }
 
 }  // namespace unity::tensor::zoo

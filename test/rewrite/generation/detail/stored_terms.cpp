@@ -1,4 +1,4 @@
-#include <unity/rewrite/generation/detail/stored_terms.hpp>
+#include <unity/rewrite/generation/detail/enumeration_checkpoint.hpp>
 
 #include <cstddef>
 #include <vector>

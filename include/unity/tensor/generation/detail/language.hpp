@@ -4,8 +4,8 @@
 #include <unity/rewrite/generation/language.hpp>
 #include <unity/tensor/generation/language.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
-#include <unity/tensor/modular.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
@@ -45,7 +45,6 @@ class deep_evaluation {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/dense.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/index_structure.hpp>
