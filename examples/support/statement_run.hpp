@@ -18,7 +18,6 @@
 #include <unity/cost/duration.hpp>
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/html_report.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
