@@ -167,8 +167,8 @@ struct time_breakdown {
 namespace unity::parallel::detail {
 
 UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, const machine::machine& m,
-                                                    const transformer_work& work, const task_times& times, statement_groups& groups,
-                                                    statement_devices which)
+                                                    const transformer_work& work, const task_times& times,
+                                                    statement_groups& groups, statement_devices which)
     : statement_{s}, machine_{m}, work_{work}, times_{times}, groups_{groups} {
   add_devices(which);
   find_chunks();
