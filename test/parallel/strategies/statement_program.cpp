@@ -308,6 +308,48 @@ TEST_CASE("a layer's weights are gathered while the layer before it computes, an
   CHECK(of(2).parts.communication < all / 3);
 }
 
+TEST_CASE("no device takes its step before the norm of all gradients is known") {
+  for (const std::string plan : {"megatron:t=2,p=2,d=2,batch=8", "megatron:t=2,p=2,d=2,batch=8,zero=3"}) {
+    CAPTURE(plan);
+    const auto r = ran(plan, "dgx_a100_80:2x4", statement_devices::one_of_each_stage);
+    std::vector<std::int64_t> ends;    // of the norm
+    std::vector<std::int64_t> before;  // the last of each device's own tasks before it
+    std::vector<std::int64_t> steps;
+    for (std::size_t f = 0; f < r.program.code.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      const auto& tasks = r.program.code.code(id).tasks;
+      std::int64_t last = 0;
+      for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+        const auto& times = r.simulation.times()[r.program.code.find(id, i).index()];
+        if (tasks[i].kind == program::task_kind::transfer && tasks[i].volume == bytes{4}) {
+          ends.push_back(times.end);
+          before.push_back(last);
+          CHECK(tasks[i].duration > picoseconds{0});
+        } else if (tasks[i].kind == program::task_kind::update) {
+          steps.push_back(times.start);
+        }
+        last = std::max(last, times.end);
+      }
+    }
+    REQUIRE(ends.size() == 2);
+    REQUIRE(steps.size() == 2);
+    CHECK(steps[0] == steps[1]);
+    CHECK(*std::min_element(ends.begin(), ends.end()) > *std::max_element(before.begin(), before.end()));
+    CHECK(*std::min_element(steps.begin(), steps.end()) >= *std::max_element(ends.begin(), ends.end()));
+  }
+}
+
+// Norms and biases, which the tensor-parallel group repeats: each of its devices has a d-th of them, as Megatron-LM's
+// distributed optimizer, and not a (t d)-th.
+TEST_CASE("what the optimizer keeps is divided among the data-parallel groups alone") {
+  const auto r = ran("megatron:t=2,d=2,batch=4,zero=1", "dgx_a100_80:1x4", statement_devices::one_of_each_stage);
+  constexpr std::int64_t h = 64;
+  constexpr std::int64_t repeated =
+      32 * h + 4 * (4 * h + 2 * h) + 2 * h;  // positions; norms, biases of rows; last norm
+  constexpr std::int64_t own = (small_weights - repeated) / 2 + repeated;
+  CHECK(permanent(r).count() == (2 + 4) * own + 12 * own / 2);
+}
+
 TEST_CASE("what does not go together is told in one line") {
   CHECK(error_of("megatron:t=2,p=2", "dgx_a100_80:1x8") ==
         "plan: t=2 times p=2 times d=1 are 4 devices; expected the 8 of the machine");

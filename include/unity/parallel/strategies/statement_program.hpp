@@ -60,8 +60,8 @@ class statement_lowering {
     group_place place{};
     program::device_index number = 0;
     task_list last{};
-    std::array<program::resource_id, 5> links{};  // by kind of group; the null id: not asked for yet
-    std::deque<gathered_piece> gathered{};        // in the order in which they are read
+    std::array<program::resource_id, group_kind_count> links{};  // by kind of group; the null id: not asked for yet
+    std::deque<gathered_piece> gathered{};                       // in the order in which they are read
     std::map<std::uint32_t, std::vector<program::buffer_ref>> gradients{};  // by the piece that completes them
     task_list scattered{};                                                  // the last gradients
     task_list added{};                                                      // the last shares
@@ -516,9 +516,10 @@ UNITY_INLINE std::vector<statement_lowering::lane*> statement_lowering::members(
   std::vector<lane*> all;
   for (auto& l : lanes_) {
     const bool is_end = l.place.stage == 0 || l.place.stage + 1 == statement_.pipeline;
-    const bool stage = kind == group_kind::ends ? is_end : l.place.stage == of.place.stage;
-    const bool data = kind == group_kind::data || l.place.data == of.place.data;
-    const bool tensor = kind == group_kind::tensor || l.place.tensor == of.place.tensor;
+    const bool is_any = kind == group_kind::all;
+    const bool stage = is_any || (kind == group_kind::ends ? is_end : l.place.stage == of.place.stage);
+    const bool data = is_any || kind == group_kind::data || l.place.data == of.place.data;
+    const bool tensor = is_any || kind == group_kind::tensor || l.place.tensor == of.place.tensor;
     if (stage && data && tensor) {
       all.push_back(&l);
     }
@@ -565,6 +566,10 @@ UNITY_INLINE void statement_lowering::synchronize() {
   if (statement_.pipeline > 1) {
     const auto tied = [&](const auto& w) { return holds(0, w) && holds(statement_.pipeline - 1, w); };
     over_all(group_kind::ends, machine::exchange::all_reduce, tied, gradient_size);
+  }
+  if (statement_.tensor * statement_.pipeline * statement_.data > 1) {
+    const bytes norm{gradient_bytes(tensor::dtype::float32)};  // its square, a number
+    exchange(members(group_kind::all, lanes_.front()), group_kind::all, machine::exchange::all_reduce, norm);
   }
   for (auto& l : lanes_) {
     update(l, is_divided ? statement_.data : 1);
