@@ -33,6 +33,9 @@ def sections(text):
             about.append(line.rstrip("."))
         elif part is not None and re.match(r"  \S", line):
             name, _, words = line.strip().partition("  ")
+            full = re.fullmatch(r"(.*(?:Needs|Excludes): --\S+) ([^-].*)", name)
+            if full:  # the name fills its column
+                name, words = full.groups()
             part.append([name, words.strip()])
         elif part is not None and line.strip():
             part[-1][1] = f"{part[-1][1]} {line.strip()}".strip()

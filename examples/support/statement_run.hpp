@@ -18,7 +18,6 @@
 #include <unity/cost/duration.hpp>
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/html_report.hpp>
-#include <unity/io/simulation_report.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
@@ -75,7 +74,8 @@ inline void declare(CLI::App& app, statement_flags& f) {
          "with --plan: of the model's float32 values")
       ->needs(plan)
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
-  app.add_option("--budget", f.budget, "with --plan megatron:search: its time limit: 30s, 5m; default: 60s")->needs(plan);
+  app.add_option("--budget", f.budget, "with --plan megatron:search: its time limit: 30s, 5m; default: 60s")
+      ->needs(plan);
 }
 
 struct statement_run {

@@ -138,4 +138,19 @@ TEST_CASE("a simulated iteration has a bar for each of its tasks on what is show
   CHECK(count(page, "<rect") > 100);
 }
 
+TEST_CASE("marks have labels of their own, and need no line") {
+  io::html_report page{"marks"};
+  io::line_chart chart{"s", "GB", {{"line", {{1, 2}, {3, 1}}}, {"marks", {{2, 2}, {1, 1}}}}, false, true};
+  chart.lines[0].labels = {"first & only"};
+  chart.lines[1].has_line = false;
+  page.chart(chart);
+  const auto text = page.text();
+  CHECK(is_balanced(text));
+  CHECK(count(text, "<path") == 1);
+  CHECK(count(text, "<circle") == 4);
+  CHECK(count(text, "first &amp; only: 1, 2") == 1);
+  CHECK(count(text, "line: 3, 1") == 1);
+  CHECK(count(text, "marks: 2, 2") == 1);
+}
+
 }  // namespace tests_of_html_report

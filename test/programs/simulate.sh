@@ -248,6 +248,24 @@ check 'a model that is no transformer' complains 1 'a model without attention' s
 check 'attention that is one operator has no core' complains 1 'recompute=selective where attention is one operator' \
   stated 'zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16' megatron:d=8,recompute=selective
 check 'a file is no model' complains 1 'no model of the zoo' stated "$plan" megatron:d=8
+check 'a search finds the fastest statement, and a frontier' silent \
+  "$simulate" "$gpt" --plan megatron:search,batch=8 --machine dgx_a100_80:1x8 --element bfloat16 --optimizer adam \
+  --json "$scratch/stated.json" --report "$scratch/searched.html"
+check 'which no other statement beats' json "$scratch/stated.json" '
+  x["search"]["is_complete"] and x["plan"] == x["search"]["frontier"][0]["plan"]
+  and x["iteration_s"] == x["search"]["frontier"][0]["iteration_s"]
+  and x["memory_peak_bytes"] == x["search"]["frontier"][0]["memory_peak_bytes"]
+  and all(a["iteration_s"] < b["iteration_s"] and a["memory_peak_bytes"] > b["memory_peak_bytes"]
+          for a, b in zip(x["search"]["frontier"], x["search"]["frontier"][1:]))
+  and x["search"]["statements"] == sum(x["search"][k] for k in ("over_memory", "by_bound", "simulated", "left"))'
+check 'and draws it' grep -q 'other simulated statements' "$scratch/searched.html"
+check 'a search without a batch' complains 1 "'batch': not given" stated "$gpt" megatron:search
+check 'a search for what does not divide' complains 1 'no statement of megatron:search,t=3,batch=8 divides' \
+  stated "$gpt" megatron:search,batch=8,t=3
+check 'a search that is over at once' complains 1 'no statement was simulated in 0 s' \
+  "$simulate" "$gpt" --plan megatron:search,batch=8 --machine dgx_a100_80:1x8 --budget 0s
+check 'a budget without a search' complains 1 'nothing is searched' \
+  "$simulate" "$gpt" --plan megatron:d=8 --machine dgx_a100_80:1x8 --budget 1s
 check 'a statement besides flags of plan files' complains 1 'expected a statement alone' \
   "$simulate" "$gpt" --plan megatron:d=8 --machine dgx_a100_80:1x8 --steady
 check 'no plan is bad usage' complains 2 'PLAN' "$simulate"

@@ -9,6 +9,8 @@
 
 #include "../../support/statement_subject.hpp"
 
+namespace tests_of_statement_bound {
+
 using namespace unity;
 
 TEST_CASE("bounds of statements are no more than what is simulated, and peaks are exact") {
@@ -56,3 +58,5 @@ TEST_CASE("without a pipeline nothing is left out of the bound") {
     CHECK(parallel::iteration_bound(s, stages, x.on, x.times, groups) == x.simulate(s, work).iteration);
   }
 }
+
+}  // namespace tests_of_statement_bound

@@ -16,6 +16,8 @@
 #include "../../support/message_of.hpp"
 #include "../../support/statement_subject.hpp"
 
+namespace tests_of_statement_search {
+
 using namespace unity;
 
 namespace {
@@ -134,3 +136,5 @@ TEST_CASE("a frontier has no statement that another beats") {
         std::vector<timed_statement>{at(1, 9, 3), at(2, 4, 2), at(3, 1, 1)});
   CHECK(parallel::frontier_of({}).empty());
 }
+
+}  // namespace tests_of_statement_search

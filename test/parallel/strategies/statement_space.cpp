@@ -7,6 +7,8 @@
 
 #include "../../support/message_of.hpp"
 
+namespace tests_of_statement_space {
+
 using namespace unity;
 using parallel::parse_statement_search;
 
@@ -64,3 +66,5 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
   }
   CHECK(given.size() == 2);  // micro-batches of 1 and 2 samples
 }
+
+}  // namespace tests_of_statement_space

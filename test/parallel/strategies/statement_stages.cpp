@@ -8,6 +8,8 @@
 
 #include "../../support/statement_subject.hpp"
 
+namespace tests_of_statement_stages {
+
 using namespace unity;
 
 TEST_CASE("three layers say what a model of more takes, in each of its layers") {
@@ -65,3 +67,5 @@ TEST_CASE("stages add up their chunks, and hold the weights of their layers") {
   CHECK(stages.permanent_bytes(1, parallel::optimizer::adam).count() ==
         own * (2 + 4) + (own + 1) / 2 * parallel::state_bytes(parallel::optimizer::adam, tensor::dtype::bfloat16));
 }
+
+}  // namespace tests_of_statement_stages

@@ -11,7 +11,7 @@
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
-#include <unity/tensor/dtype.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
