@@ -59,7 +59,7 @@ TEST_CASE("kinds of parallelism that are added as figure 15a adds them: none mak
   // were not looked at.
   for (const auto& [name, preset] :
        {std::pair{"zoo:mlp?hidden=512&batch=32", "p100:1x4"}, std::pair{"zoo:alexnet?batch=48", "summit:2x6"},
-        std::pair{"zoo:bert?layers=2&hidden=256&heads=4&seq=64&vocab=1000&batch=8", "p100:1x4"}}) {
+        std::pair{"zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=8", "p100:1x4"}}) {
     if (tried()) {
       CAPTURE(name);
       check_that_none_makes_it_slower(tensor::zoo::build(operators(), name), machine::preset(preset));
@@ -68,7 +68,7 @@ TEST_CASE("kinds of parallelism that are added as figure 15a adds them: none mak
 }
 
 TEST_CASE("kinds of parallelism that are added to the plans of random graphs make none slower") {
-  for (std::uint64_t seed = 0; seed < test::cases(5); ++seed) {
+  for (std::uint64_t seed = 0; seed < test::cases(4); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     const auto g = test::random_training_graph(random, operators(), 1 + random.below(12));

@@ -208,7 +208,8 @@ class unity_search {
   [[nodiscard]] found_mappings search(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
   // The best mapping that a search without the last kind of parallelism finds, in the order of the paper's figure 15a;
   // that search asks another one in turn. Nothing if it is not better than `best`. For small graphs, whose searches
-  // take little of the time, and only if what this search took so far can be had again.
+  // take little of the time; in at most a quarter of what is left, and only if what this search took so far can be had
+  // again.
   // Effects: adds the graph of the result.
   [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
                                                                   std::vector<graph_variant>& variants,
@@ -444,7 +445,7 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   fewer_options_->known = {};
   fewer_options_->known_share = 0;
   fewer_ = std::make_unique<unity_search>(algebra_, machine_, durations_, *fewer_options_);
-  fewer_->own_seconds_ = left;
+  fewer_->own_seconds_ = left / 4;
   std::vector<graph_variant> theirs{{variants[0].graph, {}}};
   unity_result of_them;
   auto found = fewer_->search(rules, theirs, of_them).best;
