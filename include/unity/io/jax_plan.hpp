@@ -8,8 +8,8 @@
 namespace unity::io {
 
 // `title`: a line of the module's docstring.
-// Throws: unity::error if a name is not printable ASCII, and if parameters are sharded or reduced in buckets, because
-// XLA decides that.
+// Throws: unity::error if a name is not printable ASCII, if parameters are sharded or reduced in buckets, because XLA
+// decides that, and if the plan has micro-batches, stages or recomputation.
 [[nodiscard]] std::string to_jax_text(const module_plan& p, const std::string& title);
 
 }  // namespace unity::io
@@ -50,6 +50,17 @@ UNITY_INLINE std::string partition_spec(const parallel::tensor_placement& l) {
   return fmt::format("P({})", fmt::join(axes, ", "));
 }
 
+UNITY_INLINE void expect_one_pass(const module_plan& p) {
+  if (p.microbatches > 1 || p.pipeline.groups > 1) {
+    throw error{"plan.pipeline", fmt::format("{} stages, {} micro-batches", p.pipeline.groups, p.microbatches),
+                "one of each: specs lay one program onto one mesh"};
+  }
+  if (!p.recomputed.empty()) {
+    throw error{fmt::format("module {}", p.recomputed[0]), "its results are computed again in the backward pass",
+                "no recomputation: jax.checkpoint is of functions, not of modules"};
+  }
+}
+
 UNITY_INLINE void expect_plain_reductions(const module_plan& p) {
   std::set<std::size_t> buckets;
   for (const auto& w : p.parameters) {
@@ -64,6 +75,7 @@ UNITY_INLINE void expect_plain_reductions(const module_plan& p) {
 }  // namespace detail
 
 UNITY_INLINE std::string to_jax_text(const module_plan& p, const std::string& title) {
+  detail::expect_one_pass(p);
   detail::expect_plain_reductions(p);
   std::vector<std::string> axes;
   for (std::size_t axis = 0; axis < p.mesh.axis_count(); ++axis) {
