@@ -1,6 +1,8 @@
 """Runs a plan with stages: the stages of this rank, and a schedule of torch.distributed.pipelining for them."""
 
+import functools
 import math
+import operator
 
 import torch
 from torch import nn
@@ -45,7 +47,7 @@ class Staged:
             return None
         losses = []
         self.schedule.step(*given, target=target, losses=losses)
-        return sum(loss.detach() for loss in losses) / self.microbatches
+        return functools.reduce(operator.add, (loss.detach() for loss in losses)) / self.microbatches
 
 
 def pipeline(plan, module, example, loss, device_type="cuda"):
