@@ -204,15 +204,17 @@ TEST_CASE("operators that are computed again and are no module are named in one 
 }
 
 TEST_CASE("collectives within a module that is computed again run again, but for those after the last kept value") {
-  // columns, then rows: a sum of terms after down, which nothing in the module reads
-  const auto divided = [](bool is_again) {
+  // columns, then rows: a sum of terms after down, which nothing in the module reads; or columns again, for which down
+  // reads all of what is before it
+  const auto divided = [](bool is_again, bool is_by_columns) {
     auto p = staged("p100:1x2", 1, {}, 1);
     const parallel::graph_dimensions all{operators(), p.graph};
     const auto ops = operators_of(p.graph);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       auto& c = p.configurations[ops[i].index()];
-      const bool is_hidden = i == 1 || i == 2 || i == 5 || i == 6;
-      const bool is_down = i == 3 || i == 7;
+      const bool is_last = i == 3 || i == 7;
+      const bool is_hidden = i == 1 || i == 2 || i == 5 || i == 6 || (is_by_columns && is_last);
+      const bool is_down = is_last && !is_by_columns;
       c = {};
       for (std::size_t d = 0; d < all[ops[i]].divisible.size(); ++d) {
         c.degrees.push_back(is_hidden && d + 1 == all[ops[i]].divisible.size() ? 2 : 1);
@@ -230,10 +232,15 @@ TEST_CASE("collectives within a module that is computed again run again, but for
     }
     return modules_of(p);
   };
-  const auto kept = divided(false);
-  CHECK(kept.forward.all_reduce == 2);
-  CHECK(divided(true).forward == kept.forward);
-  CHECK(divided(true).backward == kept.backward);
+  const auto rows = divided(false, false);
+  CHECK(rows.forward.all_reduce == 2);
+  CHECK(divided(true, false).forward == rows.forward);
+  CHECK(divided(true, false).backward == rows.backward);
+  auto columns = divided(false, true);
+  CHECK(columns.forward.all_gather == 4);
+  CHECK(divided(true, true).forward == columns.forward);
+  columns.backward.all_gather += 2;  // before down, in each layer
+  CHECK(divided(true, true).backward == columns.backward);
 }
 
 }  // namespace tests_of_module_cuts

@@ -54,12 +54,15 @@ MODELS = {
 # First modules of stages, as the operators that read their parameters.
 HALVES = {"mlp": ("2.up",), "gpt": ("blocks.1.n1",)}
 QUARTERS = {"mlp": ("1.up", "2.up", "3"), "gpt": ("blocks.0.n1", "blocks.1.n1", "norm")}
+# For `parallelize` to find stages, of 2 micro-batches here.
+WITH_STAGES = ("--search", "unity", "--keep-graph", "--dims", "data,pipeline", "--stages", "2", "--max-proposals", "0",
+               "--baselines", "none")
 LAYERS = {"mlp": ("1", "2"), "gpt": ("blocks.0", "blocks.1")}
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A plan made from one that `parallelize` writes for the devices of a stage."""
+    """A plan made from one that `parallelize` writes for one stage; "found": one that has stages itself."""
 
     ranks: int
     model: str
@@ -72,7 +75,7 @@ class Case:
 
     def name(self):
         words = [self.model, str(self.ranks), self.plan]
-        if self.groups > 1:
+        if self.cuts:
             words += [f"{len(self.cuts) + 1} stages on {self.groups}", self.schedule]
         words += [f"{self.microbatches} micro-batches"] if self.microbatches > 1 else []
         return ", ".join(words + (["recomputed"] if self.recomputed else []))
@@ -89,6 +92,7 @@ def cases():
             yield Case(2, model, recomputed=LAYERS[model], plan=plan)
             yield Case(4, model, 2, HALVES[model], microbatches=MICROBATCHES, plan=plan)
             yield Case(4, model, 2, HALVES[model], "gpipe", MICROBATCHES, LAYERS[model], plan)
+        yield Case(4, model, 2, microbatches=2, plan="found")
         yield Case(4, model, 4, QUARTERS[model], microbatches=MICROBATCHES)
         yield Case(4, model, 2, QUARTERS[model], "interleaved", MICROBATCHES)
 
@@ -97,7 +101,8 @@ def made(case):
     torch.manual_seed(7)
     kind, inputs = MODELS[case.model]
     module = kind()
-    batches = [inputs(8 * case.microbatches) for _ in range(STEPS)]
+    samples = 8 if case.plan == "found" else 8 * case.microbatches
+    batches = [inputs(samples) for _ in range(STEPS)]
     targets = [torch.randn(module(*batches[0]).shape) for _ in range(STEPS)]
     return module, batches, targets
 
@@ -159,11 +164,12 @@ def plan_of(case, one, machine):
 
 
 def watch(module, name, runs):
-    """Counts runs of the module's children."""
+    """Counts runs of the module's first child, if this stage has it."""
     def ran(*_):
         runs[name] = runs.get(name, 0) + 1
 
-    next(module.get_submodule(name).children()).register_forward_pre_hook(ran)
+    for child in list(module.get_submodule(name).children())[:1]:
+        child.register_forward_pre_hook(ran)
 
 
 def train(case, plan):
@@ -265,15 +271,19 @@ def main():
                            *_find.SEARCH, "--plans", into)
                 for file in into.glob("*.json"):
                     written[model, ranks, file.stem] = file.read_text()
+            _find._run(None, "parallelize", folder / f"{model}.onnx", "--machine", "p100:1x4", *WITH_STAGES, "--out",
+                       folder / f"{model}_found")
         for ranks in (2, 4):
             jobs = []
             for case in cases():
                 if case.ranks != ranks or not all(word in case.name() for word in chosen.cases):
                     continue
-                one = json.loads(written[case.model, ranks // case.groups, case.plan])
-                machine = json.loads(written[case.model, ranks, "data"])["machine"]
-                file = folder / "case.json"
-                file.write_text(json.dumps(plan_of(case, one, machine)))
+                file = folder / f"{case.model}_found" / "plan.json"
+                if case.plan != "found":
+                    one = json.loads(written[case.model, ranks // case.groups, case.plan])
+                    machine = json.loads(written[case.model, ranks, "data"])["machine"]
+                    file = folder / "case.json"
+                    file.write_text(json.dumps(plan_of(case, one, machine)))
                 try:
                     jobs.append((case, unity_plan.load(file)))
                 except RuntimeError as why:
