@@ -10,8 +10,8 @@
 
 namespace unity {
 
-// Values by key. Several threads may call all members at the same time. What is stored does not depend on the threads if
-// `make` depends on the key alone. Complexity: logarithmic in the number of values, besides `make`.
+// Values by key. Several threads may call all members at the same time. What is stored does not depend on the threads
+// if `make` depends on the key alone. Complexity: logarithmic in the number of values, besides `make`.
 template <class Key, class Value>
 class shared_memo {
  public:

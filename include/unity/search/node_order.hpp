@@ -42,8 +42,8 @@ template <class Store>
   return {latest, earliest <= latest};
 }
 
-// Sorts topologically by Kahn's algorithm, first come first served. operands_of(node): what it reads. Complexity: linear
-// in nodes and operands.
+// Sorts topologically by Kahn's algorithm, first come first served. operands_of(node): what it reads.
+// Complexity: linear in nodes and operands.
 template <class Store, class Operands>
 void sort_nodes(const Store& store, std::vector<node_id>& nodes, const Operands& operands_of) {
   std::vector<std::uint32_t> maker(store.value_count());
