@@ -36,7 +36,7 @@ TEST_CASE("what is printed of a statement is read as the same one") {
     s.batch = random.between(1, 4096);
     s.interleave = random.between(1, 4);
     s.is_sequence_parallel = random.below(2) == 0;
-    s.zero = random.between(0, 1);
+    s.zero = random.between(0, 3);
     s.recomputed = static_cast<parallel::recomputed_part>(random.below(3));
     CHECK(parallel::parse_plan_statement(to_string(s)) == s);
   }
@@ -51,7 +51,7 @@ TEST_CASE("what is no statement is told in one line") {
         "plan, 'q': no such key; expected t, p, d, micro, batch, interleave, sp, zero, recompute");
   CHECK(told("megatron:t=0") == "plan, 't': '0'; expected a number from 1 to 65536");
   CHECK(told("megatron:t=2x") == "plan, 't': '2x'; expected a number from 1 to 65536");
-  CHECK(told("megatron:zero=2") == "plan, 'zero': '2'; expected a number from 0 to 1");
+  CHECK(told("megatron:zero=4") == "plan, 'zero': '4'; expected a number from 0 to 3");
   CHECK(told("megatron:sp=1") == "plan, 'sp': a value; expected sp alone");
   CHECK(told("megatron:recompute=") == "plan, 'recompute': ''; expected none, selective or full");
   CHECK(told("megatron:t=2,t=4") == "plan, 't': a second time; expected each key once");

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -89,8 +90,10 @@ std::string random_plan(random_engine& random) {
   const bool is_interleaved = p == 2 && random.below(2) == 0;
   const auto micro = static_cast<std::int64_t>(1 + random.below(2));
   const auto batch = d * micro * p * static_cast<std::int64_t>(1 + random.below(4));
+  const auto zero = random.below(4);
+  const bool is_divided = random.below(2) == 0;
   return fmt::format("megatron:t={},p={},d={},micro={},batch={}{}{},zero={},recompute={}", t, p, d, micro, batch,
-                     is_interleaved ? ",interleave=2" : "", random.below(2) == 0 ? ",sp" : "", random.below(2),
+                     is_interleaved ? ",interleave=2" : "", is_divided ? ",sp" : "", zero,
                      parallel::recomputed_part_names[random.below(3)]);
 }
 
@@ -100,7 +103,7 @@ TEST_CASE("one device of each stage takes exactly what all devices take, and hol
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 32; ++i) {
     const auto plan = random_plan(random);
     const std::string machine = random.below(2) == 0   ? "dgx_a100_80:1x8"
                                 : random.below(2) == 0 ? "dgx_a100_80:2x4"
@@ -186,6 +189,165 @@ TEST_CASE("a layer keeps the activations of the closed form") {
   CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == s * h * (8 + 24) / 2 + 2 * a * s * s / 2);
   CHECK(kept("megatron:t=2,recompute=selective", "dgx_a100_80:1x2") == s * h * (8 + 24 / 2));
   CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == s * h * 2 / 2);
+}
+
+namespace {
+
+bytes permanent(const run& r) {
+  bytes sum{};
+  for (const auto& b : r.program.code.code(program::fragment_id{0U}).buffers) {
+    sum += b.permanent ? b.size : bytes{};
+  }
+  return sum;
+}
+
+// Weights of the small model: words, positions, layers of 12 h^2 + 13 h, the last norm.
+constexpr std::int64_t small_weights = 128 * 64 + 32 * 64 + 4 * (12 * 64 * 64 + 13 * 64) + 2 * 64;
+
+// When each buffer of that size on a device is held, and by what task it is made.
+struct held_span {
+  std::int64_t start;
+  std::int64_t end;
+};
+std::vector<held_span> spans_of(const run& r, bytes size) {
+  const auto& code = r.program.code.code(program::fragment_id{0U});
+  const auto times = [&](const program::task_ref& t) {
+    return r.simulation.times()[r.program.code.find(t.fragment, t.index).index()];
+  };
+  std::vector<held_span> all;
+  for (std::uint32_t i = 0; i < code.buffers.size(); ++i) {
+    if (code.buffers[i].permanent || code.buffers[i].size != size) {
+      continue;
+    }
+    held_span s{times(code.buffers[i].producer).start, 0};
+    for (const auto& read : code.reads) {
+      s.end = read.of.index == i ? std::max(s.end, times(read.reader).end) : s.end;
+    }
+    all.push_back(s);
+  }
+  return all;
+}
+
+std::size_t most_at_once(const std::vector<held_span>& all) {
+  std::size_t most = 0;
+  for (const auto& s : all) {
+    const auto at = [&](const auto& o) { return o.start <= s.start && s.start < o.end; };
+    most = std::max(most, static_cast<std::size_t>(std::count_if(all.begin(), all.end(), at)));
+  }
+  return most;
+}
+
+// Of exchanges, but for that of single numbers.
+std::int64_t moved(const run& r) {
+  std::int64_t sum = 0;
+  for (const auto& t : r.program.code.code(program::fragment_id{0U}).tasks) {
+    sum += t.kind == program::task_kind::transfer && t.volume > bytes{4} ? t.volume.count() : 0;
+  }
+  return sum;
+}
+
+}  // namespace
+
+// Source: Rajbhandari et al., ZeRO, SC 2020, section 5 and figure 1: of N devices each holds (2 + 2 + K) psi, 4 psi +
+// K psi / N, 2 psi + (2 + K) psi / N and (4 + K) psi / N bytes with K = 12 of Adam. Here gradients are float32: 4 bytes
+// where the paper has 2.
+TEST_CASE("the memory of ZeRO's stages is the closed form") {
+  constexpr auto psi = small_weights;
+  constexpr std::int64_t n = 4;
+  static_assert(psi % n == 0, "shares are equal");
+  const auto held = [](int zero) {
+    return permanent(ran(fmt::format("megatron:d=4,batch=8,zero={}", zero), "dgx_a100_80:1x4",
+                         statement_devices::one_of_each_stage))
+        .count();
+  };
+  CHECK(held(0) == (2 + 4 + 12) * psi);
+  CHECK(held(1) == (2 + 4) * psi + 12 * psi / n);
+  CHECK(held(2) == 2 * psi + (4 + 12) * psi / n);
+  CHECK(held(3) == (2 + 4 + 12) * psi / n);
+}
+
+// Of each micro-batch: stage 2 scatters all gradients; stage 3 gathers all weights for each pass besides, the words
+// once for each piece that reads them. After the step, stages 1 and 2 gather the new weights.
+TEST_CASE("ZeRO's stages exchange gradients and weights as often as the paper says") {
+  constexpr auto psi = small_weights;
+  const auto of = [](int zero) {
+    return moved(ran(fmt::format("megatron:d=4,micro=2,batch=24,zero={}", zero), "dgx_a100_80:1x4",
+                     statement_devices::one_of_each_stage));
+  };
+  constexpr std::int64_t m = 3;
+  CHECK(of(0) == 4 * psi);
+  CHECK(of(1) == 4 * psi + 2 * psi);
+  CHECK(of(2) == m * 4 * psi + 2 * psi);
+  CHECK(of(3) == m * 4 * psi + m * 2 * 2 * (psi + 128 * 64));
+}
+
+TEST_CASE("a layer's weights are gathered while the layer before it computes, and dropped after its pass") {
+  const std::string model = "zoo:gpt?layers=4&hidden=512&heads=8&seq=512&vocab=64";
+  const auto of = [&](int zero) {
+    return ran(fmt::format("megatron:d=2,micro=4,batch=16,zero={},recompute=full", zero), "dgx_a100_80:1x2",
+               statement_devices::one_of_each_stage, model.c_str());
+  };
+  constexpr std::int64_t h = 512;
+  constexpr std::int64_t weights = 12 * h * h + 13 * h;  // of a layer
+  const auto three = of(3);
+  const auto gathered = spans_of(three, bytes{2 * weights});
+  CHECK(gathered.size() == 4 * 2 * 2);  // layers, passes, micro-batches
+  CHECK(most_at_once(gathered) == 2);
+  const auto gradients = spans_of(three, bytes{4 * weights});
+  CHECK(gradients.size() == 4 * 2);
+  CHECK(most_at_once(gradients) <= 2);
+  CHECK(spans_of(of(2), bytes{2 * weights}).empty());
+  CHECK(of(3).peaks[0] < of(2).peaks[0]);
+  CHECK(of(2).peaks[0] < of(1).peaks[0]);
+  // all but the first gather of a pass, the last gradients and what follows the step is hidden
+  double all = 0;
+  for (const auto& t : three.program.code.code(program::fragment_id{0U}).tasks) {
+    all += t.kind == program::task_kind::transfer ? to_seconds(t.duration) : 0;
+  }
+  CHECK(three.parts.communication < all / 3);
+  CHECK(of(2).parts.communication < all / 3);
+}
+
+TEST_CASE("no device takes its step before the norm of all gradients is known") {
+  for (const std::string plan : {"megatron:t=2,p=2,d=2,batch=8", "megatron:t=2,p=2,d=2,batch=8,zero=3"}) {
+    CAPTURE(plan);
+    const auto r = ran(plan, "dgx_a100_80:2x4", statement_devices::one_of_each_stage);
+    std::vector<std::int64_t> ends;    // of the norm
+    std::vector<std::int64_t> before;  // the last of each device's own tasks before it
+    std::vector<std::int64_t> steps;
+    for (std::size_t f = 0; f < r.program.code.fragment_count(); ++f) {
+      const program::fragment_id id{f};
+      const auto& tasks = r.program.code.code(id).tasks;
+      std::int64_t last = 0;
+      for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+        const auto& times = r.simulation.times()[r.program.code.find(id, i).index()];
+        if (tasks[i].kind == program::task_kind::transfer && tasks[i].volume == bytes{4}) {
+          ends.push_back(times.end);
+          before.push_back(last);
+          CHECK(tasks[i].duration > picoseconds{0});
+        } else if (tasks[i].kind == program::task_kind::update) {
+          steps.push_back(times.start);
+        }
+        last = std::max(last, times.end);
+      }
+    }
+    REQUIRE(ends.size() == 2);
+    REQUIRE(steps.size() == 2);
+    CHECK(steps[0] == steps[1]);
+    CHECK(*std::min_element(ends.begin(), ends.end()) > *std::max_element(before.begin(), before.end()));
+    CHECK(*std::min_element(steps.begin(), steps.end()) >= *std::max_element(ends.begin(), ends.end()));
+  }
+}
+
+// Norms and biases, which the tensor-parallel group repeats: each of its devices has a d-th of them, as Megatron-LM's
+// distributed optimizer, and not a (t d)-th.
+TEST_CASE("what the optimizer keeps is divided among the data-parallel groups alone") {
+  const auto r = ran("megatron:t=2,d=2,batch=4,zero=1", "dgx_a100_80:1x4", statement_devices::one_of_each_stage);
+  constexpr std::int64_t h = 64;
+  constexpr std::int64_t repeated =
+      32 * h + 4 * (4 * h + 2 * h) + 2 * h;  // positions; norms, biases of rows; last norm
+  constexpr std::int64_t own = (small_weights - repeated) / 2 + repeated;
+  CHECK(permanent(r).count() == (2 + 4) * own + 12 * own / 2);
 }
 
 TEST_CASE("what does not go together is told in one line") {

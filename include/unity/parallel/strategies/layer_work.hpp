@@ -56,6 +56,7 @@ struct held_weight {
   tensor::dtype element = tensor::dtype::float32;
   std::vector<std::uint32_t> pieces{};  // that read it, ascending, each once
   bool adds_up = false;                 // its gradient is a sum over the tensor-parallel group
+  picoseconds adding{};                 // where gradients are divided: a share of a micro-batch's to those before
 
   friend bool operator==(const held_weight&, const held_weight&) = default;
 };
@@ -151,7 +152,7 @@ class layer_work_finder {
 
 // For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides. What
 // strategies/training_kernels.hpp says is added to it: dropouts with their masks, sums of cotangents, and the sum of
-// gradients over micro-batches.
+// gradients over micro-batches, or, where they are divided, what widens them before they are scattered.
 // `model`: the number of the kind of device.
 // Complexity: linear in the graph.
 // Throws: unity::error if the statement does not fit the graph.
@@ -576,11 +577,17 @@ UNITY_INLINE void layer_work_finder::find_weights() {
     }
     const auto& first = w.uses.front();
     const auto shard = shard_type(types_[first.node.index()].operands[first.operand]);
-    held_weight held{tensor::element_count(shard.dims), shard.element, {}, false};
+    held_weight held{tensor::element_count(shard.dims), shard.element, {}, false, {}};
+    const bool is_divided = statement_.divides_gradients();
+    if (is_divided) {
+      const auto share = (held.elements + statement_.data - 1) / statement_.data;
+      held.adding = moving(share_sum_bytes(share, held.element));
+    }
     std::set<std::uint32_t> pieces;
     for (const auto& use : w.uses) {
       pieces.insert(piece(use.node));
-      accumulating_[piece(use.node)] += moving(accumulation_bytes(held.elements, held.element));
+      accumulating_[piece(use.node)] += moving(is_divided ? widening_bytes(held.elements, held.element)
+                                                          : accumulation_bytes(held.elements, held.element));
       held.adds_up = held.adds_up || cotangent_spread(use.node, use.operand).kind == value_spread::kinds::terms;
     }
     held.pieces.assign(pieces.begin(), pieces.end());

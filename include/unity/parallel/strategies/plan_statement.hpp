@@ -26,17 +26,22 @@ struct plan_statement {
   std::int64_t batch = 1;       // samples of an iteration, on all devices
   std::int64_t interleave = 1;  // chunks of layers on a device
   bool is_sequence_parallel = false;  // sp: what tensor parallelism leaves whole is divided along positions
-  std::int64_t zero = 0;              // 1: what the optimizer keeps is divided among the d
+  // What is divided among the d: what the optimizer keeps (1), gradients, too (2), weights, too (3). From 2 on a
+  // gradient is reduced and scattered in each micro-batch, layer by layer, beside the backward pass.
+  // Source: Rajbhandari et al., ZeRO, SC 2020.
+  std::int64_t zero = 0;
   recomputed_part recomputed = recomputed_part::none;
 
   [[nodiscard]] std::int64_t microbatches() const noexcept { return batch / (data * micro); }
   [[nodiscard]] std::int64_t chunks() const noexcept { return pipeline * interleave; }
+  [[nodiscard]] bool divides_gradients() const noexcept { return zero >= 2 && data > 1; }
+  [[nodiscard]] bool divides_weights() const noexcept { return zero >= 3 && data > 1; }
 
   friend bool operator==(const plan_statement&, const plan_statement&) = default;
 };
 
-// "megatron:" and, between commas, t, p, d, micro, batch, interleave, zero (0, 1) and recompute (none, selective, full)
-// with values, and sp, in any order. What is left out is 1, 0 or none; batch is then d * micro.
+// "megatron:" and, between commas, t, p, d, micro, batch, interleave, zero (0 to 3) and recompute (none, selective,
+// full) with values, and sp, in any order. What is left out is 1, 0 or none; batch is then d * micro.
 // Throws: unity::error for another text.
 [[nodiscard]] plan_statement parse_plan_statement(std::string_view text);
 
@@ -80,7 +85,7 @@ inline constexpr std::array<statement_key, 7> statement_keys{{
     {"micro", &plan_statement::micro, 1, 1 << 16},
     {"batch", &plan_statement::batch, 1, most_of_statement},
     {"interleave", &plan_statement::interleave, 1, 1 << 16},
-    {"zero", &plan_statement::zero, 0, 1},
+    {"zero", &plan_statement::zero, 0, 3},
 }};
 
 UNITY_INLINE void read_statement_part(std::string_view key, std::string_view value, plan_statement& s) {

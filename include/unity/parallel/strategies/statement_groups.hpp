@@ -17,9 +17,10 @@
 
 namespace unity::parallel {
 
-// Along what an exchange goes: a tensor-parallel group, a data-parallel one, from each stage to the next or back, or
-// between the first and the last stage.
-enum class group_kind : std::uint8_t { tensor, data, onward, backward, ends };
+// Along what an exchange goes: a tensor-parallel group, a data-parallel one, from each stage to the next or back,
+// between the first and the last stage, or among all devices.
+enum class group_kind : std::uint8_t { tensor, data, onward, backward, ends, all };
+inline constexpr std::size_t group_kind_count = 6;
 
 // A device by its stage, its data-parallel group and its place in the tensor-parallel one.
 struct group_place {
@@ -118,11 +119,15 @@ UNITY_INLINE statement_groups::members statement_groups::group_of(group_kind kin
     case group_kind::onward: all = {device(p), device({(p.stage + 1) % stages, p.data, p.tensor})}; break;
     case group_kind::backward: all = {device(p), device({(p.stage + stages - 1) % stages, p.data, p.tensor})}; break;
     case group_kind::ends: all = {device({0, p.data, p.tensor}), device({stages - 1, p.data, p.tensor})}; break;
+    case group_kind::all: all = devices_; break;
   }
   return all;
 }
 
 UNITY_INLINE std::vector<statement_groups::members> statement_groups::groups(group_kind kind) const {
+  if (kind == group_kind::all) {
+    return {devices_};
+  }
   std::vector<members> all;
   const bool wraps = statement_.interleave > 1;
   for (std::int64_t k = 0; k < statement_.pipeline; ++k) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <utility>
@@ -20,6 +21,7 @@
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>
@@ -49,12 +51,26 @@ class statement_lowering {
 
  private:
   using task_list = std::vector<program::task_ref>;
+  struct gathered_piece {
+    task_list ready{};
+    program::buffer_ref held{};  // of the null fragment: it has no weights
+  };
   // A device and what its next task waits for.
   struct lane {
     group_place place{};
     program::device_index number = 0;
     task_list last{};
-    std::array<program::resource_id, 5> links{};  // by kind of group; the null id: not asked for yet
+    std::array<program::resource_id, group_kind_count> links{};  // by kind of group; the null id: not asked for yet
+    std::deque<gathered_piece> gathered{};                       // in the order in which they are read
+    std::map<std::uint32_t, std::vector<program::buffer_ref>> gradients{};  // by the piece that completes them
+    task_list scattered{};                                                  // the last gradients
+    task_list added{};                                                      // the last shares
+  };
+  using lane_list = std::vector<lane*>;
+  struct stage_lanes {
+    lane_list all{};
+    std::vector<lane_list> tensor{};
+    std::vector<lane_list> data{};
   };
   // A chunk of layers on a micro-batch, on a device: its first task, and those behind which it is done.
   struct phase_ends {
@@ -69,8 +85,10 @@ class statement_lowering {
   };
 
   struct chunk {
-    std::vector<work_step> forward{};
-    std::vector<work_step> backward{};
+    std::uint32_t first = 0;  // piece
+    std::uint32_t last = 0;   // included
+    bool is_found = false;
+    std::vector<piece_shards> shards{};  // where gradients are divided
     bytes kept{};
     bytes again{};
     bytes handed_on{};
@@ -80,11 +98,21 @@ class statement_lowering {
   void add_devices(statement_devices which);
   void find_chunks();
   [[nodiscard]] pipeline order_of_stages() const;
-  program::task_ref add(lane& l, const program::task& t);
+  [[nodiscard]] stage_lanes lanes_of(std::int64_t stage);
+  program::task_ref add(lane& l, const program::task& t, std::span<const program::task_ref> before);
+  // Begins when what the lanes last did has ended, beside what they do next. Returns its tasks, one per lane.
+  task_list exchange_beside(std::span<lane* const> lanes, group_kind group, machine::exchange how, bytes size);
   // Effects: every one goes on when all are done.
   void exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how, bytes size);
-  void run_steps(std::span<lane* const> lanes, std::span<const work_step> steps);
-  void run_phase(std::span<lane* const> lanes, const phase_key& k);
+  void run_steps(const stage_lanes& lanes, std::span<const work_step> steps);
+  void run_phase(const stage_lanes& lanes, const phase_key& k);
+  // The weights of the piece at that place of a phase, beside what runs. FSDP looks one piece ahead.
+  void gather(const stage_lanes& lanes, const phase_key& k, std::uint32_t place);
+  // The pass through a piece.
+  void run_piece(const stage_lanes& lanes, const phase_key& k, std::uint32_t piece);
+  // The gradients that a piece completes, beside what runs. One that is scattered is waited for when the next one is,
+  // so two are there at most, as FSDP has it.
+  void scatter(const stage_lanes& lanes, const chunk& c, std::uint32_t piece);
   // What a phase of a device waits for.
   void add_message(lane& to, const phase_key& key);
   void add_messages();
@@ -180,7 +208,7 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
     for (std::int64_t i = 0; i < (is_folded ? 1 : statement_.data); ++i) {
       for (std::int64_t j = 0; j < (is_folded ? 1 : statement_.tensor); ++j) {
         const auto number = static_cast<program::device_index>(lanes_.size());
-        lanes_.push_back({{k, i, j}, number, {}, {}});
+        lanes_.push_back({{k, i, j}, number, {}, {}, {}, {}, {}, {}});
         all_.devices.push_back(groups_.device({k, i, j}));
         const auto& name = machine_.network[all_.devices.back()].name;
         all_.code.add_resource({name, program::resource_kind::stream, number});
@@ -200,18 +228,21 @@ UNITY_INLINE std::int64_t statement_lowering::chunk_of(std::int64_t piece) const
 
 UNITY_INLINE void statement_lowering::find_chunks() {
   chunks_.resize(static_cast<std::size_t>(statement_.chunks()));
-  const auto append = [](auto& to, const auto& steps) { to.insert(to.end(), steps.begin(), steps.end()); };
-  for (std::size_t i = 0; i < work_.pieces.size(); ++i) {
+  for (std::uint32_t i = 0; i < work_.pieces.size(); ++i) {
     const auto& piece = work_.pieces[i];
-    auto& c = chunks_[static_cast<std::size_t>(chunk_of(static_cast<std::int64_t>(i)))];
-    append(c.forward, piece.forward);
+    auto& c = chunks_[static_cast<std::size_t>(chunk_of(i))];
+    c.first = c.is_found ? c.first : i;
+    c.last = i;
+    c.is_found = true;
     c.kept += piece.kept;
     c.again = std::max(c.again, piece.again);
     c.handed_on = piece.handed_on;
     c.is_handed_on_whole = piece.is_handed_on_whole;
-    const auto& last = work_.pieces[work_.pieces.size() - 1 - i];
-    append(chunks_[static_cast<std::size_t>(chunk_of(static_cast<std::int64_t>(work_.pieces.size() - 1 - i)))].backward,
-           last.backward);
+  }
+  for (auto& c : chunks_) {
+    if (statement_.divides_gradients()) {
+      c.shards = shards_of(work_, c.first, c.last);
+    }
   }
 }
 
@@ -229,13 +260,10 @@ UNITY_INLINE pipeline statement_lowering::order_of_stages() const {
 
 UNITY_INLINE statement_program statement_lowering::run() {
   const auto order = order_of_stages();
-  for (auto& l : lanes_) {
-    if (l.place.tensor == 0) {
-      const auto lanes = members(group_kind::tensor, l);
-      for (const auto& p : phases_of(order, static_cast<std::uint32_t>(l.place.stage))) {
-        run_phase(lanes,
-                  {p.chunk * statement_.pipeline + l.place.stage, p.microbatch, p.pass == pipeline_pass::backward});
-      }
+  for (std::int64_t stage = 0; stage < statement_.pipeline; ++stage) {
+    const auto lanes = lanes_of(stage);
+    for (const auto& p : phases_of(order, static_cast<std::uint32_t>(stage))) {
+      run_phase(lanes, {p.chunk * statement_.pipeline + stage, p.microbatch, p.pass == pipeline_pass::backward});
     }
   }
   add_messages();
@@ -249,11 +277,29 @@ UNITY_INLINE statement_lowering::lane& statement_lowering::lane_at(const group_p
   return *std::find_if(lanes_.begin(), lanes_.end(), [&](const lane& l) { return l.place == p; });
 }
 
-UNITY_INLINE program::task_ref statement_lowering::add(lane& l, const program::task& t) {
+UNITY_INLINE statement_lowering::stage_lanes statement_lowering::lanes_of(std::int64_t stage) {
+  stage_lanes all;
+  for (auto& l : lanes_) {
+    if (l.place.stage != stage) {
+      continue;
+    }
+    all.all.push_back(&l);
+    if (l.place.tensor == 0) {
+      all.tensor.push_back(members(group_kind::tensor, l));
+    }
+    if (l.place.data == 0) {
+      all.data.push_back(members(group_kind::data, l));
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE program::task_ref statement_lowering::add(lane& l, const program::task& t,
+                                                       std::span<const program::task_ref> before) {
   auto& code = codes_[l.number];
   const program::task_ref own{program::fragment_id{l.number}, code.add(t)};
-  for (const auto& before : l.last) {
-    code.dependencies.push_back({before, own, false});
+  for (const auto& b : before) {
+    code.dependencies.push_back({b, own, false});
   }
   return own;
 }
@@ -273,55 +319,159 @@ UNITY_INLINE program::resource_id statement_lowering::link(lane& l, group_kind g
   return own;
 }
 
-UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how,
-                                               bytes size) {
+UNITY_INLINE statement_lowering::task_list statement_lowering::exchange_beside(std::span<lane* const> lanes,
+                                                                               group_kind group, machine::exchange how,
+                                                                               bytes size) {
   const auto takes = groups_.time(group, how, size);
   task_list before;
   for (const auto* l : lanes) {
     before.insert(before.end(), l->last.begin(), l->last.end());
   }
-  task_list own;
   std::sort(before.begin(), before.end(), [](const auto& x, const auto& y) {
     return std::tuple{x.fragment, x.index} < std::tuple{y.fragment, y.index};
   });
   before.erase(std::unique(before.begin(), before.end()), before.end());
+  task_list own;
   for (auto* l : lanes) {
-    l->last = before;
-    own.push_back(add(*l, {link(*l, group), takes, {}, size, program::task_kind::transfer, l->number}));
+    own.push_back(add(*l, {link(*l, group), takes, {}, size, program::task_kind::transfer, l->number}, before));
   }
+  return own;
+}
+
+UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how,
+                                               bytes size) {
+  const auto own = exchange_beside(lanes, group, how, size);
   for (auto* l : lanes) {
     l->last = own;
   }
 }
 
-UNITY_INLINE void statement_lowering::run_steps(std::span<lane* const> lanes, std::span<const work_step> steps) {
+UNITY_INLINE void statement_lowering::run_steps(const stage_lanes& lanes, std::span<const work_step> steps) {
   for (const auto& s : steps) {
     if (s.kind == program::task_kind::transfer) {
-      exchange(lanes, group_kind::tensor, s.how, s.size);
+      for (const auto& group : lanes.tensor) {
+        exchange(group, group_kind::tensor, s.how, s.size);
+      }
       continue;
     }
-    for (auto* l : lanes) {
-      l->last = {add(*l, {program::resource_id{l->number}, s.time, {}, {}, s.kind, l->number})};
+    for (auto* l : lanes.all) {
+      l->last = {add(*l, {program::resource_id{l->number}, s.time, {}, {}, s.kind, l->number}, l->last)};
     }
   }
 }
 
-UNITY_INLINE void statement_lowering::run_phase(std::span<lane* const> lanes, const phase_key& k) {
+UNITY_INLINE void statement_lowering::gather(const stage_lanes& lanes, const phase_key& k, std::uint32_t place) {
   const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
+  if (!statement_.divides_weights() || place > c.last - c.first) {
+    return;
+  }
+  const auto size = c.shards[k.is_backward ? c.last - c.first - place : place].gathered;
+  for (const auto& group : lanes.data) {
+    const auto ready =
+        size > bytes{} ? exchange_beside(group, group_kind::data, machine::exchange::all_gather, size) : task_list{};
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      auto& l = *group[i];
+      l.gathered.push_back({ready, {}});
+      if (!ready.empty()) {
+        auto& code = codes_[l.number];
+        l.gathered.back().held = {program::fragment_id{l.number}, static_cast<std::uint32_t>(code.buffers.size())};
+        code.buffers.push_back({size, l.number, ready[i], false});
+      }
+    }
+  }
+}
+
+UNITY_INLINE void statement_lowering::run_piece(const stage_lanes& lanes, const phase_key& k, std::uint32_t piece) {
+  const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
+  const auto own = [&](const lane& l, std::size_t index) {
+    return program::task_ref{program::fragment_id{l.number}, static_cast<std::uint32_t>(index)};
+  };
+  for (auto* l : lanes.all) {
+    auto& code = codes_[l->number];
+    if (k.is_backward && statement_.divides_gradients()) {
+      for (const auto& [until, size] : c.shards[piece - c.first].begun) {
+        l->gradients[until].push_back(
+            {program::fragment_id{l->number}, static_cast<std::uint32_t>(code.buffers.size())});
+        code.buffers.push_back({size, l->number, own(*l, code.tasks.size()), false});
+      }
+    }
+    if (statement_.divides_weights()) {
+      const auto& ready = l->gathered.front().ready;
+      l->last.insert(l->last.end(), ready.begin(), ready.end());
+    }
+  }
+  run_steps(lanes, k.is_backward ? work_.pieces[piece].backward : work_.pieces[piece].forward);
+  for (auto* l : lanes.all) {
+    if (statement_.divides_weights()) {
+      auto& code = codes_[l->number];
+      if (const auto held = l->gathered.front().held; held.fragment.valid()) {
+        code.reads.push_back({held, own(*l, code.tasks.size() - 1)});
+      }
+      l->gathered.pop_front();
+    }
+  }
+}
+
+UNITY_INLINE void statement_lowering::scatter(const stage_lanes& lanes, const chunk& c, std::uint32_t piece) {
+  const auto& shards = c.shards[piece - c.first];
+  if (shards.scattered == bytes{}) {
+    return;
+  }
+  for (auto* l : lanes.all) {
+    l->last.insert(l->last.end(), l->scattered.begin(), l->scattered.end());
+  }
+  for (const auto& group : lanes.data) {
+    const auto scattered =
+        exchange_beside(group, group_kind::data, machine::exchange::reduce_scatter, shards.scattered);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      auto& l = *group[i];
+      l.scattered = scattered;
+      for (const auto& held : l.gradients[piece]) {
+        codes_[l.number].reads.push_back({held, scattered[i]});
+      }
+      l.gradients.erase(piece);
+      auto before = scattered;
+      before.insert(before.end(), l.added.begin(), l.added.end());
+      l.added = {add(l, {program::resource_id{l.number}, shards.adding, {}, {}, program::task_kind::reduce, l.number},
+                     before)};
+    }
+  }
+}
+
+UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const phase_key& k) {
+  const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
+  const auto next = [&](const lane& l) { return static_cast<std::uint32_t>(codes_[l.number].tasks.size()); };
+  gather(lanes, k, 0);
+  gather(lanes, k, 1);
   std::vector<std::uint32_t> first;
-  for (auto* l : lanes) {
-    first.push_back(static_cast<std::uint32_t>(codes_[l->number].tasks.size()));
+  for (const auto* l : lanes.all) {
+    first.push_back(next(*l));
   }
   if (const auto* from = sent_to(k); from != nullptr && from->is_handed_on_whole && statement_.tensor > 1) {
-    exchange(lanes, group_kind::tensor, machine::exchange::all_gather, from->handed_on);
+    for (const auto& group : lanes.tensor) {
+      exchange(group, group_kind::tensor, machine::exchange::all_gather, from->handed_on);
+    }
   }
-  run_steps(lanes, k.is_backward ? c.backward : c.forward);
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    auto& l = *lanes[i];
+  std::vector<std::uint32_t> last(lanes.all.size());
+  for (std::uint32_t place = 0; place <= c.last - c.first; ++place) {
+    const auto piece = k.is_backward ? c.last - place : c.first + place;
+    if (place > 0) {
+      gather(lanes, k, place + 1);
+    }
+    run_piece(lanes, k, piece);
+    for (std::size_t i = 0; i < lanes.all.size(); ++i) {
+      last[i] = next(*lanes.all[i]) - 1;
+    }
+    if (k.is_backward && statement_.divides_gradients()) {
+      scatter(lanes, c, piece);
+    }
+  }
+  for (std::size_t i = 0; i < lanes.all.size(); ++i) {
+    auto& l = *lanes.all[i];
     auto& code = codes_[l.number];
     const program::fragment_id id{l.number};
     const program::task_ref begin{id, first[i]};
-    const program::task_ref end{id, static_cast<std::uint32_t>(code.tasks.size() - 1)};
+    const program::task_ref end{id, last[i]};
     const program::buffer_ref held{id, static_cast<std::uint32_t>(code.buffers.size())};
     code.buffers.push_back({k.is_backward ? c.again : c.kept, l.number, begin, false});
     code.reads.push_back({held, end});
@@ -374,9 +524,10 @@ UNITY_INLINE std::vector<statement_lowering::lane*> statement_lowering::members(
   std::vector<lane*> all;
   for (auto& l : lanes_) {
     const bool is_end = l.place.stage == 0 || l.place.stage + 1 == statement_.pipeline;
-    const bool stage = kind == group_kind::ends ? is_end : l.place.stage == of.place.stage;
-    const bool data = kind == group_kind::data || l.place.data == of.place.data;
-    const bool tensor = kind == group_kind::tensor || l.place.tensor == of.place.tensor;
+    const bool is_any = kind == group_kind::all;
+    const bool stage = is_any || (kind == group_kind::ends ? is_end : l.place.stage == of.place.stage);
+    const bool data = is_any || kind == group_kind::data || l.place.data == of.place.data;
+    const bool tensor = is_any || kind == group_kind::tensor || l.place.tensor == of.place.tensor;
     if (stage && data && tensor) {
       all.push_back(&l);
     }
@@ -389,13 +540,18 @@ UNITY_INLINE bool statement_lowering::holds(std::int64_t stage, const held_weigh
                      [&](std::uint32_t piece) { return chunk_of(piece) % statement_.pipeline == stage; });
 }
 
-// Gradients are summed when a device has done all micro-batches.
-// Source: Rajbhandari et al., ZeRO, SC 2020, stage 1.
+// Gradients are summed when a device has done all micro-batches, unless they were in each of them; then it has shares.
 UNITY_INLINE void statement_lowering::synchronize() {
   const auto weight_size = [](const held_weight& w) {
     return w.elements * static_cast<std::int64_t>(tensor::size_of(w.element));
   };
-  const auto gradient_size = [](const held_weight& w) { return w.elements * gradient_bytes(w.element); };
+  const auto parts = statement_.divides_gradients() ? statement_.data : 1;
+  const auto gradient_size = [&](const held_weight& w) {
+    return (w.elements + parts - 1) / parts * gradient_bytes(w.element);
+  };
+  for (auto& l : lanes_) {
+    l.last.insert(l.last.end(), l.added.begin(), l.added.end());
+  }
   const bool is_divided = statement_.zero > 0 && statement_.data > 1;
   const auto over_all = [&](group_kind kind, machine::exchange how, const auto& counted, const auto& size_of) {
     for (auto& l : lanes_) {
@@ -411,7 +567,7 @@ UNITY_INLINE void statement_lowering::synchronize() {
     over_all(
         group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
   }
-  if (statement_.data > 1) {
+  if (statement_.data > 1 && !statement_.divides_gradients()) {
     over_all(group_kind::data, is_divided ? machine::exchange::reduce_scatter : machine::exchange::all_reduce, any,
              gradient_size);
   }
@@ -419,10 +575,14 @@ UNITY_INLINE void statement_lowering::synchronize() {
     const auto tied = [&](const auto& w) { return holds(0, w) && holds(statement_.pipeline - 1, w); };
     over_all(group_kind::ends, machine::exchange::all_reduce, tied, gradient_size);
   }
+  if (statement_.tensor * statement_.pipeline * statement_.data > 1) {
+    const bytes norm{gradient_bytes(tensor::dtype::float32)};  // its square, a number
+    exchange(members(group_kind::all, lanes_.front()), group_kind::all, machine::exchange::all_reduce, norm);
+  }
   for (auto& l : lanes_) {
     update(l, is_divided ? statement_.data : 1);
   }
-  if (is_divided) {
+  if (is_divided && !statement_.divides_weights()) {
     over_all(group_kind::data, machine::exchange::all_gather, any, weight_size);
   }
 }
@@ -442,10 +602,11 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
     const auto each = step_bytes_of_float32(times_.how());
     takes += times_.update((step_bytes(own, element, times_.how()) + each - 1) / each, tensor::dtype::float32,
                            machine_.network[all_.devices[l.number]].model);
-    held += count * (static_cast<std::int64_t>(tensor::size_of(element)) + gradient_bytes(element)) +
+    held += (statement_.divides_weights() ? own : count) * static_cast<std::int64_t>(tensor::size_of(element)) +
+            (statement_.divides_gradients() ? own : count) * gradient_bytes(element) +
             own * state_bytes(times_.how(), element);
   }
-  l.last = {add(l, {program::resource_id{l.number}, takes, {}, {}, program::task_kind::update, l.number})};
+  l.last = {add(l, {program::resource_id{l.number}, takes, {}, {}, program::task_kind::update, l.number}, l.last)};
   codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});
 }
 

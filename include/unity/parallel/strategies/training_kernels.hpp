@@ -44,6 +44,17 @@ inline constexpr std::int64_t mask_bytes = 1;
   return elements * (static_cast<std::int64_t>(tensor::size_of(element)) + 2 * gradient_bytes(element));
 }
 
+// Widens a micro-batch's gradient that is scattered before it is added up: reads it, writes it in the type of sums.
+[[nodiscard]] constexpr std::int64_t widening_bytes(std::int64_t elements, tensor::dtype element) noexcept {
+  const auto size = static_cast<std::int64_t>(tensor::size_of(element));
+  return size < gradient_bytes(element) ? elements * (size + gradient_bytes(element)) : 0;
+}
+
+// Adds a share of a micro-batch's gradient to that of those before: reads both, writes one.
+[[nodiscard]] constexpr std::int64_t share_sum_bytes(std::int64_t elements, tensor::dtype element) noexcept {
+  return elements * 3 * gradient_bytes(element);
+}
+
 // A step of the optimizer: the norm of the gradient reads it, clipping reads and writes it; the step reads it, reads
 // and writes the weight and what is kept for it; a shorter weight is a copy of the wide one; the gradient is set to
 // zero.

@@ -1,0 +1,53 @@
+#include <unity/parallel/strategies/statement_shards.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/tensor/shape.hpp>
+
+namespace tests_of_statement_shards {
+
+using namespace unity;
+using begun_list = std::vector<std::pair<std::uint32_t, bytes>>;
+
+namespace {
+
+// Words that the embedding and the head read, two layers, and a norm of the head.
+parallel::transformer_work work() {
+  using tensor::dtype;
+  parallel::transformer_work w;
+  w.pieces.resize(4);
+  w.weights = {{100, dtype::bfloat16, {0, 3}, false, picoseconds{7}},
+               {10, dtype::bfloat16, {1}, false, picoseconds{1}},
+               {5, dtype::float32, {1}, true, picoseconds{2}},
+               {20, dtype::bfloat16, {2}, false, picoseconds{3}},
+               {1, dtype::bfloat16, {3}, true, picoseconds{4}}};
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("a piece gathers what it reads, and scatters what no earlier piece adds to") {
+  const auto all = parallel::shards_of(work(), 0, 3);
+  REQUIRE(all.size() == 4);
+  CHECK(all[0] == parallel::piece_shards{bytes{200}, {}, bytes{400}, picoseconds{7}});
+  CHECK(all[1] == parallel::piece_shards{bytes{40}, {{1, bytes{60}}}, bytes{60}, picoseconds{3}});
+  CHECK(all[2] == parallel::piece_shards{bytes{40}, {{2, bytes{80}}}, bytes{80}, picoseconds{3}});
+  CHECK(all[3].gathered == bytes{202});
+  CHECK(all[3].begun == begun_list{{0, bytes{400}}, {3, bytes{4}}});
+  CHECK(all[3].scattered == bytes{4});
+}
+
+TEST_CASE("the ends of a pipeline have words of their own") {
+  const auto first = parallel::shards_of(work(), 0, 1);
+  CHECK(first[0] == parallel::piece_shards{bytes{200}, {{0, bytes{400}}}, bytes{400}, picoseconds{7}});
+  const auto last = parallel::shards_of(work(), 2, 3);
+  CHECK(last[1] == parallel::piece_shards{bytes{202}, {{3, bytes{404}}}, bytes{404}, picoseconds{11}});
+}
+
+}  // namespace tests_of_statement_shards
