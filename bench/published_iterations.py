@@ -3,9 +3,9 @@
 
 bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows FILE]
 
-FILE is bench/published_iterations.csv (others' A100s), or what torch_iterations.py wrote (bench/torch_iterations_h100.csv).
-Rows that are `derived` follow from published teraFLOP/s by the paper's own formula; what is `assumed` of a plan the
-paper does not say. Exit code 1 where `simulate` fails.
+FILE is bench/published_iterations.csv (others' A100s), or what torch_iterations.py wrote, such as
+bench/torch_iterations_h100.csv. Rows that are `derived` follow from published teraFLOP/s by the paper's own formula;
+what is `assumed` of a plan the paper does not say. Exit code 1 where `simulate` fails.
 """
 
 import argparse
@@ -70,10 +70,12 @@ def main():
         assumed = [f"{row['assumed']} assumed"] if row["assumed"] else []
         notes = ", ".join(["derived"] * (row["derived"] == "yes") + assumed)
         print(f"| {row['model']} | {row['gpus']} | `{row['plan']}` | {published[-1]:.4g} | {notes} | {times[-1]:.4g} "
-              f"| {low:.4g}, {high:.4g} | {100 * (times[-1] / published[-1] - 1):+.1f} | {result['memory_peak_bytes'] * 1e-9:.1f} |")
+              f"| {low:.4g}, {high:.4g} | {100 * (times[-1] / published[-1] - 1):+.1f} "
+              f"| {result['memory_peak_bytes'] * 1e-9:.1f} |")
     errors = [abs(t / p - 1) for t, p in zip(times, published)]
     print(f"\nmean error {100 * sum(errors) / len(errors):.1f}%, worst {100 * max(errors):.1f}%, "
-          f"rank correlation {rank_correlation(times, published):.3f} of {len(rows)} rows, {held} within their interval")
+          f"rank correlation {rank_correlation(times, published):.3f} of {len(rows)} rows, "
+          f"{held} within their interval")
 
 
 if __name__ == "__main__":

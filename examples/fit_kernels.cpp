@@ -189,8 +189,8 @@ errors roofline_errors(const std::string& device, const std::vector<kernel_sampl
   return e;
 }
 
-// Ratios of kernels that coefficients were not fitted to, by kind. Each operator and device adds at most `count`, so that
-// none outweighs the others.
+// Ratios of kernels that coefficients were not fitted to, by kind. Each operator and device adds at most `count`, so
+// that none outweighs the others.
 class unseen_ratios {
  public:
   explicit unseen_ratios(std::size_t count) : count_{count} {}

@@ -1,7 +1,9 @@
 """Lays a module out by a plan: parameters, and what modules read and hand on, as DTensors on one mesh."""
 
 import dataclasses
+import functools
 import itertools
+import math
 
 import torch
 import torch.distributed as dist
@@ -9,6 +11,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
+from torch.utils.checkpoint import checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +38,39 @@ class Layout:
 
 
 @dataclasses.dataclass(frozen=True)
+class Cut:
+    """Between a stage and the next: before the module with this name, or after it.
+
+    Each micro-batch sends so many values, which lie on the mesh as placements say, and gets so many gradients back.
+    """
+
+    placements: list
+    values: int
+    gradients: int
+    before: str = ""
+    after: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+    """Stage i is on group i % groups of the ranks."""
+
+    schedule: str  # of torch.distributed.pipelining
+    groups: int
+    cuts: list
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
-    mesh: tuple  # its sizes
+    mesh: tuple  # its sizes; of a stage, if there are several
     inputs: dict  # of the whole module, in the order of its arguments: placements
     parameters: dict  # by name: Parameter
     modules: dict  # by name: Layout
-    forward: dict  # how many collectives of each kind one iteration runs
+    forward: dict  # how many collectives of each kind one iteration runs, on all stages
     backward: dict
+    microbatches: int = 1
+    pipeline: Pipeline = None
+    recomputed: list = dataclasses.field(default_factory=list)  # modules
 
 
 def apply(plan, module, device_type="cuda"):
@@ -49,25 +78,46 @@ def apply(plan, module, device_type="cuda"):
 
     Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors. Results are DTensors.
     Parameters have to be the same on every rank (the same seed, or the same checkpoint). Gradients are complete when
-    backward() returns.
+    backward() returns, or has been called for each micro-batch of the plan.
     """
-    ranks = 1
-    for size in plan.mesh:
-        ranks *= size
-    if dist.get_world_size() != ranks:
-        raise ValueError(f"{dist.get_world_size()} ranks; expected {ranks}, the devices of the plan")
-    _check_names(plan, module)
-    names = tuple(f"axis{i}" for i in range(len(plan.mesh)))
+    if plan.pipeline:
+        raise ValueError(f"the plan has {len(plan.pipeline.cuts) + 1} stages; expected unity_plan.pipeline")
+    check_ranks(math.prod(plan.mesh))
+    check_names(plan, module)
+    names = axis_names(plan)
     mesh = init_device_mesh(device_type, tuple(plan.mesh), mesh_dim_names=names)
+    lay_out(plan, module, mesh, mesh)
+    module.register_forward_pre_hook(lambda _, args: distribute_inputs(plan.inputs.values(), mesh, args))
+    recompute(plan, module)
+    return module
+
+
+def axis_names(plan):
+    return tuple(f"axis{i}" for i in range(len(plan.mesh)))
+
+
+def check_ranks(expected):
+    if dist.get_world_size() != expected:
+        raise ValueError(f"{dist.get_world_size()} ranks; expected {expected}, the devices of the plan")
+
+
+def lay_out(plan, module, mesh, root):
+    """The module or a stage of it. root: the mesh whose axes have groups."""
     _take_tensors_as_whole()
     _distribute_parameters(plan, module, mesh)
+    have = dict(module.named_modules())
     for name, layout in plan.modules.items():
-        part = module.get_submodule(name)
-        if not list(part.children()):  # else its own parameters are read somewhere within it
-            _lay_out(part, layout)
-    module.register_forward_pre_hook(lambda _, args: _distribute_inputs(plan, mesh, args))
-    _Reductions(plan, module, mesh)
-    return module
+        if name in have and not list(have[name].children()):  # else its own parameters are read within it
+            _lay_out(have[name], layout)
+    _Reductions(plan, module, mesh, root)
+
+
+def recompute(plan, module):
+    """Modules of the plan keep their arguments, and run again in the backward pass."""
+    have = dict(module.named_modules())
+    for name in plan.recomputed:
+        if name in have:
+            have[name].forward = functools.partial(checkpoint, have[name].forward, use_reentrant=False)
 
 
 _replications = []  # that were entered: one that is collected ends
@@ -86,7 +136,7 @@ def batch_like(result, tensor):
     return distribute_tensor(tensor, result.device_mesh, placements, src_data_rank=None)
 
 
-def _check_names(plan, module):
+def check_names(plan, module):
     have = dict(itertools.chain(module.named_parameters(remove_duplicate=False), module.named_buffers()))
     for name in plan.parameters:
         if name not in have:
@@ -160,20 +210,22 @@ def _lay_out(module, layout):
     module.register_forward_hook(after)
 
 
-def _distribute_inputs(plan, mesh, args):
+def distribute_inputs(layouts, mesh, args):
     return tuple(
         distribute_tensor(x, mesh, placements, src_data_rank=None)
         if isinstance(x, torch.Tensor) and not isinstance(x, DTensor)
         else x
-        for x, placements in zip(args, plan.inputs.values(), strict=True)
+        for x, placements in zip(args, layouts, strict=True)
     )
 
 
 class _Reductions:
-    """All-reduces of gradients: those of a bucket together, once all of them are there."""
+    """All-reduces of gradients: those of a bucket together, once all of them are there, of all micro-batches."""
 
-    def __init__(self, plan, module, mesh):
+    def __init__(self, plan, module, mesh, root):
         self.mesh = mesh
+        self.root = root
+        self.passes = plan.microbatches
         self.groups = {}  # by axes; made by all ranks, in the same order
         self.pending = []
         self.is_queued = False
@@ -185,7 +237,7 @@ class _Reductions:
         for (_, axes), members in sorted(buckets.items(), key=lambda b: b[0]):
             if axes not in self.groups:
                 self.groups[axes] = self._group(axes)
-            missing = set(members)
+            missing = dict.fromkeys(members, self.passes)
             for tensor in members:
                 tensor.register_post_accumulate_grad_hook(
                     lambda t, members=members, missing=missing, axes=axes: self._arrived(t, members, missing, axes)
@@ -193,13 +245,13 @@ class _Reductions:
 
     def _group(self, axes):
         names = tuple(self.mesh.mesh_dim_names[a] for a in axes)
-        return self.mesh[names].get_group() if len(axes) == 1 else self.mesh[names]._flatten().get_group()
+        return self.root[names].get_group() if len(axes) == 1 else self.root[names]._flatten().get_group()
 
     def _arrived(self, tensor, members, missing, axes):
-        missing.discard(tensor)
-        if missing:
+        missing[tensor] -= 1
+        if any(missing.values()):
             return
-        missing.update(members)
+        missing.update(dict.fromkeys(members, self.passes))
         grads = [self._terms(t, placements, axes) for t, placements in members.items()]
         flat = torch.cat([g.reshape(-1) for g in grads]) if len(grads) > 1 else grads[0].contiguous()
         work = dist.all_reduce(flat, group=self.groups[axes], async_op=True)

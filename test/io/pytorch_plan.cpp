@@ -34,6 +34,33 @@ TEST_CASE("the plan of a perceptron is a module for PyTorch, and one for JAX") {
   CHECK(io::to_jax_text(p, "A plan.") == read_file(source / "test/io" / "mlp_p100_2x4_jax.py"));
 }
 
+TEST_CASE("stages, micro-batches and modules that are computed again are written after the layouts") {
+  auto p = documented_plan();
+  p.microbatches = 4;
+  p.recomputed = {"up"};
+  const auto one_stage = io::to_pytorch_text(p, "A plan.");
+  CHECK(one_stage.find("},\n    microbatches=4,\n    recomputed=[\n        \"up\",\n    ],\n)\n") != std::string::npos);
+  CHECK(one_stage.find("    return unity_plan.apply(PLAN, module, device_type)") != std::string::npos);
+  p.pipeline = {parallel::pipeline_schedule::gpipe, 2, {{"up", true, {}, 1, {parallel::axis_use{}}}}};
+  const auto text = io::to_pytorch_text(p, "A plan.");
+  CHECK(text.find("from unity_plan import Cut, Layout, Parameter, Pipeline\n") != std::string::npos);
+  CHECK(text.find("    pipeline=Pipeline(\n        \"ScheduleGPipe\",\n        groups=2,\n        cuts=[\n"
+                  "            Cut(after=\"up\", placements=[Replicate()], values=0, gradients=1),\n"
+                  "        ],\n    ),\n") != std::string::npos);
+  CHECK(text.find("    return unity_plan.pipeline(PLAN, module, example, loss, device_type)") != std::string::npos);
+}
+
+TEST_CASE("micro-batches, stages and recomputation are no words of JAX") {
+  auto p = documented_plan();
+  const auto complaint = [&] { return unity::test::message_of([&] { static_cast<void>(io::to_jax_text(p, "")); }); };
+  p.microbatches = 2;
+  CHECK(complaint() ==
+        "plan.pipeline: 1 stages, 2 micro-batches; expected one of each: specs lay one program onto one mesh");
+  p.microbatches = 1;
+  p.recomputed = {"up"};
+  CHECK(complaint().find("module up: its results are computed again in the backward pass; expected ") == 0);
+}
+
 TEST_CASE("names and titles are safe in Python") {
   auto p = documented_plan();
   p.modules[0].name = "a\"b\\c";

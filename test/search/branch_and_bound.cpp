@@ -290,6 +290,30 @@ TEST_CASE("an assignment without decisions has one cost, and one without choices
   REQUIRE(none.stopped == stop_reason::exhausted);
 }
 
+TEST_CASE("branch and bound keeps its limit of memory, and leaves out what is done aside") {
+  struct endless : archetype {
+    [[nodiscard]] std::size_t decision_count() const { return 60; }
+    std::optional<cost_value> cost(cost_value) { return std::nullopt; }
+  };
+  endless e;
+  branch_and_bound_options o;
+  o.deepening = false;
+  o.limits.memory = 1024;  // 60 decisions with two choices each take more
+  auto r = branch_and_bound(e, o);
+  CHECK(r.stopped == stop_reason::memory);
+  CHECK(e.made.empty());
+  o.limits.memory = 1 << 20;
+  o.limits.expansions = 10'000;
+  CHECK(branch_and_bound(e, o).stopped == stop_reason::expansions);
+  o.limits.seconds = 1e-9;
+  CHECK(branch_and_bound(e, o).stopped == stop_reason::time);
+  double aside = 0;
+  o.aside = [&] { return aside += 1e6; };  // all of the time, and more
+  r = branch_and_bound(e, o);
+  CHECK(r.stopped == stop_reason::expansions);
+  CHECK(r.seconds < 0);
+}
+
 TEST_CASE("an observer ends the search") {
   struct endless : archetype {
     [[nodiscard]] std::size_t decision_count() const { return 60; }

@@ -210,6 +210,38 @@ TEST_CASE("chains say why they stopped") {
   CHECK(run(l, {0}, watched).stopped == stop_reason::observer);
 }
 
+TEST_CASE("the path of a chain takes at most the memory that it may") {
+  const landscape l{{100, 100}, {{1}, {0}}};
+  chain_options o;
+  o.proposals = 100'000;
+  o.patience = 1;
+  o.limits.memory = 4096;
+  const auto r = run(l, {0}, o);
+  CHECK(r.stopped == stop_reason::memory);
+  CHECK(r.counts.expanded >= 4096 / 32);
+  CHECK(r.counts.expanded <= 4096 / 16 + 1);  // a move and a cost each
+  o.keep_path = false;
+  CHECK(run(l, {0}, o).stopped == stop_reason::converged);
+}
+
+TEST_CASE("what is done aside is no time of a chain") {
+  const landscape l{{100, 100}, {{1}, {0}}};
+  double aside = 0;
+  chain_options o;
+  o.proposals = 1000;
+  o.patience = 1;
+  o.limits.seconds = 1e-9;
+  CHECK(run(l, {0}, o).stopped == stop_reason::time);
+  o.limits.seconds = 1000;
+  o.aside = [&] { return aside += 1e6; };  // all of the time, and more
+  const auto r = run(l, {0}, o);
+  CHECK(r.stopped == stop_reason::converged);
+  CHECK(r.seconds < 0);
+  CHECK(r.chains[0].seconds < 0);
+  o.aside = [&] { return aside -= 1e6; };  // time runs faster
+  CHECK(run(l, {0}, o).stopped == stop_reason::time);
+}
+
 TEST_CASE("states of an evaluator need no default") {
   struct place {
     explicit place(std::uint32_t n) : number{n} {}

@@ -106,6 +106,11 @@ TEST_CASE("a chain stops at its budget and says which") {
   auto memory = o;
   memory.limits.memory = 10 * 1024;
   CHECK(mcmc(measured, memory).stopped == stop_reason::memory);
+  auto path = o;  // of accepted moves; a space that does not tell its own memory
+  path.limits.memory = 1024;
+  const auto long_path = mcmc(space, path);
+  CHECK(long_path.stopped == stop_reason::memory);
+  CHECK(long_path.counts.expanded > 32);
   auto watched = o;
   watched.watch = [](const progress& p) { return p.counts.expanded < 100; };
   CHECK(mcmc(space, watched).stopped == stop_reason::observer);

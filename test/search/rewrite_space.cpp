@@ -127,6 +127,21 @@ TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerpri
   CHECK(all_used());  // so every feature was exercised
 }
 
+TEMPLATE_TEST_CASE("the graph after a move is made without the state, and is the same", "[law]", circuit_case,
+                   matrix_case) {
+  for (std::uint64_t seed = 1; seed <= test::cases(100); ++seed) {
+    random_engine random{seed};
+    auto space = TestType::make(random);
+    typename decltype(space)::scratch_type scratch;
+    random_walk(space, random, 40, [&](const auto& from, match_id m, const candidate&, const auto& next) {
+      CAPTURE(seed, space.rule_of(m).name);
+      space.prepare(from, scratch);
+      REQUIRE(std::as_const(space).price(from, m, scratch));
+      REQUIRE(std::as_const(space).graph_after(from, scratch) == space.graph(next));
+    });
+  }
+}
+
 TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and means what the first one means",
                    "[law]", circuit_case, matrix_case) {
   std::size_t rewrites = 0;

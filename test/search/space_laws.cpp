@@ -1,5 +1,8 @@
 // Laws of search spaces, and spaces that break one each; rules of an algebra, and rules that are wrong.
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +30,8 @@ namespace {
 explicit_space stairs() { return {{9, 7, 8, 5}, {{1, 2}, {1, 2, 3}, {1, 2, 3}, {}}}; }
 
 template <class Space>
-std::string fault(Space space) {
-  const auto broken = broken_law(space);
+std::string fault(Space space, std::size_t threads = 1) {
+  const auto broken = broken_law(space, {.threads = threads});
   return broken ? broken->what() : "";
 }
 
@@ -53,6 +56,13 @@ struct reads_its_scratch : explicit_space {
   }
   [[nodiscard]] static state_type apply(state_type, move_type to, scratch_type&, scratch_type&) { return to; }
 };
+// The very first price is wrong; it is one of those that threads make.
+struct shares_a_price : explicit_space {
+  std::shared_ptr<std::atomic<cost_value>> calls = std::make_shared<std::atomic<cost_value>>(0);
+  [[nodiscard]] std::optional<candidate> price(state_type, move_type to, scratch_type&) const {
+    return candidate{costs[to] + ((*calls)++ == 0 ? 1 : 0), fingerprint_of(to)};
+  }
+};
 struct independent_one_way : explicit_space {
   [[nodiscard]] static bool independent(move_type a, move_type b) { return a < b; }
 };
@@ -62,12 +72,13 @@ struct independent_one_way : explicit_space {
 TEST_CASE("a space that keeps its laws has no fault", "[law]") {
   CHECK(fault(stairs()).empty());
   CHECK(fault(bounded_explicit_space{stairs()}).empty());
+  CHECK(fault(stairs(), 3).empty());
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
     rewrite_space space{circuits{}, gate_count{}, compile_rules(circuits{}, parse_rules(circuit_rules)),
                         random_circuit(random, 4, 12)};
-    const auto broken = broken_law(space, {.seed = seed, .steps = 10, .moves = 16});
+    const auto broken = broken_law(space, {.seed = seed, .steps = 10, .moves = 16, .threads = 1 + seed % 2});
     INFO((broken ? broken->what() : ""));
     CHECK(!broken);
   }
@@ -88,6 +99,9 @@ TEST_CASE("a law that is broken is named, with the step and the seed") {
   CHECK(fault(explicit_space{{9, 7, 8, 5}, {{1, 2}, {3, 1, 2}, {3, 1, 2}, {}}}) ==
         "search space, step 0 of seed 0: a move of the parent behind one that is new; expected those of the parent "
         "first");
+  CHECK(fault(shares_a_price{stairs()}, 2) ==
+        "search space, step 0 of seed 0: price() from several threads differs from that of one; expected the same for "
+        "any number of threads");
   CHECK(fault(independent_one_way{stairs()}).find("a move is independent of another, and that one not of it") !=
         std::string::npos);
 }

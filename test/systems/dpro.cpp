@@ -223,7 +223,7 @@ TEST_CASE("choices of dPRO keep the laws of a search space", "[systems][law]") {
   const dpro_view v{job.graph, job.names, job.fused()};
   const systems::dpro_techniques all{};
   dpro_space space{v, coarsened(v, v.separate(), all), all, 8};
-  const auto broken = broken_law(space, {.seed = 7, .steps = 20, .moves = 16});
+  const auto broken = broken_law(space, {.seed = 7, .steps = 20, .moves = 16, .threads = 2});
   CHECK_FALSE(broken);
   beam_options o;
   o.width = 4;

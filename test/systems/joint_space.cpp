@@ -1,5 +1,6 @@
 // Graphs as states whose price is that of their mapping.
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstddef>
@@ -7,15 +8,19 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/random.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/space_laws.hpp>
 #include <unity/search/backtracking.hpp>
+#include <unity/search/beam.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/builder.hpp>
@@ -34,7 +39,7 @@ using unity::test::training::operators;
 static_assert(search_space<joint_space>);
 static_assert(canonical_space<joint_space>);
 static_assert(commuting_space<joint_space>);
-static_assert(serial_space<joint_space>);
+static_assert(pricing_slice<joint_space>() == 1);
 static_assert(timed_space<joint_space>);
 static_assert(!bounded_space<joint_space>);
 
@@ -57,6 +62,21 @@ tensor::tensor_graph graph() {
   tensor::builder b{operators()};
   const auto x = b.transpose(b.input("x", {4, 6}), {1, 0});
   return std::move(b).finish({b.transpose(b.scalar_multiply(x, b.weight("s", {})), {1, 0})});
+}
+// Transposes, products by a number and sums of earlier values, some of them used more than once.
+tensor::tensor_graph random_graph(random_engine& random) {
+  tensor::builder b{operators()};
+  std::vector<value_id> square{b.input("x", {4, 4})};
+  const auto s = b.weight("s", {});
+  for (int i = 0; i < 9; ++i) {
+    const auto v = square[random.below(square.size())];
+    const auto kind = random.below(5);
+    const auto w = kind == 4 ? square[random.below(square.size())] : v;
+    square.push_back(kind < 3    ? b.transpose(v, {1, 0})
+                     : kind == 3 ? b.scalar_multiply(v, s)
+                                 : b.add(v, w));
+  }
+  return std::move(b).finish({square.back(), square[5]});
 }
 bool is_transpose(const tensor::tensor_graph& g, node_id n) {
   return operators().signature(g.operation(n).kind).name == "transpose";
@@ -99,7 +119,7 @@ TEST_CASE("graphs with their mapped prices are a search space", "[law]") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     joint_space space{operators(), rules(), graph(), price};
-    const auto broken = broken_law(space, {.seed = seed, .steps = 6, .moves = 8});
+    const auto broken = broken_law(space, {.seed = seed, .steps = 6, .moves = 8, .threads = 1 + seed % 3});
     CHECK((!broken ? std::string{} : std::string{broken->what()}).empty());
   }
 }
@@ -169,7 +189,7 @@ TEST_CASE("a graph whose price could not be made has none") {
   CHECK(space.apply(s, m, from, to).cost == 130);
 }
 
-TEST_CASE("searches price moves of a space that pricing changes one at a time") {
+TEST_CASE("searches with one thread price all graphs on it") {
   std::set<std::thread::id> threads;
   joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
                       threads.insert(std::this_thread::get_id());
@@ -177,9 +197,54 @@ TEST_CASE("searches price moves of a space that pricing changes one at a time") 
                     }};
   backtracking_options o;
   o.alpha = 10;
-  o.threads = 4;
   CHECK(backtracking(space, o).cost == 10);
   CHECK(threads == std::set{std::this_thread::get_id()});
+}
+
+TEST_CASE("searches find the same with any number of threads, and price each graph once") {
+  std::uint64_t expanded = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto g = random_graph(random);
+    const auto run = [&](std::size_t threads) {
+      std::atomic<std::uint64_t> priced = 0;
+      joint_space space{operators(), rules(), g, [&](const tensor::tensor_graph& h, cost_value limit) {
+                          ++priced;
+                          return price(h, limit);
+                        }};
+      backtracking_options o;
+      o.alpha = 4;
+      o.limits.expansions = 40;
+      o.threads = threads;
+      const auto found = backtracking(space, o);
+      beam_options b;
+      b.width = 3;
+      b.threads = threads;
+      const auto by_beam = beam(space, b);
+      CHECK(space.cost(found.best) == price(space.graph(found.best), 0));
+      CHECK(space.cost(by_beam.best) == price(space.graph(by_beam.best), 0));
+      return std::tuple{found.cost,  found.path,   found.counts,      found.best.at.fingerprint,
+                        by_beam.cost, by_beam.path, by_beam.counts, priced.load()};
+    };
+    const auto one = run(1);
+    expanded += std::get<2>(one).expanded;
+    for (const std::size_t threads : {2U, 4U}) {
+      CAPTURE(threads);
+      CHECK(run(threads) == one);
+    }
+  }
+  CHECK(expanded > 24);
+}
+
+TEST_CASE("random graphs with their mapped prices are a search space, also for threads", "[law]") {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    joint_space space{operators(), rules(), random_graph(random), price};
+    const auto broken = broken_law(space, {.seed = seed, .steps = 5, .moves = 16, .threads = 2});
+    CHECK((!broken ? std::string{} : std::string{broken->what()}).empty());
+  }
 }
 
 TEST_CASE("what is known to be too dear is not priced in full") {

@@ -1,55 +1,79 @@
-// A kind of parallelism more hardly ever makes a plan slower.
+// A kind of parallelism more never makes a plan slower.
 
-#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <limits>
 #include <utility>
 
+#include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
+#include <unity/machine/machine.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
+#include "plan_checks.hpp"
 #include "shipped_rules.hpp"
+#include "training_graphs.hpp"
 
 namespace tests_of_unity_kinds {
 
 using namespace unity;
 using unity::test::training::operators;
 
-TEST_CASE("kinds of parallelism that are added as figure 15a adds them: none makes a plan much slower") {
+namespace {
+
+// Adds kinds of parallelism one by one, as figure 15a does.
+void check_that_none_makes_it_slower(const tensor::tensor_graph& g, const machine::machine& m) {
   using use = parallel::index_use;
+  systems::unity_options o;
+  o.uses = 0;
+  o.proposals = 0;  // of chains, which are drawn from other moves
+  auto fewer = std::numeric_limits<std::int64_t>::max();
+  for (const auto kind :
+       {use::data, use::model, use::reduction, use::special, use::spatial, use::placement, use::pipeline}) {
+    o.uses |= parallel::index_uses{1} << static_cast<unsigned>(kind);
+    const auto r =
+        systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
+    CAPTURE(m.name, o.uses);
+    CHECK(r.report.excess.empty());
+    CHECK(r.report.iteration.count() <= fewer);
+    fewer = r.report.iteration.count();
+    CHECK(r.graphs_bound <= r.report.iteration);
+    CHECK(r.mapping_bound <= r.report.iteration);
+    test::check_graph(g, r);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kinds of parallelism that are added as figure 15a adds them: none makes a plan slower") {
   test::one_of_some tried;
-  // Before smaller sets were looked at, AlexNet was 5% slower. What is left: other substitutions are predicted to help.
-  constexpr double share = 1.03;
+  // Of these, two were up to 3% slower, because other substitutions are predicted to help: the plans of fewer kinds
+  // were not looked at.
   for (const auto& [name, preset] :
        {std::pair{"zoo:mlp?hidden=512&batch=32", "p100:1x4"}, std::pair{"zoo:alexnet?batch=48", "summit:2x6"},
-        std::pair{"zoo:bert?layers=2&hidden=256&heads=4&seq=64&vocab=1000&batch=8", "p100:1x4"}}) {
-    if (!tried()) {
-      continue;
+        std::pair{"zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=8", "p100:1x4"}}) {
+    if (tried()) {
+      CAPTURE(name);
+      check_that_none_makes_it_slower(tensor::zoo::build(operators(), name), machine::preset(preset));
     }
-    const auto g = tensor::zoo::build(operators(), name);
-    const auto m = machine::preset(preset);
-    systems::unity_options o;
-    o.uses = 0;
-    o.proposals = 0;                                       // of chains, which are drawn from other moves
-    auto fewer = std::numeric_limits<double>::infinity();  // seconds
-    for (const auto kind :
-         {use::data, use::model, use::reduction, use::special, use::spatial, use::placement, use::pipeline}) {
-      o.uses |= parallel::index_uses{1} << static_cast<unsigned>(kind);
-      const auto r =
-          systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
-      const auto takes = to_seconds(r.report.iteration);
-      CAPTURE(name, preset, o.uses);
-      CHECK(r.report.excess.empty());
-      CHECK(takes <= share * fewer);
-      fewer = std::min(fewer, takes);
-    }
+  }
+}
+
+TEST_CASE("kinds of parallelism that are added to the plans of random graphs make none slower") {
+  for (std::uint64_t seed = 0; seed < test::cases(4); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto g = test::random_training_graph(random, operators(), 1 + random.below(12));
+    const auto* preset = std::array{"p100:1x4", "summit:1x3", "dgx_a100:2x2", "k80:1x2"}[random.below(4)];
+    check_that_none_makes_it_slower(g, machine::preset(preset));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/io/module_cuts.hpp>
 #include <unity/io/module_plan.hpp>
 #include <unity/parallel/strategies/stated_plan.hpp>
 
@@ -33,8 +34,8 @@ namespace unity::io {
 // A plan as a Python module for JAX: a mesh, and a PartitionSpec for each parameter and each module result.
 
 // `title`: a line of the module's docstring.
-// Throws: unity::error if a name is not printable ASCII, and if parameters are sharded or reduced in buckets, because
-// XLA decides that.
+// Throws: unity::error if a name is not printable ASCII, if parameters are sharded or reduced in buckets, because XLA
+// decides that, and if the plan has micro-batches, stages or recomputation.
 [[nodiscard]] std::string to_jax_text(const module_plan& p, const std::string& title);
 
 // Stated plans in the words of Megatron-LM and DeepSpeed.
@@ -129,14 +130,51 @@ UNITY_INLINE std::string counts_text(const collective_counts& c) {
                      c.all_reduce, c.all_gather, c.reduce_scatter, c.all_to_all);
 }
 
+UNITY_INLINE std::string pipeline_text(const module_pipeline& p) {
+  const bool is_interleaved = p.schedule == parallel::pipeline_schedule::interleaved;
+  const bool is_gpipe = p.schedule == parallel::pipeline_schedule::gpipe;
+  auto text = fmt::format("    pipeline=Pipeline(\n        \"{}\",\n        groups={},\n        cuts=[\n",
+                          is_interleaved ? "ScheduleInterleaved1F1B"
+                          : is_gpipe     ? "ScheduleGPipe"
+                                         : "Schedule1F1B",
+                          p.groups);
+  for (const auto& at : p.boundaries) {
+    text += fmt::format("            Cut({}{}, placements={}, values={}, gradients={}),\n",
+                        at.is_after ? "after=" : "before=", python_word(at.module), placements(at.layout),
+                        at.values.size(), at.gradients);
+  }
+  return text + "        ],\n    ),\n";
+}
+
+// What a plan has beyond layouts.
+UNITY_INLINE std::string schedule_text(const module_plan& p) {
+  std::string text;
+  if (p.microbatches > 1) {
+    text += fmt::format("    microbatches={},\n", p.microbatches);
+  }
+  if (p.pipeline.groups > 1) {
+    text += pipeline_text(p.pipeline);
+  }
+  if (!p.recomputed.empty()) {
+    text += "    recomputed=[\n";
+    for (const auto& name : p.recomputed) {
+      text += fmt::format("        {},\n", python_word(name));
+    }
+    text += "    ],\n";
+  }
+  return text;
+}
+
 }  // namespace detail
 
 UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string& title) {
+  const bool has_stages = p.pipeline.groups > 1;
   auto text = fmt::format(
       "\"\"\"{}\n\nWritten by export_plan. Rank i runs what the plan has on the i-th of\n{}\n\"\"\"\n\n"
       "from torch.distributed.tensor import Partial, Replicate, Shard\n\n"
-      "import unity_plan\nfrom unity_plan import Layout, Parameter\n\nPLAN = unity_plan.Plan(\n    mesh=({},),\n",
-      detail::python_comment(title), detail::python_lines(p.devices), fmt::join(p.mesh.sizes, ", "));
+      "import unity_plan\nfrom unity_plan import {}\n\nPLAN = unity_plan.Plan(\n    mesh=({},),\n",
+      detail::python_comment(title), detail::python_lines(p.devices),
+      has_stages ? "Cut, Layout, Parameter, Pipeline" : "Layout, Parameter", fmt::join(p.mesh.sizes, ", "));
   const auto add = [&text](const std::string& name, const std::string& value) {
     text += fmt::format("        {}: {},\n", detail::python_word(name), value);
   };
@@ -153,12 +191,15 @@ UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string
     add(m.name,
         fmt::format("Layout({}, {})", m.input ? detail::placements(*m.input) : "None", detail::placements(m.output)));
   }
-  return text + fmt::format(
-                    "    }},\n    forward={},\n    backward={},\n)\n\n\n"
-                    "def parallelize(module, device_type=\"cuda\"):\n"
-                    "    \"\"\"Lays the module out on the ranks of torch.distributed, in place.\"\"\"\n"
-                    "    return unity_plan.apply(PLAN, module, device_type)\n",
-                    detail::counts_text(p.forward), detail::counts_text(p.backward));
+  return text + fmt::format("    }},\n    forward={},\n    backward={},\n{})\n\n\n{}", detail::counts_text(p.forward),
+                            detail::counts_text(p.backward), detail::schedule_text(p),
+                            has_stages
+                                ? "def parallelize(module, example, loss, device_type=\"cuda\"):\n"
+                                  "    \"\"\"The stages of this rank of torch.distributed, with their schedule.\"\"\"\n"
+                                  "    return unity_plan.pipeline(PLAN, module, example, loss, device_type)\n"
+                                : "def parallelize(module, device_type=\"cuda\"):\n"
+                                  "    \"\"\"Lays the module out on the ranks of torch.distributed, in place.\"\"\"\n"
+                                  "    return unity_plan.apply(PLAN, module, device_type)\n");
 }
 
 namespace detail {
@@ -181,6 +222,17 @@ UNITY_INLINE std::string partition_spec(const parallel::tensor_placement& l) {
   return fmt::format("P({})", fmt::join(axes, ", "));
 }
 
+UNITY_INLINE void expect_one_pass(const module_plan& p) {
+  if (p.microbatches > 1 || p.pipeline.groups > 1) {
+    throw error{"plan.pipeline", fmt::format("{} stages, {} micro-batches", p.pipeline.groups, p.microbatches),
+                "one of each: specs lay one program onto one mesh"};
+  }
+  if (!p.recomputed.empty()) {
+    throw error{fmt::format("module {}", p.recomputed[0]), "its results are computed again in the backward pass",
+                "no recomputation: jax.checkpoint is of functions, not of modules"};
+  }
+}
+
 UNITY_INLINE void expect_plain_reductions(const module_plan& p) {
   std::set<std::size_t> buckets;
   for (const auto& w : p.parameters) {
@@ -195,6 +247,7 @@ UNITY_INLINE void expect_plain_reductions(const module_plan& p) {
 }  // namespace detail
 
 UNITY_INLINE std::string to_jax_text(const module_plan& p, const std::string& title) {
+  detail::expect_one_pass(p);
   detail::expect_plain_reductions(p);
   std::vector<std::string> axes;
   for (std::size_t axis = 0; axis < p.mesh.axis_count(); ++axis) {

@@ -1,6 +1,7 @@
 // A plan in terms of modules and parameters, for frameworks that run a model's own code: the layouts of parameters and
 // of the inputs and outputs of modules. Names are those of weights: "blocks.0.up.weight" is the parameter "weight" of
 // the module "blocks.0.up". A final ".T" means that the graph has the parameter transposed.
+// Over 500 lines because parameters, layouts and collectives are found from the same readings of values.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/io/module_cuts.hpp>
 #include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/plan_placements.hpp>
@@ -39,8 +41,8 @@ struct module_layouts {
   parallel::tensor_placement output{};
 };
 
-// The number of collectives of each kind in an iteration. Each axis of the mesh needs its own collective, except for
-// gradients: one all-reduce for each bucket and set of axes.
+// The number of collectives of each kind in an iteration, on all stages. Each axis of the mesh needs its own
+// collective, except for gradients: one all-reduce for each bucket and set of axes.
 struct collective_counts {
   std::size_t all_reduce = 0;
   std::size_t all_gather = 0;
@@ -55,8 +57,11 @@ void count_change(const parallel::tensor_placement& from, const parallel::tensor
                   collective_counts& counts);
 
 struct module_plan {
-  machine::device_mesh mesh{};
-  std::vector<std::string> devices{};  // names, in the order of the mesh
+  machine::device_mesh mesh{};         // of a stage; all have the same
+  std::vector<std::string> devices{};  // names, stage by stage, each in the order of the mesh
+  std::int64_t microbatches = 1;
+  module_pipeline pipeline{};
+  std::vector<std::string> recomputed{};  // modules whose results are computed again in the backward pass
   std::vector<named_layout> inputs{};
   std::vector<parameter_plan> parameters{};
   std::vector<module_layouts> modules{};
@@ -66,8 +71,9 @@ struct module_plan {
 
 // Throws: unity::error that names the operator or the weight that cannot be expressed, with the reason: layouts that
 // are not on one mesh (parallel::placements_of), operators without parameters that need another layout than their
-// operands have, weights that operators transform before modules read them, pipelines, recomputation, and
-// synchronization other than all-reduces and shards of whole weights.
+// operands have, weights that operators transform before modules read them, pipelines and recomputation that do not
+// amount to modules (fold_stages, boundaries_of, recomputed_modules), and synchronization other than all-reduces and
+// shards of whole weights, or shards where there are micro-batches.
 [[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
                                          const std::optional<machine::device_mesh>& mesh);
 
@@ -114,11 +120,30 @@ UNITY_INLINE tensor_placement permuted(tensor_placement l, const std::vector<std
   return l;
 }
 
+// On a single device.
+UNITY_INLINE void add_axis_of_one(parallel::plan_placements& on) {
+  on.mesh.sizes.push_back(1);
+  for (auto& n : on.nodes) {
+    for (auto* all : {&n.operands, &n.results, &n.cotangents}) {
+      for (auto& l : *all) {
+        l.push_back({});
+      }
+    }
+  }
+}
+
 // Converts the plan of operators to a plan of modules.
 class module_planner {
  public:
-  module_planner(const tensor::algebra& a, const parallel::plan& p, parallel::plan_placements layouts)
-      : a_{a}, p_{p}, g_{p.graph}, on_{std::move(layouts)}, training_{a, p.graph} {}
+  module_planner(const tensor::algebra& a, const parallel::plan& p, folded_stages stages,
+                 parallel::plan_placements layouts)
+      : a_{a},
+        p_{p},
+        g_{p.graph},
+        folded_{std::move(stages)},
+        on_{std::move(layouts)},
+        training_{a, p.graph},
+        repeated_(g_.node_count(), not_repeated) {}
 
   [[nodiscard]] module_plan make();
 
@@ -130,9 +155,9 @@ class module_planner {
     bool is_of_module = false;
   };
 
-  [[nodiscard]] std::string shown(node_id n) const {
-    return fmt::format("operator {} ({})", n.index(), tensor::operator_name(a_, g_.operation(n)));
-  }
+  static constexpr auto not_repeated = static_cast<std::size_t>(-1);
+
+  [[nodiscard]] std::string shown(node_id n) const { return shown_operator(a_, g_, n); }
   [[nodiscard]] bool is_weight(value_id v) const { return g_.operation(g_.producer(v)).kind == a_.kind("weight"); }
   [[nodiscard]] bool is_input(value_id v) const { return g_.operation(g_.producer(v)).kind == a_.kind("input"); }
   [[nodiscard]] std::string name_of(value_id v) const {
@@ -141,8 +166,8 @@ class module_planner {
   [[nodiscard]] const tensor_placement& read_as(const reading& r) const {
     return on_.nodes[r.node.index()].operands[r.operand];
   }
-  void expect_sayable() const;
   void find_constants();
+  void find_cuts();
   void add_parameter(const parallel::weight_uses& w, std::size_t number);
   void synchronize(parameter_plan& one, std::size_t number) const;
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
@@ -150,32 +175,27 @@ class module_planner {
   // The layout that readers outside of modules want, if they agree; else the layout in which the value is made.
   [[nodiscard]] tensor_placement handed_on(value_id v) const;
   void count(value_id v, const tensor_placement& made, const tensor_placement& given);
+  // As the readers on one stage need it. Returns whether it has a cotangent.
+  bool count_readings(value_id v, const tensor_placement& given, std::uint32_t stage);
+  // Whether what precedes the operator (or follows it) within its module runs again in the backward pass.
+  [[nodiscard]] bool runs_again_before(node_id n) const;
+  [[nodiscard]] bool runs_again_after(node_id n) const;
   void count_synchronization();
+  void finish_boundaries();
 
   const tensor::algebra& a_;
   const parallel::plan& p_;
   const tensor::tensor_graph& g_;
+  folded_stages folded_;
   parallel::plan_placements on_;
   parallel::training_graph training_;
-  std::vector<bool> is_constant_{};              // by value: not an activation
-  std::map<std::size_t, std::string> module_{};  // by node that reads a parameter
+  std::vector<bool> is_constant_{};  // by value: not an activation
+  module_operators operators_{};
+  std::vector<recomputed_module> again_{};
+  std::vector<std::size_t> repeated_;  // by node: index of the module that is computed again and has it
   std::vector<std::vector<reading>> readings_{};
   module_plan made_{};
 };
-
-UNITY_INLINE void module_planner::expect_sayable() const {
-  if (!p_.pipeline.is_trivial()) {
-    throw error{"plan.pipeline",
-                fmt::format("{} stages, {} micro-batches", p_.pipeline.stage_count(), p_.pipeline.microbatches),
-                "one of each: modules are laid onto one mesh"};
-  }
-  for (const auto n : node_ids(g_)) {
-    if (n.index() < p_.recomputed.size() && p_.recomputed[n.index()]) {
-      throw error{shown(n), "its result is computed again for the backward pass",
-                  "no recomputation: modules keep what they need"};
-    }
-  }
-}
 
 UNITY_INLINE void module_planner::find_constants() {
   is_constant_.resize(g_.value_count());
@@ -186,6 +206,30 @@ UNITY_INLINE void module_planner::find_constants() {
     }
     for (const auto v : g_.results(n)) {
       is_constant_[v.index()] = all;
+    }
+  }
+}
+
+UNITY_INLINE void module_planner::find_cuts() {
+  operators_.place.assign(g_.node_count(), module_operators::no_place);
+  operators_.stage = folded_.stage;
+  for (const auto n : node_ids(g_)) {
+    if (!g_.operands(n).empty() && !g_.results(n).empty() && !is_constant_[g_.results(n)[0].index()]) {
+      operators_.place[n.index()] = operators_.order.size();
+      operators_.order.push_back(n);
+    }
+  }
+  if (folded_.groups.size() > 1) {
+    made_.pipeline = {p_.pipeline.schedule, folded_.groups.size(), boundaries_of(a_, g_, operators_, training_)};
+    if (made_.pipeline.boundaries.size() + 1 != folded_.groups.size() * p_.pipeline.chunks) {
+      throw error{"plan.pipeline", "a stage without operators that read inputs", "some on each stage"};
+    }
+  }
+  again_ = recomputed_modules(a_, g_, operators_, training_, p_.recomputed);
+  for (std::size_t m = 0; m < again_.size(); ++m) {
+    made_.recomputed.push_back(again_[m].name);
+    for (auto place = again_[m].first; place <= again_[m].last; ++place) {
+      repeated_[operators_.order[place].index()] = m;
     }
   }
 }
@@ -223,7 +267,7 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
   }
   one.layout = as;
   const auto dot = one.name.rfind('.');
-  module_[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
+  operators_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
   for (std::size_t axis = 0; axis < as.size(); ++axis) {
     if (layout.cotangents[operand][axis].kind == axis_kind::sum &&
         std::find(one.replicas.begin(), one.replicas.end(), axis) == one.replicas.end()) {
@@ -254,6 +298,10 @@ UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t n
     return std::none_of(one.layout.begin(), one.layout.end(),
                         [d](const axis_use& u) { return u == axis_use{axis_kind::split, d}; });
   };
+  if (one.is_sharded && p_.pipeline.microbatches > 1) {
+    throw error{fmt::format("synchronization of {}", one.name), "sharded, with micro-batches",
+                "all_reduce: modules gather shares for each micro-batch"};
+  }
   while (one.is_sharded && !is_free(one.share_of)) {
     ++one.share_of;
   }
@@ -292,7 +340,7 @@ UNITY_INLINE void module_planner::find_readings() {
     for (std::size_t i = 0; i < g_.operands(n).size(); ++i) {
       const auto v = g_.operands(n)[i];
       if (!is_constant_[v.index()]) {
-        readings_[v.index()].push_back({n, i, module_.contains(n.index())});
+        readings_[v.index()].push_back({n, i, operators_.modules.contains(n.index())});
       }
     }
   }
@@ -300,7 +348,7 @@ UNITY_INLINE void module_planner::find_readings() {
 
 UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
   const auto from = g_.producer(v);
-  const bool is_free = is_input(v) || module_.contains(from.index());  // readers may choose its layout
+  const bool is_free = is_input(v) || operators_.modules.contains(from.index());  // readers may choose its layout
   const auto& results = g_.results(from);
   const auto which = static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin());
   std::optional<tensor_placement> wanted;
@@ -337,18 +385,51 @@ UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
   return wanted ? *wanted : tensor_placement(on_.mesh.axis_count(), axis_use{});
 }
 
+UNITY_INLINE bool module_planner::runs_again_before(node_id n) const {
+  const auto m = repeated_[n.index()];
+  return m != not_repeated && operators_.place[n.index()] <= again_[m].last_kept;
+}
+
+UNITY_INLINE bool module_planner::runs_again_after(node_id n) const {
+  const auto m = repeated_[n.index()];
+  return m != not_repeated && operators_.place[n.index()] < again_[m].last_kept;
+}
+
 UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made, const tensor_placement& given) {
   count_change(made, given, made_.forward);
+  if (runs_again_after(g_.producer(v))) {
+    count_change(made, given, made_.backward);
+  }
+  std::set<std::uint32_t> stages;
+  for (const auto& r : readings_[v.index()]) {
+    stages.insert(operators_.stage[r.node.index()]);
+  }
+  bool is_wanted = false;
+  for (const auto stage : stages) {
+    const bool here = count_readings(v, given, stage);
+    is_wanted = is_wanted || here;
+  }
+  if (is_wanted && !is_input(v)) {
+    count_change(given, made, made_.backward);
+  }
+}
+
+UNITY_INLINE bool module_planner::count_readings(value_id v, const tensor_placement& given, std::uint32_t stage) {
   // as modules read it, with the layout of its cotangent
   std::vector<std::pair<tensor_placement, tensor_placement>> copies;
   std::optional<tensor_placement> others;
   std::optional<tensor_placement> summed;  // an implicit sum
+  bool is_summed_again = false;
   for (const auto& r : readings_[v.index()]) {
+    if (operators_.stage[r.node.index()] != stage) {
+      continue;
+    }
     const auto& as = read_as(r);
     const bool is_wanted = training_.wanted(r.node)[r.operand];
     const auto cotangent = on_.nodes[r.node.index()].cotangents[r.operand];
     if (!r.is_of_module) {
       summed = as;
+      is_summed_again = is_summed_again || runs_again_before(r.node);
       if (is_wanted && others) {
         add_sums(*others, cotangent);
       } else if (is_wanted) {
@@ -360,12 +441,19 @@ UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made
     if (at == copies.end()) {
       copies.emplace_back(as, is_wanted ? cotangent : tensor_placement{});
       count_change(given, as, made_.forward);
+      const auto from = g_.producer(v);  // what comes from outside of the module is kept in this layout, too
+      if (runs_again_before(r.node) && repeated_[from.index()] == repeated_[r.node.index()]) {
+        count_change(given, as, made_.backward);
+      }
     } else if (is_wanted) {
       add_sums(at->second, cotangent);
     }
   }
   if (summed) {
     count_change(given, *summed, made_.forward);
+    if (is_summed_again) {
+      count_change(given, *summed, made_.backward);
+    }
   }
   for (const auto& c : copies) {
     if (!c.second.empty()) {
@@ -375,12 +463,21 @@ UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made
   if (others) {
     count_change(*others, given, made_.backward);
   }
-  if ((others || !copies.empty()) && !is_input(v)) {
-    count_change(given, made, made_.backward);
-  }
+  return others || !copies.empty();
 }
 
 UNITY_INLINE void module_planner::count_synchronization() {
+  for (auto* c : {&made_.forward, &made_.backward}) {  // so far, of one micro-batch
+    for (auto* kind : {&c->all_reduce, &c->all_gather, &c->reduce_scatter, &c->all_to_all}) {
+      *kind *= static_cast<std::size_t>(made_.microbatches);
+    }
+  }
+  std::set<std::string_view> gathered_again;
+  for (const auto& [n, module] : operators_.modules) {
+    if (runs_again_before(node_id{n})) {
+      gathered_again.insert(module);
+    }
+  }
   std::set<std::pair<std::size_t, std::vector<std::size_t>>> reduced;
   for (const auto& w : made_.parameters) {
     if (!w.is_trained || w.replicas.empty()) {
@@ -389,6 +486,10 @@ UNITY_INLINE void module_planner::count_synchronization() {
     if (w.is_sharded) {
       made_.forward.all_gather += w.replicas.size();
       made_.backward.reduce_scatter += w.replicas.size();
+      const auto dot = w.name.rfind('.');
+      if (dot != std::string::npos && gathered_again.contains(std::string_view{w.name}.substr(0, dot))) {
+        made_.backward.all_gather += w.replicas.size();
+      }
     } else {
       reduced.emplace(w.bucket, w.replicas);
     }
@@ -396,16 +497,36 @@ UNITY_INLINE void module_planner::count_synchronization() {
   made_.backward.all_reduce += reduced.size();
 }
 
+UNITY_INLINE void module_planner::finish_boundaries() {
+  for (auto& at : made_.pipeline.boundaries) {
+    for (const auto v : at.values) {
+      const auto given = handed_on(v);
+      const bool has_sums =
+          std::any_of(given.begin(), given.end(), [](const axis_use& u) { return u.kind == axis_kind::sum; });
+      if (has_sums || (v != at.values[0] && given != at.layout)) {
+        throw error{shown(g_.producer(v)),
+                    has_sums ? "its result goes on to the next stage as terms of a sum"
+                             : "its result goes on to the next stage divided in another way than another one",
+                    "values that are added up, and divided alike, between stages"};
+      }
+      at.layout = given;
+    }
+  }
+}
+
 UNITY_INLINE module_plan module_planner::make() {
-  expect_sayable();
   find_constants();
   made_.mesh = on_.mesh;
-  for (const auto d : on_.mesh.devices) {
-    made_.devices.push_back(p_.machine.network[d].name);
+  made_.microbatches = p_.pipeline.microbatches;
+  for (const auto& group : folded_.groups) {
+    for (const auto d : on_.mesh.devices) {
+      made_.devices.push_back(p_.machine.network[group[d.index()]].name);
+    }
   }
   for (std::size_t w = 0; w < training_.weights().size(); ++w) {
     add_parameter(training_.weights()[w], w);
   }
+  find_cuts();
   find_readings();
   std::map<std::string, module_layouts> modules;
   std::vector<std::string> order;
@@ -421,8 +542,8 @@ UNITY_INLINE module_plan module_planner::make() {
         made_.inputs.push_back({name_of(v), given});
       }
     }
-    const auto at = module_.find(n.index());
-    if (at == module_.end()) {
+    const auto at = operators_.modules.find(n.index());
+    if (at == operators_.modules.end()) {
       continue;
     }
     auto& m = modules[at->second];
@@ -438,6 +559,7 @@ UNITY_INLINE module_plan module_planner::make() {
   for (const auto& name : order) {
     made_.modules.push_back(modules[name]);
   }
+  finish_boundaries();
   count_synchronization();
   return made_;
 }
@@ -463,7 +585,17 @@ UNITY_INLINE void count_change(const parallel::tensor_placement& from, const par
 
 UNITY_INLINE module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
                                         const std::optional<machine::device_mesh>& mesh) {
-  return detail::module_planner{a, p, parallel::placements_of(a, p, mesh)}.make();
+  auto folded = fold_stages(p);
+  machine::device_mesh all{{}, {static_cast<std::int64_t>(folded.groups[0].size())}, {}};
+  for (std::size_t d = 0; d < folded.groups[0].size(); ++d) {
+    all.devices.emplace_back(d);
+  }
+  const bool is_on_all = folded.groups.size() == 1 && mesh && mesh->devices.size() == all.devices.size();
+  auto layouts = parallel::placements_on(a, folded.plan, is_on_all ? *mesh : all);
+  if (layouts.mesh.sizes.empty()) {
+    detail::add_axis_of_one(layouts);
+  }
+  return detail::module_planner{a, p, std::move(folded), std::move(layouts)}.make();
 }
 
 }  // namespace unity::io

@@ -49,6 +49,8 @@ struct plan_placements {
 // Throws: unity::error that names the first operator that does not fit the mesh, and says why.
 [[nodiscard]] plan_placements placements_of(const tensor::algebra& a, const plan& p,
                                             const std::optional<machine::device_mesh>& mesh);
+// On this mesh, which need not have all devices of the machine.
+[[nodiscard]] plan_placements placements_on(const tensor::algebra& a, const plan& p, const machine::device_mesh& mesh);
 
 }  // namespace unity::parallel
 
@@ -373,7 +375,7 @@ UNITY_INLINE error plan_on_mesh::why_not(const std::string& why) const {
   const node_id n{meanings_.size()};
   return error{fmt::format("operator {} ({})", n.index(), tensor::operator_name(a_, p_.graph.operation(n))), why,
                fmt::format("each operator on the whole mesh of {} devices, divided along its axes",
-                           p_.machine.network.device_count())};
+                           mesh_.devices.size())};
 }
 
 UNITY_INLINE bool plan_on_mesh::can_join(std::size_t axis) const {
@@ -439,13 +441,17 @@ UNITY_INLINE machine::device_mesh reordered(const machine::device_mesh& m, const
 
 UNITY_INLINE plan_placements placements_of(const tensor::algebra& a, const plan& p,
                                            const std::optional<machine::device_mesh>& mesh) {
-  constexpr std::size_t most_reordered = 4;  // axes: 24 orders
   const auto count = p.machine.network.device_count();
   machine::device_mesh all{{}, {static_cast<std::int64_t>(count)}, {}};
   for (std::size_t d = 0; d < count; ++d) {
     all.devices.emplace_back(d);
   }
-  const auto fine = detail::refined(mesh && mesh->devices.size() == count ? *mesh : all);
+  return placements_on(a, p, mesh && mesh->devices.size() == count ? *mesh : all);
+}
+
+UNITY_INLINE plan_placements placements_on(const tensor::algebra& a, const plan& p, const machine::device_mesh& mesh) {
+  constexpr std::size_t most_reordered = 4;  // axes: 24 orders
+  const auto fine = detail::refined(mesh);
   const graph_dimensions dimensions{a, p.graph};
   detail::plan_on_mesh on{a, p, dimensions};
   std::vector<std::size_t> order(fine.axis_count());

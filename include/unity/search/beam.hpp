@@ -36,7 +36,7 @@ class beam_search {
   using result = search_result<state, move>;
 
   beam_search(Space& space, const beam_options& options)
-      : space_{space}, options_{options}, pool_{pricing_threads<Space>(options.threads)}, scratch_(pool_.size()) {}
+      : space_{space}, options_{options}, pool_{options.threads}, scratch_(pool_.size()) {}
 
   result run() {
     if constexpr (timed_space<Space>) {
@@ -70,7 +70,7 @@ class beam_search {
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::size_t slice = 256;  // moves that a thread prices between checks of the clock
+  static constexpr std::size_t slice = pricing_slice<Space>();
   struct step {
     std::uint32_t parent;
     move by;

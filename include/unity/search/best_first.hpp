@@ -55,7 +55,7 @@ class best_first {
         admit_{std::move(admit)},
         sleep_sets_{sleep_sets},
         patience_{patience},
-        pool_{pricing_threads<Space>(options.threads)},
+        pool_{options.threads},
         scratch_(pool_.size()) {}
 
   result run() {
@@ -74,7 +74,7 @@ class best_first {
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   static constexpr cost_value unpriced = std::numeric_limits<cost_value>::max();
-  static constexpr std::size_t slice = 256;  // moves that a thread prices at a time, or between checks of the clock
+  static constexpr std::size_t slice = pricing_slice<Space>();
   static constexpr bool sleeps = commuting_space<Space> && !Admit::keeps_all;
 
   struct entry {

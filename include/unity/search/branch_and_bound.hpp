@@ -230,6 +230,9 @@ class depth_first_search {
     if (result_.counts.expanded % 64 != 0) {
       return false;
     }
+    if (memory() > options_.limits.memory) {
+      return stop(stop_reason::memory);
+    }
     const auto now = clock_.seconds();
     if (now >= options_.limits.seconds) {
       return stop(stop_reason::time);
@@ -242,6 +245,10 @@ class depth_first_search {
     }
     return false;
   }
+  [[nodiscard]] std::size_t memory() const {
+    return children_.capacity() * sizeof(child) + frames_.capacity() * sizeof(frame) +
+           path_.capacity() * sizeof(std::uint32_t) + result_.history.capacity() * sizeof(improvement);
+  }
   bool stop(stop_reason why) {
     is_stopped_ = true;
     result_.stopped = why;
@@ -251,7 +258,7 @@ class depth_first_search {
   Problem& problem_;
   const branch_and_bound_options& options_;
   branch_and_bound_result result_{};
-  stopwatch clock_{};
+  search_clock clock_{options_};
   double last_watch_ = 0;
   std::vector<std::uint32_t> path_{};  // the first `depth_` entries are the decisions made
   std::vector<frame> frames_{};        // by depth
@@ -266,6 +273,7 @@ class depth_first_search {
 
 }  // namespace detail
 
+// limits.memory applies to the open prefixes and the history, not to the problem.
 // Finds the cheapest assignment. After stop_reason::exhausted, no assignment costs less than `cost`, which equals
 // lower_bound; if stopped by a limit, none costs less than lower_bound. Children are visited by bound, then by number:
 // the result, including all counts, depends only on the problem and the options.

@@ -26,7 +26,8 @@
 
 namespace unity {
 
-// The time limit is divided equally among all chains; all other limits apply per chain.
+// The time limit is divided equally among all chains; all other limits apply per chain, limits.memory to its path and
+// history.
 struct chain_options : mcmc_options {
   std::size_t threads = 1;  // does not affect the result unless time is limited
   std::size_t chains = 1;   // per initial state
@@ -58,7 +59,7 @@ namespace detail {
 // State that chains share while they run; does not affect the result unless it stops them.
 class chain_monitor {
  public:
-  explicit chain_monitor(const observer& watch) : watch_{watch} {}
+  explicit chain_monitor(const search_options& o) : watch_{o.watch}, clock_{o} {}
 
   [[nodiscard]] double seconds() const { return clock_.seconds(); }
   // Returns false to stop. `news` are the counts since the last report.
@@ -83,7 +84,7 @@ class chain_monitor {
   progress sum_{};
   bool any_ = false;
   bool go_on_ = true;
-  stopwatch clock_;
+  search_clock clock_;
 };
 
 template <class Evaluator, class Proposal>
@@ -176,6 +177,9 @@ class metropolis_chain {
     if (i - last_best_ >= idle_proposals_) {
       return stop_reason::converged;
     }
+    if (memory_of(trail_) + memory_of(r.history) > options_.limits.memory) {
+      return stop_reason::memory;
+    }
     if (!pace_.is_due()) {
       return std::nullopt;
     }
@@ -188,6 +192,10 @@ class metropolis_chain {
       return stop_reason::converged;
     }
     return monitor_.report(r.cost, since(r.counts)) ? std::nullopt : std::optional{stop_reason::observer};
+  }
+  template <class T>
+  [[nodiscard]] static std::size_t memory_of(const std::vector<T>& all) {
+    return all.capacity() * sizeof(T);
   }
   counters since(const counters& now) {
     counters news;
@@ -204,7 +212,7 @@ class metropolis_chain {
   random_engine random_;
   double seconds_;
   chain_monitor& monitor_;
-  stopwatch clock_;
+  search_clock clock_{options_};
   clock_pace pace_;
   // proposals without improvement that end the chain
   std::uint64_t idle_proposals_ = std::numeric_limits<std::uint64_t>::max();
@@ -242,7 +250,7 @@ inline constexpr struct mcmc_chains_fn {
     std::vector<std::uint64_t> seed(count);
     std::generate(seed.begin(), seed.end(), std::ref(seeds));
     std::vector<std::optional<typename chain::result>> results(count);  // a state need not be default-constructible
-    detail::chain_monitor monitor{options.watch};
+    detail::chain_monitor monitor{options};
     thread_pool pool{threads};
     pool.parallel_for(count, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (auto i = begin; i < end; ++i) {

@@ -116,13 +116,19 @@ class mcmc_search {
     if (clock_.seconds() >= options_.limits.seconds) {
       return stop_reason::time;
     }
-    if constexpr (measured_space<Space>) {
-      if (space_.memory() > options_.limits.memory) {
-        return stop_reason::memory;
-      }
+    if (memory(r) > options_.limits.memory) {
+      return stop_reason::memory;
     }
     const bool go_on = !options_.watch || options_.watch({clock_.seconds(), r.cost, 0, r.counts});
     return go_on ? std::nullopt : std::optional{stop_reason::observer};
+  }
+
+  [[nodiscard]] std::size_t memory(const result& r) const {
+    auto total = (trail_.capacity() + r.path.capacity()) * sizeof(typename decltype(trail_)::value_type);
+    if constexpr (measured_space<Space>) {
+      total += space_.memory();
+    }
+    return total;
   }
 
   Space& space_;

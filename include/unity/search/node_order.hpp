@@ -42,9 +42,10 @@ template <class Store>
   return {latest, earliest <= latest};
 }
 
-// Sorts topologically by Kahn's algorithm, first come first served. Complexity: linear in nodes and operands.
-template <class Store>
-void sort_nodes(const Store& store, std::vector<node_id>& nodes) {
+// Sorts topologically by Kahn's algorithm, first come first served. operands_of(node): what it reads.
+// Complexity: linear in nodes and operands.
+template <class Store, class Operands>
+void sort_nodes(const Store& store, std::vector<node_id>& nodes, const Operands& operands_of) {
   std::vector<std::uint32_t> maker(store.value_count());
   std::vector<std::vector<std::uint32_t>> users(nodes.size());
   std::vector<std::size_t> waits(nodes.size());
@@ -55,8 +56,9 @@ void sort_nodes(const Store& store, std::vector<node_id>& nodes) {
     }
   }
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-    waits[i] = store.operands(nodes[i]).size();
-    for (const auto v : store.operands(nodes[i])) {
+    const auto& operands = operands_of(nodes[i]);
+    waits[i] = operands.size();
+    for (const auto v : operands) {
       users[maker[v.index()]].push_back(i);
     }
     if (waits[i] == 0) {

@@ -19,7 +19,8 @@ namespace unity {
 struct search_options {
   budget limits{};
   observer watch{};  // may be empty
-  // Monotonic seconds to exclude from the search time, such as measuring the cost of moves. Empty: none.
+  // Monotonic seconds to exclude from the search time, such as measuring the cost of moves; of all threads together,
+  // which may call it at the same time. Empty: none.
   std::function<double()> aside{};
 };
 

@@ -142,12 +142,13 @@ template <class Store, dataflow_graph Graph>
   return nodes;
 }
 
-// Extracts nodes of a store as a separate graph. They must be in topological order, the sink last. Complexity: linear.
-template <class Store>
-[[nodiscard]] auto extract_graph(const Store& store, std::span<const node_id> nodes) {
+// Extracts nodes of a store as a separate graph. They must be in topological order, the sink last. operands_of(node):
+// what it reads. Complexity: linear.
+template <class Store, class Operands>
+[[nodiscard]] auto extract_graph(const Store& store, std::span<const node_id> nodes, const Operands& operands_of) {
   compact_graph<typename Store::op_type, typename Store::value_type> g;
   std::vector<value_id> there(store.value_count());
-  const auto translated = [&](std::span<const value_id> values) {
+  const auto translated = [&](const auto& values) {
     std::vector<value_id> all;
     for (const auto v : values) {
       all.push_back(there[v.index()]);
@@ -156,13 +157,17 @@ template <class Store>
   };
   for (const auto n : nodes.first(nodes.size() - 1)) {
     const auto made =
-        g.add_node(store.operation(store.op(n)), translated(store.operands(n)), store.types(store.results(n)));
+        g.add_node(store.operation(store.op(n)), translated(operands_of(n)), store.types(store.results(n)));
     for (std::size_t r = 0; r < store.results(n).size(); ++r) {
       there[store.results(n)[r].index()] = g.results(made)[r];
     }
   }
-  g.set_outputs(translated(store.operands(nodes.back())));
+  g.set_outputs(translated(operands_of(nodes.back())));
   return g;
+}
+template <class Store>
+[[nodiscard]] auto extract_graph(const Store& store, std::span<const node_id> nodes) {
+  return extract_graph(store, nodes, [&](node_id n) { return store.operands(n); });
 }
 
 }  // namespace unity

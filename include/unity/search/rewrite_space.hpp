@@ -188,6 +188,19 @@ class rewrite_space {
 
   // The state as a separate graph.
   [[nodiscard]] graph_type graph(const state_type& s) const { return extract_graph(store_, s.nodes); }
+  // graph(apply(s, m)) without making the state; threads may call it at the same time. Precondition: the last call with
+  // this scratch was price(s, m, scratch), and it had a value. Complexity: linear in the state.
+  [[nodiscard]] graph_type graph_after(const state_type& s, const scratch_type& scratch) const {
+    const auto& e = scratch.effect_;
+    const auto redirected = e.redirected_nodes();
+    const auto operands_of = [&](node_id n) {
+      return std::find(redirected.begin(), redirected.end(), n) != redirected.end()
+                 ? redirected_operands(e, n)
+                 : small_vector<value_id, 8>{store_.operands(n)};
+    };
+    const auto nodes = nodes_after(s, scratch, [](node_id n) { return n; }, operands_of);
+    return extract_graph(store_, nodes, operands_of);
+  }
   // For each node of graph(s): the node of the initial graph that it is; null: made by rewriting.
   [[nodiscard]] std::vector<node_id> origins(const state_type& s) const {
     std::vector<node_id> all;
@@ -278,19 +291,30 @@ class rewrite_space {
         added_.push_back(redirections_.back().second);
       }
     }
+    child.nodes = nodes_after(
+        s, from, [&](node_id n) { return redirected_node(n); }, [&](node_id n) { return store_.operands(n); });
+  }
+  // The nodes after the traced move in topological order. kept(node): what stands for a node that stays; operands_of:
+  // what it reads then.
+  template <class Kept, class Operands>
+  [[nodiscard]] std::vector<node_id> nodes_after(const state_type& s, const scratch_type& from, const Kept& kept,
+                                                 const Operands& operands_of) const {
+    const auto& e = from.effect_;
     const auto [place, in_order] = place_of_added(store_, from.view_, e);
-    child.nodes.reserve(s.nodes.size() + e.added().size());
+    std::vector<node_id> nodes;
+    nodes.reserve(s.nodes.size() + e.added().size());
     for (std::size_t i = 0; i < s.nodes.size(); ++i) {
       if (i == place) {
-        child.nodes.insert(child.nodes.end(), e.added().begin(), e.added().end());
+        nodes.insert(nodes.end(), e.added().begin(), e.added().end());
       }
       if (!e.is_killed(s.nodes[i])) {
-        child.nodes.push_back(redirected_node(s.nodes[i]));
+        nodes.push_back(kept(s.nodes[i]));
       }
     }
     if (!in_order) {
-      sort_nodes(store_, child.nodes);
+      sort_nodes(store_, nodes, operands_of);
     }
+    return nodes;
   }
   [[nodiscard]] node_id redirected_node(node_id n) const {
     for (const auto& [old, redirected] : redirections_) {

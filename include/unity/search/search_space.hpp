@@ -32,13 +32,10 @@ template <class S>
 concept has_moves = small_move<typename S::move_type> && requires(S& s, const typename S::state_type& state) {
   { s.moves(state) } -> std::convertible_to<std::span<const typename S::move_type>>;
 };
-// S::is_serial: pricing changes the space. Searches then price one move at a time, regardless of the number of threads.
-template <class S>
-concept serial_space = requires { requires S::is_serial; };
 template <class S>
 concept has_pricing = std::default_initializable<typename S::scratch_type> &&
-                      requires(std::conditional_t<serial_space<S>, S, const S>& s, const typename S::state_type& state,
-                               typename S::move_type move, typename S::scratch_type& scratch) {
+                      requires(const S& s, const typename S::state_type& state, typename S::move_type move,
+                               typename S::scratch_type& scratch) {
                         s.prepare(state, scratch);
                         { s.price(state, move, scratch) } -> std::same_as<std::optional<candidate>>;
                       };
@@ -85,10 +82,14 @@ concept bounded_space = search_space<S> && requires(const S& s, const typename S
   { s.lower_bound(state) } -> std::same_as<cost_value>;
 };
 
-// The number of threads that may price its moves.
+// S::pricing_slice: how many moves a thread prices at a time, and a search between two looks at the clock. For spaces
+// whose prices take longer than handing over work between threads; the default is for prices of a microsecond.
 template <class S>
-[[nodiscard]] constexpr std::size_t pricing_threads(std::size_t threads) noexcept {
-  return serial_space<S> ? 1 : threads;
+[[nodiscard]] constexpr std::size_t pricing_slice() noexcept {
+  if constexpr (requires { std::size_t{S::pricing_slice}; }) {
+    return S::pricing_slice;
+  }
+  return 256;
 }
 
 // end_at(time): after this time the space answers as soon as possible and may leave moves out, because the search is

@@ -14,6 +14,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/thread_pool.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity {
@@ -21,7 +22,8 @@ namespace unity {
 struct walk_options {
   std::uint64_t seed = 0;
   std::size_t steps = 100;
-  std::size_t moves = 64;  // per state, to price and apply
+  std::size_t moves = 64;   // per state, to price and apply
+  std::size_t threads = 1;  // more: they also price the moves of a state at the same time
 };
 
 namespace detail {
@@ -33,7 +35,8 @@ class law_check {
   using move = typename Space::move_type;
   using scratch = typename Space::scratch_type;
 
-  law_check(Space& space, const walk_options& options) : space_{space}, options_{options}, random_{options.seed} {}
+  law_check(Space& space, const walk_options& options)
+      : space_{space}, options_{options}, random_{options.seed}, pool_{options.threads} {}
 
   [[nodiscard]] std::optional<error> run() {
     auto here = space_.initial();
@@ -45,9 +48,16 @@ class law_check {
       if (listed != moves_of(here)) {
         return broken("moves() gives something else the second time", "the same list");
       }
+      auto tried = listed;
+      if (listed.size() > options_.moves) {
+        tried.resize(options_.moves);
+        std::generate(tried.begin(), tried.end(), [&] { return listed[random_.below(listed.size())]; });
+      }
+      if (pool_.size() > 1 && !is_same_from_threads(here, tried)) {
+        return broken("price() from several threads differs from that of one", "the same for any number of threads");
+      }
       std::optional<state> next;
-      for (std::size_t tried = 0; tried < std::min(options_.moves, listed.size()); ++tried) {
-        const auto m = listed.size() <= options_.moves ? listed[tried] : listed[random_.below(listed.size())];
+      for (const auto m : tried) {
         if (auto wrong = check(here, m, listed, next)) {
           return wrong;
         }
@@ -76,14 +86,34 @@ class law_check {
     return space_.price(s, m, with);
   }
 
+  // Prices each move twice, so that threads also meet at one.
+  [[nodiscard]] bool is_same_from_threads(const state& here, const std::vector<move>& tried) {
+    std::vector<std::optional<candidate>> found(2 * tried.size());
+    std::vector<scratch> scratches(pool_.size());
+    pool_.parallel_for(found.size(), 1, [&](std::size_t worker, std::size_t begin, std::size_t end) {
+      for (auto i = begin; i < end; ++i) {
+        const auto& s = std::as_const(space_);
+        s.prepare(here, scratches[worker]);
+        found[i] = s.price(here, tried[i / 2], scratches[worker]);
+      }
+    });
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!is_equal(found[i], price(here, tried[i / 2], used_))) {
+        return false;
+      }
+    }
+    return true;
+  }
+  [[nodiscard]] static bool is_equal(const std::optional<candidate>& a, const std::optional<candidate>& b) {
+    return a.has_value() == b.has_value() && (!a || (a->cost == b->cost && a->fingerprint == b->fingerprint));
+  }
+
   // Checks one move of `here`; if it applies, the resulting state may become the next one.
   [[nodiscard]] std::optional<error> check(const state& here, move m, const std::vector<move>& listed,
                                            std::optional<state>& next) {
     const auto priced = price(here, m, used_);
     scratch fresh;
-    if (const auto again = price(here, m, fresh);
-        priced.has_value() != again.has_value() ||
-        (priced && (priced->cost != again->cost || priced->fingerprint != again->fingerprint))) {
+    if (!is_equal(priced, price(here, m, fresh))) {
       return broken("price() depends on what its scratch was used for", "the same for every scratch");
     }
     if (!priced) {
@@ -142,6 +172,7 @@ class law_check {
   Space& space_;
   walk_options options_;
   random_engine random_;
+  thread_pool pool_;
   std::size_t step_ = 0;
   scratch used_{};  // reused for everything, so that effects of earlier uses would show
   scratch other_{};

@@ -44,7 +44,8 @@
 
 namespace unity::systems {
 
-// limits.expansions counts simulated proposals of the polish. Time limits are checked between steps.
+// limits.expansions counts simulated proposals of the polish. Time limits are checked between steps. limits.memory and
+// `aside` are not for this search.
 struct unity_options : search_options {
   std::uint64_t seed = 0;
   parallel::index_uses uses = parallel::all_index_uses;
@@ -195,6 +196,24 @@ class unity_search {
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c, unity_result& r);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
   void take(simulated_pipeline best, unity_result& r);
+
+  // What the steps before the polish find.
+  struct found_mappings {
+    simulated_best first{};  // of the given graph
+    simulated_best best{};   // without stages
+    std::optional<simulated_pipeline> in_stages{};
+  };
+  // Effects: adds the graphs that substitutions lead to.
+  [[nodiscard]] found_mappings search(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
+  // The best mapping that a search without the last kind of parallelism finds, in the order of the paper's figure 15a;
+  // that search asks another one in turn. Nothing if it is not better than `best`. For small graphs, whose searches
+  // take little of the time; in at most a quarter of what is left, and only if what this search took so far can be had
+  // again.
+  // Effects: adds the graph of the result.
+  [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
+                                                                  std::vector<graph_variant>& variants,
+                                                                  unity_result& r);
+  [[nodiscard]] std::uint64_t goals() const;
   // Effects: adopts the plan as the result if it is better; it has no mesh and no known substitutions.
   void take(known_plan p, unity_result& r);
 
@@ -237,6 +256,9 @@ class unity_search {
   std::optional<split_mappings> splits_{};  // nullopt if placement is not allowed
   std::optional<pipeline_search> pipelines_{};
   std::vector<mapping_candidate> first_{};  // for the given graph
+  // The search with one kind less, which has the rooms of what it found.
+  std::optional<unity_options> fewer_options_{};
+  std::unique_ptr<unity_search> fewer_{};
   std::int64_t limit_ = 0;                  // memory in bytes of the smallest device; 0: unknown
   bool ended_early_ = false;                // whether some step was cut short
   double own_seconds_;                      // without the polish
@@ -337,27 +359,9 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     }
   }
   std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
-  r.graphs_bound = computing_of(variants[0].graph);
-  if (is_small(variants[0].graph.node_count())) {
-    add_smaller_sets();
-  }
-  const auto first = simulate(variants[0], 0, r);
-  auto best = first;
-  end_phase("mappings", r);
-  add_variants(rules, variants, r);
-  end_phase("substitutions", r);
-  for (std::size_t v = 1; v < variants.size() && !is_late(); ++v) {
-    if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
-      best = other;
-    }
-  }
-  end_phase("mappings_after_substitutions", r);
-  auto in_stages = best_pipeline(variants, best, r);
-  end_phase("pipelines", r);
-  if (auto split = best_split(variants, best, r); split && is_better(split->report, best.report)) {
-    best = *std::move(split);
-  }
-  end_phase("splits", r);
+  auto found = search(rules, variants, r);
+  auto& best = found.best;
+  auto& in_stages = found.in_stages;
   const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
   const auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
   r.rules = chosen.rules;
@@ -371,15 +375,92 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     finish(r, split_mappings::has_blocks(best.candidate.solution));
   }
   end_phase("bounds", r);
-  polish(variants, best, first, r);
+  polish(variants, best, found.first, r);
+  r.goals = goals();
   for (const auto& one : rooms_) {
-    r.goals += one->goals();
     ended_early_ = ended_early_ || one->ended_early();
   }
-  r.goals += pipelines_ ? pipelines_->goals() : 0;
   r.seconds = watch_.seconds();
   r.stopped = ended_early_ ? stop_reason::time : stop_reason::exhausted;
   return r;
+}
+
+UNITY_INLINE std::uint64_t unity_search::goals() const {
+  std::uint64_t sum = (pipelines_ ? pipelines_->goals() : 0) + (fewer_ ? fewer_->goals() : 0);
+  for (const auto& one : rooms_) {
+    sum += one->goals();
+  }
+  return sum;
+}
+
+UNITY_INLINE auto unity_search::search(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r)
+    -> found_mappings {
+  r.graphs_bound = computing_of(variants[0].graph);
+  if (is_small(variants[0].graph.node_count())) {
+    add_smaller_sets();
+  }
+  found_mappings all;
+  all.first = simulate(variants[0], 0, r);
+  all.best = all.first;
+  auto& best = all.best;
+  end_phase("mappings", r);
+  add_variants(rules, variants, r);
+  end_phase("substitutions", r);
+  for (std::size_t v = 1; v < variants.size() && !is_late(); ++v) {
+    if (const auto other = simulate(variants[v], v, r); is_better(other.report, best.report)) {
+      best = other;
+    }
+  }
+  end_phase("mappings_after_substitutions", r);
+  all.in_stages = best_pipeline(variants, best, r);
+  end_phase("pipelines", r);
+  if (auto split = best_split(variants, best, r); split && is_better(split->report, best.report)) {
+    best = *std::move(split);
+  }
+  end_phase("splits", r);
+  if (auto fewer = best_of_fewer_kinds(rules, best, variants, r)) {
+    best = *std::move(fewer);
+  }
+  end_phase("fewer_kinds", r);
+  return all;
+}
+
+UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
+                                                    std::vector<graph_variant>& variants, unity_result& r)
+    -> std::optional<simulated_best> {
+  using use = parallel::index_use;
+  constexpr std::array order{use::data, use::model, use::reduction, use::special, use::spatial, use::placement,
+                             use::pipeline};
+  const auto last = std::find_if(order.rbegin(), order.rend(), [&](use k) { return parallel::has(options_.uses, k); });
+  const auto uses =
+      last == order.rend() ? 0 : options_.uses & ~(parallel::index_uses{1} << static_cast<unsigned>(*last));
+  const auto left = own_seconds_ - watch_.seconds();
+  if (uses == 0 || !options_.joint.dynamic || !is_small(variants[0].graph.node_count()) || left < watch_.seconds()) {
+    return std::nullopt;
+  }
+  fewer_options_ = options_;
+  fewer_options_->uses = uses;
+  fewer_options_->proposals = 0;
+  fewer_options_->known = {};
+  fewer_options_->known_share = 0;
+  fewer_ = std::make_unique<unity_search>(algebra_, machine_, durations_, *fewer_options_);
+  fewer_->own_seconds_ = left / 4;
+  std::vector<graph_variant> theirs{{variants[0].graph, {}}};
+  unity_result of_them;
+  auto found = fewer_->search(rules, theirs, of_them).best;
+  ended_early_ = ended_early_ || fewer_->ended_early_;
+  r.expanded += of_them.expanded;
+  r.graphs_bound = std::min(r.graphs_bound, of_them.graphs_bound);
+  if (!is_better(found.report, best.report)) {
+    return std::nullopt;
+  }
+  variants.push_back(std::move(theirs[found.graph]));
+  found.graph = variants.size() - 1;
+  const auto* room = found.candidate.room;
+  r.simulated.push_back({found.graph, room != nullptr ? room->mesh() : machine::device_mesh{}, 1, 1, uses,
+                         picoseconds{found.candidate.predicted}, found.report,
+                         split_mappings::has_blocks(found.candidate.solution)});
+  return found;
 }
 
 UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {

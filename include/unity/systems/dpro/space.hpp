@@ -91,8 +91,7 @@ class dpro_space {
     cost_value cost = 0;
   };
   struct scratch_type {};
-  // Pricing caches tensor times.
-  static constexpr bool is_serial = true;
+  static constexpr std::size_t pricing_slice = 1;
 
   dpro_space(const dpro_view& v, dpro_strategy start, const dpro_techniques& may, std::uint32_t most_parts = 64);
 

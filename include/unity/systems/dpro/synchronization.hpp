@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/shared_memo.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
 #include <unity/trace/what_if.hpp>
@@ -136,7 +137,7 @@ struct synchronization_stages {
   friend bool operator==(const synchronization_stages&, const synchronization_stages&) = default;
 };
 
-// Cached results of partial replay. Refers to its arguments.
+// Results of partial replay, which are kept; threads may ask for them at the same time. Refers to its arguments.
 class synchronization_times {
  public:
   synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
@@ -150,15 +151,15 @@ class synchronization_times {
   // Replays all parts together, as if all ranks had them at time 0. Picoseconds. Complexity: that of a replay of k
   // parts.
   // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
-  [[nodiscard]] std::int64_t replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts);
+  [[nodiscard]] std::int64_t replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts) const;
   // Stages from up to three replays of one or two parts: the time that a part adds after another one on the same
   // resources, or on others. Complexity: of these replays the first time, then of a lookup.
-  [[nodiscard]] synchronization_stages stages(std::uint32_t way, std::int64_t size);
+  [[nodiscard]] synchronization_stages stages(std::uint32_t way, std::int64_t size) const;
   // The pipelined time of all parts. Complexity: linear in parts.
-  [[nodiscard]] std::int64_t staged(std::uint32_t way, std::int64_t size, std::uint32_t parts);
+  [[nodiscard]] std::int64_t staged(std::uint32_t way, std::int64_t size, std::uint32_t parts) const;
 
   // The best number of parts by `staged` or `replayed`; one, unless more parts save at least a hundredth.
-  [[nodiscard]] partition_choice best(std::uint32_t way, std::int64_t size, std::uint32_t most, bool by_stages);
+  [[nodiscard]] partition_choice best(std::uint32_t way, std::int64_t size, std::uint32_t most, bool by_stages) const;
 
  private:
   [[nodiscard]] std::int64_t replay_of(const std::vector<std::pair<std::uint32_t, double>>& parts) const;
@@ -168,9 +169,10 @@ class synchronization_times {
   const std::vector<tensor_synchronization>& all_;
   const transfer_times& transfers_;
   std::vector<std::uint32_t> first_of_kind_;
-  std::map<std::tuple<std::uint32_t, std::int64_t, std::uint32_t>, std::int64_t> replayed_;
-  std::map<std::pair<std::uint32_t, std::int64_t>, synchronization_stages> stages_;
-  std::map<std::tuple<std::uint32_t, std::int64_t, std::uint32_t, bool>, partition_choice> best_;
+  // Caches.
+  mutable shared_memo<std::tuple<std::uint32_t, std::int64_t, std::uint32_t>, std::int64_t> replayed_;
+  mutable shared_memo<std::pair<std::uint32_t, std::int64_t>, synchronization_stages> stages_;
+  mutable shared_memo<std::tuple<std::uint32_t, std::int64_t, std::uint32_t, bool>, partition_choice> best_;
 };
 
 }  // namespace unity::systems
@@ -332,34 +334,33 @@ UNITY_INLINE std::int64_t synchronization_times::replay_of(
   return trace::replay(g, names_).last_end;
 }
 
-UNITY_INLINE std::int64_t synchronization_times::replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts) {
-  const auto [at, is_new] = replayed_.try_emplace({way, size, parts}, 0);
-  if (is_new) {
+UNITY_INLINE std::int64_t synchronization_times::replayed(std::uint32_t way, std::int64_t size,
+                                                          std::uint32_t parts) const {
+  return *replayed_.get({way, size, parts}, [&] {
     std::vector<std::pair<std::uint32_t, double>> list;
     for (std::uint32_t k = 0; k < parts; ++k) {
       list.emplace_back(way_of_part(way, k), static_cast<double>(size) / parts);
     }
-    at->second = replay_of(list);
-  }
-  return at->second;
+    return std::optional{replay_of(list)};
+  });
 }
 
-UNITY_INLINE synchronization_stages synchronization_times::stages(std::uint32_t way, std::int64_t size) {
-  const auto [at, is_new] = stages_.try_emplace({way, size}, synchronization_stages{});
-  if (is_new) {
+UNITY_INLINE synchronization_stages synchronization_times::stages(std::uint32_t way, std::int64_t size) const {
+  return *stages_.get({way, size}, [&] {
     const auto bytes = static_cast<double>(size);
     const auto one = replay_of({{way, bytes}});
-    auto& s = at->second;
+    synchronization_stages s;
     s.own = std::max<std::int64_t>(0, replay_of({{way, bytes}, {way, bytes}}) - one);
     if (const auto other = way_of_part(way, 1); all_[other].kind != all_[way].kind) {
       s.shared = std::clamp<std::int64_t>(replay_of({{way, bytes}, {other, bytes}}) - one, 0, s.own);
     }
     s.latency = std::max<std::int64_t>(0, one - s.own - s.shared);
-  }
-  return at->second;
+    return std::optional{s};
+  });
 }
 
-UNITY_INLINE std::int64_t synchronization_times::staged(std::uint32_t way, std::int64_t size, std::uint32_t parts) {
+UNITY_INLINE std::int64_t synchronization_times::staged(std::uint32_t way, std::int64_t size,
+                                                        std::uint32_t parts) const {
   std::vector<std::int64_t> free(first_of_kind_.size());
   std::int64_t shared = 0;
   std::int64_t last = 0;
@@ -375,18 +376,16 @@ UNITY_INLINE std::int64_t synchronization_times::staged(std::uint32_t way, std::
 }
 
 UNITY_INLINE partition_choice synchronization_times::best(std::uint32_t way, std::int64_t size, std::uint32_t most,
-                                                          bool by_stages) {
-  const auto [at, is_new] = best_.try_emplace({way, size, most, by_stages}, partition_choice{});
-  if (is_new) {
+                                                          bool by_stages) const {
+  return *best_.get({way, size, most, by_stages}, [&] {
     const auto kinds = static_cast<std::int64_t>(first_of_kind_.size());
     // Each part takes at least as long as an empty one; parts of different kinds may overlap.
     const auto least = stages(way, 1).own / kinds;
     const auto time = [&](std::uint32_t k) { return by_stages ? staged(way, size, k) : replayed(way, size, k); };
     const auto found = best_partition(time, least, most);
     const auto whole = time(1);
-    at->second = found.time < whole - whole / 100 ? found : partition_choice{1, whole};
-  }
-  return at->second;
+    return std::optional{found.time < whole - whole / 100 ? found : partition_choice{1, whole}};
+  });
 }
 
 }  // namespace unity::systems

@@ -64,7 +64,7 @@ class dpro_view : detail::job_structure {
 
   // The duration of operators first to last as one, on the first rank. Picoseconds.
   [[nodiscard]] std::int64_t fused_duration(std::uint32_t first, std::uint32_t last) const;
-  [[nodiscard]] synchronization_times& times() const { return *times_; }
+  [[nodiscard]] const synchronization_times& times() const { return *times_; }
 
   // Complexity: linear in the graph. Precondition: runs may be fused, and the tensors of each bucket joined.
   [[nodiscard]] strategy_graph apply(const dpro_strategy& s) const;
@@ -103,7 +103,7 @@ class dpro_view : detail::job_structure {
   // The time of a synchronization beyond its fit, per task and in total. Picoseconds.
   std::vector<std::vector<std::int64_t>> surplus_;
   std::vector<std::int64_t> whole_surplus_;
-  mutable std::optional<synchronization_times> times_;
+  std::optional<synchronization_times> times_;
 };
 
 }  // namespace unity::systems

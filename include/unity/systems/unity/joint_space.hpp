@@ -7,12 +7,12 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/shared_memo.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
@@ -25,8 +25,11 @@
 namespace unity::systems {
 
 // Moves are those of rewrite_space; `mapped` prices each graph once. Models search_space, canonical_space,
-// commuting_space, timed_space and serial_space, because pricing builds graphs and caches their costs. When it is late,
-// moves to graphs with unknown prices are left out.
+// commuting_space and timed_space. Threads that price moves at the same time share the prices, and call `mapped` and
+// `is_late` at the same time; a search with one thread calls them from that one. When it is late, moves to graphs with
+// unknown prices are left out.
+// Law: `mapped` has the same cost for graphs that differ in the order of nodes alone. Then results do not depend on the
+// number of threads.
 // Source: Unger et al., Unity (OSDI 2022), section 5.1. Each graph represents all parallel computation graphs that
 // divide it (parallel/mesh/machine_mapping.hpp): substitutions that divide operators are not moves here, but are chosen
 // when a graph is priced.
@@ -35,7 +38,7 @@ class joint_space {
   using inner_space = rewrite_space<tensor::algebra, tensor::flop_cost>;
   using move_type = inner_space::move_type;
   using scratch_type = inner_space::scratch_type;
-  static constexpr bool is_serial = true;
+  static constexpr std::size_t pricing_slice = 1;
 
   struct state_type {
     inner_space::state_type at{};
@@ -55,8 +58,8 @@ class joint_space {
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return inner_.moves(s.at); }
   void prepare(const state_type& s, scratch_type& scratch) const { inner_.prepare(s.at, scratch); }
   void end_at(std::chrono::steady_clock::time_point when) { end_ = when; }
-  // Complexity: that of pricing the graph, unless its price is known.
-  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch);
+  // Complexity: linear in the effect of the move if the price of the graph is known; else that of `mapped` for it.
+  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const;
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to);
   [[nodiscard]] fingerprint canonical_fingerprint(const state_type& s, scratch_type& scratch) const {
     return inner_.canonical_fingerprint(s.at, scratch);
@@ -83,13 +86,9 @@ class joint_space {
     return (end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_) ||
            (is_late_ && is_late_());
   }
-  struct hash {
-    std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
-  };
-
-  [[nodiscard]] cost_value price_of(const inner_space::state_type& s);
-  // Caches the price only if it is exact.
-  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit);
+  [[nodiscard]] cost_value price_of(const inner_space::state_type& s) const;
+  // Keeps the price only if it is exact.
+  [[nodiscard]] cost_value price_below(const inner_space::state_type& s, cost_value limit) const;
 
   // An intermediate graph, with its parent and the move that made it.
   struct passed_graph {
@@ -105,8 +104,7 @@ class joint_space {
   std::function<bool()> is_late_;
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   inner_space inner_;
-  std::unordered_map<fingerprint, cost_value, hash> prices_{};
-  scratch_type child_{};
+  mutable shared_memo<fingerprint, cost_value> prices_{};  // a cache
 };
 
 }  // namespace unity::systems
@@ -124,22 +122,16 @@ UNITY_INLINE auto joint_space::initial() -> state_type {
   return {std::move(s), cost};
 }
 
-UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, move_type m, scratch_type& scratch) {
-  auto c = inner_.price(s.at, m, scratch);
+UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, move_type m,
+                                                         scratch_type& scratch) const {
+  const auto c = inner_.price(s.at, m, scratch);
   if (!c) {
     return std::nullopt;
   }
-  auto known = prices_.find(c->fingerprint);
-  if (known == prices_.end()) {
-    if (is_late()) {
-      return std::nullopt;
-    }
-    const auto cost = mapped_.cost(inner_.graph(inner_.apply(s.at, m, scratch, child_)));
-    known = prices_.emplace(c->fingerprint, cost).first;
-    inner_.prepare(s.at, scratch);
-  }
-  c->cost = known->second;
-  return c;
+  const auto cost = prices_.get(c->fingerprint, [&] {
+    return is_late() ? std::nullopt : std::optional{mapped_.cost(inner_.graph_after(s.at, scratch))};
+  });
+  return cost ? std::optional{candidate{*cost, c->fingerprint}} : std::nullopt;
 }
 
 UNITY_INLINE auto joint_space::apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to)
@@ -170,22 +162,17 @@ UNITY_INLINE auto joint_space::cheapest_near(const state_type& s, std::size_t st
   return n;
 }
 
-UNITY_INLINE cost_value joint_space::price_of(const inner_space::state_type& s) {
-  const auto f = inner_.fingerprint_of(s);
-  auto known = prices_.find(f);
-  if (known == prices_.end()) {
-    known = prices_.emplace(f, mapped_.cost(inner_.graph(s))).first;
-  }
-  return known->second;
+UNITY_INLINE cost_value joint_space::price_of(const inner_space::state_type& s) const {
+  return *prices_.get(inner_.fingerprint_of(s), [&] { return std::optional{mapped_.cost(inner_.graph(s))}; });
 }
 
-UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& s, cost_value limit) {
-  if (const auto known = prices_.find(inner_.fingerprint_of(s)); known != prices_.end()) {
-    return known->second;
+UNITY_INLINE cost_value joint_space::price_below(const inner_space::state_type& s, cost_value limit) const {
+  if (const auto known = prices_.find(inner_.fingerprint_of(s))) {
+    return *known;
   }
   const auto cost = mapped_.cost_below(inner_.graph(s), limit);
   if (cost < limit) {
-    prices_.emplace(inner_.fingerprint_of(s), cost);
+    prices_.insert(inner_.fingerprint_of(s), cost);
   }
   return cost;
 }
