@@ -1,4 +1,4 @@
-#include <unity/core/file.hpp>
+#include <unity/core/mapped_file.hpp>
 
 #include <cstddef>
 #include <filesystem>
@@ -7,6 +7,8 @@
 #include <utility>
 
 #include <catch2/catch.hpp>
+
+#include <unity/core/file.hpp>
 
 #include "../support/message_of.hpp"
 

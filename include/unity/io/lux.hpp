@@ -17,6 +17,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/file.hpp>
+#include <unity/core/mapped_file.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/generators.hpp>
 
