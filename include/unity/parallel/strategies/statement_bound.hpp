@@ -39,8 +39,8 @@ class statement_peaks {
 };
 
 // No more than the simulated iteration. A stage waits for its first micro-batch, then does all its phases one after
-// another; the last backward pass goes back to the first stage; then come the sums of gradients and the update. With
-// zero from 2 on, the sums are left out.
+// another; the last backward pass goes back to the first stage; then come the sums of gradients, their norm and the
+// update. With zero from 2 on, the sums are left out.
 // Complexity: linear in chunks and stages.
 [[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
                                           const machine::machine& m, const task_times& times, statement_groups& groups);
@@ -200,6 +200,10 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
     done.front() = done.back() = std::max(done.front(), done.back());
     add(0, group_kind::ends, exchange::all_reduce, tied);
     add(s.pipeline - 1, group_kind::ends, exchange::all_reduce, tied);
+  }
+  if (s.tensor * s.pipeline * s.data > 1) {  // the norm of gradients, a number: all wait for all
+    const auto norm = groups.time(group_kind::all, exchange::all_reduce, bytes{gradient_bytes(tensor::dtype::float32)});
+    std::fill(done.begin(), done.end(), *std::max_element(done.begin(), done.end()) + norm);
   }
   picoseconds end{};
   const auto model = m.network[groups.device({})].model;
