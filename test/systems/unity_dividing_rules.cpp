@@ -12,7 +12,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/shared_memo.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/machine/machine.hpp>
@@ -189,7 +189,6 @@ class divided_space {
   using inner_space = rewrite_space<parallel::pcg_algebra, parallel::test::no_cost>;
   using move_type = inner_space::move_type;
   using scratch_type = inner_space::scratch_type;
-  static constexpr bool is_serial = true;
 
   struct state_type {
     inner_space::state_type at{};
@@ -201,45 +200,41 @@ class divided_space {
 
   [[nodiscard]] state_type initial() {
     auto at = inner_.initial();
-    auto priced = price_of(at).value();
+    auto priced = price_of(inner_.graph(at)).value();
     return {std::move(at), priced};
   }
   [[nodiscard]] static cost_value cost(const state_type& s) { return s.priced.cost; }
   [[nodiscard]] static fingerprint fingerprint_of(const state_type& s) { return s.priced.fingerprint; }
   [[nodiscard]] std::span<const move_type> moves(const state_type& s) const { return inner_.moves(s.at); }
   void prepare(const state_type& s, scratch_type& scratch) const { inner_.prepare(s.at, scratch); }
-  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) {
-    return inner_.price(s.at, m, scratch) ? price_of(inner_.apply(s.at, m, scratch, child_)) : std::nullopt;
+  [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type& scratch) const {
+    return inner_.price(s.at, m, scratch) ? price_of(inner_.graph_after(s.at, scratch)) : std::nullopt;
   }
   [[nodiscard]] state_type apply(const state_type& s, move_type m, scratch_type& from, scratch_type& to) {
     auto at = inner_.apply(s.at, m, from, to);
-    auto priced = price_of(at).value();
+    auto priced = price_of(inner_.graph(at)).value();
     return {std::move(at), priced};
   }
   [[nodiscard]] parallel::pcg graph(const state_type& s) const { return inner_.graph(s.at); }
   [[nodiscard]] std::size_t plans() const { return prices_.size(); }
 
  private:
-  struct hash {
-    std::size_t operator()(const fingerprint& f) const noexcept { return f.low; }
-  };
-  [[nodiscard]] std::optional<candidate> price_of(const inner_space::state_type& s) {
-    const auto p = plan_of(inner_.graph(s));
-    const auto [at, is_new] = prices_.try_emplace(p.fingerprint);
-    if (is_new) {
-      const auto devices = machine_.network.device_count();
-      parallel::lowering lowering{operators(), p.graph, machine_};
-      if (const auto strategy = strategy_of(lowering, p, devices)) {
-        at->second = simulate::full_simulation{}.run(lowering.run(*strategy)).count();
-      }
-    }
-    return at->second ? std::optional{candidate{*at->second, p.fingerprint}} : std::nullopt;
+  [[nodiscard]] std::optional<candidate> price_of(const parallel::pcg& g) const {
+    const auto p = plan_of(g);
+    const auto cost = prices_.get(p.fingerprint, [&] { return std::optional{simulated(p)}; });
+    return *cost ? std::optional{candidate{**cost, p.fingerprint}} : std::nullopt;
+  }
+  // Nothing if the plan cannot run.
+  [[nodiscard]] std::optional<cost_value> simulated(const divided_plan& p) const {
+    parallel::lowering lowering{operators(), p.graph, machine_};
+    const auto strategy = strategy_of(lowering, p, machine_.network.device_count());
+    return strategy ? std::optional<cost_value>{simulate::full_simulation{}.run(lowering.run(*strategy)).count()}
+                    : std::nullopt;
   }
 
   const machine::machine& machine_;
   inner_space inner_;
-  scratch_type child_{};
-  std::unordered_map<fingerprint, std::optional<cost_value>, hash> prices_{};
+  mutable shared_memo<fingerprint, std::optional<cost_value>> prices_{};
 };
 
 struct comparison {
