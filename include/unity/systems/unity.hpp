@@ -259,6 +259,7 @@ class unity_search {
   // The search with one kind less, which has the rooms of what it found.
   std::optional<unity_options> fewer_options_{};
   std::unique_ptr<unity_search> fewer_{};
+  bool is_within_ = false;  // a search of fewer kinds, for another one
   std::int64_t limit_ = 0;                  // memory in bytes of the smallest device; 0: unknown
   bool ended_early_ = false;                // whether some step was cut short
   double own_seconds_;                      // without the polish
@@ -444,7 +445,9 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   fewer_options_->known = {};
   fewer_options_->known_share = 0;
   fewer_ = std::make_unique<unity_search>(algebra_, machine_, durations_, *fewer_options_);
-  fewer_->own_seconds_ = left / 4;
+  // Of the time only the outermost search gives a share, so that searches within searches are not ended by a tiny one.
+  fewer_->own_seconds_ = is_within_ ? left : left / 4;
+  fewer_->is_within_ = true;
   std::vector<graph_variant> theirs{{variants[0].graph, {}}};
   unity_result of_them;
   auto found = fewer_->search(rules, theirs, of_them).best;
