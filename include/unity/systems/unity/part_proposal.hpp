@@ -92,7 +92,8 @@ UNITY_INLINE std::optional<proposed<strategy_change>> part_proposal::sample(cons
       move(draw_part(met, random), random, change);
     }
   }
-  return change.empty() ? std::nullopt : std::optional{proposed<strategy_change>{std::move(change), 0}};
+  // A chain ends where there is no proposal.
+  return change.empty() ? on_mesh_.sample(s, random) : std::optional{proposed<strategy_change>{std::move(change), 0}};
 }
 
 UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, random_engine& random,
