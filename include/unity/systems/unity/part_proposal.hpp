@@ -92,8 +92,8 @@ UNITY_INLINE std::optional<proposed<strategy_change>> part_proposal::sample(cons
       move(draw_part(met, random), random, change);
     }
   }
-  // A chain ends where there is no proposal.
-  return change.empty() ? on_mesh_.sample(s, random) : std::optional{proposed<strategy_change>{std::move(change), 0}};
+  // Nothing ends the chain, and the next one starts from the best: docs/performance.md says what that is worth.
+  return change.empty() ? std::nullopt : std::optional{proposed<strategy_change>{std::move(change), 0}};
 }
 
 UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, random_engine& random,
