@@ -54,6 +54,8 @@ class transformer_parts {
   value_id dropped(value_id x) { return rate_ > 0 ? b_.dropout(x, rate_, ++seed_) : x; }
   // x gives the queries, `from` the keys and values.
   value_id attention(const std::string& name, value_id x, value_id from, value_id mask);
+  // One operator, of positions that each attend to no later ones. Dropouts of its weights are its own affair.
+  value_id flash_attention(const std::string& name, value_id x);
 
   builder& b_;
   sizes s_;
@@ -133,6 +135,14 @@ UNITY_INLINE value_id transformer_parts::attention(const std::string& name, valu
   const auto scaled = b_.scalar_multiply(b_.matmul(q, k), scale);
   const auto weights = dropped(b_.softmax(mask.valid() ? b_.add(scaled, mask) : scaled, 3));
   const auto y = b_.transpose(b_.matmul(weights, v), {0, 2, 1, 3});
+  return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
+}
+
+UNITY_INLINE value_id transformer_parts::flash_attention(const std::string& name, value_id x) {
+  const auto q = heads(name + ".query", x, {0, 2, 1, 3});
+  const auto k = heads(name + ".key", x, {0, 2, 1, 3});
+  const auto v = heads(name + ".value", x, {0, 2, 1, 3});
+  const auto y = b_.transpose(b_.causal_attention(q, k, v), {0, 2, 1, 3});
   return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
 }
 

@@ -26,7 +26,9 @@ class gpt_decoder : private transformer_parts {
  public:
   gpt_decoder(builder& b, const sizes& s, double rate) : transformer_parts{b, s, 1e-5, rate} {
     words_ = b.weight("embeddings.word", {s.vocab, s.hidden});
-    mask_ = b.input("mask", {s.seq, s.seq});
+    if (s.attention != zoo::flash_attention) {
+      mask_ = b.input("mask", {s.seq, s.seq});
+    }
   }
 
   value_id embeddings() {
@@ -52,16 +54,21 @@ class gpt_decoder : private transformer_parts {
 }  // namespace detail
 
 // One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 for positions
-// that a position may attend to, and a large negative number for the others (later ones).
+// that a position may attend to, and a large negative number for the others (later ones). With attention=flash
+// attention is one operator, dot_product_attention, that sees no later positions: there is no mask.
 [[nodiscard]] tensor_graph gpt(const algebra& operators, const sizes& s);
 
-// With the dropouts of training, each with a tenth of its elements: behind the embeddings, on the weights of attention,
-// and on what both branches of a layer add.
+// With the dropouts of training, each with a tenth of its elements: behind the embeddings, on the weights of attention
+// (but for attention=flash, whose kernel draws its own), and on what both branches of a layer add.
 [[nodiscard]] tensor_graph gpt_training(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> gpt_forms{
-    {{"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt},
-     {"training", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt_training}}};
+    {{"faithful",
+      {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .attention = 0},
+      gpt},
+     {"training",
+      {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .attention = 0},
+      gpt_training}}};
 
 }  // namespace unity::tensor::zoo
 
@@ -72,7 +79,9 @@ inline constexpr std::array<form, 2> gpt_forms{
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id gpt_decoder::layer(const std::string& name, value_id x) {
-  const auto attended = attention(name + ".attention", normalized(name + ".attention", x), mask_);
+  const auto own = normalized(name + ".attention", x);
+  const auto attended = s_.attention == zoo::flash_attention ? flash_attention(name + ".attention", own)
+                                                             : attention(name + ".attention", own, mask_);
   x = b_.add(x, dropped(affine(name + ".attention.output", attended, s_.hidden)));
   const auto wide = b_.gelu(affine(name + ".wide", normalized(name + ".wide", x), 4 * s_.hidden));
   return b_.add(x, dropped(affine(name + ".narrow", wide, s_.hidden)));
