@@ -21,6 +21,8 @@
 #include <unity/tensor/terms.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../../support/message_of.hpp"
+
 namespace tests_of_layer_work {
 
 using namespace unity;
@@ -55,6 +57,38 @@ TEST_CASE("a layer with dropouts keeps what the paper's table says, masks includ
   CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == seq * hidden * 34 / 2 + scores / 2);
   CHECK(kept("megatron:t=2,sp,recompute=selective", "dgx_a100_80:1x2") == seq * hidden * 34 / 2);
   CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == seq * hidden * 2 / 2);
+}
+
+// The table without the 5 a s / h of scores, their softmax and its dropout, and with a float32 per row and head.
+TEST_CASE("a layer with attention as one operator keeps no scores") {
+  const auto kept = [](const std::string& plan, const std::string& machine) {
+    return work(plan, machine, "training&attention=flash").pieces[2].kept.count();
+  };
+  const auto rows = 4 * heads * seq;
+  CHECK(kept("megatron:", "dgx_a100_80:1x1") == seq * hidden * 34 + rows);
+  CHECK(kept("megatron:t=2", "dgx_a100_80:1x2") == seq * hidden * (10 + 24 / 2) + rows / 2);
+  CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == seq * hidden * 34 / 2 + rows / 2);
+  CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == seq * hidden * 2 / 2);
+  CHECK(test::message_of([&] { static_cast<void>(kept("megatron:recompute=selective", "dgx_a100_80:1x1")); }) ==
+        "plan: recompute=selective where attention is one operator; expected none or full");
+}
+
+// Of the two exchanges in each pass of a layer, none is within attention: heads are divided.
+TEST_CASE("attention as one operator is divided by heads") {
+  for (const std::string form : {"training", "training&attention=flash"}) {
+    CAPTURE(form);
+    std::int64_t exchanges = 0;
+    const auto layer = work("megatron:t=2", "dgx_a100_80:1x2", form).pieces[2];
+    for (const auto* steps : {&layer.forward, &layer.backward}) {
+      for (const auto& s : *steps) {
+        exchanges += s.kind == program::task_kind::transfer ? 1 : 0;
+      }
+    }
+    CHECK(exchanges == 4);
+  }
+  CHECK(test::message_of([] {
+          static_cast<void>(work("megatron:t=8", "dgx_a100_80:1x8", "training&attention=flash"));
+        }) == "plan: 4 heads for t=8; expected a multiple of t");
 }
 
 TEST_CASE("dropouts take time in both passes") {

@@ -118,6 +118,7 @@ class layer_work_finder {
   [[nodiscard]] shard_times times(node_id n);
   [[nodiscard]] bool is_dropout(node_id n) const { return graph_.operation(n).kind == algebra_.kind("dropout"); }
   [[nodiscard]] std::int64_t own_elements(node_id n) const;  // of the first result
+  [[nodiscard]] std::int64_t own_rows(node_id n) const;      // of scores of attention as one operator
   [[nodiscard]] picoseconds moving(std::int64_t moved) const {
     return moving_time(algebra_, durations_, model_, moved);
   }
@@ -358,6 +359,13 @@ UNITY_INLINE std::int64_t layer_work_finder::own_elements(node_id n) const {
   return tensor::element_count(shard_type(types_[n.index()].results[0]).dims);
 }
 
+UNITY_INLINE std::int64_t layer_work_finder::own_rows(node_id n) const {
+  const auto& q = graph_.type(graph_.operands(n)[0]);
+  const auto heads = algebra_.read(graph_.operation(n)).integer("heads");
+  const auto width = heads == 0 ? q.dims.back() : q.dims.back() / heads;
+  return tensor::element_count(shard_type(types_[n.index()].operands[0]).dims) / width;
+}
+
 UNITY_INLINE bool layer_work_finder::is_made(value_id v) const {
   const auto from = graph_.producer(v);
   return !graph_.operands(from).empty() && !is_of_weights(graph_, from);
@@ -440,7 +448,8 @@ UNITY_INLINE void layer_work_finder::find_core() {
       core.last = n.index();
     }
   }
-  if (statement_.recomputed == recomputed_part::selective && layers_.heads == 0) {
+  const auto is_one = [](const auto& c) { return c.second.first == c.second.last; };
+  if (statement_.recomputed == recomputed_part::selective && std::any_of(cores.begin(), cores.end(), is_one)) {
     throw error{"plan", "recompute=selective where attention is one operator", "none or full"};
   }
   for (const auto& [layer, core] : cores) {
@@ -477,6 +486,10 @@ UNITY_INLINE void layer_work_finder::find_kept() {
     if (is_dropout(n)) {
       auto& of_masks = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
       of_masks += bytes{own_elements(n) * mask_bytes};
+    }
+    if (graph_.operation(n).kind == algebra_.kind("dot_product_attention")) {
+      auto& of_rows = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
+      of_rows += bytes{own_rows(n) * row_bytes};
     }
     const auto& o = dimensions_[n];
     const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
