@@ -163,6 +163,11 @@ class layer_work_finder {
   return detail::layer_work_finder{a, g, s, durations, model}.run();
 }
 
+// The work of a statement that divides gradients, for another d: only what sums of shares take depends on it.
+// Complexity: linear in the work.
+[[nodiscard]] transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
+                                                const tensor::durations& durations, std::uint32_t model = 0);
+
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_LAYER_WORK)
@@ -448,8 +453,7 @@ UNITY_INLINE void layer_work_finder::find_core() {
       core.last = n.index();
     }
   }
-  const auto is_one = [](const auto& c) { return c.second.first == c.second.last; };
-  if (statement_.recomputed == recomputed_part::selective && std::any_of(cores.begin(), cores.end(), is_one)) {
+  if (statement_.recomputed == recomputed_part::selective && !layers_.has_core) {
     throw error{"plan", "recompute=selective where attention is one operator", "none or full"};
   }
   for (const auto& [layer, core] : cores) {
@@ -582,6 +586,11 @@ UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vect
   }
 }
 
+// To add a share of the gradient of a micro-batch to those before.
+UNITY_INLINE std::int64_t bytes_of_adding(const held_weight& w, std::int64_t data) {
+  return share_sum_bytes((w.elements + data - 1) / data, w.element);
+}
+
 UNITY_INLINE void layer_work_finder::find_weights() {
   accumulating_.resize(all_.pieces.size());
   for (const auto& w : training_.weights()) {
@@ -593,8 +602,7 @@ UNITY_INLINE void layer_work_finder::find_weights() {
     held_weight held{tensor::element_count(shard.dims), shard.element, {}, false, {}};
     const bool is_divided = statement_.divides_gradients();
     if (is_divided) {
-      const auto share = (held.elements + statement_.data - 1) / statement_.data;
-      held.adding = moving(share_sum_bytes(share, held.element));
+      held.adding = moving(bytes_of_adding(held, statement_.data));
     }
     std::set<std::uint32_t> pieces;
     for (const auto& use : w.uses) {
@@ -609,5 +617,17 @@ UNITY_INLINE void layer_work_finder::find_weights() {
 }
 
 }  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
+                                               const tensor::durations& durations, std::uint32_t model) {
+  for (auto& w : work.weights) {
+    w.adding = moving_time(a, durations, model, detail::bytes_of_adding(w, data));
+  }
+  return work;
+}
+
+}  // namespace unity::parallel
 
 #endif

@@ -14,6 +14,7 @@ namespace unity::parallel {
 struct transformer_layers {
   std::uint32_t count = 0;
   std::int64_t heads = 0;               // 0: attention is one operator with its projections
+  bool has_core = true;                 // attention is several operators, from product to product
   std::vector<std::uint32_t> pieces{};  // per node: 0 before the layers (the embedding), 1 to count, count + 1 behind
 
   friend bool operator==(const transformer_layers&, const transformer_layers&) = default;
@@ -116,7 +117,7 @@ UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor
     throw error{"plan", "a model without attention", "a transformer"};
   }
   const auto period = detail::period_of(segments);
-  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 0, segments.of};
+  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 0, true, segments.of};
   std::vector<std::size_t> operators(layers.count + 2);
   for (const auto n : node_ids(g)) {
     auto& piece = layers.pieces[n.index()];
@@ -127,6 +128,7 @@ UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor
     }
     ++operators[piece];
     const auto kind = all[n].op.kind;
+    layers.has_core = layers.has_core && kind != a.kind("attention") && kind != a.kind("dot_product_attention");
     if (layers.heads == 0 && kind == a.kind("dot_product_attention")) {
       const auto heads = a.read(all[n].op).integer("heads");
       layers.heads = heads == 0 ? all[n].inputs[0].dims[1] : heads;
