@@ -22,7 +22,7 @@ TEST_CASE("bounds of statements are no more than what is simulated, and peaks wi
   double tight_memory = 0;  // of those that divide gradients
   std::size_t count = 0;
   std::size_t divided = 0;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const auto x = test::random_statement_subject(random);
     CAPTURE(x.text);
     parallel::statement_peaks peaks;
