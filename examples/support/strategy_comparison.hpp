@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -207,6 +208,10 @@ inline nlohmann::json to_json(const std::optional<unity::train::offloading>& o) 
            : nlohmann::json{};
 }
 
+inline std::string_view schedule_name(const unity::parallel::pipeline& p) {
+  return unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(p.schedule)];
+}
+
 inline nlohmann::json to_json(const unity::machine::machine& m, const named_strategy& s) {
   const auto& p = s.report;
   auto over = nlohmann::json::array();
@@ -222,6 +227,8 @@ inline nlohmann::json to_json(const unity::machine::machine& m, const named_stra
       {"communication_elements", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
       {"stages", s.pipeline.stage_count()},
       {"microbatches", s.pipeline.microbatches},
+      {"schedule", s.pipeline.stage_count() > 1 ? nlohmann::json(schedule_name(s.pipeline)) : nlohmann::json{}},
+      {"chunks", s.pipeline.chunks},
       {"memory_peak_bytes", p.memory_peak().count()},
       {"out_of_memory", over},
       {"offloaded", to_json(s.offloaded)}};
@@ -250,7 +257,7 @@ inline void print(const strategy_comparison& c) {
   for (const auto& s : c.strategies()) {
     if (!s.pipeline.is_trivial()) {
       fmt::print("{}: {} micro-batches in {} stages, {}{}\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count(),
-                 unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(s.pipeline.schedule)],
+                 schedule_name(s.pipeline),
                  s.pipeline.chunks == 1 ? "" : fmt::format(", {} chunks of each", s.pipeline.chunks));
     }
     if (s.report.is_of_representatives) {

@@ -118,6 +118,7 @@ class layer_work_finder {
   [[nodiscard]] shard_times times(node_id n);
   [[nodiscard]] bool is_dropout(node_id n) const { return graph_.operation(n).kind == algebra_.kind("dropout"); }
   [[nodiscard]] std::int64_t own_elements(node_id n) const;  // of the first result
+  [[nodiscard]] std::int64_t own_rows(node_id n) const;      // of scores of attention as one operator
   [[nodiscard]] picoseconds moving(std::int64_t moved) const {
     return moving_time(algebra_, durations_, model_, moved);
   }
@@ -161,6 +162,11 @@ class layer_work_finder {
                                               std::uint32_t model = 0) {
   return detail::layer_work_finder{a, g, s, durations, model}.run();
 }
+
+// The work of a statement that divides gradients, for another d: only what sums of shares take depends on it.
+// Complexity: linear in the work.
+[[nodiscard]] transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
+                                                const tensor::durations& durations, std::uint32_t model = 0);
 
 }  // namespace unity::parallel
 
@@ -358,6 +364,13 @@ UNITY_INLINE std::int64_t layer_work_finder::own_elements(node_id n) const {
   return tensor::element_count(shard_type(types_[n.index()].results[0]).dims);
 }
 
+UNITY_INLINE std::int64_t layer_work_finder::own_rows(node_id n) const {
+  const auto& q = graph_.type(graph_.operands(n)[0]);
+  const auto heads = algebra_.read(graph_.operation(n)).integer("heads");
+  const auto width = heads == 0 ? q.dims.back() : q.dims.back() / heads;
+  return tensor::element_count(shard_type(types_[n.index()].operands[0]).dims) / width;
+}
+
 UNITY_INLINE bool layer_work_finder::is_made(value_id v) const {
   const auto from = graph_.producer(v);
   return !graph_.operands(from).empty() && !is_of_weights(graph_, from);
@@ -440,7 +453,7 @@ UNITY_INLINE void layer_work_finder::find_core() {
       core.last = n.index();
     }
   }
-  if (statement_.recomputed == recomputed_part::selective && layers_.heads == 0) {
+  if (statement_.recomputed == recomputed_part::selective && !layers_.has_core) {
     throw error{"plan", "recompute=selective where attention is one operator", "none or full"};
   }
   for (const auto& [layer, core] : cores) {
@@ -477,6 +490,10 @@ UNITY_INLINE void layer_work_finder::find_kept() {
     if (is_dropout(n)) {
       auto& of_masks = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
       of_masks += bytes{own_elements(n) * mask_bytes};
+    }
+    if (graph_.operation(n).kind == algebra_.kind("dot_product_attention")) {
+      auto& of_rows = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
+      of_rows += bytes{own_rows(n) * row_bytes};
     }
     const auto& o = dimensions_[n];
     const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
@@ -569,6 +586,11 @@ UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vect
   }
 }
 
+// To add a share of the gradient of a micro-batch to those before.
+UNITY_INLINE std::int64_t bytes_of_adding(const held_weight& w, std::int64_t data) {
+  return share_sum_bytes((w.elements + data - 1) / data, w.element);
+}
+
 UNITY_INLINE void layer_work_finder::find_weights() {
   accumulating_.resize(all_.pieces.size());
   for (const auto& w : training_.weights()) {
@@ -580,8 +602,7 @@ UNITY_INLINE void layer_work_finder::find_weights() {
     held_weight held{tensor::element_count(shard.dims), shard.element, {}, false, {}};
     const bool is_divided = statement_.divides_gradients();
     if (is_divided) {
-      const auto share = (held.elements + statement_.data - 1) / statement_.data;
-      held.adding = moving(share_sum_bytes(share, held.element));
+      held.adding = moving(bytes_of_adding(held, statement_.data));
     }
     std::set<std::uint32_t> pieces;
     for (const auto& use : w.uses) {
@@ -596,5 +617,17 @@ UNITY_INLINE void layer_work_finder::find_weights() {
 }
 
 }  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
+                                               const tensor::durations& durations, std::uint32_t model) {
+  for (auto& w : work.weights) {
+    w.adding = moving_time(a, durations, model, detail::bytes_of_adding(w, data));
+  }
+  return work;
+}
+
+}  // namespace unity::parallel
 
 #endif

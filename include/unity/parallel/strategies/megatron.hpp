@@ -27,10 +27,10 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Whether the operator can be divided by heads: the composite attention, or a product of two tensors that both depend
+// Whether the operator can be divided by heads: attention as one operator, or a product of two tensors that both depend
 // on inputs.
 [[nodiscard]] inline bool mixes_positions(const tensor::algebra& a, const operator_dimensions& o) {
-  return o.op.kind == a.kind("attention") ||
+  return o.op.kind == a.kind("attention") || o.op.kind == a.kind("dot_product_attention") ||
          (o.op.kind == a.kind("matmul") && !o.inputs[0].constant && !o.inputs[1].constant);
 }
 
