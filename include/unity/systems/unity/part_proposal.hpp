@@ -10,6 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -20,12 +21,15 @@
 namespace unity::systems {
 
 // Moves one or two parts, each of connected operators, to a block of devices each. A single operator alone would seldom
-// be better away from its neighbours, nor one part where another one still is. Or replicates an operator on the devices
-// that read it, which no move of a part achieves. Half of the proposals are mesh_proposal's.
-// Models proposal_for strategy_evaluator. A value; threads may share it.
+// be better away from its neighbours, nor one part where another one still is. Or moves all parts that no value
+// connects to one of two blocks. Or replicates an operator on the devices that read it, which no move of a part
+// achieves, and possibly moves its readers apart, each of which alone would wait for the operator. Or divides an
+// operator along any two axes, sums, terms and copies included. A quarter of the proposals are mesh_proposal's. Models
+// proposal_for strategy_evaluator. A value; threads may share it.
 class part_proposal {
  public:
-  // devices: 0 makes only mesh_proposal's proposals. Complexity: as parallel::placements.
+  // devices: 0 makes only mesh_proposal's proposals. Refers to the graph's dimensions. Complexity: as
+  // parallel::placements.
   part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices);
 
   [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy& s,
@@ -34,16 +38,30 @@ class part_proposal {
  private:
   // Draws connected operators that are not met yet: as many as possible, or up to a random number.
   [[nodiscard]] std::vector<std::uint32_t> draw_part(std::vector<bool>& met, random_engine& random) const;
-  // Effects: adds to the change that the part goes to a random block; all its operators are divided along outer
-  // dimensions, or all along inner ones.
-  void move(std::span<const std::uint32_t> part, random_engine& random, strategy_change& change) const;
+  // Up to so many operators that are not met yet, connected with the first.
+  [[nodiscard]] std::vector<std::uint32_t> connected(std::uint32_t first, std::size_t most,
+                                                     std::vector<bool>& met) const;
+  [[nodiscard]] const parallel::device_block& draw_block(random_engine& random) const;
+  // Effects: adds to the change that the part goes to the block; all its operators are divided along outer dimensions,
+  // or all along inner ones. outer: from 0 to less than 1.
+  void move(std::span<const std::uint32_t> part, const parallel::device_block& block, double outer,
+            strategy_change& change) const;
+  // All operators, on one or two blocks; connected ones on the same one.
+  [[nodiscard]] strategy_change spread(random_engine& random) const;
+  // The operator repeated on one or two blocks, each of its readers with what is connected with it on one of these.
+  [[nodiscard]] strategy_change forked(std::uint32_t op, random_engine& random) const;
+  // The operator divided along up to two axes on a block; empty if it cannot be divided like that.
+  [[nodiscard]] strategy_change divided(std::uint32_t op, random_engine& random) const;
   // The undivided operator on each device that reads it; empty if there are fewer than two such devices or many.
   [[nodiscard]] strategy_change repeated(std::uint32_t op, const parallel::strategy& s) const;
 
   mesh_proposal on_mesh_;
+  const parallel::graph_dimensions* dimensions_;
+  std::size_t devices_;
   parallel::placements placements_;
   std::vector<std::size_t> sizes_{};  // of blocks
   std::vector<node_id> nodes_{};
+  std::vector<bool> is_output_{};
   std::vector<std::vector<std::uint32_t>> neighbours_{};
   std::vector<std::vector<std::uint32_t>> readers_{};
 };
@@ -53,6 +71,8 @@ class part_proposal {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_PART_PROPOSAL)
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/parallel_type.hpp>
@@ -60,7 +80,12 @@ class part_proposal {
 namespace unity::systems {
 
 UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices)
-    : on_mesh_{std::move(on_mesh)}, placements_{g.dimensions(), devices}, neighbours_(g.size()), readers_(g.size()) {
+    : on_mesh_{std::move(on_mesh)},
+      dimensions_{&g.dimensions()},
+      devices_{devices},
+      placements_{g.dimensions(), devices},
+      neighbours_(g.size()),
+      readers_(g.size()) {
   for (std::size_t size = 1; size <= devices; ++size) {
     if (devices % size == 0) {
       sizes_.push_back(size);
@@ -68,6 +93,7 @@ UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel:
   }
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     nodes_.push_back(g.node(i));
+    is_output_.push_back(g.placed(i).is_output);
     for (const auto& s : g.sources(i)) {
       if (s.from != parallel::operand_source::none) {
         neighbours_[i].push_back(s.from);
@@ -80,31 +106,40 @@ UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel:
 
 UNITY_INLINE std::optional<proposed<strategy_change>> part_proposal::sample(const parallel::strategy& s,
                                                                             random_engine& random) const {
-  if (nodes_.empty() || sizes_.empty() || random.below(2) == 0) {
+  if (nodes_.empty() || sizes_.empty() || random.below(4) == 0) {
     return on_mesh_.sample(s, random);
   }
+  const auto drawn = static_cast<std::uint32_t>(random.below(nodes_.size()));
   strategy_change change;
-  if (random.below(4) == 0) {
-    change = repeated(static_cast<std::uint32_t>(random.below(nodes_.size())), s);
-  } else {
-    std::vector<bool> met(nodes_.size());
-    for (auto parts = 1 + random.below(2); parts > 0; --parts) {
-      move(draw_part(met, random), random, change);
+  switch (random.below(6)) {
+    case 0: change = repeated(drawn, s); break;
+    case 1: change = divided(drawn, random); break;
+    case 2: change = spread(random); break;
+    case 3: change = forked(drawn, random); break;
+    default: {
+      std::vector<bool> met(nodes_.size());
+      for (auto parts = 1 + random.below(2); parts > 0; --parts) {
+        const auto part = draw_part(met, random);
+        const auto& block = draw_block(random);
+        move(part, block, random.unit(), change);
+      }
     }
   }
-  return change.empty() ? std::nullopt : std::optional{proposed<strategy_change>{std::move(change), 0}};
+  // A chain ends where nothing is proposed.
+  return change.empty() ? on_mesh_.sample(s, random) : std::optional{proposed<strategy_change>{std::move(change), 0}};
 }
 
-UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, random_engine& random,
-                                      strategy_change& change) const {
-  const auto size = sizes_[random.below(sizes_.size())];
-  const auto blocks = placements_.blocks(size);
-  const auto& block = blocks[random.below(blocks.size())];
-  const auto outer = random.unit();
+UNITY_INLINE const parallel::device_block& part_proposal::draw_block(random_engine& random) const {
+  const auto blocks = placements_.blocks(sizes_[random.below(sizes_.size())]);
+  return blocks[random.below(blocks.size())];
+}
+
+UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, const parallel::device_block& block,
+                                      double outer, strategy_change& change) const {
   for (const auto i : part) {
     std::vector<const parallel::degree_list*> fitting;  // later ones divide more along outer dimensions
     for (const auto& degrees : placements_.degrees(nodes_[i])) {
-      if (parallel::placements::tasks_of(degrees) == size) {
+      if (parallel::placements::tasks_of(degrees) == block.size) {
         fitting.push_back(&degrees);
       }
     }
@@ -113,6 +148,98 @@ UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, rando
       change.push_back({nodes_[i], parallel::on_block(*fitting[chosen], block)});
     }
   }
+}
+
+UNITY_INLINE strategy_change part_proposal::spread(random_engine& random) const {
+  const auto& first = draw_block(random);
+  const auto& second = draw_block(random);
+  const std::array blocks{&first, &second};
+  const auto outer_of_first = random.unit();
+  const auto outer_of_second = random.unit();
+  const std::array outer{outer_of_first, outer_of_second};
+  std::vector<bool> met(nodes_.size());
+  strategy_change change;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (!met[i]) {
+      const auto part = connected(i, nodes_.size(), met);
+      const auto to = random.below(2);
+      move(part, *blocks[to], outer[to], change);
+    }
+  }
+  return change;
+}
+
+UNITY_INLINE strategy_change part_proposal::forked(std::uint32_t op, random_engine& random) const {
+  const auto degrees = placements_.degrees(nodes_[op]);
+  if (readers_[op].size() < 2 || degrees.empty()) {
+    return {};
+  }
+  const auto& first = draw_block(random);
+  const auto& second = draw_block(random);
+  const std::array blocks{&first, &second};
+  const auto outer = random.unit();
+  std::vector<bool> met(nodes_.size());
+  met[op] = true;
+  parallel::configuration c;
+  const auto add = [&](const parallel::device_block& block) {
+    for (std::size_t k = 0; k < block.size; ++k) {
+      if (std::find(c.devices.begin(), c.devices.end(), block[k]) == c.devices.end()) {
+        c.devices.push_back(block[k]);
+      }
+    }
+  };
+  strategy_change change;
+  for (const auto reader : readers_[op]) {
+    const auto to = random.below(2);
+    if (!met[reader]) {
+      move(connected(reader, nodes_.size(), met), *blocks[to], outer, change);
+      add(*blocks[to]);
+    }
+  }
+  c.degrees = degrees.front();
+  std::fill(c.degrees.begin(), c.degrees.end(), 1);
+  c.copies = static_cast<std::int64_t>(c.devices.size());
+  change.push_back({nodes_[op], std::move(c)});
+  return change;
+}
+
+UNITY_INLINE strategy_change part_proposal::divided(std::uint32_t op, random_engine& random) const {
+  const auto& o = (*dimensions_)[nodes_[op]];
+  const auto& block = draw_block(random);
+  parallel::configuration c;
+  c.degrees = parallel::degree_list(o.divisible.size(), 1);
+  c.reductions = parallel::degree_list(o.reductions.size(), 1);
+  c.terms = parallel::degree_list(o.groups.size(), 1);
+  const auto axis = [&](std::size_t k) -> std::int64_t& {
+    for (auto* list : {&c.degrees, &c.reductions, &c.terms}) {
+      if (k < list->size()) {
+        return (*list)[k];
+      }
+      k -= list->size();
+    }
+    return c.copies;
+  };
+  const auto axes = o.divisible.size() + o.reductions.size() + o.groups.size() + 1;
+  std::vector<std::size_t> factors;
+  std::copy_if(sizes_.begin(), sizes_.end(), std::back_inserter(factors),
+               [&](std::size_t d) { return block.size % d == 0; });
+  const auto rows = factors[random.below(factors.size())];
+  const auto columns = block.size / rows;
+  axis(random.below(axes)) *= static_cast<std::int64_t>(rows);
+  axis(random.below(axes)) *= static_cast<std::int64_t>(columns);
+  const bool is_transposed = random.below(2) == 0;  // neighbours along the other axis are close to each other
+  for (std::size_t t = 0; t < block.size; ++t) {
+    c.devices.push_back(block[is_transposed ? t % columns * rows + t / columns : t]);
+  }
+  const bool is_sum = parallel::product(c.reductions) * parallel::product(c.terms) > 1;
+  if ((is_sum && is_output_[op]) || !parallel::why_not(o, c, devices_).empty()) {
+    return {};
+  }
+  if (!is_sum) {
+    c.reductions = {};
+    c.terms = {};
+  }
+  return {{nodes_[op], std::move(c)}};
 }
 
 UNITY_INLINE strategy_change part_proposal::repeated(std::uint32_t op, const parallel::strategy& s) const {
@@ -149,7 +276,11 @@ UNITY_INLINE std::vector<std::uint32_t> part_proposal::draw_part(std::vector<boo
     return {};
   }
   const auto first = others[random.below(others.size())];
-  const auto most = random.below(2) == 0 ? nodes_.size() : 1 + random.below(nodes_.size());
+  return connected(first, random.below(2) == 0 ? nodes_.size() : 1 + random.below(nodes_.size()), met);
+}
+
+UNITY_INLINE std::vector<std::uint32_t> part_proposal::connected(std::uint32_t first, std::size_t most,
+                                                                 std::vector<bool>& met) const {
   std::vector<std::uint32_t> part{first};
   met[first] = true;
   for (std::size_t k = 0; k < part.size(); ++k) {
