@@ -42,13 +42,16 @@ class part_proposal {
   [[nodiscard]] std::vector<std::uint32_t> connected(std::uint32_t first, std::size_t most,
                                                      std::vector<bool>& met) const;
   [[nodiscard]] const parallel::device_block& draw_block(random_engine& random) const;
+  // Another block of that size and stride, if there is one: they are disjoint.
+  [[nodiscard]] const parallel::device_block& beside(const parallel::device_block& block, random_engine& random) const;
   // Effects: adds to the change that the part goes to the block; all its operators are divided along outer dimensions,
   // or all along inner ones. outer: from 0 to less than 1.
   void move(std::span<const std::uint32_t> part, const parallel::device_block& block, double outer,
             strategy_change& change) const;
   // All operators, on one or two blocks; connected ones on the same one.
   [[nodiscard]] strategy_change spread(random_engine& random) const;
-  // The operator repeated on one or two blocks, each of its readers with what is connected with it on one of these.
+  // Each reader of the operator, with what is connected with it, on one of two blocks; the operator is repeated on
+  // their devices, or divided on either block in the same way.
   [[nodiscard]] strategy_change forked(std::uint32_t op, random_engine& random) const;
   // The operator divided along up to two axes on a block; empty if it cannot be divided like that.
   [[nodiscard]] strategy_change divided(std::uint32_t op, random_engine& random) const;
@@ -134,6 +137,17 @@ UNITY_INLINE const parallel::device_block& part_proposal::draw_block(random_engi
   return blocks[random.below(blocks.size())];
 }
 
+UNITY_INLINE const parallel::device_block& part_proposal::beside(const parallel::device_block& block,
+                                                                 random_engine& random) const {
+  std::vector<const parallel::device_block*> others;
+  for (const auto& other : placements_.blocks(block.size)) {
+    if (other.stride == block.stride && other.first != block.first) {
+      others.push_back(&other);
+    }
+  }
+  return others.empty() ? block : *others[random.below(others.size())];
+}
+
 UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, const parallel::device_block& block,
                                       double outer, strategy_change& change) const {
   for (const auto i : part) {
@@ -171,34 +185,44 @@ UNITY_INLINE strategy_change part_proposal::spread(random_engine& random) const 
 
 UNITY_INLINE strategy_change part_proposal::forked(std::uint32_t op, random_engine& random) const {
   const auto degrees = placements_.degrees(nodes_[op]);
-  if (readers_[op].size() < 2 || degrees.empty()) {
+  if (readers_[op].empty() || degrees.empty()) {
     return {};
   }
   const auto& first = draw_block(random);
-  const auto& second = draw_block(random);
+  const bool is_divided = random.below(2) == 0;
+  const auto& second = is_divided ? beside(first, random) : draw_block(random);
   const std::array blocks{&first, &second};
   const auto outer = random.unit();
+  strategy_change change;
   std::vector<bool> met(nodes_.size());
   met[op] = true;
-  parallel::configuration c;
-  const auto add = [&](const parallel::device_block& block) {
-    for (std::size_t k = 0; k < block.size; ++k) {
-      if (std::find(c.devices.begin(), c.devices.end(), block[k]) == c.devices.end()) {
-        c.devices.push_back(block[k]);
-      }
-    }
-  };
-  strategy_change change;
+  std::array<bool, 2> is_used{is_divided, is_divided};
   for (const auto reader : readers_[op]) {
     const auto to = random.below(2);
     if (!met[reader]) {
       move(connected(reader, nodes_.size(), met), *blocks[to], outer, change);
-      add(*blocks[to]);
+      is_used[to] = true;
     }
   }
-  c.degrees = degrees.front();
-  std::fill(c.degrees.begin(), c.degrees.end(), 1);
+  parallel::configuration c;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    for (std::size_t k = 0; k < (is_used[b] ? blocks[b]->size : 0); ++k) {
+      const auto d = (*blocks[b])[k];
+      if (std::find(c.devices.begin(), c.devices.end(), d) == c.devices.end()) {
+        c.devices.push_back(d);
+      }
+    }
+  }
+  c.degrees = parallel::degree_list(degrees.front().size(), 1);
   c.copies = static_cast<std::int64_t>(c.devices.size());
+  if (is_divided && c.devices.size() == 2 * first.size) {
+    strategy_change one;
+    move({&op, 1}, first, outer, one);
+    if (!one.empty()) {
+      c.degrees = one.front().to.degrees;
+      c.copies = 2;
+    }
+  }
   change.push_back({nodes_[op], std::move(c)});
   return change;
 }
