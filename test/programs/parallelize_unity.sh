@@ -46,7 +46,7 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"}
   and set(x["search"]) == {"seconds", "phases", "proposals", "stop_reason", "expanded", "goals"}
   and set(x["search"]["phases"]) == {"mappings", "substitutions", "mappings_after_substitutions", "pipelines", "splits",
-                                     "fewer_kinds", "bounds", "baselines", "polish"}
+                                     "fewer_kinds", "nearby_graphs", "bounds", "baselines", "polish"}
   and 0 <= x["search"]["seconds"] - sum(x["search"]["phases"].values()) < 1 and x["search"]["proposals"] <= 300
   and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
   and x["joint"]["parallel_rules_used"]
