@@ -181,7 +181,8 @@ TEST_CASE("weights that an adjoint multiplies transposed are not moved in a run"
   CHECK(kernels == 1);
 }
 
-TEST_CASE("the adjoint of every operator of every model has kernels, none with much memory of its own", "[cpu]") {
+TEST_CASE("the adjoint of every operator of every model has kernels, none with much memory of its own",
+          "[cpu][exhaustive]") {
   // Also where it is not asked for in training, and with the loss of a classifier.
   preparer p;
   distinct_operators seen;

@@ -5,6 +5,7 @@
 #include <unity/backend/device_backend.hpp>
 #include <unity/tensor/algebra.hpp>
 
+#include "../support/cases.hpp"
 #include "operator_suite.hpp"
 
 namespace tests_of_cpu_operators {
@@ -15,6 +16,7 @@ using namespace unity::backend;
 using unity::backend::test::check_chains;
 using unity::backend::test::check_operators;
 using unity::tensor::dtype;
+using unity::test::all_or;
 
 static_assert(device_backend<cpu_backend> && packing_backend<cpu_backend> && fusing_backend<cpu_backend>);
 static_assert(!recording_backend<cpu_backend> && !clocked_backend<cpu_backend>);
@@ -24,16 +26,18 @@ cpu_backend three_threads(const unity::tensor::algebra& a) { return cpu_backend{
 
 }  // namespace
 
-TEST_CASE("the cpu backend computes every operator", "[cpu]") { check_operators(one_thread, {.cases = 120}); }
+TEST_CASE("the cpu backend computes every operator", "[cpu]") {
+  check_operators(one_thread, {.cases = all_or(120, 15)});
+}
 
 TEST_CASE("the cpu backend computes every operator on several threads", "[cpu]") {
-  check_operators(three_threads, {.cases = 10, .seed = 2});
+  check_operators(three_threads, {.cases = all_or(10, 2), .seed = 2});
 }
 
 TEST_CASE("the cpu backend computes every operator in other types", "[cpu]") {
-  check_operators(one_thread, {.tolerance = 1e-2, .cases = 60, .element = dtype::bfloat16});
-  check_operators(one_thread, {.tolerance = 3e-3, .cases = 10, .element = dtype::float16});
-  check_operators(one_thread, {.cases = 10, .element = dtype::float64});
+  check_operators(one_thread, {.tolerance = 1e-2, .cases = all_or(60, 8), .element = dtype::bfloat16});
+  check_operators(one_thread, {.tolerance = 3e-3, .cases = all_or(10, 2), .element = dtype::float16});
+  check_operators(one_thread, {.cases = all_or(10, 2), .element = dtype::float64});
 }
 
 TEST_CASE("the cpu backend computes chains", "[cpu]") {

@@ -25,6 +25,7 @@
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/shape.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 #include "../support/onnx_text.hpp"
 #include "data_provider.hpp"
@@ -846,7 +847,8 @@ TEST_CASE("any damaged byte of a file with a rest gives a file again or an error
       24);
   std::size_t kept = 0;
   std::size_t errors = 0;
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
+  constexpr auto apart = unity::test::all_or<std::size_t>(1, 7);
+  for (std::size_t at = 0; at < bytes.size(); at += apart) {
     for (const char with : {'\0', '\x7f', '\xff', static_cast<char>(bytes[at] ^ 1)}) {
       auto damaged = bytes;
       damaged[at] = with;
@@ -861,8 +863,8 @@ TEST_CASE("any damaged byte of a file with a rest gives a file again or an error
       }
     }
   }
-  CHECK(errors > bytes.size());
-  CHECK(kept > bytes.size() / 4);
+  CHECK(errors > bytes.size() / apart);
+  CHECK(kept > bytes.size() / 4 / apart);
 }
 
 TEST_CASE("large weights go to a file beside the model, and are read from there") {

@@ -17,6 +17,12 @@ inline constexpr std::uint64_t one_listed_case_of = 1;
 // Of cases that are drawn at random.
 [[nodiscard]] constexpr std::uint64_t cases(std::uint64_t all) { return (all + one_case_of - 1) / one_case_of; }
 
+// Of a number that says how much is done, a size, a budget, or cases that take long: `all`, or `few` there.
+template <class T>
+[[nodiscard]] constexpr T all_or(T all, T few) {
+  return one_case_of == 1 ? all : few;
+}
+
 // Of cases that nested loops over short lists meet one by one, whether the next is tried: the first is, and of the
 // others so many that each value of each list has its turn.
 class one_of_some {

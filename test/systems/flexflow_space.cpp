@@ -133,7 +133,8 @@ TEST_CASE("a price is the cost and the fingerprint of the state after the move",
       strategy_space::scratch_type to;
       auto slow = x.evaluator();
       std::size_t nothing = 0;
-      for (int step = 0; step < 60; ++step) {
+      constexpr int steps = unity::test::all_or(60, 15);
+      for (int step = 0; step < steps; ++step) {
         const auto moves = space.moves(s);
         const auto m = moves[random.below(moves.size())];
         auto expected = s.at;
@@ -169,7 +170,7 @@ TEST_CASE("a price is the cost and the fingerprint of the state after the move",
           s = std::move(next);
         }
       }
-      CHECK(nothing < 60);
+      CHECK(nothing < steps);
     }
   }
 }
@@ -184,7 +185,8 @@ TEST_CASE("fingerprints tell strategies apart, and do not depend on the way", "[
   strategy_space::scratch_type to;
   std::map<std::pair<std::uint64_t, std::uint64_t>, parallel::strategy> known;
   auto s = space.initial();
-  for (int step = 0; step < 400; ++step) {
+  constexpr std::size_t steps = unity::test::all_or(400, 60);
+  for (std::size_t step = 0; step < steps; ++step) {
     const auto moves = space.moves(s);
     const auto m = moves[random.below(moves.size())];
     space.prepare(s, from);
@@ -198,7 +200,7 @@ TEST_CASE("fingerprints tell strategies apart, and do not depend on the way", "[
       REQUIRE(space.fingerprint_of(there.initial()) == print);
     }
   }
-  CHECK(known.size() > 300);
+  CHECK(known.size() > steps * 3 / 4);
 }
 
 TEST_CASE("a beam of one that stops at once is steepest descent") {

@@ -23,6 +23,7 @@
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 
 namespace tests_of_pipelines {
@@ -152,6 +153,9 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   CHECK(r.mapping_bound <= r.report.iteration);
   CHECK(std::any_of(r.simulated.begin(), r.simulated.end(),
                     [](const auto& s) { return s.stages > 1 && s.report.excess.empty(); }));
+  if (test::one_case_of > 1) {
+    return;
+  }
   o.uses &= ~(parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::pipeline));
   const auto without = systems::unity(operators(), {}, g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(std::none_of(without.simulated.begin(), without.simulated.end(), [](const auto& s) { return s.stages > 1; }));

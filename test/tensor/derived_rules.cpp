@@ -12,6 +12,7 @@
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/standard_rules.hpp>
 
+#include "../support/cases.hpp"
 #include "testing.hpp"
 
 namespace tests_of_derived_rules {
@@ -47,7 +48,11 @@ TEST_CASE("both sides of every derived rule compute the same at random shapes an
   options.attempts = 20000;
   options.varied = 1;
   options.points = 1;
+  unity::test::one_of_some is_tried;
   for (const auto& r : compile_rules(standard(), parse_rules(derived_rules))) {
+    if (!is_tried()) {
+      continue;
+    }
     const auto report = test_rule(standard(), r, options);
     INFO(r.name << ": " << report.because);
     CHECK(report.found == rule_report::verdict::passes);

@@ -162,6 +162,9 @@ TEST_CASE("losses and weights are the same bit for bit, and what moves is what w
 TEST_CASE("so they are where ranks communicate") {
   const std::string model = GENERATE("zoo:lenet?batch=2", "zoo:mlp?layers=4&hidden=8&batch=16");
   const std::string how = GENERATE("data", "model", "mixed");
+  if (static unity::test::one_of_some is_tried; !is_tried()) {
+    return;
+  }
   CAPTURE(model, how);
   check_model<backend::reference_backend>(plan_for(model, 2, how));
 }

@@ -23,6 +23,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../../support/cases.hpp"
 #include "../operators.hpp"
 #include "../random_plan.hpp"
 #include "../random_sync.hpp"
@@ -201,7 +202,7 @@ void expect_one_order(const rank_programs& p) {
 
 TEST_CASE("messages go in one order, for strategies at random") {
   std::size_t with_messages = 0;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
     CAPTURE(seed);
     auto p = parallel::test::plan_at_random(seed);
     if (!p) {
@@ -221,13 +222,16 @@ TEST_CASE("messages go in one order, for strategies at random") {
       }
     }
   }
-  CHECK(with_messages > 50);
+  CHECK(with_messages > 50 / unity::test::one_case_of);
 }
 
 TEST_CASE("messages go in one order, through stages of several ranks") {
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3}, std::size_t{4});
   const auto width = GENERATE(std::size_t{1}, std::size_t{2});
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
+  if (static unity::test::one_of_some is_tried; !is_tried()) {
+    return;
+  }
   CAPTURE(stages, width, microbatches);
   const auto whole = tensor::zoo::build(operators(), "zoo:mlp?layers=8&hidden=8&batch=16");
   plan p;
@@ -268,6 +272,9 @@ TEST_CASE("messages go in one order, whatever the schedule") {
   const std::string model = GENERATE("zoo:mlp?layers=16&hidden=8&batch=", "zoo:resnet50?hidden=4&image=32&batch=");
   const auto chunks = schedule == pipeline_schedule::interleaved ? std::size_t{2} : std::size_t{1};
   const auto microbatches = rounds * static_cast<std::int64_t>(stages);
+  if (static unity::test::one_of_some is_tried; !is_tried()) {
+    return;
+  }
   CAPTURE(schedule, stages, width, microbatches, model);
   const auto whole = tensor::zoo::build(operators(), model + std::to_string(2 * microbatches));
   plan p;

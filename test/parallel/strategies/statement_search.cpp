@@ -13,6 +13,7 @@
 
 #include <unity/core/random.hpp>
 
+#include "../../support/cases.hpp"
 #include "../../support/message_of.hpp"
 #include "../../support/statement_subject.hpp"
 
@@ -64,7 +65,7 @@ TEST_CASE("the search finds what simulating every statement finds") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < unity::test::all_or(2, 1); ++i) {
     const auto x = test::random_statement_subject(random);
     CAPTURE(x.text);
     const auto all = x.on.simulate_all(x.batch, x.layers);

@@ -44,7 +44,7 @@ bool holds(const std::vector<collected_rule>& all, const char* text) {
 
 }  // namespace
 
-TEST_CASE("activations and biases go into products, and products that read the same are joined") {
+TEST_CASE("activations and biases go into products, and products that read the same are joined", "[exhaustive]") {
   const auto rules = derived(parse_rules(standard_axioms), {}, "matmul:iw add:iw relu:i");
   CHECK(holds(rules, "rule r relu(matmul(?x, ?y)) => matmul{activation=relu}(?x, ?y)"));
   CHECK(holds(rules, "rule r tanh(matmul(?x, ?y)) => matmul{activation=tanh}(?x, ?y)"));
