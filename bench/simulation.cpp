@@ -21,7 +21,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/simulate/delta.hpp>
-#include <unity/simulate/event_queue.hpp>
 #include <unity/simulate/full.hpp>
 
 #include "../test/simulate/random_program.hpp"

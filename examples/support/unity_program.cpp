@@ -41,7 +41,7 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
+#include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>

@@ -16,7 +16,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/megatron.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>

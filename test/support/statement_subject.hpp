@@ -15,7 +15,7 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

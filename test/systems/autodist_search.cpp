@@ -18,7 +18,6 @@
 #include <unity/program/repeated.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/evaluator_space.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/systems/autodist/builders.hpp>

@@ -16,8 +16,8 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

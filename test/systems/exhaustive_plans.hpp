@@ -21,7 +21,7 @@
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
 #include <unity/search/branch_and_bound.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/exact.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -14,9 +14,9 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
+#include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

@@ -14,7 +14,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/microbatch.hpp>
-#include <unity/parallel/pcg/shard_evaluation.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/evaluate.hpp>

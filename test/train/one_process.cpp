@@ -16,7 +16,6 @@
 #include <unity/core/random.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>

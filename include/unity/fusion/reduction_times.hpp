@@ -54,7 +54,6 @@ struct reduction_sample {
 #include <unity/cost/eigen_least_squares.hpp>
 #include <unity/machine/link.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/lowering/network.hpp>
 
 namespace unity::fusion {

@@ -20,8 +20,8 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/task_grid.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>

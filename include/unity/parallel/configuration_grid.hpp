@@ -14,7 +14,6 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/task_grid.hpp>
 
 namespace unity::parallel {
 

@@ -28,7 +28,7 @@ namespace unity::parallel {
 // Source: Jia's dissertation (2020), section 3.3.
 using strategy = std::vector<configuration>;
 
-// The order in which the devices of a stage work on the passes of micro-batches (pipeline_phases.hpp).
+// The order in which the devices of a stage work on the passes of micro-batches (pipeline.hpp).
 enum class pipeline_schedule : std::uint8_t { one_forward_one_backward, gpipe, interleaved, zero_bubble };
 inline constexpr std::array<std::string_view, 4> pipeline_schedule_names{"one_forward_one_backward", "gpipe",
                                                                          "interleaved", "zero_bubble"};

@@ -15,7 +15,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/program/program.hpp>
-#include <unity/simulate/event_queue.hpp>
 #include <unity/simulate/full.hpp>
 
 namespace unity::simulate {

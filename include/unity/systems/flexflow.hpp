@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/units.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -28,8 +28,8 @@
 #include <unity/search/beam.hpp>
 #include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/rewrite_space.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>

@@ -30,8 +30,8 @@
 #include <unity/parallel/strategies/units.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/rewrite_space.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/unity/branch_splits.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/joint_search.hpp>

@@ -1,4 +1,4 @@
-#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/parallel/lowering/network.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -11,7 +11,6 @@
 #include <unity/machine/collectives.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/network.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>

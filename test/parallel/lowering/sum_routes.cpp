@@ -1,4 +1,4 @@
-#include <unity/parallel/lowering/sum_routes.hpp>
+#include <unity/parallel/lowering/sum_code.hpp>
 
 #include <catch2/catch.hpp>
 

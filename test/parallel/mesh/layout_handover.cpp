@@ -11,8 +11,8 @@
 #include <unity/machine/device_mesh.hpp>
 #include <unity/machine/presets.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
 
 #include "../../support/cases.hpp"
 

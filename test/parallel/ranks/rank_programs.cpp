@@ -12,7 +12,7 @@
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
-#include <unity/parallel/ranks/rank_program_text.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>

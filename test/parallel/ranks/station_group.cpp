@@ -11,7 +11,7 @@
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
-#include <unity/parallel/ranks/station_group.hpp>
+#include <unity/parallel/ranks/server_exchange.hpp>
 
 namespace tests_of_station_group {
 

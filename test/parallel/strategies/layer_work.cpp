@@ -16,7 +16,7 @@
 #include <unity/cost/duration.hpp>
 #include <unity/machine/collectives.hpp>
 #include <unity/machine/presets.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/program/fragment.hpp>

@@ -15,9 +15,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
-#include <unity/parallel/lowering/folded_collectives.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
-#include <unity/parallel/lowering/folded_network.hpp>
 #include <unity/parallel/lowering/folded_program.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>

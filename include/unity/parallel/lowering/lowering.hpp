@@ -20,7 +20,6 @@
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/edge_needs.hpp>
-#include <unity/parallel/lowering/edge_patterns.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/optimizer.hpp>

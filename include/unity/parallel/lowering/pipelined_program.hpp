@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/program/fragment.hpp>
 #include <unity/program/program.hpp>

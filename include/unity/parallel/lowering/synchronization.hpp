@@ -12,7 +12,6 @@
 
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/node_stations.hpp>
@@ -351,12 +350,12 @@ class weight_synchronization {
 
 // The fragment of a weight of that type that is all-reduced alone, or sharded. Each part that several devices hold is
 // reduced over a ring of them, node by node and every other node in reverse, after the contributions of all operators
-// that share the weight (collectives.hpp); the update of each device follows. Simultaneously ready messages of a ring
+// that share the weight (network.hpp); the update of each device follows. Simultaneously ready messages of a ring
 // on a link are ordered by the sender's index in its node, then by the number of preceding links, so equivalent nodes
 // behave alike. Weights without gradient only occupy memory. Network: has the members of parallel::network; only
 // devices for which has() holds get tasks and memory. Complexity: linear in the fragment and the readers of each part,
 // for each part.
-// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see collectives.hpp.
+// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see network.hpp.
 template <class Network>
 [[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                              const weight_part_readers& all, const synchronizer& how = {}) {

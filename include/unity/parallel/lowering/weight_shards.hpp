@@ -50,8 +50,8 @@ void add_gathers(lowering& l, const strategy& s, const synchronization& sync, co
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/weight_fragments.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/tensor/operation.hpp>

@@ -84,7 +84,6 @@ class simulated_ranks {
 
 #include <unity/core/error.hpp>
 #include <unity/machine/collective.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 

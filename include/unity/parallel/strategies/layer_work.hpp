@@ -16,7 +16,7 @@
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>

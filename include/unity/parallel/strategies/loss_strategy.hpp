@@ -45,7 +45,7 @@ void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::siz
 
 #include <unity/core/id.hpp>
 #include <unity/machine/topology.hpp>
-#include <unity/parallel/task_grid.hpp>
+#include <unity/parallel/operator_grid.hpp>
 
 namespace unity::parallel::detail {
 

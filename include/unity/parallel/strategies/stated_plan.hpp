@@ -7,7 +7,7 @@
 
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -13,9 +13,8 @@
 #include <unity/machine/link.hpp>
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_stages.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

@@ -16,10 +16,9 @@
 #include <unity/machine/machine.hpp>
 #include <unity/machine/topology.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>

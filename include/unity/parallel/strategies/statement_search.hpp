@@ -17,7 +17,6 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_bound.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_space.hpp>

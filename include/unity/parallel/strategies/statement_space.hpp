@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 
 namespace unity::parallel {
 

@@ -9,7 +9,6 @@
 #include <unity/core/units.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -16,8 +16,8 @@
 #include <unity/machine/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>

@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/strategy_bound.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
 #include <unity/parallel/strategies/units.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>

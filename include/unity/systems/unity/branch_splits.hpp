@@ -107,7 +107,6 @@ class split_mappings {
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
-#include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/tensor/shape.hpp>
