@@ -26,6 +26,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/hardware/device_rates.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/dot.hpp>
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/html_report.hpp>
@@ -33,7 +35,6 @@
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/everywhere.hpp>
@@ -78,8 +79,8 @@ struct arguments {
   bool is_only_predicted = false;  // for want of an engine
   support::run_flags runs{};
   support::target_flags target{};
-  machine::machine calibrated{};             // the machine of --cost analytic:FILE.json or kernels:FILE.json
-  std::optional<machine::device> kernels{};  // of --cost kernels:DEVICE
+  hardware::machine calibrated{};             // the machine of --cost analytic:FILE.json or kernels:FILE.json
+  std::optional<hardware::device> kernels{};  // of --cost kernels:DEVICE
   std::string out{};
   std::string json{};
   std::string report{};
@@ -116,7 +117,7 @@ void declare(CLI::App& app, arguments& a) {
       "--cost", a.cost,
       fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), kernels:DEVICE (of PyTorch, on "
                   "one of these but taso), measured:BACKEND ({}; or the engine of --target), or flops",
-                  machine::gpu_names(), support::backend_list()));
+                  hardware::gpu_names(), support::backend_list()));
   app.add_option("--timings", a.runs.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--run", a.runs.run,
@@ -161,10 +162,10 @@ void declare(CLI::App& app, arguments& a) {
 }
 
 // The rates that `calibrate` measured.
-const machine::device& calibrated_device(arguments& a, const std::string& file) {
+const hardware::device& calibrated_device(arguments& a, const std::string& file) {
   a.calibrated = io::read_machine(file);
   for (const auto& d : a.calibrated.devices) {
-    if (machine::roofline_of(d)) {
+    if (hardware::roofline_of(d)) {
       return d;
     }
   }
@@ -175,13 +176,13 @@ const machine::device& calibrated_device(arguments& a, const std::string& file) 
 void resolve_kernels(arguments& a, const std::string& device) {
   if (device.ends_with(".json")) {
     a.kernels = calibrated_device(a, device);
-    a.options.objective.device = *machine::roofline_of(*a.kernels);
-  } else if (auto found = machine::find_model(device); found && found->kind == machine::device_kind::gpu) {
+    a.options.objective.device = *hardware::roofline_of(*a.kernels);
+  } else if (auto found = hardware::find_model(device); found && found->kind == hardware::device_kind::gpu) {
     a.kernels = std::move(found);
-    a.options.objective.device = *find_device(device);
+    a.options.objective.device = *hardware::find_device(device);
   } else {
     throw error{"--cost kernels", fmt::format("'{}'", device),
-                fmt::format("FILE.json, or one of {}", machine::gpu_names())};
+                fmt::format("FILE.json, or one of {}", hardware::gpu_names())};
   }
 }
 
@@ -199,15 +200,15 @@ void resolve_cost(arguments& a) {
       support::check_backend(a.runs.measured, "--cost measured");
     }
   } else if (const auto device = after("analytic:"); device.ends_with(".json")) {
-    a.options.objective.device = *machine::roofline_of(calibrated_device(a, device));
-  } else if (const auto preset = find_device(device)) {
+    a.options.objective.device = *hardware::roofline_of(calibrated_device(a, device));
+  } else if (const auto preset = hardware::find_device(device)) {
     a.options.objective.device = *preset;
   } else if (const auto of_kernels = after("kernels:"); !of_kernels.empty()) {
     resolve_kernels(a, of_kernels);
   } else {
     throw error{"--cost", fmt::format("'{}'", a.cost),
                 fmt::format("flops, measured:BACKEND, analytic: or kernels: and FILE.json or one of {}; analytic:taso",
-                            machine::gpu_names())};
+                            hardware::gpu_names())};
   }
 }
 
@@ -326,7 +327,7 @@ support::optimization_title about(const arguments& a) {
 
 // By predicted times.
 systems::taso_result search(const tensor::algebra& operators, const rule_set& rules, const tensor::tensor_graph& graph,
-                            const std::optional<machine::device>& kernels, const systems::taso_options& options) {
+                            const std::optional<hardware::device>& kernels, const systems::taso_options& options) {
   return kernels ? support::search_by(*kernels, operators, rules, options, graph)
                  : systems::taso(operators, rules, graph, options);
 }

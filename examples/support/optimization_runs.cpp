@@ -10,7 +10,7 @@
 #include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
-#include <unity/machine/kernel_devices.hpp>
+#include <unity/hardware/kernel_devices.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/kernel_durations.hpp>
 #include <unity/tensor/measured_durations.hpp>
@@ -57,11 +57,11 @@ systems::taso_result search_by(tensor::timing_cache<any_timer>& cache, const ten
   return systems::taso(operators, time, rules, graph, options);
 }
 
-systems::taso_result search_by(const machine::device& kernels, const tensor::algebra& operators, const rule_set& rules,
+systems::taso_result search_by(const hardware::device& kernels, const tensor::algebra& operators, const rule_set& rules,
                                const systems::taso_options& options, const tensor::tensor_graph& graph) {
-  machine::machine on;
+  hardware::machine on;
   on.devices = {kernels};
-  const tensor::time_cost<tensor::kernel_durations> time{operators, machine::kernel_durations(operators, on),
+  const tensor::time_cost<tensor::kernel_durations> time{operators, hardware::kernel_durations(operators, on),
                                                          options.objective.mode};
   return systems::taso(operators, time, rules, graph, options);
 }

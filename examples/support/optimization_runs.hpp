@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -26,7 +26,7 @@ struct run_flags {
 };
 
 // A search by the kernels of PyTorch that run operators on the device.
-unity::systems::taso_result search_by(const unity::machine::device& kernels, const unity::tensor::algebra& operators,
+unity::systems::taso_result search_by(const unity::hardware::device& kernels, const unity::tensor::algebra& operators,
                                       const unity::rule_set& rules, const unity::systems::taso_options& options,
                                       const unity::tensor::tensor_graph& graph);
 

@@ -16,7 +16,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
@@ -62,8 +62,8 @@ inline bool is_better(const unity::parallel::strategy_report& a, const unity::pa
 class strategy_comparison {
  public:
   // times: how long operators take. The algebra must outlive this.
-  strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
-                      unity::tensor::durations times,
+  strategy_comparison(const unity::tensor::algebra& operators, unity::hardware::machine m,
+                      unity::tensor::tensor_graph g, unity::tensor::durations times,
                       unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
       : operators_{operators}, machine_{std::move(m)}, durations_{std::move(times)}, optimizer_{updates} {
     add_graph(std::move(g));
@@ -163,7 +163,7 @@ class strategy_comparison {
   }
 
   [[nodiscard]] const unity::tensor::algebra& operators() const noexcept { return operators_; }
-  [[nodiscard]] const unity::machine::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const unity::hardware::machine& machine() const noexcept { return machine_; }
   [[nodiscard]] const unity::tensor::durations& durations() const noexcept { return durations_; }
   [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
   [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
@@ -188,13 +188,13 @@ class strategy_comparison {
     unity::tensor::tensor_graph graph;
     unity::parallel::lowering lowering;
 
-    lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::machine::machine& m,
+    lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::hardware::machine& m,
                   const unity::tensor::durations& times, unity::parallel::optimizer updates)
         : graph{std::move(g)}, lowering{a, graph, m, times, unity::parallel::transfers::exchanges, updates} {}
   };
 
   const unity::tensor::algebra& operators_;
-  unity::machine::machine machine_;
+  unity::hardware::machine machine_;
   unity::tensor::durations durations_;
   unity::parallel::optimizer optimizer_;
   std::vector<std::unique_ptr<lowered_graph>> graphs_{};
@@ -212,11 +212,11 @@ inline std::string_view schedule_name(const unity::parallel::pipeline& p) {
   return unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(p.schedule)];
 }
 
-inline nlohmann::json to_json(const unity::machine::machine& m, const named_strategy& s) {
+inline nlohmann::json to_json(const unity::hardware::machine& m, const named_strategy& s) {
   const auto& p = s.report;
   auto over = nlohmann::json::array();
   for (const auto& e : p.excess) {
-    over.push_back({{"device", m.network[unity::machine::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
+    over.push_back({{"device", m.network[unity::hardware::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
   }
   return {
       {"name", s.name},

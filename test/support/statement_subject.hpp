@@ -13,7 +13,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
@@ -37,13 +37,13 @@ struct simulated_statement {
 struct statement_subject {
   unity::tensor::algebra operators = unity::tensor::training_algebra();
   std::string model{};
-  unity::machine::machine on{};
+  unity::hardware::machine on{};
   unity::tensor::durations durations;
   unity::parallel::task_times times;
 
   statement_subject(std::string name, const std::string& machine)
       : model{std::move(name)},
-        on{unity::machine::preset(machine)},
+        on{unity::hardware::preset(machine)},
         durations{unity::parallel::analytic_durations(operators, on)},
         times{operators, durations, unity::parallel::optimizer::adam} {}
 

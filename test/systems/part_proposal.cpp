@@ -8,10 +8,10 @@
 #include <string>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -35,13 +35,13 @@ using unity::test::training::operators;
 
 struct four_devices {
   tensor::tensor_graph graph = tensor::zoo::build(operators(), "zoo:mlp?layers=3");
-  machine::machine machine = machine::preset("p100:1x4");
-  machine::route_table routes{machine.network};
+  hardware::machine machine = hardware::preset("p100:1x4");
+  hardware::route_table routes{machine.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
   systems::mesh_room room{operators(),
                           machine,
                           routes,
-                          machine::meshes_of(machine.network, 1).front(),
+                          hardware::meshes_of(machine.network, 1).front(),
                           clock,
                           parallel::all_index_uses,
                           parallel::optimizer::sgd};
@@ -51,7 +51,7 @@ struct four_devices {
   [[nodiscard]] parallel::strategy on_one_device() const {
     parallel::strategy s(graph.node_count());
     for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
-      s[one.ops.node(i).index()].devices = {machine::device_id{0U}};
+      s[one.ops.node(i).index()].devices = {hardware::device_id{0U}};
     }
     return s;
   }

@@ -13,7 +13,7 @@
 
 #include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -72,7 +72,7 @@ template <class Range>
 // Source: Jia's dissertation (2020), section 3.3; Unger et al., Unity (OSDI 2022), section 3, for sums and copies.
 struct configuration {
   degree_list degrees{};
-  small_vector<machine::device_id, 8> devices{};
+  small_vector<hardware::device_id, 8> devices{};
   degree_list reductions{};  // per operator_dimensions::reductions: parts of that sum; empty: 1 each
   degree_list terms{};       // per operator_dimensions::groups: terms of its operands; empty: 1 each
   std::int64_t copies = 1;   // tasks that compute the same

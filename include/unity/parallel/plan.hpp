@@ -11,8 +11,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -67,7 +67,7 @@ struct pipeline {
 struct plan {
   tensor::tensor_graph graph{};
   strategy configurations{};
-  unity::machine::machine machine{};
+  unity::hardware::machine machine{};
   parallel::pipeline pipeline{};
   parallel::optimizer updates = parallel::optimizer::sgd;
   parallel::synchronization synchronization{};

@@ -15,7 +15,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -188,12 +188,12 @@ namespace detail {
 
 // Throws: unity::error for a program in which not all tasks can run.
 template <class IsDone>
-[[noreturn]] void report_cycle(const program::program& p, const IsDone& is_done) {
+[[noreturn]] void report_cycle(const tasks::program& p, const IsDone& is_done) {
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const auto range = p.tasks_of(program::fragment_id{f});
+    const auto range = p.tasks_of(tasks::fragment_id{f});
     for (auto t = range.first; t < range.first + range.count; ++t) {
       if (!is_done(t)) {
-        const auto& of = p.owner_of(program::fragment_id{f});
+        const auto& of = p.owner_of(tasks::fragment_id{f});
         throw error{"program",
                     fmt::format("task {} of fragment {}{} waits for itself", t - range.first, f,
                                 of.name.empty() ? "" : fmt::format(" ({})", of.name)),
@@ -207,7 +207,7 @@ template <class IsDone>
 }  // namespace detail
 
 // A task is ready when everything that it depends on has ended and arrived. Each resource runs one task at a time, in
-// order of ready time, ties as program::tie says; a task without a resource starts when it is ready, concurrently with
+// order of ready time, ties as tasks::tie says; a task without a resource starts when it is ready, concurrently with
 // others.
 // Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are additions of this
 // library.
@@ -216,7 +216,7 @@ class full_simulation {
   // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
   // dependencies.
   // Throws: unity::error if tasks wait for each other.
-  picoseconds run(const program::program& p) {
+  picoseconds run(const tasks::program& p) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) { expect(p, t); });
     const auto busiest = std::max_element(loads_.begin(), loads_.end());
@@ -232,7 +232,7 @@ class full_simulation {
   // `since`: those tasks keep their times, and the others are timed. Returns the latest end, or nothing as soon as a
   // task must end after `bound`; check is_complete(). Added places must have been marked as never ready in `before`
   // (forget). Complexity: as run for the tasks that are timed, and linear in the others and their dependencies.
-  std::optional<picoseconds> run_after(const program::program& p, const full_simulation& before, std::int64_t since,
+  std::optional<picoseconds> run_after(const tasks::program& p, const full_simulation& before, std::int64_t since,
                                        std::int64_t bound) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) {
@@ -282,15 +282,15 @@ class full_simulation {
 
  private:
   template <class Visit>
-  static void for_each_place(const program::program& p, const Visit& visit) {
+  static void for_each_place(const tasks::program& p, const Visit& visit) {
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         visit(t);
       }
     }
   }
-  void begin(const program::program& p) {
+  void begin(const tasks::program& p) {
     times_.resize(std::max(times_.size(), p.capacity()));
     free_.assign(p.resources().size(), 0);
     loads_.assign(p.resources().size(), 0);
@@ -302,7 +302,7 @@ class full_simulation {
     kept_ = 0;
   }
   // A task to be timed. While it waits, `start` holds minus the number of tasks that it waits for.
-  void expect(const program::program& p, std::uint32_t t) {
+  void expect(const tasks::program& p, std::uint32_t t) {
     const auto& task = p.timed(t);
     times_[t] = {0, -static_cast<std::int64_t>(task.before_count), 0};
     if (task.resource.valid()) {
@@ -314,7 +314,7 @@ class full_simulation {
       queue_.push({0, p.tie(t), t});
     }
   }
-  std::optional<picoseconds> run_queue(const program::program& p, std::int64_t bound) {
+  std::optional<picoseconds> run_queue(const tasks::program& p, std::int64_t bound) {
     while (!queue_.empty()) {
       const auto least = run_next(p);
       if (latest_ > latest_end) {
@@ -328,7 +328,7 @@ class full_simulation {
     return picoseconds{latest_};
   }
   // One of the tasks that a task waits for has been timed.
-  void count_down(const program::program& p, program::task_link link, const task_times& by, std::int64_t latency) {
+  void count_down(const tasks::program& p, tasks::task_link link, const task_times& by, std::int64_t latency) {
     auto& next = times_[link.task()];
     next.ready = std::max(next.ready, (link.cut_through() ? by.start : by.end) + latency);
     if (link.cut_through()) {
@@ -339,7 +339,7 @@ class full_simulation {
     }
   }
   // Prefetches the data of the next events: first the task, then its links, then the other ends of these.
-  void prefetch(const program::program& p) const {
+  void prefetch(const tasks::program& p) const {
     if (const auto* const e = queue_.ahead(4)) {
       __builtin_prefetch(&p.timed(e->task));
       __builtin_prefetch(&times_[e->task]);
@@ -356,7 +356,7 @@ class full_simulation {
     }
   }
   // The earliest time at which the resource of the next task can be done with all its remaining work.
-  std::int64_t run_next(const program::program& p) {
+  std::int64_t run_next(const tasks::program& p) {
     const auto e = queue_.pop();
     prefetch(p);
     const auto& task = p.timed(e.task);

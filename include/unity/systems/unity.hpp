@@ -17,9 +17,9 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -52,7 +52,7 @@ struct unity_options : search_options {
   std::uint64_t seed = 0;
   parallel::index_uses uses = parallel::all_index_uses;
   std::size_t mesh_axes = 3;
-  std::vector<machine::device_mesh> meshes{};  // additional meshes to those of the machine
+  std::vector<hardware::device_mesh> meshes{};  // additional meshes to those of the machine
   std::size_t stages = 64;                     // maximum of pipelines
   std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
   std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage is simulated
@@ -74,7 +74,7 @@ struct unity_options : search_options {
 // A simulated mapping.
 struct simulated_mapping {
   std::size_t graph = 0;        // 0: the given one; others: results of substitutions for one objective
-  machine::device_mesh mesh{};  // of the first stage's devices
+  hardware::device_mesh mesh{};  // of the first stage's devices
   std::uint32_t stages = 1;
   std::int64_t microbatches = 1;
   parallel::index_uses uses = 0;
@@ -96,7 +96,7 @@ struct unity_result {
   parallel::strategy strategy{};
   parallel::pipeline pipeline{};
   parallel::strategy_report report{};
-  machine::device_mesh mesh{};        // of the first stage; empty if the plan began on no mesh
+  hardware::device_mesh mesh{};       // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   // A lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all plans
@@ -115,11 +115,11 @@ struct unity_result {
 namespace detail {
 
 // All device kinds that a mesh of all devices may contain.
-[[nodiscard]] std::vector<std::uint32_t> models_of(const machine::machine& m);
+[[nodiscard]] std::vector<std::uint32_t> models_of(const hardware::machine& m);
 
 class unity_search {
  public:
-  unity_search(const tensor::algebra& a, const machine::machine& m, tensor::durations durations,
+  unity_search(const tensor::algebra& a, const hardware::machine& m, tensor::durations durations,
                const unity_options& options);
 
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
@@ -138,7 +138,7 @@ class unity_search {
     return std::max(0.0, std::min(share * own_seconds_, own_seconds_ - watch_.seconds()));
   }
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
-  void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
+  void add_room(const hardware::device_mesh& mesh, parallel::index_uses uses);
   // Effects: adds rooms with the cumulative sets of index uses of the paper's figure 15a. A further use may not bring
   // its predicted gain; then a plan without it is available.
   void add_smaller_sets();
@@ -259,10 +259,10 @@ class unity_search {
   static constexpr auto samples_alone = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::data);
 
   const tensor::algebra& algebra_;
-  const machine::machine& machine_;
+  const hardware::machine& machine_;
   tensor::durations durations_;
   const unity_options& options_;
-  machine::route_table routes_;
+  hardware::route_table routes_;
   parallel::shard_clock clock_;
   computing_bound computing_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
@@ -287,7 +287,7 @@ class unity_search {
 // Without time limits the result depends only on the seed.
 // Throws: unity::error if an operator cannot be mapped onto any mesh.
 [[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
-                                        const machine::machine& m, tensor::durations durations,
+                                        const hardware::machine& m, tensor::durations durations,
                                         const unity_options& options = {}) {
   return detail::unity_search{a, m, std::move(durations), options}.run(rules, g);
 }
@@ -315,7 +315,7 @@ class unity_search {
 
 namespace unity::systems::detail {
 
-UNITY_INLINE std::vector<std::uint32_t> models_of(const machine::machine& m) {
+UNITY_INLINE std::vector<std::uint32_t> models_of(const hardware::machine& m) {
   std::vector<std::uint32_t> models;
   for (const auto& d : m.network.devices()) {
     if (std::find(models.begin(), models.end(), d.model) == models.end()) {
@@ -325,7 +325,7 @@ UNITY_INLINE std::vector<std::uint32_t> models_of(const machine::machine& m) {
   return models;
 }
 
-UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine::machine& m,
+UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const hardware::machine& m,
                                         tensor::durations durations, const unity_options& options)
     : algebra_{a},
       machine_{m},
@@ -338,9 +338,9 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
   for (const auto limit : parallel::memory_limits(m)) {
     limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
   }
-  auto meshes = machine::meshes_of(m.network, options.mesh_axes);
+  auto meshes = hardware::meshes_of(m.network, options.mesh_axes);
   for (const auto& mesh : options.meshes) {
-    machine::check(m.network, mesh);
+    hardware::check(m.network, mesh);
     meshes.push_back(mesh);
   }
   // The best plan with fewer uses is often close to the overall best, and simulation may prefer it.
@@ -387,7 +387,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   if (is_pipeline) {
     take(*std::move(in_stages), r);
   } else {
-    r.mesh = best.candidate.room == nullptr ? machine::device_mesh{} : best.candidate.room->mesh();
+    r.mesh = best.candidate.room == nullptr ? hardware::device_mesh{} : best.candidate.room->mesh();
     r.strategy = best.strategy;
     r.report = best.report;
     r.graph = chosen.graph;
@@ -478,13 +478,13 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   variants.push_back(std::move(theirs[found.graph]));
   found.graph = variants.size() - 1;
   const auto* room = found.candidate.room;
-  r.simulated.push_back({found.graph, room != nullptr ? room->mesh() : machine::device_mesh{}, 1, 1, uses,
+  r.simulated.push_back({found.graph, room != nullptr ? room->mesh() : hardware::device_mesh{}, 1, 1, uses,
                          picoseconds{found.candidate.predicted}, found.report,
                          split_mappings::has_blocks(found.candidate.solution)});
   return found;
 }
 
-UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
+UNITY_INLINE void unity_search::add_room(const hardware::device_mesh& mesh, parallel::index_uses uses) {
   rooms_.push_back(
       std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
   if (!options_.joint.dynamic) {
@@ -640,7 +640,7 @@ UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picosec
   if (!parallel::has(options_.uses, parallel::index_use::placement)) {
     return false;
   }
-  for (const auto& part : machine::parts_of(machine_.network)) {
+  for (const auto& part : hardware::parts_of(machine_.network)) {
     std::size_t devices = 0;
     for (const auto& row : part) {
       devices += row.size();
@@ -648,7 +648,7 @@ UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picosec
     if (computing_of(g).count() / static_cast<std::int64_t>(devices) >= time.count() / static_cast<std::int64_t>(all)) {
       continue;
     }
-    for (const auto& mesh : machine::meshes_of(part, options_.mesh_axes)) {
+    for (const auto& mesh : hardware::meshes_of(part, options_.mesh_axes)) {
       add_room(mesh, options_.uses);
     }
   }
@@ -968,7 +968,7 @@ UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variant
     take({one->graph, one->plan->best(), std::move(report)}, r);
     r.mapping_bound = bound;
     if (one->variant != nullptr) {
-      r.mesh = one->room != nullptr ? one->room->mesh() : machine::device_mesh{};
+      r.mesh = one->room != nullptr ? one->room->mesh() : hardware::device_mesh{};
       r.rules = one->variant->rules;
     }
   }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
@@ -50,7 +50,7 @@ TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]
   }
   plan p;
   p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(devices == 8 ? "p100:2x4" : "p100:1x" + std::to_string(devices));
+  p.machine = hardware::preset(devices == 8 ? "p100:2x4" : "p100:1x" + std::to_string(devices));
   const graph_dimensions all{operators(), p.graph};
   std::vector<std::pair<std::string, strategy>> named{
       {"data", data_parallel(all, p.machine.network)},

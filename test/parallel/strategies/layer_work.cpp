@@ -14,12 +14,12 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
-#include <unity/machine/collectives.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/collectives.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -51,7 +51,7 @@ parallel::transformer_work work(const std::string& plan, const std::string& mach
       fmt::format("zoo:gpt?form={}&layers=4&hidden={}&heads={}&seq={}&vocab=128", form, hidden, heads, seq);
   const auto model =
       tensor::converted(operators(), tensor::zoo::build(operators(), name), dtype::float32, dtype::bfloat16);
-  const auto m = machine::preset(machine);
+  const auto m = hardware::preset(machine);
   return parallel::work_of(operators(), parallel::with_wide_loss(operators(), model),
                            parallel::parse_plan_statement(plan),
                            durations ? *durations : parallel::analytic_durations(operators(), m));
@@ -108,7 +108,7 @@ TEST_CASE("attention as one operator is divided by heads") {
     const auto layer = work("megatron:t=2", "dgx_a100_80:1x2", form).pieces[2];
     for (const auto* steps : {&layer.forward, &layer.backward}) {
       for (const auto& s : *steps) {
-        exchanges += s.kind == program::task_kind::transfer ? 1 : 0;
+        exchanges += s.kind == tasks::task_kind::transfer ? 1 : 0;
       }
     }
     CHECK(exchanges == 4);
@@ -156,7 +156,7 @@ TEST_CASE("the loss of a divided vocabulary has three all-reduces of a number pe
     std::int64_t reductions = 0;
     const auto all = work(plan, "dgx_a100_80:1x2", "training");
     for (const auto& s : all.pieces.back().forward) {
-      const bool is_reduction = s.kind == program::task_kind::transfer && s.how == machine::exchange::all_reduce;
+      const bool is_reduction = s.kind == tasks::task_kind::transfer && s.how == hardware::exchange::all_reduce;
       reductions += is_reduction && s.size == bytes{seq * 4} ? 1 : 0;
     }
     CHECK(reductions == 3);

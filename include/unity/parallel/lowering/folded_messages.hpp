@@ -14,14 +14,14 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_flows.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective_flows.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -32,7 +32,7 @@ class link_ties {
 
   // Adds a hop of a message. Hops are ordered by `ties`, then `turn`, then `last_ties`; ties have an entry for each
   // image of the message.
-  void add(program::resource_id link, std::span<const std::uint32_t> ties, std::uint32_t turn,
+  void add(tasks::resource_id link, std::span<const std::uint32_t> ties, std::uint32_t turn,
            std::span<const std::uint32_t> last_ties) {
     const auto at = links_.place(link);
     hops_.push_back({at.representative, at.shift, ties, turn, last_ties});
@@ -43,7 +43,7 @@ class link_ties {
 
  private:
   struct hop_place {
-    program::resource_id link{};
+    tasks::resource_id link{};
     std::uint32_t shift = 0;
     std::span<const std::uint32_t> ties{};
     std::uint32_t turn = 0;
@@ -62,8 +62,8 @@ struct folded_messages {
     std::uint32_t producer = 0;
     std::vector<std::uint32_t> consumers{};
     std::int64_t elements = 0;
-    machine::device_id from{};
-    machine::device_id to{};             // may be any device
+    hardware::device_id from{};
+    hardware::device_id to{};            // may be any device
     std::vector<std::uint32_t> there{};  // rank of each hop on its link (link_ties)
     std::vector<std::uint32_t> back{};
   };
@@ -75,7 +75,7 @@ struct folded_messages {
 struct folded_ends {
   const task_orbits* producers = nullptr;
   const task_orbits* consumers = nullptr;
-  std::span<const machine::device_id> from{};  // by task
+  std::span<const hardware::device_id> from{};  // by task
 };
 
 namespace detail {
@@ -118,8 +118,8 @@ class message_folder {
 // Folds the collectives of a weight: messages that a symmetry maps to each other are represented once.
 
 struct lowered_collective {
-  machine::exchange kind = machine::exchange::all_reduce;
-  std::span<const machine::device_id> devices{};
+  hardware::exchange kind = hardware::exchange::all_reduce;
+  std::span<const hardware::device_id> devices{};
   bytes size{};
 };
 
@@ -135,15 +135,15 @@ class collective_ranker {
  private:
   struct flow_hop {
     std::uint32_t turn = 0;
-    program::resource_id link{};
+    tasks::resource_id link{};
     const std::vector<std::uint32_t>* ties = nullptr;
     const std::vector<std::uint32_t>* last_ties = nullptr;
   };
-  using flow_places = std::map<std::pair<machine::vertex_id, machine::vertex_id>, std::uint32_t>;
+  using flow_places = std::map<std::pair<hardware::vertex_id, hardware::vertex_id>, std::uint32_t>;
 
   // Messages are ordered by the sender's index in its node, then like tasks in the fragment: by phase, hop, and flow.
-  [[nodiscard]] std::string add(const machine::collective_phase& phase, std::size_t most_hops);
-  [[nodiscard]] std::string add(const machine::collective_phase& phase, const flow_places& at, std::uint32_t flow,
+  [[nodiscard]] std::string add(const hardware::collective_phase& phase, std::size_t most_hops);
+  [[nodiscard]] std::string add(const hardware::collective_phase& phase, const flow_places& at, std::uint32_t flow,
                                 std::size_t most_hops, std::vector<flow_hop>& all);
 
   const device_symmetry& symmetry_;
@@ -177,7 +177,7 @@ class collective_ranker {
 #include <tuple>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/collective_cost.hpp>
+#include <unity/hardware/collective_cost.hpp>
 
 namespace unity::parallel {
 
@@ -239,7 +239,7 @@ UNITY_INLINE bool message_folder::keeps_local(const edge_messages& all) const {
 }
 
 UNITY_INLINE bool message_folder::find_images(const edge_messages& all) {
-  using route_key = std::pair<std::uint32_t, machine::device_id>;
+  using route_key = std::pair<std::uint32_t, hardware::device_id>;
   std::vector<std::pair<route_key, std::uint32_t>> sorted;
   for (std::uint32_t m = 0; m < all.messages.size(); ++m) {
     sorted.push_back({{all.messages[m].producer, all.messages[m].to}, m});
@@ -335,7 +335,7 @@ UNITY_INLINE std::string message_folder::order(folded_messages& result) {
 UNITY_INLINE std::string collective_ranker::run(std::span<const lowered_collective> all,
                                                 std::vector<std::uint32_t>& ranks) {
   struct lowered_phase {
-    const machine::collective_phase* of = nullptr;
+    const hardware::collective_phase* of = nullptr;
     std::size_t most_hops = std::numeric_limits<std::size_t>::max();
   };
   std::vector<lowered_phase> phases;
@@ -363,7 +363,7 @@ UNITY_INLINE std::string collective_ranker::run(std::span<const lowered_collecti
   return {};
 }
 
-UNITY_INLINE std::string collective_ranker::add(const machine::collective_phase& phase, std::size_t most_hops) {
+UNITY_INLINE std::string collective_ranker::add(const hardware::collective_phase& phase, std::size_t most_hops) {
   flow_places at;
   for (std::uint32_t i = 0; i < phase.flows.size(); ++i) {
     at.emplace(std::pair{phase.flows[i].from, phase.flows[i].to}, i);
@@ -386,15 +386,15 @@ UNITY_INLINE std::string collective_ranker::add(const machine::collective_phase&
   return {};
 }
 
-UNITY_INLINE std::string collective_ranker::add(const machine::collective_phase& phase, const flow_places& at,
+UNITY_INLINE std::string collective_ranker::add(const hardware::collective_phase& phase, const flow_places& at,
                                                 std::uint32_t flow, std::size_t most_hops, std::vector<flow_hop>& all) {
   const auto& f = phase.flows[flow];
   const auto& t = network_.topology();
   if (!t.is_device(f.from) || !t.is_device(f.to)) {
     return "a collective that a switch adds up";
   }
-  const machine::device_id from{f.from.index()};
-  const machine::device_id to{f.to.index()};
+  const hardware::device_id from{f.from.index()};
+  const hardware::device_id to{f.to.index()};
   if (!symmetry_.represents(from)) {
     return {};
   }

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel::detail {
 
@@ -29,36 +29,36 @@ class folded_network {
       : symmetry_{s}, network_{n}, links_{links} {}
 
   [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
-  [[nodiscard]] std::uint32_t model(machine::device_id d) const { return network_.model(d); }
-  [[nodiscard]] static program::resource_id stream(machine::device_id d) noexcept { return network::stream(d); }
-  [[nodiscard]] program::resource_id starts(machine::device_id d) const noexcept { return network_.starts(d); }
-  [[nodiscard]] const machine::topology& topology() const noexcept { return network_.topology(); }
-  [[nodiscard]] machine::collective_start start(machine::device_id d) const { return network_.start(d); }
-  [[nodiscard]] const machine::collective_ways& collective(machine::exchange kind,
-                                                           std::span<const machine::device_id> devices) {
+  [[nodiscard]] std::uint32_t model(hardware::device_id d) const { return network_.model(d); }
+  [[nodiscard]] static tasks::resource_id stream(hardware::device_id d) noexcept { return network::stream(d); }
+  [[nodiscard]] tasks::resource_id starts(hardware::device_id d) const noexcept { return network_.starts(d); }
+  [[nodiscard]] const hardware::topology& topology() const noexcept { return network_.topology(); }
+  [[nodiscard]] hardware::collective_start start(hardware::device_id d) const { return network_.start(d); }
+  [[nodiscard]] const hardware::collective_ways& collective(hardware::exchange kind,
+                                                            std::span<const hardware::device_id> devices) {
     return network_.collective(kind, devices);
   }
-  [[nodiscard]] std::optional<picoseconds> measured(machine::exchange kind, std::size_t ranks, bytes size) const {
+  [[nodiscard]] std::optional<picoseconds> measured(hardware::exchange kind, std::size_t ranks, bytes size) const {
     return network_.measured(kind, ranks, size);
   }
-  [[nodiscard]] network::node_place place(machine::device_id d) const { return network_.place(d); }
-  [[nodiscard]] bool has(machine::device_id d) const { return symmetry_.represents(d); }
+  [[nodiscard]] network::node_place place(hardware::device_id d) const { return network_.place(d); }
+  [[nodiscard]] bool has(hardware::device_id d) const { return symmetry_.represents(d); }
   // Precondition: the links are admitted.
-  [[nodiscard]] std::span<const program::hop> hops(machine::device_id from, machine::device_id to, bytes volume) {
+  [[nodiscard]] std::span<const tasks::hop> hops(hardware::device_id from, hardware::device_id to, bytes volume) {
     return represented(network_.hops(from, to, volume));
   }
-  [[nodiscard]] std::span<const program::hop> flow_hops(machine::vertex_id from, machine::vertex_id to, bytes volume,
-                                                        std::int64_t rounds) {
+  [[nodiscard]] std::span<const tasks::hop> flow_hops(hardware::vertex_id from, hardware::vertex_id to, bytes volume,
+                                                      std::int64_t rounds) {
     return represented(network_.flow_hops(from, to, volume, rounds));
   }
 
  private:
-  [[nodiscard]] std::span<const program::hop> represented(std::span<const program::hop> hops);
+  [[nodiscard]] std::span<const tasks::hop> represented(std::span<const tasks::hop> hops);
 
   const device_symmetry& symmetry_;
   network& network_;
   const link_orbits& links_;
-  std::vector<program::hop> hops_{};
+  std::vector<tasks::hop> hops_{};
 };
 
 }  // namespace unity::parallel::detail
@@ -67,10 +67,10 @@ namespace unity::parallel {
 
 // Regular. Resources have the numbers of the whole program; those that represent no others hold no tasks.
 struct folded_program {
-  program::program code{};
+  tasks::program code{};
   std::size_t order = 1;                         // of the symmetry
-  std::vector<machine::device_id> device{};      // by device: its representative
-  std::vector<program::resource_id> resource{};  // by resource: its representative
+  std::vector<hardware::device_id> device{};     // by device: its representative
+  std::vector<tasks::resource_id> resource{};    // by resource: its representative
   std::string why_not_more{};                    // why the last higher-order symmetry that was tried failed
 };
 
@@ -85,7 +85,7 @@ struct folded_program {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::span<const program::hop> folded_network::represented(std::span<const program::hop> hops) {
+UNITY_INLINE std::span<const tasks::hop> folded_network::represented(std::span<const tasks::hop> hops) {
   hops_.assign(hops.begin(), hops.end());
   for (auto& h : hops_) {
     h.link = links_.place(h.link).representative;
@@ -101,9 +101,9 @@ UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::time
   const auto folded = t;
   t.tasks = 0;
   for (std::size_t i = 0; i < f.code.fragment_count(); ++i) {
-    for (const auto& task : f.code.code(program::fragment_id{i}).tasks) {
+    for (const auto& task : f.code.code(tasks::fragment_id{i}).tasks) {
       if (!task.resource.valid()) {  // reductions: shared by all devices of a collective; others: of one device
-        t.tasks += task.kind == program::task_kind::reduce ? 1 : f.order;
+        t.tasks += task.kind == tasks::task_kind::reduce ? 1 : f.order;
       }
     }
   }

@@ -11,14 +11,14 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/collective.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -27,9 +27,9 @@ namespace unity::parallel {
 // One block of a value, as a sum of terms.
 struct summed_value {
   std::vector<std::uint32_t> producers{};  // tasks, one per term, with their devices
-  std::vector<machine::device_id> from{};
+  std::vector<hardware::device_id> from{};
   std::vector<std::uint32_t> consumers{};  // tasks that need some of the sum, with their devices
-  std::vector<machine::device_id> to{};
+  std::vector<hardware::device_id> to{};
   replicas needed{};  // the readers are the consumers
 };
 
@@ -46,35 +46,35 @@ struct sum_route {
 //   needs it, in equal shares if there are several, or in equal shares on all if there is none. From there it is sent
 //   to the other devices that need it.
 struct sum_routes {
-  std::vector<machine::device_id> holders{};  // devices with terms, ascending
-  std::vector<machine::device_id> ring{};     // the same devices, in ring order
+  std::vector<hardware::device_id> holders{};  // devices with terms, ascending
+  std::vector<hardware::device_id> ring{};     // the same devices, in ring order
   std::int64_t reduced = 0;                   // elements of the all-reduce, and their consumers by device
-  std::map<machine::device_id, std::vector<std::uint32_t>> reduced_for{};
+  std::map<hardware::device_id, std::vector<std::uint32_t>> reduced_for{};
   // For all other elements, by position in the ring: elements sent to the next device, and elements whose sums end
   // there.
   std::vector<std::int64_t> sent{};
   std::vector<std::int64_t> held{};
   // From a position in the ring to a device, possibly itself.
-  std::map<std::pair<std::size_t, machine::device_id>, sum_route> routes{};
+  std::map<std::pair<std::size_t, hardware::device_id>, sum_route> routes{};
 };
 
 namespace detail {
 
 // Tasks on a device that need elements of the group, ascending.
 [[nodiscard]] std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
-                                                      machine::device_id d);
+                                                      hardware::device_id d);
 
 void scatter(const summed_value& s, const replica_group& g, sum_routes& all);
 
 }  // namespace detail
 
 // Complexity: consumers, times groups of devices, times devices.
-[[nodiscard]] inline sum_routes routes_of(const machine::topology& t, const summed_value& s) {
+[[nodiscard]] inline sum_routes routes_of(const hardware::topology& t, const summed_value& s) {
   sum_routes all;
   all.holders = s.from;
   std::sort(all.holders.begin(), all.holders.end());
   all.holders.erase(std::unique(all.holders.begin(), all.holders.end()), all.holders.end());
-  all.ring = machine::ring_order(t, all.holders);
+  all.ring = hardware::ring_order(t, all.holders);
   all.sent.assign(all.ring.size(), 0);
   all.held.assign(all.ring.size(), 0);
   for (const auto& g : s.needed.groups) {
@@ -108,7 +108,7 @@ struct sum_network {
 // Readers of a reduce-scatter start when all its sums are available.
 class sum_code {
  public:
-  sum_code(program::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
+  sum_code(tasks::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
 
   void add(const summed_value& s);
 
@@ -116,40 +116,38 @@ class sum_code {
   [[nodiscard]] bytes size_of(std::int64_t elements) const { return bytes{elements * network_.element.count()}; }
   [[nodiscard]] std::uint32_t shard() const { return ways_.holders.front().index(); }
 
-  [[nodiscard]] program::buffer_ref add_buffer(std::int64_t elements, machine::device_id d,
-                                               const program::task_ref& producer) {
+  [[nodiscard]] tasks::buffer_ref add_buffer(std::int64_t elements, hardware::device_id d,
+                                             const tasks::task_ref& producer) {
     code_.buffers.push_back({size_of(elements), d.index(), producer, false});
     return {{}, static_cast<std::uint32_t>(code_.buffers.size() - 1)};
   }
-  void give(const program::buffer_ref& sum, std::span<const std::uint32_t> consumers);
-  [[nodiscard]] std::vector<program::task_ref> terms() const;
+  void give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers);
+  [[nodiscard]] std::vector<tasks::task_ref> terms() const;
   // Marks the terms as no longer needed after `done`.
-  void end_terms(const program::task_ref& done);
+  void end_terms(const tasks::task_ref& done);
   // Gives every device with terms the cotangent.
-  void give_back(std::int64_t elements, const program::task_ref& done);
+  void give_back(std::int64_t elements, const tasks::task_ref& done);
 
   void reduce();
 
   void scatter();
   // Sends around the ring, or in reverse.
-  [[nodiscard]] program::task_ref add_rounds(const program::task_ref& ready, bool backwards);
+  [[nodiscard]] tasks::task_ref add_rounds(const tasks::task_ref& ready, bool backwards);
   [[nodiscard]] std::span<const message_ends> add_messages(bool backwards);
   // Merges dependencies, because several messages may be one task.
-  void wait(const program::task_ref& before, const program::task_ref& after) {
-    waits_.push_back({before, after, false});
-  }
+  void wait(const tasks::task_ref& before, const tasks::task_ref& after) { waits_.push_back({before, after, false}); }
   void end_waits();
 
-  void hand_out(const program::task_ref& done);
+  void hand_out(const tasks::task_ref& done);
   void hand_back();
 
-  program::fragment& code_;
+  tasks::fragment& code_;
   const edge_ends& ends_;
   sum_network network_;
   const summed_value* value_ = nullptr;
   sum_routes ways_{};
   std::vector<routed_message> routed_{};
-  std::vector<program::dependency> waits_{};
+  std::vector<tasks::dependency> waits_{};
 };
 
 }  // namespace unity::parallel
@@ -162,7 +160,7 @@ class sum_code {
 namespace unity::parallel::detail {
 
 UNITY_INLINE std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
-                                                     machine::device_id d) {
+                                                     hardware::device_id d) {
   std::vector<std::uint32_t> all;
   for (std::size_t i = 0; i < s.consumers.size(); ++i) {
     if (s.to[i] == d && std::binary_search(g.boxes.begin(), g.boxes.end(), s.needed.box_of[i])) {
@@ -220,7 +218,7 @@ UNITY_INLINE void sum_code::add(const summed_value& s) {
   }
 }
 
-UNITY_INLINE void sum_code::give(const program::buffer_ref& sum, std::span<const std::uint32_t> consumers) {
+UNITY_INLINE void sum_code::give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers) {
   for (const auto c : consumers) {
     code_.reads.push_back({sum, ends_.read(c)});
     if (ends_.consumer_keeps) {
@@ -229,21 +227,21 @@ UNITY_INLINE void sum_code::give(const program::buffer_ref& sum, std::span<const
   }
 }
 
-UNITY_INLINE std::vector<program::task_ref> sum_code::terms() const {
-  std::vector<program::task_ref> all;
+UNITY_INLINE std::vector<tasks::task_ref> sum_code::terms() const {
+  std::vector<tasks::task_ref> all;
   for (const auto p : value_->producers) {
     all.push_back(ends_.written(p));
   }
   return all;
 }
 
-UNITY_INLINE void sum_code::end_terms(const program::task_ref& done) {
+UNITY_INLINE void sum_code::end_terms(const tasks::task_ref& done) {
   for (const auto p : value_->producers) {
     code_.reads.push_back({ends_.result_of(p), done});
   }
 }
 
-UNITY_INLINE void sum_code::give_back(std::int64_t elements, const program::task_ref& done) {
+UNITY_INLINE void sum_code::give_back(std::int64_t elements, const tasks::task_ref& done) {
   for (const auto d : ways_.holders) {
     const auto cotangent = add_buffer(elements, d, done);
     for (std::size_t i = 0; i < value_->producers.size(); ++i) {
@@ -257,9 +255,9 @@ UNITY_INLINE void sum_code::give_back(std::int64_t elements, const program::task
 
 UNITY_INLINE void sum_code::reduce() {
   const auto size = size_of(ways_.reduced);
-  const auto done = add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, terms());
+  const auto done = add_collective(network_.links, code_, hardware::exchange::all_reduce, ways_.holders, size, terms());
   end_terms(done);
-  std::vector<program::task_ref> cotangents;
+  std::vector<tasks::task_ref> cotangents;
   for (const auto& [device, consumers] : ways_.reduced_for) {
     give(add_buffer(ways_.reduced, device, done), consumers);
     for (const auto c : consumers) {
@@ -271,7 +269,7 @@ UNITY_INLINE void sum_code::reduce() {
     return;
   }
   const auto back =
-      add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
+      add_collective(network_.links, code_, hardware::exchange::all_reduce, ways_.holders, size, cotangents);
   for (const auto& [device, consumers] : ways_.reduced_for) {
     for (const auto c : consumers) {
       code_.reads.push_back({ends_.cotangent_of(c), back});
@@ -289,11 +287,11 @@ UNITY_INLINE void sum_code::scatter() {
   }
 }
 
-UNITY_INLINE program::task_ref sum_code::add_rounds(const program::task_ref& ready, bool backwards) {
+UNITY_INLINE tasks::task_ref sum_code::add_rounds(const tasks::task_ref& ready, bool backwards) {
   std::vector<flow_message> messages;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
-    const auto here = machine::topology::vertex_of(ways_.ring[i]);
-    const auto next = machine::topology::vertex_of(ways_.ring[(i + 1) % ways_.ring.size()]);
+    const auto here = hardware::topology::vertex_of(ways_.ring[i]);
+    const auto next = hardware::topology::vertex_of(ways_.ring[(i + 1) % ways_.ring.size()]);
     if (ways_.sent[i] > 0) {
       messages.push_back({backwards ? next : here, backwards ? here : next, size_of(ways_.sent[i])});
     }
@@ -320,7 +318,7 @@ UNITY_INLINE std::span<const message_ends> sum_code::add_messages(bool backwards
 }
 
 UNITY_INLINE void sum_code::end_waits() {
-  const auto rank = [](const program::dependency& d) {
+  const auto rank = [](const tasks::dependency& d) {
     return std::tuple{d.before.fragment.index(), d.before.index, d.after.fragment.index(), d.after.index};
   };
   std::sort(waits_.begin(), waits_.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -329,16 +327,16 @@ UNITY_INLINE void sum_code::end_waits() {
   waits_.clear();
 }
 
-UNITY_INLINE void sum_code::hand_out(const program::task_ref& done) {
+UNITY_INLINE void sum_code::hand_out(const tasks::task_ref& done) {
   const auto ends = add_messages(false);
-  std::vector<program::buffer_ref> sums;
+  std::vector<tasks::buffer_ref> sums;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
-    sums.push_back(ways_.held[i] > 0 ? add_buffer(ways_.held[i], ways_.ring[i], done) : program::buffer_ref{});
+    sums.push_back(ways_.held[i] > 0 ? add_buffer(ways_.held[i], ways_.ring[i], done) : tasks::buffer_ref{});
   }
   auto message = ends.begin();
   for (const auto& [at, way] : ways_.routes) {
     const bool is_here = ways_.ring[at.first] == at.second;
-    const program::task_ref last = is_here ? done : program::task_ref{{}, message->last};
+    const tasks::task_ref last = is_here ? done : tasks::task_ref{{}, message->last};
     if (is_here) {
       give(sums[at.first], way.consumers);
     } else {
@@ -356,8 +354,8 @@ UNITY_INLINE void sum_code::hand_out(const program::task_ref& done) {
 
 UNITY_INLINE void sum_code::hand_back() {
   const auto ends = add_messages(true);
-  std::vector<program::task_ref> contributions;
-  std::vector<program::buffer_ref> cotangents;  // to be summed
+  std::vector<tasks::task_ref> contributions;
+  std::vector<tasks::buffer_ref> cotangents;  // to be summed
   auto message = ends.begin();
   for (const auto& [at, way] : ways_.routes) {
     const bool is_here = ways_.ring[at.first] == at.second;
@@ -371,7 +369,7 @@ UNITY_INLINE void sum_code::hand_back() {
       }
     }
     if (!is_here) {
-      const program::task_ref last{{}, message->last};
+      const tasks::task_ref last{{}, message->last};
       cotangents.push_back(add_buffer(way.elements, ways_.ring[at.first], last));
       contributions.push_back(last);
       ++message;

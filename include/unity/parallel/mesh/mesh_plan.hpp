@@ -7,9 +7,9 @@
 #include <utility>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -24,10 +24,10 @@ namespace unity::parallel {
 
 // Whether every position of the mesh holds values of the tensor: the layout has no terms and is not placed at single
 // positions.
-[[nodiscard]] bool is_everywhere(const machine::device_mesh& m, mesh_layout l) noexcept;
+[[nodiscard]] bool is_everywhere(const hardware::device_mesh& m, mesh_layout l) noexcept;
 
 // The box that a position of a mesh holds. Precondition: is_everywhere(m, l).
-[[nodiscard]] box box_at(const tensor::shape& dims, const machine::device_mesh& m, mesh_layout l, std::size_t place);
+[[nodiscard]] box box_at(const tensor::shape& dims, const hardware::device_mesh& m, mesh_layout l, std::size_t place);
 
 // The time to convert a layout on one mesh to a layout on another, with any devices of the machine. Each device reads
 // each block from its own copy, a copy on its node, or the copy that fewest others read, like lowering's programs
@@ -35,15 +35,15 @@ namespace unity::parallel {
 // delay.
 // Precondition: is_everywhere of both layouts.
 // Complexity: devices of one mesh times those of the other, and the routes of what moves.
-[[nodiscard]] picoseconds handover(const machine::machine& on, const machine::route_table& routes,
-                                   const tensor::tensor_type& t, const machine::device_mesh& from, mesh_layout held,
-                                   const machine::device_mesh& to, mesh_layout read);
+[[nodiscard]] picoseconds handover(const hardware::machine& on, const hardware::route_table& routes,
+                                   const tensor::tensor_type& t, const hardware::device_mesh& from, mesh_layout held,
+                                   const hardware::device_mesh& to, mesh_layout read);
 
 namespace detail {
 
 // The number of a grid's task at a position of the mesh: digits along the axes of one index, group or the copies are in
 // the order of the axes.
-[[nodiscard]] std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
+[[nodiscard]] std::size_t task_at(const operator_grid& g, const hardware::device_mesh& m,
                                   std::span<const axis_role> roles, std::size_t place);
 
 }  // namespace detail
@@ -51,7 +51,7 @@ namespace detail {
 // A task on every device of the mesh; along axes on which the operator is placed, on devices with the coordinates of
 // position `at`.
 // Throws: unity::error if the operator's grid is not that of a configuration.
-[[nodiscard]] configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
+[[nodiscard]] configuration configuration_on(const operator_dimensions& o, const hardware::device_mesh& m,
                                              std::span<const axis_role> roles, std::size_t at = 0);
 
 }  // namespace unity::parallel
@@ -70,7 +70,7 @@ namespace detail {
 
 namespace unity::parallel {
 
-UNITY_INLINE bool is_everywhere(const machine::device_mesh& m, mesh_layout l) noexcept {
+UNITY_INLINE bool is_everywhere(const hardware::device_mesh& m, mesh_layout l) noexcept {
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     if (l[a] == mesh_layout::partial || l[a] == mesh_layout::placed) {
       return false;
@@ -79,7 +79,7 @@ UNITY_INLINE bool is_everywhere(const machine::device_mesh& m, mesh_layout l) no
   return true;
 }
 
-UNITY_INLINE box box_at(const tensor::shape& dims, const machine::device_mesh& m, mesh_layout l, std::size_t place) {
+UNITY_INLINE box box_at(const tensor::shape& dims, const hardware::device_mesh& m, mesh_layout l, std::size_t place) {
   auto b = whole(dims);
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     if (l[a] == mesh_layout::copies) {
@@ -97,17 +97,17 @@ namespace detail {
 // A block of a tensor, and the devices that hold a copy of it.
 struct held_block {
   box block{};
-  std::vector<machine::device_id> holders{};
+  std::vector<hardware::device_id> holders{};
   std::vector<std::uint32_t> taken{};  // per holder: how often it was read
 
   // The holder from which a device reads. Effects: counts the read.
-  [[nodiscard]] machine::device_id read_by(machine::device_id reader, const machine::topology& t);
+  [[nodiscard]] hardware::device_id read_by(hardware::device_id reader, const hardware::topology& t);
 };
 
-[[nodiscard]] std::vector<held_block> blocks_of(const tensor::shape& dims, const machine::device_mesh& m,
+[[nodiscard]] std::vector<held_block> blocks_of(const tensor::shape& dims, const hardware::device_mesh& m,
                                                 mesh_layout l);
 
-UNITY_INLINE machine::device_id held_block::read_by(machine::device_id reader, const machine::topology& t) {
+UNITY_INLINE hardware::device_id held_block::read_by(hardware::device_id reader, const hardware::topology& t) {
   std::size_t best = 0;
   const auto rank = [&](std::size_t h) {
     const bool is_here = holders[h] == reader;
@@ -120,7 +120,7 @@ UNITY_INLINE machine::device_id held_block::read_by(machine::device_id reader, c
   return holders[best];
 }
 
-UNITY_INLINE std::vector<held_block> blocks_of(const tensor::shape& dims, const machine::device_mesh& m,
+UNITY_INLINE std::vector<held_block> blocks_of(const tensor::shape& dims, const hardware::device_mesh& m,
                                                mesh_layout l) {
   std::vector<held_block> all;
   for (std::size_t place = 0; place < m.devices.size(); ++place) {
@@ -138,9 +138,9 @@ UNITY_INLINE std::vector<held_block> blocks_of(const tensor::shape& dims, const 
 
 }  // namespace detail
 
-UNITY_INLINE picoseconds handover(const machine::machine& on, const machine::route_table& routes,
-                                  const tensor::tensor_type& t, const machine::device_mesh& from, mesh_layout held,
-                                  const machine::device_mesh& to, mesh_layout read) {
+UNITY_INLINE picoseconds handover(const hardware::machine& on, const hardware::route_table& routes,
+                                  const tensor::tensor_type& t, const hardware::device_mesh& from, mesh_layout held,
+                                  const hardware::device_mesh& to, mesh_layout read) {
   auto blocks = detail::blocks_of(t.dims, from, held);
   std::vector<double> loads(on.network.resource_count(), 0);
   std::int64_t longest = 0;
@@ -154,7 +154,7 @@ UNITY_INLINE picoseconds handover(const machine::machine& on, const machine::rou
         continue;
       }
       const auto volume = static_cast<double>(common.volume() * static_cast<std::int64_t>(tensor::size_of(t.element)));
-      auto delay = machine::start_of(on, holder).start.count();
+      auto delay = hardware::start_of(on, holder).start.count();
       for (const auto l : routes.between(on.network, holder, reader)) {
         loads[on.network.resource(l).index()] += volume * 1e12 / static_cast<double>(on.network.bytes_per_second(l));
         delay += on.network.latency(l).count();
@@ -170,7 +170,7 @@ UNITY_INLINE picoseconds handover(const machine::machine& on, const machine::rou
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::size_t task_at(const operator_grid& g, const machine::device_mesh& m,
+UNITY_INLINE std::size_t task_at(const operator_grid& g, const hardware::device_mesh& m,
                                  std::span<const axis_role> roles, std::size_t place) {
   const auto digits_of = [&](axis_role::kinds kind, std::size_t number) {
     std::size_t at = 0;
@@ -196,10 +196,10 @@ UNITY_INLINE std::size_t task_at(const operator_grid& g, const machine::device_m
 
 namespace unity::parallel {
 
-UNITY_INLINE configuration configuration_on(const operator_dimensions& o, const machine::device_mesh& m,
+UNITY_INLINE configuration configuration_on(const operator_dimensions& o, const hardware::device_mesh& m,
                                             std::span<const axis_role> roles, std::size_t at) {
   const auto g = grid_of(o, m, roles);
-  std::vector<machine::device_id> devices(static_cast<std::size_t>(task_count(g)));
+  std::vector<hardware::device_id> devices(static_cast<std::size_t>(task_count(g)));
   for (std::size_t place = 0; place < m.devices.size(); ++place) {
     bool is_there = true;
     for (std::size_t a = 0; a < roles.size(); ++a) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
@@ -26,7 +26,7 @@ class station_group {
  public:
   // ranks: ascending. is_per_node: false: each rank is a node of its own. Complexity: ranks times the logarithm of
   // nodes.
-  station_group(std::vector<std::uint32_t> ranks, bool is_per_node, const machine::topology& t,
+  station_group(std::vector<std::uint32_t> ranks, bool is_per_node, const hardware::topology& t,
                 const written_ranks& written);
 
   [[nodiscard]] std::size_t size() const noexcept { return ranks_.size(); }
@@ -49,7 +49,7 @@ class station_group {
  private:
   [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const;
 
-  const machine::topology* topology_;
+  const hardware::topology* topology_;
   const written_ranks* written_;
   bool is_per_node_;
   std::vector<std::uint32_t> ranks_;
@@ -120,7 +120,7 @@ class server_exchange {
 namespace unity::parallel::detail {
 
 UNITY_INLINE station_group::station_group(std::vector<std::uint32_t> ranks, bool is_per_node,
-                                          const machine::topology& t, const written_ranks& written)
+                                          const hardware::topology& t, const written_ranks& written)
     : topology_{&t}, written_{&written}, is_per_node_{is_per_node}, ranks_(std::move(ranks)), all_(ranks_.size()) {
   std::iota(all_.begin(), all_.end(), std::uint32_t{0});
   std::uint32_t others = 0;
@@ -141,7 +141,7 @@ UNITY_INLINE station_group::station_group(std::vector<std::uint32_t> ranks, bool
 }
 
 UNITY_INLINE std::uint32_t station_group::node_of(std::uint32_t rank) const {
-  return is_per_node_ ? (*topology_)[machine::device_id{std::size_t{rank}}].node : rank;
+  return is_per_node_ ? (*topology_)[hardware::device_id{std::size_t{rank}}].node : rank;
 }
 
 UNITY_INLINE std::uint32_t station_group::station(std::size_t position, std::uint32_t server) const {

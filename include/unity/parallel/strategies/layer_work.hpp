@@ -11,7 +11,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -30,10 +30,10 @@ namespace unity::parallel {
 
 // Consecutive operators, or an exchange within the tensor-parallel group.
 struct work_step {
-  program::task_kind kind = program::task_kind::forward;  // transfer: an exchange
+  tasks::task_kind kind = tasks::task_kind::forward;      // transfer: an exchange
   picoseconds time{};                                     // of operators
-  machine::exchange how{};                                // of exchanges
-  bytes size{};                                           // as machine::collective counts it
+  hardware::exchange how{};                               // of exchanges
+  bytes size{};                                           // as hardware::collective counts it
 
   friend bool operator==(const work_step&, const work_step&) = default;
 };
@@ -82,7 +82,7 @@ struct value_spread {
 
 [[nodiscard]] value_spread spread_of(const parallel_type& t);
 // The exchange that converts one to the other; nothing if devices already have what they need.
-[[nodiscard]] std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to);
+[[nodiscard]] std::optional<hardware::exchange> exchange_between(const value_spread& from, const value_spread& to);
 
 class layer_work_finder {
  public:
@@ -124,8 +124,8 @@ class layer_work_finder {
   }
   void write(std::uint32_t piece, const std::vector<node_id>& nodes);
   // Effects: consecutive operators become one step.
-  static void add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time);
-  void add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind);
+  static void add(std::vector<work_step>& steps, tasks::task_kind kind, picoseconds time);
+  void add_forward(std::vector<work_step>& steps, node_id n, tasks::task_kind kind);
 
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
@@ -184,7 +184,7 @@ class layer_work_finder {
 #include <unity/core/hash.hpp>
 #include <unity/cost/duration.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/strategies/megatron.hpp>
 
 namespace unity::parallel::detail {
@@ -219,15 +219,15 @@ UNITY_INLINE value_spread spread_of(const parallel_type& t) {
   return {};
 }
 
-UNITY_INLINE std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to) {
+UNITY_INLINE std::optional<hardware::exchange> exchange_between(const value_spread& from, const value_spread& to) {
   using kinds = value_spread::kinds;
   if (from == to || from.kind == kinds::whole) {
     return std::nullopt;
   }
   if (from.kind == kinds::terms) {
-    return to.kind == kinds::block ? machine::exchange::reduce_scatter : machine::exchange::all_reduce;
+    return to.kind == kinds::block ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce;
   }
-  return to.kind == kinds::block ? machine::exchange::all_to_all : machine::exchange::all_gather;
+  return to.kind == kinds::block ? hardware::exchange::all_to_all : hardware::exchange::all_gather;
 }
 
 UNITY_INLINE layer_work_finder::layer_work_finder(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -284,7 +284,7 @@ UNITY_INLINE transformer_work layer_work_finder::run() {
 }
 
 UNITY_INLINE void layer_work_finder::find_types() {
-  machine::device_mesh mesh{"", {statement_.tensor}, {}};
+  hardware::device_mesh mesh{"", {statement_.tensor}, {}};
   for (std::int64_t i = 0; i < statement_.tensor; ++i) {
     mesh.devices.emplace_back(static_cast<std::size_t>(i));
   }
@@ -321,7 +321,7 @@ UNITY_INLINE void layer_work_finder::find_losses() {
     const bytes rows{tensor::element_count(graph_.type(logits).dims) / graph_.type(logits).dims[last] *
                      static_cast<std::int64_t>(tensor::size_of(graph_.type(logits).element))};
     // The largest logit of each row, that of its label, and the sum of exponentials.
-    exchanged_[n.index()].assign(3, {program::task_kind::transfer, {}, machine::exchange::all_reduce, rows});
+    exchanged_[n.index()].assign(3, {tasks::task_kind::transfer, {}, hardware::exchange::all_reduce, rows});
   }
 }
 
@@ -426,7 +426,7 @@ UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
         types_[n.index()].operands[operand].partial > 1 ? made : spread_of(types_[n.index()].operands[operand]);
     if (const auto how = exchange_between(made, read);
         how && std::find(there.begin(), there.end(), read) == there.end()) {
-      before_[n.index()].push_back({program::task_kind::transfer, {}, *how, whole_bytes(v)});
+      before_[n.index()].push_back({tasks::task_kind::transfer, {}, *how, whole_bytes(v)});
       there.push_back(read);
     }
   }
@@ -435,7 +435,7 @@ UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
     const auto given = cotangent_spread(n, operand);
     if (const auto how = exchange_between(given, wanted);
         how && training_.wanted(n)[operand] && std::find(summed.begin(), summed.end(), given) == summed.end()) {
-      after_[n.index()].push_back({program::task_kind::transfer, {}, *how, whole_bytes(v)});
+      after_[n.index()].push_back({tasks::task_kind::transfer, {}, *how, whole_bytes(v)});
       summed.push_back(given);
     }
   }
@@ -538,14 +538,14 @@ UNITY_INLINE shard_times layer_work_finder::times(node_id n) {
   return all;
 }
 
-UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time) {
+UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, tasks::task_kind kind, picoseconds time) {
   if (steps.empty() || steps.back().kind != kind) {
     steps.push_back({kind, {}, {}, {}});
   }
   steps.back().time += time;
 }
 
-UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind) {
+UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, node_id n, tasks::task_kind kind) {
   steps.insert(steps.end(), before_[n.index()].begin(), before_[n.index()].end());
   add(steps, kind, times(n).forward);
   steps.insert(steps.end(), exchanged_[n.index()].begin(), exchanged_[n.index()].end());
@@ -554,7 +554,7 @@ UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, 
 UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vector<node_id>& nodes) {
   auto& work = all_.pieces[number];
   for (const auto n : nodes) {
-    add_forward(work.forward, n, program::task_kind::forward);
+    add_forward(work.forward, n, tasks::task_kind::forward);
     for (const auto v : graph_.results(n)) {
       const auto& all = readers_[v.index()];
       if (std::any_of(all.begin(), all.end(), [&](const auto& r) { return piece(r.first) > number; })) {
@@ -569,20 +569,20 @@ UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vect
     const auto n = nodes[i];
     if (!again.empty() && n == again.back()) {
       for (const auto m : again) {
-        add_forward(work.backward, m, program::task_kind::recompute);
+        add_forward(work.backward, m, tasks::task_kind::recompute);
       }
       again.clear();
     }
     if (training_.has_backward(n)) {
-      add(work.backward, program::task_kind::backward, times(n).backward);
+      add(work.backward, tasks::task_kind::backward, times(n).backward);
       work.backward.insert(work.backward.end(), after_[n.index()].begin(), after_[n.index()].end());
     }
     if (summing_[n.index()] > picoseconds{}) {
-      add(work.backward, program::task_kind::backward, summing_[n.index()]);
+      add(work.backward, tasks::task_kind::backward, summing_[n.index()]);
     }
   }
   if (accumulating_[number] > picoseconds{}) {
-    add(work.backward, program::task_kind::backward, accumulating_[number]);
+    add(work.backward, tasks::task_kind::backward, accumulating_[number]);
   }
 }
 

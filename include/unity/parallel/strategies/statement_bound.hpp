@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
@@ -44,7 +44,8 @@ class statement_peaks {
 // weights take, which go one after another through its link.
 // Complexity: linear in chunks and stages.
 [[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
-                                          const machine::machine& m, const task_times& times, statement_groups& groups);
+                                          const hardware::machine& m, const task_times& times,
+                                          statement_groups& groups);
 
 // The same work with one step per pass of each chunk: a program of it takes exactly as long and holds as much. Nothing
 // where exchanges of tensor-parallel groups use links that other transfers use, too, as their order matters, and for
@@ -62,7 +63,7 @@ class statement_peaks {
 #include <unity/core/config.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 
 namespace unity::parallel::detail {
 
@@ -78,14 +79,14 @@ class phase_clock {
       return {};
     }
     const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
-    return groups_.time(is_backward ? group_kind::backward : group_kind::onward, machine::exchange::message, size);
+    return groups_.time(is_backward ? group_kind::backward : group_kind::onward, hardware::exchange::message, size);
   }
   [[nodiscard]] picoseconds phase(std::int64_t chunk, bool is_backward) const {
     const auto& c = all_.chunks()[static_cast<std::size_t>(chunk)];
     const auto* what = all_.sent_to(chunk, is_backward);
     const bool is_gathered = what != nullptr && what->is_handed_on_whole && statement_.tensor > 1;
     return (is_backward ? c.backward : c.forward) +
-           (is_gathered ? groups_.time(group_kind::tensor, machine::exchange::all_gather, what->handed_on)
+           (is_gathered ? groups_.time(group_kind::tensor, hardware::exchange::all_gather, what->handed_on)
                         : picoseconds{});
   }
 
@@ -164,7 +165,8 @@ UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const stat
 }
 
 UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
-                                         const machine::machine& m, const task_times& times, statement_groups& groups) {
+                                         const hardware::machine& m, const task_times& times,
+                                         statement_groups& groups) {
   const detail::phase_clock clock{s, all, groups};
   std::vector<picoseconds> done(static_cast<std::size_t>(s.pipeline));  // when a stage has done its phases, at least
   picoseconds first{};                                                  // when its first micro-batch comes
@@ -184,7 +186,7 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
     const auto at = static_cast<std::size_t>(k);
     done[at] = std::max(done[at], done[at + 1] + clock.message(k, true) + clock.phase(k, true));
   }
-  using machine::exchange;
+  using hardware::exchange;
   const bool is_divided = s.zero > 0 && s.data > 1;
   const auto add = [&](std::int64_t stage, group_kind group, exchange how, bytes size) {
     done[static_cast<std::size_t>(stage)] += size > bytes{} ? groups.time(group, how, size) : picoseconds{};
@@ -249,8 +251,8 @@ UNITY_INLINE std::optional<transformer_work> in_one_step_each(const plan_stateme
     const auto chunk = all.chunk_of(static_cast<std::int64_t>(i));
     if (chunk != before) {
       const auto& c = all.chunks()[static_cast<std::size_t>(chunk)];
-      piece.forward.push_back({program::task_kind::forward, c.forward, {}, {}});
-      piece.backward.push_back({program::task_kind::backward, c.backward, {}, {}});
+      piece.forward.push_back({tasks::task_kind::forward, c.forward, {}, {}});
+      piece.backward.push_back({tasks::task_kind::backward, c.backward, {}, {}});
     }
     before = chunk;
   }

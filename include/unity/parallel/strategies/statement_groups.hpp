@@ -12,10 +12,10 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::parallel {
 
@@ -86,30 +86,30 @@ class statement_groups {
  public:
   // Throws: unity::error where the degrees do not multiply to the devices, devices or nodes differ, or tensor-parallel
   // groups do not fit into nodes.
-  statement_groups(const plan_statement& s, const machine::machine& m);
+  statement_groups(const plan_statement& s, const hardware::machine& m);
 
-  [[nodiscard]] machine::device_id device(const group_place& p) const {
+  [[nodiscard]] hardware::device_id device(const group_place& p) const {
     return devices_[static_cast<std::size_t>((p.stage * statement_.data + p.data) * statement_.tensor + p.tensor)];
   }
-  // Of so many bytes, as machine::collective counts them; messages are those of each device.
-  [[nodiscard]] picoseconds time(group_kind group, machine::exchange how, bytes size);
+  // Of so many bytes, as hardware::collective counts them; messages are those of each device.
+  [[nodiscard]] picoseconds time(group_kind group, hardware::exchange how, bytes size);
   // What a device holds meanwhile.
-  [[nodiscard]] machine::resource_id link(group_kind group, const group_place& p);
+  [[nodiscard]] hardware::resource_id link(group_kind group, const group_place& p);
 
  private:
-  using members = std::vector<machine::device_id>;
+  using members = std::vector<hardware::device_id>;
 
   [[nodiscard]] std::vector<members> groups(group_kind kind) const;
   // Of a message, the closed form of all of them.
-  [[nodiscard]] const std::vector<machine::common_way>& ways(group_kind group, machine::exchange how);
+  [[nodiscard]] const std::vector<hardware::common_way>& ways(group_kind group, hardware::exchange how);
   [[nodiscard]] members group_of(group_kind kind, const group_place& p) const;
 
   plan_statement statement_;
-  const machine::machine* machine_;
-  machine::route_table routes_{};
+  const hardware::machine* machine_;
+  hardware::route_table routes_{};
   members devices_{};  // node by node
-  std::map<std::pair<group_kind, machine::exchange>, std::vector<machine::common_way>> ways_{};
-  std::map<std::tuple<group_kind, machine::exchange, bytes>, picoseconds> times_{};
+  std::map<std::pair<group_kind, hardware::exchange>, std::vector<hardware::common_way>> ways_{};
+  std::map<std::tuple<group_kind, hardware::exchange, bytes>, picoseconds> times_{};
 };
 
 }  // namespace unity::parallel
@@ -125,9 +125,9 @@ class statement_groups {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/machine/collective_fit.hpp>
-#include <unity/machine/collective_flows.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/collective_fit.hpp>
+#include <unity/hardware/collective_flows.hpp>
+#include <unity/hardware/device_mesh.hpp>
 
 namespace unity::parallel::detail {
 
@@ -235,10 +235,10 @@ UNITY_INLINE void check(const plan_statement& s, std::size_t devices) {
   }
 }
 
-UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const machine::machine& m)
+UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const hardware::machine& m)
     : statement_{s}, machine_{&m} {
   check(s, m.network.device_count());
-  const auto nodes = machine::devices_by_node(m.network);
+  const auto nodes = hardware::devices_by_node(m.network);
   for (const auto& node : nodes) {
     if (node.size() != nodes[0].size()) {
       throw error{"plan", fmt::format("nodes of {} and {} devices", nodes[0].size(), node.size()),
@@ -254,7 +254,7 @@ UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const m
   if (nodes[0].size() % static_cast<std::size_t>(s.tensor) != 0) {
     throw error{"plan", fmt::format("t={} on nodes of {} devices", s.tensor, nodes[0].size()), "a divisor of them"};
   }
-  routes_ = machine::route_table{m.network, fmt::format("machine {}", m.name)};
+  routes_ = hardware::route_table{m.network, fmt::format("machine {}", m.name)};
 }
 
 UNITY_INLINE statement_groups::members statement_groups::group_of(group_kind kind, const group_place& p) const {
@@ -299,37 +299,37 @@ UNITY_INLINE std::vector<statement_groups::members> statement_groups::groups(gro
   return all;
 }
 
-UNITY_INLINE const std::vector<machine::common_way>& statement_groups::ways(group_kind group, machine::exchange how) {
+UNITY_INLINE const std::vector<hardware::common_way>& statement_groups::ways(group_kind group, hardware::exchange how) {
   auto& found = ways_[{group, how}];
   if (!found.empty()) {
     return found;
   }
   const auto all = groups(group);
-  if (how != machine::exchange::message) {
-    found = machine::common_ways(*machine_, routes_, how, all);
+  if (how != hardware::exchange::message) {
+    found = hardware::common_ways(*machine_, routes_, how, all);
     return found;
   }
-  machine::collective_flows flows{1, {{1, {}}}};
+  hardware::collective_flows flows{1, {{1, {}}}};
   for (const auto& g : all) {
-    flows.phases[0].flows.push_back({machine::topology::vertex_of(g[0]), machine::topology::vertex_of(g[1]), 1});
+    flows.phases[0].flows.push_back({hardware::topology::vertex_of(g[0]), hardware::topology::vertex_of(g[1]), 1});
   }
-  const auto start = machine::start_of(*machine_, devices_[0]);
-  const auto line = machine::line_of(machine_->network, routes_, {&flows, 1}, start);
-  found.push_back({machine::collective_algorithm::ring, line, {}});
+  const auto start = hardware::start_of(*machine_, devices_[0]);
+  const auto line = hardware::line_of(machine_->network, routes_, {&flows, 1}, start);
+  found.push_back({hardware::collective_algorithm::ring, line, {}});
   return found;
 }
 
-UNITY_INLINE picoseconds statement_groups::time(group_kind group, machine::exchange how, bytes size) {
+UNITY_INLINE picoseconds statement_groups::time(group_kind group, hardware::exchange how, bytes size) {
   const auto [known, is_new] = times_.try_emplace({group, how, size});
   if (is_new) {
-    const auto line = [](const machine::common_way& w) { return w.line; };
-    const auto measured = machine::measured_time(machine_->links, how, group_of(group, {}).size(), size);
-    known->second = measured ? *measured : machine::chosen_way(ways(group, how), size, line).line(size);
+    const auto line = [](const hardware::common_way& w) { return w.line; };
+    const auto measured = hardware::measured_time(machine_->links, how, group_of(group, {}).size(), size);
+    known->second = measured ? *measured : hardware::chosen_way(ways(group, how), size, line).line(size);
   }
   return known->second;
 }
 
-UNITY_INLINE machine::resource_id statement_groups::link(group_kind group, const group_place& p) {
+UNITY_INLINE hardware::resource_id statement_groups::link(group_kind group, const group_place& p) {
   const auto own = device(p);
   const auto& t = machine_->network;
   const auto all = group_of(group, p);

@@ -14,7 +14,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/statement_bound.hpp>
@@ -71,7 +71,7 @@ namespace detail {
 
 class statement_searcher {
  public:
-  statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of, const machine::machine& m,
+  statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of, const hardware::machine& m,
                      const tensor::durations& durations, optimizer how, const statement_search_options& options);
 
   [[nodiscard]] statement_search_result run(const statement_space& space);
@@ -103,7 +103,7 @@ class statement_searcher {
 
   const tensor::algebra& algebra_;
   microbatch_graphs graph_of_;
-  const machine::machine& machine_;
+  const hardware::machine& machine_;
   std::uint32_t model_;
   const tensor::durations& durations_;
   task_times times_;
@@ -131,7 +131,7 @@ class statement_searcher {
 // fits, and where time is over before one was simulated.
 [[nodiscard]] inline statement_search_result search_statements(const tensor::algebra& a,
                                                                const microbatch_graphs& graph_of,
-                                                               const machine::machine& m,
+                                                               const hardware::machine& m,
                                                                const tensor::durations& durations, optimizer how,
                                                                const statement_space& space,
                                                                const statement_search_options& options) {
@@ -147,7 +147,7 @@ class statement_searcher {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/stable_sort.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/strategies/statement_stages.hpp>
@@ -157,12 +157,12 @@ class statement_searcher {
 namespace unity::parallel::detail {
 
 UNITY_INLINE statement_searcher::statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of,
-                                                    const machine::machine& m, const tensor::durations& durations,
+                                                    const hardware::machine& m, const tensor::durations& durations,
                                                     optimizer how, const statement_search_options& options)
     : algebra_{a},
       graph_of_{std::move(graph_of)},
       machine_{m},
-      model_{m.network[machine::device_id{0U}].model},
+      model_{m.network[hardware::device_id{0U}].model},
       durations_{durations},
       times_{a, durations, how},
       options_{options} {}
@@ -190,7 +190,7 @@ UNITY_INLINE std::vector<plan_statement> statement_searcher::all_of(const statem
   const auto& graph = graphs_.emplace(std::pair{std::int64_t{1}, 0U}, graph_of_(1, 0)).first->second;
   const auto layers = layers_of(algebra_, graph, graph_dimensions{algebra_, graph});
   layers_ = layers.count;
-  const auto nodes = machine::devices_by_node(machine_.network);
+  const auto nodes = hardware::devices_by_node(machine_.network);
   auto all = all_statements(space, {static_cast<std::int64_t>(machine_.network.device_count()),
                                     static_cast<std::int64_t>(nodes.empty() ? 1 : nodes[0].size()), layers.count,
                                     layers.heads, layers.has_core});

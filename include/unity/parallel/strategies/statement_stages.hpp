@@ -75,10 +75,10 @@ class statement_stages {
 #include <span>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
 #include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -92,8 +92,7 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
   const auto time_of = [&](std::span<const work_step> steps) {
     picoseconds sum{};
     for (const auto& step : steps) {
-      sum +=
-          step.kind == program::task_kind::transfer ? groups.time(group_kind::tensor, step.how, step.size) : step.time;
+      sum += step.kind == tasks::task_kind::transfer ? groups.time(group_kind::tensor, step.how, step.size) : step.time;
     }
     return sum;
   };
@@ -134,12 +133,12 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
     chunks.push_back(chunk_of(static_cast<std::int64_t>(i)));
   }
   const auto all = shards_of(*work_, chunks);
-  const auto takes = [&](machine::exchange how, bytes size) {
+  const auto takes = [&](hardware::exchange how, bytes size) {
     return size > bytes{} ? groups.time(group_kind::data, how, size) : picoseconds{};
   };
   const auto runs = [](std::span<const work_step> steps) {
     return std::any_of(steps.begin(), steps.end(), [](const auto& step) {
-      return step.kind == program::task_kind::transfer || step.time > picoseconds{};
+      return step.kind == tasks::task_kind::transfer || step.time > picoseconds{};
     });
   };
   piece_shards before;
@@ -154,8 +153,8 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
     c.gathered = std::max(c.gathered, runs(work_->pieces[i].forward) ? gathered : bytes{});
     c.whole = std::max(c.whole, runs(work_->pieces[i].backward) ? whole : bytes{});
     if (i == 0 || all[i].gathered != before.gathered || all[i].scattered != before.scattered) {
-      const auto once = takes(machine::exchange::all_gather, gathered);
-      time = once + once + takes(machine::exchange::reduce_scatter, all[i].scattered);
+      const auto once = takes(hardware::exchange::all_gather, gathered);
+      time = once + once + takes(hardware::exchange::reduce_scatter, all[i].scattered);
       before = all[i];
     }
     c.exchanged += time;

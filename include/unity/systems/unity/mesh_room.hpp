@@ -12,9 +12,9 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
@@ -43,7 +43,7 @@ namespace detail {
                                                        std::span<const parallel::axis_set> axes);
 
 // One position for each combination of coordinates along the axes.
-[[nodiscard]] std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes);
+[[nodiscard]] std::vector<std::size_t> places_along(const hardware::device_mesh& mesh, parallel::axis_set axes);
 
 }  // namespace detail
 
@@ -58,15 +58,15 @@ namespace detail {
 // solutions of parts that graphs share. Immovable, because the programs refer to it.
 class mesh_room {
  public:
-  mesh_room(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
-            machine::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
-            std::int64_t memory_limit = 0)
+  mesh_room(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
+            hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
+            parallel::optimizer how, std::int64_t memory_limit = 0)
       : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
                                                                                uses, how,   memory_limit} {}
   mesh_room(const mesh_room&) = delete;
   mesh_room& operator=(const mesh_room&) = delete;
 
-  [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
+  [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] parallel::index_uses uses() const noexcept { return uses_; }
   [[nodiscard]] parallel::mesh_tables& tables() noexcept { return tables_; }
 
@@ -112,7 +112,7 @@ class mesh_room {
                                                                 std::uint32_t option, std::size_t at = 0);
 
  private:
-  machine::device_mesh mesh_;
+  hardware::device_mesh mesh_;
   parallel::index_uses uses_;
   parallel::mesh_costs costs_;
   parallel::mesh_tables tables_;
@@ -174,7 +174,7 @@ UNITY_INLINE std::vector<std::uint32_t> placed_groups(const parallel::operator_g
   return parent;
 }
 
-UNITY_INLINE std::vector<std::size_t> places_along(const machine::device_mesh& mesh, parallel::axis_set axes) {
+UNITY_INLINE std::vector<std::size_t> places_along(const hardware::device_mesh& mesh, parallel::axis_set axes) {
   std::vector<std::size_t> places;
   for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
     bool is_first = true;
