@@ -268,7 +268,8 @@ check 'than products' silent \
 check 'by as much as scores take' json "$scratch/flash.json" \
   "x['memory_peak_bytes'] < json.load(open('$scratch/products.json'))['memory_peak_bytes']"
 check 'it has no core to recompute' complains 1 \
-  'recompute=selective where attention is one operator; expected none or' stated "$gpt&attention=flash" megatron:t=2,p=2,d=2,recompute=selective
+  'recompute=selective where attention is one operator; expected none or' \
+  stated "$gpt&attention=flash" megatron:t=2,p=2,d=2,recompute=selective
 check 'a search without a batch' complains 1 "'batch': not given" stated "$gpt" megatron:search
 check 'a search for what does not divide' complains 1 'no statement of megatron:search,t=3,batch=8 divides' \
   stated "$gpt" megatron:search,batch=8,t=3
