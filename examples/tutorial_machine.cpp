@@ -22,7 +22,7 @@
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
-namespace hardware = unity::machine;
+namespace hardware = unity::hardware;
 namespace parallel = unity::parallel;
 namespace tensor = unity::tensor;
 

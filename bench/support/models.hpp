@@ -30,7 +30,7 @@ inline unity::tensor::tensor_graph model(const std::string& name) {
 // Algorithm 2 with TASO's alpha under a device's roofline.
 inline unity::systems::taso_options options(const char* device, std::uint64_t expansions) {
   unity::systems::taso_options o;
-  o.objective.device = *hardware::find_device(device);
+  o.objective.device = *unity::hardware::find_device(device);
   o.limits.expansions = expansions;
   return o;
 }
