@@ -19,23 +19,23 @@
 #include <fmt/core.h>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/collectives.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/collectives.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace {
 
 using namespace unity;
-using machine::collective_algorithm;
-using machine::device_id;
-using machine::exchange;
+using hardware::collective_algorithm;
+using hardware::device_id;
+using hardware::exchange;
 
 // Every link forwards while it receives: the next one begins a latency later and ends no earlier. A resource serves
 // transfers in the order in which they arrive, ties by number.
 class event_loop {
  public:
-  event_loop(const machine::topology& t, const machine::route_table& routes, const machine::transfer_graph& g,
+  event_loop(const hardware::topology& t, const hardware::route_table& routes, const hardware::transfer_graph& g,
              bool contended)
       : t_{t},
         g_{g},
@@ -46,7 +46,7 @@ class event_loop {
         tail_(g.size()) {
     for (std::size_t i = 0; i < g.size(); ++i) {
       auto& route = routes_.emplace_back();
-      machine::for_each_link(t, routes, {g[i].from, g[i].to, 0}, [&](machine::link_id l) { route.push_back(l); });
+      hardware::for_each_link(t, routes, {g[i].from, g[i].to, 0}, [&](hardware::link_id l) { route.push_back(l); });
       missing_[i] = g.dependencies(i).size();
       for (const auto before : g.dependencies(i)) {
         ++first_user_[before + 1];
@@ -86,7 +86,7 @@ class event_loop {
     const auto l = routes_[number][hop];
     auto& free = free_[t_.resource(l).index()];
     const auto start = contended_ ? std::max(time, free) : time;
-    const auto taken = start + machine::transfer_time(g_[number].size, t_.bytes_per_second(l)).count();
+    const auto taken = start + hardware::transfer_time(g_[number].size, t_.bytes_per_second(l)).count();
     free = taken;
     tail_[number] = std::max(tail_[number], taken) + t_.latency(l).count();
     const bool last = hop + 1 == routes_[number].size();
@@ -102,10 +102,10 @@ class event_loop {
     return time;
   }
 
-  const machine::topology& t_;
-  const machine::transfer_graph& g_;
+  const hardware::topology& t_;
+  const hardware::transfer_graph& g_;
   bool contended_;
-  std::vector<machine::route> routes_{};
+  std::vector<hardware::route> routes_{};
   std::vector<std::int64_t> free_;  // of each resource, when it will be
   std::vector<std::size_t> missing_;
   std::vector<std::size_t> first_user_;
@@ -116,41 +116,41 @@ class event_loop {
 
 void agrees_but_for_contention(benchmark::State& state, const std::string& preset, exchange kind,
                                collective_algorithm how, std::int64_t size) {
-  const auto m = machine::preset(preset);
-  const machine::route_table routes{m.network};
+  const auto m = hardware::preset(preset);
+  const hardware::route_table routes{m.network};
   std::vector<device_id> devices;
   for (std::size_t i = 0; i < m.network.device_count(); ++i) {
     devices.emplace_back(i);
   }
-  const machine::collective c{kind, how, devices, bytes{size}, 0};
+  const hardware::collective c{kind, how, devices, bytes{size}, 0};
   for (auto _ : state) {
-    const auto g = machine::lower(m.network, c);
-    const auto closed = to_seconds(machine::collective_time(m.network, routes, c));
+    const auto g = hardware::lower(m.network, c);
+    const auto closed = to_seconds(hardware::collective_time(m.network, routes, c));
     const auto timed = to_seconds(event_loop{m.network, routes, g, true}.run());
     const auto free = to_seconds(event_loop{m.network, routes, g, false}.run());
     state.counters["closed_us"] = closed * 1e6;
     state.counters["contention"] = timed / closed;
     state.counters["waiting"] = timed / free;
-    state.counters["chosen"] = machine::fastest_algorithm(m.network, routes, c).first == how ? 1 : 0;
+    state.counters["chosen"] = hardware::fastest_algorithm(m.network, routes, c).first == how ? 1 : 0;
   }
 }
 
 void add_rows() {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_h100:4x8", "p100:4x4", "k80:4x4", "summit:4x6", "t4:4x8"}) {
     for (const auto kind : {exchange::all_reduce, exchange::all_gather, exchange::all_to_all, exchange::broadcast}) {
-      for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
+      for (std::size_t a = 0; a < hardware::collective_algorithm_names.size(); ++a) {
         for (const std::int64_t size : {std::int64_t{1} << 13U, std::int64_t{3} << 25U}) {
           const auto how = static_cast<collective_algorithm>(a);
-          const auto m = machine::preset(preset);
+          const auto m = hardware::preset(preset);
           std::vector<device_id> devices;
           for (std::size_t i = 0; i < m.network.device_count(); ++i) {
             devices.emplace_back(i);
           }
-          if (!machine::applies(m.network, {kind, how, devices})) {
+          if (!hardware::applies(m.network, {kind, how, devices})) {
             continue;
           }
-          const auto name = fmt::format("{}/{}/{}/{}", preset, machine::exchange_names[static_cast<std::size_t>(kind)],
-                                        machine::collective_algorithm_names[a], size);
+          const auto name = fmt::format("{}/{}/{}/{}", preset, hardware::exchange_names[static_cast<std::size_t>(kind)],
+                                        hardware::collective_algorithm_names[a], size);
           benchmark::RegisterBenchmark(
               name.c_str(), [=](benchmark::State& s) { agrees_but_for_contention(s, preset, kind, how, size); })
               ->Iterations(1)

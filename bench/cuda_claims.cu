@@ -27,6 +27,7 @@
 #include <unity/backend/executor.hpp>
 #include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
@@ -253,7 +254,7 @@ bool optimized(cuda_backend& b) {
   for (const char* model : {"zoo:resnext50", "zoo:nasrnn", "zoo:bert"}) {
     const auto g = tensor::zoo::build(operators(), model);
     systems::taso_options options;
-    options.objective.device = *find_device("h100");
+    options.objective.device = *hardware::find_device("h100");
     options.limits.expansions = 200;
     const auto found = systems::taso(operators(), rules, g, options);
     const auto seconds = [&](const tensor::tensor_graph& of) {

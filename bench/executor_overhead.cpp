@@ -20,8 +20,8 @@
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
@@ -48,7 +48,7 @@ const tensor::algebra& operators() {
 parallel::plan plan_of(const std::string& model, std::size_t ranks, bool is_model_parallel) {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(fmt::format("p100:1x{}", ranks));
+  p.machine = hardware::preset(fmt::format("p100:1x{}", ranks));
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = is_model_parallel ? parallel::model_parallel(operators(), p.graph, all, p.machine.network)
                                        : parallel::data_parallel(all, p.machine.network);

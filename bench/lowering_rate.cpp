@@ -11,7 +11,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -33,7 +33,7 @@ void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(b
   constexpr int proposals = 3000;
   const auto operators = tensor::training_algebra();
   const auto graph = tensor::zoo::build(operators, "zoo:nmt?batch=4096");
-  const auto machine = machine::preset("k80:16x4");
+  const auto machine = hardware::preset("k80:16x4");
   parallel::lowering low{operators, graph, machine};
   const parallel::placements possible{low.dimensions(), machine.network.device_count()};
   random_engine random{1};

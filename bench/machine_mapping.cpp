@@ -13,9 +13,9 @@
 
 #include <fmt/core.h>
 
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
@@ -46,15 +46,15 @@ tensor::tensor_graph chain(std::int64_t layers) {
 }
 
 // The sum of what the cheapest mappings onto the meshes take, so that nothing is left out.
-std::int64_t mapped(const tensor::tensor_graph& g, const machine::machine& m, std::size_t axes,
+std::int64_t mapped(const tensor::tensor_graph& g, const hardware::machine& m, std::size_t axes,
                     std::size_t most_meshes) {
-  const machine::route_table routes{m.network};
+  const hardware::route_table routes{m.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   const parallel::graph_dimensions dimensions{operators(), g};
   const parallel::training_graph training{operators(), g};
   const parallel::operator_graph ops{operators(), g, dimensions, training};
   std::int64_t sum = 0;
-  for (auto& mesh : machine::meshes_of(m.network, axes)) {
+  for (auto& mesh : hardware::meshes_of(m.network, axes)) {
     if (most_meshes-- == 0) {
       break;
     }
@@ -67,7 +67,7 @@ std::int64_t mapped(const tensor::tensor_graph& g, const machine::machine& m, st
 
 void a_chain_is_mapped_onto_four_devices(benchmark::State& state) {
   const auto g = chain(state.range(0));
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   for (auto _ : state) {
     benchmark::DoNotOptimize(mapped(g, m, 3, 100));
   }
@@ -78,7 +78,7 @@ void a_large_transformer_is_mapped_onto_1024_devices(benchmark::State& state) {
   const auto g = parallel::with_delivered_outputs(
       operators(),
       tensor::zoo::build(operators(), "zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200&batch=1024"));
-  const auto m = machine::preset("dgx_a100:128x8");
+  const auto m = hardware::preset("dgx_a100:128x8");
   for (auto _ : state) {
     benchmark::DoNotOptimize(mapped(g, m, 3, 2));
   }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/systems/flexflow.hpp>
@@ -34,7 +34,7 @@ constexpr std::array models{"zoo:lenet?batch=256", "zoo:rnnlm?seq=2&batch=256"};
 struct subject {
   tensor::algebra operators = tensor::training_algebra();
   tensor::tensor_graph graph;
-  machine::machine machine = machine::preset("p100:1x4");
+  hardware::machine machine = hardware::preset("p100:1x4");
 
   explicit subject(std::size_t model) : graph{tensor::zoo::build(operators, models[model])} {}
   [[nodiscard]] parallel::lowering lower() const { return {operators, graph, machine}; }

@@ -24,7 +24,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/delta.hpp>
@@ -123,7 +123,7 @@ void proposals(benchmark::State& state, const row& r, std::size_t column) {
   const auto a = tensor::training_algebra();
   const auto batch = r.batch * static_cast<std::int64_t>(devices);
   const auto g = tensor::zoo::build(a, fmt::format("zoo:{}?batch={}", r.model, batch));
-  const auto m = machine::preset(fmt::format("k80:{}x4", devices / 4));
+  const auto m = hardware::preset(fmt::format("k80:{}x4", devices / 4));
   parallel::lowering l{a, g, m};
   const systems::strategy_moves moves{a, g, l.dimensions(), devices};
   const systems::strategy_proposal proposal{&moves, 0, 0, systems::device_choice::blocks};

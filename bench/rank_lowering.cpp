@@ -18,7 +18,7 @@
 
 #include <fmt/core.h>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
@@ -44,11 +44,11 @@ parallel::plan plan_of(const tensor::algebra& operators, const std::string& mode
                        const systems::named_builder& rule) {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators, model + "batch=" + std::to_string(8 * ranks));
-  p.machine = machine::preset("p100:" + std::to_string(ranks / 4) + "x4");
+  p.machine = hardware::preset("p100:" + std::to_string(ranks / 4) + "x4");
   p.configurations =
       parallel::replicated_data_parallel(parallel::graph_dimensions{operators, p.graph}, p.machine.network);
   p = train::with_loss(operators, std::move(p), tensor::loss::mean_square);
-  std::vector<machine::device_id> servers;
+  std::vector<hardware::device_id> servers;
   for (std::size_t d = 0; d < ranks; d += 4) {  // one of each node
     servers.emplace_back(d);
   }

@@ -21,7 +21,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/simulate/delta.hpp>
-#include <unity/simulate/event_queue.hpp>
 #include <unity/simulate/full.hpp>
 
 #include "../test/simulate/random_program.hpp"
@@ -68,11 +67,11 @@ struct std_queue {
 template <class Queue>
 class by_hand {
  public:
-  explicit by_hand(const program::program& p) {
+  explicit by_hand(const tasks::program& p) {
     std::vector<std::uint32_t> number(p.capacity());
     const auto none = static_cast<std::uint32_t>(p.resources().size());
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         number[t] = static_cast<std::uint32_t>(duration_.size());
         const auto& task = p.timed(t);
@@ -85,7 +84,7 @@ class by_hand {
     }
     first_.push_back(0);
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         for (const auto l : p.after(t)) {
           after_.push_back(number[l.task()] << 1U | (l.cut_through() ? 1U : 0U));

@@ -17,7 +17,7 @@
 
 #include <fmt/core.h>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/folding.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategies_tensor.hpp>
@@ -43,7 +43,7 @@ void an_iteration_on_1024_devices_takes_seconds_to_simulate(benchmark::State& st
     const auto start = clock_type::now();
     const auto operators = tensor::training_algebra();
     const auto graph = parallel::test::transformer{operators, {128, state.range(0), 12288, 96, 2048, 51200}}.build();
-    const auto machine = machine::preset("dgx_h100:128x8");
+    const auto machine = hardware::preset("dgx_h100:128x8");
     parallel::lowering low{operators, graph, machine, parallel::transfers::messages};
     const auto strategy = parallel::data_tensor_parallel(graph, low.dimensions(), machine.network, width);
     const auto folded = parallel::fold(operators, low, strategy, parallel::node_shifts(machine.network));
@@ -66,7 +66,7 @@ BENCHMARK(an_iteration_on_1024_devices_takes_seconds_to_simulate)
     ->Iterations(1)
     ->Unit(benchmark::kSecond);
 
-simulate::timeline simulated(const program::program& p) {
+simulate::timeline simulated(const tasks::program& p) {
   simulate::full_simulation run;
   run.run(p);
   return simulate::summarize(p, run.times());
@@ -76,7 +76,7 @@ void folding_changes_nothing(benchmark::State& state) {
   const auto operators = tensor::training_algebra();
   const auto nodes = state.range(0);
   const auto graph = parallel::test::transformer{operators, {nodes, 2, 1024, 16, 128, 1024}}.build();
-  const auto machine = machine::preset(fmt::format("dgx_h100:{}x8", nodes));
+  const auto machine = hardware::preset(fmt::format("dgx_h100:{}x8", nodes));
   parallel::lowering low{operators, graph, machine, parallel::transfers::messages};
   const auto strategy = parallel::data_tensor_parallel(graph, low.dimensions(), machine.network, width);
   const auto symmetries = parallel::node_shifts(machine.network);

@@ -34,10 +34,10 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/hardware/collective_fit.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/measurements_csv.hpp>
-#include <unity/machine/collective_fit.hpp>
-#include <unity/machine/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/backends.hpp"
@@ -88,16 +88,16 @@ void check_place(const std::filesystem::path& file) {
 
 // Sizes begin where every rank has an element.
 template <class Communicator>
-machine::link time_exchanges(Communicator& c, const char* name, backend::exchange_options options) {
+hardware::link time_exchanges(Communicator& c, const char* name, backend::exchange_options options) {
   options.smallest = std::max<std::int64_t>(options.smallest, 4 * c.size());
   options.largest = std::max(options.largest, options.smallest);
   return backend::calibrate_link(c, name, options);
 }
 
-std::optional<machine::link> time_threads(const arguments& a) {
+std::optional<hardware::link> time_threads(const arguments& a) {
   const auto cores = static_cast<int>(std::min(std::thread::hardware_concurrency(), 4U));
   const auto ranks = a.ranks > 0 ? a.ranks : std::max(2, cores);
-  std::optional<machine::link> found;
+  std::optional<hardware::link> found;
   if (ranks > 1) {
     backend::run_local(ranks, [&](backend::local_communicator& c) {
       auto mine = time_exchanges(c, "local", a.exchanges);
@@ -109,7 +109,7 @@ std::optional<machine::link> time_threads(const arguments& a) {
   return found;
 }
 
-void print(const machine::machine& m) {
+void print(const hardware::machine& m) {
   for (const auto& d : m.devices) {
     fmt::print("{}\n", d.name);
     for (const auto& p : d.peaks) {
@@ -123,8 +123,8 @@ void print(const machine::machine& m) {
     fmt::print("{}, {} ranks\n", l.name, l.ranks);
     for (const auto& [kind, ranges] : l.costs) {
       fmt::print("  {:<15} {:8.2f} us for 1 KiB, {:8.2f} GB/s at most\n",
-                 std::string{machine::exchange_names[static_cast<std::size_t>(kind)]},
-                 machine::exchange_seconds(ranges, 1024) * 1e6,
+                 std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]},
+                 hardware::exchange_seconds(ranges, 1024) * 1e6,
                  ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
     }
   }
@@ -136,9 +136,9 @@ void check(const arguments& a) {
   check_place(a.out);
 }
 
-void measure(const arguments& a, std::optional<machine::link> link) {
+void measure(const arguments& a, std::optional<hardware::link> link) {
   const auto operators = tensor::standard_algebra();
-  machine::machine m;
+  hardware::machine m;
   m.name = name_of_host();
   support::with_backend(a.backend, operators, a.backend_threads, [&](auto& backend) {
     m.devices.push_back(backend::calibrate_device(backend, operators, a.device));
@@ -161,7 +161,7 @@ void use_all_cores() {
 // All ranks exchange; then, MPI having ended so that none keeps a core busy, rank 0 measures its device alone.
 int run_rank(const arguments& a) {
   int rank = 0;
-  std::optional<machine::link> link;
+  std::optional<hardware::link> link;
   backend::mpi_options options;
   options.program = hasher{}.add(static_cast<std::uint64_t>(a.exchanges.largest)).result();
   const int code = backend::run_mpi(
@@ -190,10 +190,10 @@ int run_rank(const arguments& a) {
 #endif
 
 // {"mape": {"all_gather": {"2": 0.013, ...}, ...}, "mape_all": ..., "mape_group": ..., "samples": ..., "padded": ...}
-nlohmann::json errors_to_json(std::span<const machine::collective_sample> samples) {
+nlohmann::json errors_to_json(std::span<const hardware::collective_sample> samples) {
   auto all = nlohmann::json::object();
-  for (const auto& [kind, groups] : machine::held_out_errors(samples)) {
-    const auto name = std::string{machine::exchange_names[static_cast<std::size_t>(kind)]};
+  for (const auto& [kind, groups] : hardware::held_out_errors(samples)) {
+    const auto name = std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]};
     for (const auto& [ranks, e] : groups) {
       const auto group = fmt::format("{}", ranks);
       all["mape"][name][group] = e.sizes;
@@ -209,9 +209,9 @@ nlohmann::json errors_to_json(std::span<const machine::collective_sample> sample
 int fit_collectives(const arguments& a) {
   check_place(a.out);
   const auto samples = io::read_collectives(a.collectives);
-  machine::machine m;
+  hardware::machine m;
   m.name = std::filesystem::path{a.collectives}.stem().string();
-  m.links = machine::fit_collectives(samples);
+  m.links = hardware::fit_collectives(samples);
   io::write_machine(m, a.out);
   fmt::print("{}\n", errors_to_json(samples).dump(2));
   return 0;

@@ -23,13 +23,13 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/io/autodist_plan.hpp>
 #include <unity/io/autodist_strategy.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/resource_spec.hpp>
 #include <unity/io/synchronization_json.hpp>
-#include <unity/machine/machine.hpp>
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -221,7 +221,7 @@ void set_options(arguments& a) {
 
 // Where the strategy is a file, what it says.
 std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, const tensor::tensor_graph& graph,
-                                              const arguments& a, const machine::topology& network) {
+                                              const arguments& a, const hardware::topology& network) {
   if (a.strategy.ends_with(".json")) {
     return io::parse_synchronization(operators, graph, network, read_file(a.strategy), a.strategy);
   }
@@ -333,7 +333,7 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
     auto over = nlohmann::json::array();
     for (const auto& e : o.excess) {
       over.push_back(
-          {{"device", r.machine.network[machine::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
+          {{"device", r.machine.network[hardware::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
     }
     strategies.push_back({{"name", o.name},
                           {"iteration_s", to_seconds(o.iteration)},

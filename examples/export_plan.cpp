@@ -15,8 +15,8 @@
 #include <unity/io/framework_plan.hpp>
 #include <unity/io/module_plan.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/stated_plan.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/outputs.hpp"

@@ -25,6 +25,7 @@
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
@@ -180,7 +181,7 @@ errors errors_of(const std::vector<placed_sample>& samples, const std::vector<do
 // What a roofline by data sheets says.
 errors roofline_errors(const std::string& device, const std::vector<kernel_sample>& samples) {
   errors e;
-  const auto rates = *find_device(*id_of_board(device));
+  const auto rates = *hardware::find_device(*id_of_board(device));
   for (const auto& s : samples) {
     const auto longest =
         std::max(operations_of(s.shape) / rates.flops_per_second, bytes_of(s.shape) / rates.bytes_per_second);

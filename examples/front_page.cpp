@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <unity/hardware/device_rates.hpp>
 #include <unity/io/dot.hpp>
 #include <unity/search.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
   )"));
 
   // The cheapest graph that the rules reach, in time on a V100. What depends on weights alone is precomputed.
-  rewrite_space space{operators, tensor::analytic_cost{operators, *find_device("v100")}, rules, before};
+  rewrite_space space{operators, tensor::analytic_cost{operators, *hardware::find_device("v100")}, rules, before};
   const auto found = backtracking(space);
   const auto after = space.graph(found.best);
   fmt::print("as written: {} ns\n", space.cost(space.initial()) / 1000);

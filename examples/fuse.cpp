@@ -154,7 +154,7 @@ struct reduction_model {
   fusion::reduction_line line{};
 };
 
-reduction_model reductions_for(const arguments& a, const machine::machine& m) {
+reduction_model reductions_for(const arguments& a, const hardware::machine& m) {
   if (a.collectives.empty()) {
     const auto line = fusion::reduction_line_of(m);
     return {a.reductions == "line" ? std::function<std::int64_t(double)>{line} : fusion::reductions_on(m), line};
@@ -165,7 +165,7 @@ reduction_model reductions_for(const arguments& a, const machine::machine& m) {
   std::vector<fusion::reduction_sample> samples;
   const auto ranks = static_cast<int>(m.network.device_count());
   for (const auto& s : io::read_collectives(a.collectives)) {
-    if (s.kind == machine::exchange::all_reduce && s.ranks == ranks) {
+    if (s.kind == hardware::exchange::all_reduce && s.ranks == ranks) {
       samples.push_back({static_cast<double>(s.size), s.seconds});
     }
   }
@@ -230,7 +230,7 @@ kernel_estimate estimator_for(const arguments& a) {
   return estimator;
 }
 
-void search_and_write(const arguments& a, const machine::machine& machine, const fusion_input& in) {
+void search_and_write(const arguments& a, const hardware::machine& machine, const fusion_input& in) {
   const auto& g = in.graph;
   const auto reductions = reductions_for(a, machine);
   fusion::fusion_target target;
@@ -273,7 +273,7 @@ void search_and_write(const arguments& a, const machine::machine& machine, const
   support::write_all(files);
 }
 
-void run_model(const arguments& a, const machine::machine& machine, const kernel_estimate& estimate) {
+void run_model(const arguments& a, const hardware::machine& machine, const kernel_estimate& estimate) {
   const auto operators = tensor::training_algebra();
   auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer, a.grain == "primitives");
   support::with_durations(a.timing, operators, machine, "fuse", [&](const tensor::durations& times) {
@@ -293,11 +293,11 @@ void run_model(const arguments& a, const machine::machine& machine, const kernel
   });
 }
 
-void run_hlo(const arguments& a, const machine::machine& machine, const kernel_estimate& estimate) {
+void run_hlo(const arguments& a, const hardware::machine& machine, const kernel_estimate& estimate) {
   if (!support::measured_backend(a.timing).empty() || !a.dimensions.empty()) {
     throw error{a.dimensions.empty() ? "--cost" : "--dim", "given with --hlo", "a MODEL"};
   }
-  const auto rates = machine::roofline_of(machine.devices.front());
+  const auto rates = hardware::roofline_of(machine.devices.front());
   const auto kernels = fusion::roofline_kernels(machine);
   const auto module = io::read_hlo(a.hlo);
   const auto all = io::instructions_of(module, kernels, rates->flops_per_second);

@@ -25,8 +25,8 @@
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/fusion/rank_region.hpp>
 #include <unity/fusion/strategy.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/learn/kernel_samples.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/measured_durations.hpp>
 #include <unity/tensor/timing_cache.hpp>
@@ -104,7 +104,7 @@ class measurement_of_model {
         model_{model},
         backend_{b},
         how_{how},
-        job_{support::load_fusion_job(operators, model, a.dimensions, machine::preset("host:1x2"),
+        job_{support::load_fusion_job(operators, model, a.dimensions, hardware::preset("host:1x2"),
                                       parallel::optimizer::sgd, true)} {
     support::add_instructions(operators, times, job_);
     target_.kernels = fusion::roofline_kernels(job_.plan.machine);

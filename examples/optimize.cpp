@@ -1,6 +1,7 @@
 // Algebraic optimization of one model for one device: a model goes in, a cheaper equal model comes out.
 //
 // run: zoo:nasrnn --max-expansions 50 --out {out} --json {out}/result.json
+// run: zoo:bert?layers=1 --cost kernels:a100 --max-expansions 20 --json {out}/result.json
 // run: {models}/resnet50.onnx --max-expansions 60 --out {out} --json {out}/result.json
 // run: {models}/bert.onnx --max-expansions 100 --out {out} --json {out}/result.json
 // run: {models}/resnet_small.onnx --dim batch=2 --mode training --search beam --out {out} --json {out}/result.json
@@ -25,6 +26,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/hardware/device_rates.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/dot.hpp>
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/html_report.hpp>
@@ -32,7 +35,6 @@
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
 #include <unity/io/tensor_data.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/everywhere.hpp>
@@ -77,7 +79,8 @@ struct arguments {
   bool is_only_predicted = false;  // for want of an engine
   support::run_flags runs{};
   support::target_flags target{};
-  machine::machine calibrated{};  // the machine of --cost analytic:FILE.json
+  hardware::machine calibrated{};             // the machine of --cost analytic:FILE.json or kernels:FILE.json
+  std::optional<hardware::device> kernels{};  // of --cost kernels:DEVICE
   std::string out{};
   std::string json{};
   std::string report{};
@@ -110,10 +113,11 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
   app.add_option("--floor", a.floor, "least confidence of the rules used: proved, tested or assumed")
       ->transform(CLI::CheckedTransformer(floors));
-  app.add_option("--cost", a.cost,
-                 fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), measured:BACKEND ({}; or the "
-                             "engine of --target), or flops",
-                             machine::gpu_names(), support::backend_list()));
+  app.add_option(
+      "--cost", a.cost,
+      fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), kernels:DEVICE (of PyTorch, on "
+                  "one of these but taso), measured:BACKEND ({}; or the engine of --target), or flops",
+                  hardware::gpu_names(), support::backend_list()));
   app.add_option("--timings", a.runs.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
   app.add_option("--run", a.runs.run,
@@ -158,14 +162,28 @@ void declare(CLI::App& app, arguments& a) {
 }
 
 // The rates that `calibrate` measured.
-device_rates calibrated_rates(arguments& a, const std::string& file) {
+const hardware::device& calibrated_device(arguments& a, const std::string& file) {
   a.calibrated = io::read_machine(file);
   for (const auto& d : a.calibrated.devices) {
-    if (const auto rates = machine::roofline_of(d)) {
-      return *rates;
+    if (hardware::roofline_of(d)) {
+      return d;
     }
   }
   throw error{file, "no device with a rate for float32", "one"};
+}
+
+// Throws: unity::error where there is no such device.
+void resolve_kernels(arguments& a, const std::string& device) {
+  if (device.ends_with(".json")) {
+    a.kernels = calibrated_device(a, device);
+    a.options.objective.device = *hardware::roofline_of(*a.kernels);
+  } else if (auto found = hardware::find_model(device); found && found->kind == hardware::device_kind::gpu) {
+    a.kernels = std::move(found);
+    a.options.objective.device = *hardware::find_device(device);
+  } else {
+    throw error{"--cost kernels", fmt::format("'{}'", device),
+                fmt::format("FILE.json, or one of {}", hardware::gpu_names())};
+  }
 }
 
 void resolve_cost(arguments& a) {
@@ -182,13 +200,15 @@ void resolve_cost(arguments& a) {
       support::check_backend(a.runs.measured, "--cost measured");
     }
   } else if (const auto device = after("analytic:"); device.ends_with(".json")) {
-    a.options.objective.device = calibrated_rates(a, device);
-  } else if (const auto preset = find_device(device)) {
+    a.options.objective.device = *hardware::roofline_of(calibrated_device(a, device));
+  } else if (const auto preset = hardware::find_device(device)) {
     a.options.objective.device = *preset;
+  } else if (const auto of_kernels = after("kernels:"); !of_kernels.empty()) {
+    resolve_kernels(a, of_kernels);
   } else {
     throw error{"--cost", fmt::format("'{}'", a.cost),
-                fmt::format("flops, measured:BACKEND, analytic:FILE.json, or analytic: and one of taso, {}",
-                            machine::gpu_names())};
+                fmt::format("flops, measured:BACKEND, analytic: or kernels: and FILE.json or one of {}; analytic:taso",
+                            hardware::gpu_names())};
   }
 }
 
@@ -303,6 +323,13 @@ support::optimization_title about(const arguments& a) {
   const auto& to = a.options.objective;
   return {a.model, a.cost, a.runs.measured.empty() ? std::string{to.device.name} : a.runs.measured, a.runs.run,
           to.mode};
+}
+
+// By predicted times.
+systems::taso_result search(const tensor::algebra& operators, const rule_set& rules, const tensor::tensor_graph& graph,
+                            const std::optional<hardware::device>& kernels, const systems::taso_options& options) {
+  return kernels ? support::search_by(*kernels, operators, rules, options, graph)
+                 : systems::taso(operators, rules, graph, options);
 }
 
 std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
@@ -537,7 +564,7 @@ class engine_search {
     options.limits.seconds = seconds;
     options.stages = 2;
     return times_ ? support::search_by(*times_, operators_, rules, options, g, false)
-                  : systems::taso(operators_, rules, g, options);
+                  : ::search(operators_, rules, g, a_.kernels, options);
   }
 
   const tensor::algebra& operators_;
@@ -603,7 +630,7 @@ void run(arguments& a) {
     search_for_engine(operators, rules, a, r);
     check_found();
   } else if (a.runs.measured.empty()) {
-    r.found = systems::taso(operators, rules, r.before.graph, a.options);
+    r.found = search(operators, rules, r.before.graph, a.kernels, a.options);
     check_found();
   } else {
     support::search_measured(a.runs, operators, rules, a.options, r, check_found);

@@ -22,8 +22,8 @@
 #include <unity/search/beam.hpp>
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/search/dynamic_programming.hpp>
+#include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/evaluator_space.hpp>
 #include <unity/search/exact.hpp>
 
 using unity::cost_value;

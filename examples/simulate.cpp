@@ -39,13 +39,13 @@
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/statement_space.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
 #include <unity/simulate/launches.hpp>
 #include <unity/simulate/list_scheduling.hpp>
 #include <unity/simulate/path_shares.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/loss.hpp>
@@ -111,7 +111,7 @@ void declare(CLI::App& app, arguments& a) {
 
 struct outcome {
   parallel::plan plan;
-  program::program program;
+  tasks::program program;
   std::vector<simulate::task_times> times;
   simulate::timeline line;
   std::vector<bytes> over;  // by device: more than it has
@@ -122,11 +122,11 @@ struct outcome {
 };
 
 template <class Simulation>
-std::vector<simulate::task_times> times_by(Simulation simulation, const program::program& p) {
+std::vector<simulate::task_times> times_by(Simulation simulation, const tasks::program& p) {
   simulation.run(p);
   return {simulation.times().begin(), simulation.times().end()};
 }
-std::vector<simulate::task_times> times_of(const program::program& p, const std::string& schedule) {
+std::vector<simulate::task_times> times_of(const tasks::program& p, const std::string& schedule) {
   return schedule == "kind"    ? times_by(simulate::list_simulation<simulate::by_kind>{}, p)
          : schedule == "order" ? times_by(simulate::list_simulation<simulate::by_order>{}, p)
          : schedule == "path"  ? times_by(simulate::list_simulation{simulate::by_path{p}}, p)
@@ -202,7 +202,7 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
       throw error{a.plan, "--steady with updates that are delayed", "a plan that updates after each iteration"};
     }
     r.steady = simulate::run_until_steady(r.program, parallel::carried_dependencies(operators, r.plan, r.program), 64,
-                                          [&](const program::program& some) { return times_of(some, a.schedule); });
+                                          [&](const tasks::program& some) { return times_of(some, a.schedule); });
   }
   if (!a.ranks.empty()) {
     r.held = held_by_ranks(operators, r.plan, a.ranks);
@@ -220,7 +220,7 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
 }
 
 // "conv2d 3 backward 1 on n0/gpu0"
-std::string name_of(const outcome& r, program::task_id t) {
+std::string name_of(const outcome& r, tasks::task_id t) {
   const auto& task = r.program.code(t);
   return fmt::format("{} {} {} on {}", r.program.owner_of(r.program.where(t).fragment).name,
                      r.program.name_of(task.kind), task.shard,
@@ -282,7 +282,7 @@ void print_devices(const outcome& r) {
   for (std::size_t d = 0; d < device_count(r); ++d) {
     if (r.over[d] > bytes{}) {
       fmt::print("out of memory: {} needs {} bytes more than its {}\n", r.program.resources()[d].name,
-                 r.over[d].count(), machine::model_of(r.plan.machine, machine::device_id{d}).memory.count());
+                 r.over[d].count(), hardware::model_of(r.plan.machine, hardware::device_id{d}).memory.count());
     }
   }
 }
@@ -364,7 +364,7 @@ nlohmann::json to_json(const outcome& r) {
                        {"busy_s", to_seconds(r.line.resources[d].busy)},
                        {"utilization", percent(r.line.resources[d].busy, r.line.iteration) / 100},
                        {"peak_bytes", r.line.memory[d].peak.count()},
-                       {"memory_bytes", machine::model_of(r.plan.machine, machine::device_id{d}).memory.count()},
+                       {"memory_bytes", hardware::model_of(r.plan.machine, hardware::device_id{d}).memory.count()},
                        {"bytes_over", r.over[d].count()}});
     if (!r.held.empty()) {
       devices.back()["held_bytes"] = r.held[d].count();

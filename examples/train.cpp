@@ -22,8 +22,8 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -59,7 +59,7 @@ using support::training_flags;
 // Every operator whole, on one device.
 parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   auto one = p;
-  one.machine = machine::preset("p100:1x1");
+  one.machine = hardware::preset("p100:1x1");
   const parallel::graph_dimensions all{a, p.graph};
   for (std::size_t n = 0; n < one.configurations.size(); ++n) {
     const auto& o = all[node_id{n}];
@@ -67,7 +67,7 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
         o.inputs.empty()
             ? parallel::configuration{}
             : parallel::configuration{
-                  parallel::degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
+                  parallel::degree_list(o.divisible.size(), 1), {hardware::device_id{std::size_t{0}}}, {}, {}, 1};
   }
   one.pipeline.stages = {0};
   one.pipeline.schedule = parallel::pipeline_schedule::one_forward_one_backward;
@@ -76,7 +76,7 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   for (auto& w : one.synchronization.weights) {
     for (auto& part : w.parts) {
       part = part.staleness == 0 ? parallel::synchronizer{} : part;
-      part.destination = part.staleness == 0 ? part.destination : machine::device_id{std::size_t{0}};
+      part.destination = part.staleness == 0 ? part.destination : hardware::device_id{std::size_t{0}};
     }
   }
   one.synchronization.buckets.clear();

@@ -12,6 +12,7 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/backtracking.hpp>
@@ -81,7 +82,7 @@ int main() {
   fmt::print("energy: {} -> {} nJ\n", cost_of(energy, before) / 1000, found.cost / 1000);
 
   // The least time within an energy budget.
-  const tensor::analytic_cost time{operators, unity::find_device("v100").value()};
+  const tensor::analytic_cost time{operators, hardware::find_device("v100").value()};
   const unity::constrained_cost thrifty{time, energy, cost_of(energy, before) / 2};
   unity::rewrite_space both{operators, thrifty, space.rules(), before};
   const auto fast = unity::backtracking(both);

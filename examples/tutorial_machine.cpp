@@ -10,9 +10,9 @@
 #include <range/v3/view/indices.hpp>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
@@ -22,28 +22,28 @@
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
-namespace machine = unity::machine;
+namespace hardware = unity::machine;
 namespace parallel = unity::parallel;
 namespace tensor = unity::tensor;
 
 // Two workstations with two GPUs each: 10 TFLOP/s and 500 GB/s of memory, a PCIe switch in each, Ethernet between them.
-machine::machine workstations(std::int64_t ethernet) {
+hardware::machine workstations(std::int64_t ethernet) {
   constexpr std::int64_t microsecond = 1'000'000;  // in picoseconds
-  machine::machine m;
+  hardware::machine m;
   m.name = "workstations";
   auto& gpu = m.devices.emplace_back();
   gpu.name = "gpu";
-  gpu.kind = machine::device_kind::gpu;
+  gpu.kind = hardware::device_kind::gpu;
   gpu.peaks = {{tensor::dtype::float32, "matmul", 10e12}};
   gpu.bytes_per_second = 500e9;
   gpu.memory = unity::bytes{std::int64_t{8} << 30};
   gpu.launch_seconds = 5e-6;
 
   // Devices are the first vertices, switches those behind them.
-  std::vector<machine::placed_device> devices;
-  std::vector<machine::cable> cables;
+  std::vector<hardware::placed_device> devices;
+  std::vector<hardware::cable> cables;
   const std::vector<std::string> switches{"pcie0", "pcie1", "ethernet"};
-  const auto vertex = [](std::size_t n) { return machine::vertex_id{n}; };
+  const auto vertex = [](std::size_t n) { return hardware::vertex_id{n}; };
   for (const auto d : ranges::views::indices(std::size_t{4})) {
     devices.push_back({fmt::format("gpu{}", d), 0, static_cast<std::uint32_t>(d / 2)});
     cables.push_back({vertex(d), vertex(4 + d / 2), 12'000'000'000, unity::picoseconds{microsecond}});
@@ -51,7 +51,7 @@ machine::machine workstations(std::int64_t ethernet) {
   for (const auto node : ranges::views::indices(std::size_t{2})) {
     cables.push_back({vertex(4 + node), vertex(6), ethernet, unity::picoseconds{10 * microsecond}});
   }
-  m.network = machine::topology{devices, switches, cables};
+  m.network = hardware::topology{devices, switches, cables};
   return m;
 }
 
@@ -66,7 +66,7 @@ int main() {
   const auto graph = tensor::zoo::build(operators, "zoo:mlp?layers=4&hidden=2048&batch=256");
 
   // One training iteration under data parallelism. Unit: picoseconds.
-  const auto iteration = [&](const machine::machine& on) {
+  const auto iteration = [&](const hardware::machine& on) {
     const parallel::graph_dimensions dimensions{operators, graph};
     parallel::plan plan;
     plan.graph = graph;

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <unity/cost/roofline.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>
@@ -58,7 +59,7 @@ int main() {
              value = b.matmul(x, weight("value"));
   const auto before = std::move(b).finish({sum, query, key, value});
 
-  const tensor::analytic_cost time{operators, unity::find_device("v100").value()};
+  const tensor::analytic_cost time{operators, hardware::find_device("v100").value()};
   unity::rewrite_space space{operators, time, unity::compile_rules(operators, rules), before};
   unity::backtracking_options options;
   options.alpha = 1.5;  // keep what is up to half as dear again as the best: the first step may not be the cheapest

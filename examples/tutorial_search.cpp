@@ -15,7 +15,6 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/search/exact.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/tensor/algebra.hpp>

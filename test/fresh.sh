@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A bare Debian 12, and in it what README tells a newcomer to do: is all that is needed installed,
+# A bare Debian 12, and in it what README tells a newcomer to do, and the packages: is all that is needed installed,
 # and how long does it take?
-# usage: fresh.sh [quickstart|test]...     default: both. Of the commit that is checked out.
+# usage: fresh.sh [quickstart|test|packages]...     default: all. Of the commit that is checked out.
 # Needs root and debootstrap; takes a folder of some GB below TMPDIR, and removes it.
 # The last line is "N held, N failed". The exit code is 0 when none failed.
 set -euo pipefail
@@ -9,12 +9,13 @@ set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 refuse() { echo "fresh: $*" >&2 && exit 1; }
 
-declare -A command=([quickstart]="bash examples/quickstart.sh" [test]="bash test/run.sh")
-declare -A most=([quickstart]=300 [test]=1500) # seconds
+declare -A command=([quickstart]="bash examples/quickstart.sh" [test]="bash test/run.sh"
+  [packages]="PATH=/conan/bin:\$PATH bash test/packages.sh")
+declare -A most=([quickstart]=300 [test]=1500 [packages]=600) # seconds
 wanted=("$@")
-((${#wanted[@]} > 0)) || wanted=(quickstart test)
+((${#wanted[@]} > 0)) || wanted=(quickstart test packages)
 for name in "${wanted[@]}"; do
-  [[ -v command[$name] ]] || refuse "'$name'; expected quickstart or test"
+  [[ -v command[$name] ]] || refuse "'$name'; expected quickstart, test or packages"
 done
 ((EUID == 0)) || refuse "user $(id -un); expected root, who may change the root folder"
 for tool in debootstrap git unshare chroot; do
@@ -29,6 +30,13 @@ debootstrap --variant=minbase bookworm "$system" > "$scratch/log" 2>&1 ||
   { tail -n 3 "$scratch/log" >&2 && refuse "no bare system; its last lines are above"; }
 cp /etc/resolv.conf /etc/hosts "$system/etc/"
 git clone --quiet --no-hardlinks "$repository" "$system/unity"
+# Conan is fetched out here, because a bare system may lack what pip needs to reach its index.
+if [[ " ${wanted[*]} " == *" packages "* ]]; then
+  mkdir -p "$system/conan/bin"
+  python3 -m pip install --quiet --target "$system/conan" conan || echo "no Conan by pip; its test will be skipped"
+  printf '#!/bin/sh\nPYTHONPATH=/conan exec /usr/bin/python3 -c "from conans.conan import run; run()" "$@"\n' \
+    > "$system/conan/bin/conan" && chmod +x "$system/conan/bin/conan"
+fi
 
 # All that is mounted goes with the namespace, and what still runs ends with its first process.
 inside() {

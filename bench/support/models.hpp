@@ -6,6 +6,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/taso.hpp>
@@ -29,7 +30,7 @@ inline unity::tensor::tensor_graph model(const std::string& name) {
 // Algorithm 2 with TASO's alpha under a device's roofline.
 inline unity::systems::taso_options options(const char* device, std::uint64_t expansions) {
   unity::systems::taso_options o;
-  o.objective.device = *unity::find_device(device);
+  o.objective.device = *hardware::find_device(device);
   o.limits.expansions = expansions;
   return o;
 }

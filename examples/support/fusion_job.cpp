@@ -10,7 +10,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
@@ -55,7 +55,7 @@ tensor::tensor_graph graph_for(const tensor::algebra& operators, const std::stri
 }
 
 parallel::plan data_parallel_plan(const tensor::algebra& operators, tensor::tensor_graph graph,
-                                  const machine::machine& machine, parallel::optimizer updates) {
+                                  const hardware::machine& machine, parallel::optimizer updates) {
   parallel::plan p;
   p.machine = machine;
   p.updates = updates;
@@ -65,12 +65,12 @@ parallel::plan data_parallel_plan(const tensor::algebra& operators, tensor::tens
 }
 
 // The first two devices do for a rank's program: it is the same on more of them.
-machine::machine two_devices() { return machine::preset("host:1x2"); }
+hardware::machine two_devices() { return hardware::preset("host:1x2"); }
 
 }  // namespace
 
 fusion_job load_fusion_job(const tensor::algebra& operators, const std::string& model,
-                           const std::vector<std::string>& dimensions, const machine::machine& machine,
+                           const std::vector<std::string>& dimensions, const hardware::machine& machine,
                            parallel::optimizer updates, bool is_spelled_out) {
   const auto devices = machine.network.device_count();
   if (devices < 2) {
@@ -95,7 +95,7 @@ fusion_job load_fusion_job(const tensor::algebra& operators, const std::string& 
 }
 
 void add_instructions(const tensor::algebra& operators, const tensor::durations& times, fusion_job& job) {
-  const auto rates = machine::roofline_of(job.plan.machine.devices.front());
+  const auto rates = hardware::roofline_of(job.plan.machine.devices.front());
   if (!rates) {
     throw error{fmt::format("machine {}", job.plan.machine.name), "no float32 rate", "one, to predict times"};
   }

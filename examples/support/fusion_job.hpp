@@ -10,7 +10,7 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_instructions.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
@@ -31,7 +31,7 @@ struct fusion_job {
 // The batch of a zoo model is of each device, that of a file of all together.
 // Throws: unity::error where the model cannot be read or trained so, or the machine has one device alone.
 fusion_job load_fusion_job(const unity::tensor::algebra& operators, const std::string& model,
-                           const std::vector<std::string>& dimensions, const unity::machine::machine& machine,
+                           const std::vector<std::string>& dimensions, const unity::hardware::machine& machine,
                            unity::parallel::optimizer updates, bool is_spelled_out);
 
 // Effects: finds the instructions and what each takes by itself.

@@ -13,7 +13,7 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/systems/disco.hpp>
 
 namespace support {
@@ -35,7 +35,7 @@ class fusion_comparison {
  public:
   // All must outlive it.
   fusion_comparison(const unity::fusion::instruction_graph& g, const unity::fusion::fusion_target& t,
-                    const unity::machine::machine& m, std::size_t channels)
+                    const unity::hardware::machine& m, std::size_t channels)
       : graph_{g}, target_{t}, machine_{m}, channels_{channels} {}
 
   void add(std::string name, unity::fusion::fusion_strategy s);
@@ -50,7 +50,7 @@ class fusion_comparison {
  private:
   const unity::fusion::instruction_graph& graph_;
   const unity::fusion::fusion_target& target_;
-  const unity::machine::machine& machine_;
+  const unity::hardware::machine& machine_;
   std::size_t channels_;
   std::vector<fused_outcome> all_{};
 };

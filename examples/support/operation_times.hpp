@@ -16,10 +16,10 @@
 #include <unity/backend/device_timer.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/kernel_devices.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/kernel_devices.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/measured_durations.hpp>
@@ -53,15 +53,15 @@ inline void declare(CLI::App& app, timing_flags& f) {
 
 // Of --cost kernels:DEVICE, or nothing.
 // Throws: unity::error where there is no such device.
-inline std::optional<unity::machine::device> device_of_kernels(const std::string& cost) {
+inline std::optional<unity::hardware::device> device_of_kernels(const std::string& cost) {
   const std::string prefix = "kernels:";
   if (!cost.starts_with(prefix)) {
     return std::nullopt;
   }
-  auto found = unity::machine::find_model(cost.substr(prefix.size()));
-  if (!found || found->kind != unity::machine::device_kind::gpu) {
+  auto found = unity::hardware::find_model(cost.substr(prefix.size()));
+  if (!found || found->kind != unity::hardware::device_kind::gpu) {
     throw unity::error{"--cost kernels", fmt::format("'{}'", cost.substr(prefix.size())),
-                       fmt::format("one of {}", unity::machine::gpu_names())};
+                       fmt::format("one of {}", unity::hardware::gpu_names())};
   }
   return found;
 }
@@ -89,7 +89,7 @@ inline std::string measured_backend(const timing_flags& f) {
 // Calls f(durations). Effects: keeps what was measured, and tells how much.
 // Throws: unity::error where devices of several kinds would all be measured here, or operators cannot run.
 template <class F>
-void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, const unity::machine::machine& m,
+void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, const unity::hardware::machine& m,
                     const char* program, const F& f) {
   using namespace unity;
   const auto name = measured_backend(flags);
@@ -101,7 +101,7 @@ void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, 
     if (const auto named = device_of_kernels(flags.cost)) {
       std::fill(on.devices.begin(), on.devices.end(), *named);
     }
-    return f(machine::kernel_durations(a, on));
+    return f(hardware::kernel_durations(a, on));
   }
   if (m.devices.size() != 1) {
     throw error{fmt::format("--cost {}", flags.cost),

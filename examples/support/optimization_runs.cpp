@@ -10,7 +10,9 @@
 #include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
+#include <unity/hardware/kernel_devices.hpp>
 #include <unity/tensor/cost.hpp>
+#include <unity/tensor/kernel_durations.hpp>
 #include <unity/tensor/measured_durations.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/timing_cache.hpp>
@@ -55,6 +57,15 @@ systems::taso_result search_by(tensor::timing_cache<any_timer>& cache, const ten
   return systems::taso(operators, time, rules, graph, options);
 }
 
+systems::taso_result search_by(const hardware::device& kernels, const tensor::algebra& operators, const rule_set& rules,
+                               const systems::taso_options& options, const tensor::tensor_graph& graph) {
+  hardware::machine on;
+  on.devices = {kernels};
+  const tensor::time_cost<tensor::kernel_durations> time{operators, hardware::kernel_durations(operators, on),
+                                                         options.objective.mode};
+  return systems::taso(operators, time, rules, graph, options);
+}
+
 double run_tolerance(const tensor::tensor_graph& g) {
   double tolerance = 1e-4;
   for (const auto v : g.outputs()) {
@@ -91,8 +102,9 @@ void search_measured(const run_flags& f, const tensor::algebra& operators, const
 
 void run_both(const run_flags& f, const tensor::algebra& operators, std::uint64_t seed, optimization& r) {
   if (!f.run.empty() && !r.run) {
-    with_backend(f.run, operators, f.threads,
-                 [&](auto& backend) { r.run = {compare(backend, operators, f, seed, r), {}, {}}; });
+    with_backend(f.run, operators, f.threads, [&](auto& backend) {
+      r.run = {compare(backend, operators, f, seed, r), {}, {}};
+    });
   }
 }
 

@@ -1,10 +1,12 @@
-// What optimize runs on a backend, where others are predicted: operators that a search asks for, and both graphs.
+// Searches of optimize by other times than rates predict, and what it runs on a backend: operators that a search asks
+// for, and both graphs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
+#include <unity/hardware/machine.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -22,6 +24,11 @@ struct run_flags {
   std::string timings{};
   int threads = 0;  // of the cpu backend; 0: all that the machine has
 };
+
+// A search by the kernels of PyTorch that run operators on the device.
+unity::systems::taso_result search_by(const unity::hardware::device& kernels, const unity::tensor::algebra& operators,
+                                      const unity::rule_set& rules, const unity::systems::taso_options& options,
+                                      const unity::tensor::tensor_graph& graph);
 
 // The largest relative error of an output that rounding explains.
 double run_tolerance(const unity::tensor::tensor_graph& g);

@@ -16,14 +16,12 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/parallel_rules.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
-#include <unity/parallel/rules/chain_rules.hpp>
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
-#include <unity/parallel/rules/standard_vocabularies.hpp>
+#include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>

@@ -16,12 +16,12 @@
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/io/chrome_trace.hpp>
 #include <unity/io/html_report.hpp>
-#include <unity/machine/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -80,7 +80,7 @@ inline void declare(CLI::App& app, statement_flags& f) {
 
 struct statement_run {
   unity::parallel::plan_statement statement{};
-  unity::machine::machine machine{};
+  unity::hardware::machine machine{};
   unity::parallel::statement_program program{};
   std::vector<unity::simulate::task_times> times{};
   unity::picoseconds iteration{};
@@ -122,7 +122,7 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
   check(r.statement, r.machine.network.device_count());
   const auto graph = microbatch_of(operators, model, r.statement.micro, f.element);
   simulate::full_simulation run;
-  const auto model_number = r.machine.network[machine::device_id{std::size_t{0}}].model;
+  const auto model_number = r.machine.network[hardware::device_id{std::size_t{0}}].model;
   const auto work = [&](const tensor::durations& all) {
     return parallel::work_of(operators, graph, r.statement, all, model_number);
   };
@@ -156,7 +156,7 @@ inline nlohmann::json to_json(const statement_run& r, const std::string& model) 
   using unity::to_seconds;
   auto stages = nlohmann::json::array();
   for (std::size_t k = 0; k < r.peaks.size(); ++k) {
-    const auto has = unity::machine::model_of(r.machine, r.program.devices[k]).memory;
+    const auto has = unity::hardware::model_of(r.machine, r.program.devices[k]).memory;
     stages.push_back({{"device", r.machine.network[r.program.devices[k]].name},
                       {"peak_bytes", r.peaks[k].count()},
                       {"memory_bytes", has.count()},
@@ -191,7 +191,7 @@ inline void print(const statement_run& r, const std::string& model) {
       "bubble {:.3f}\n",
       b.compute, b.recompute, b.communication, b.optimizer, b.bubble);
   for (std::size_t k = 0; k < r.peaks.size(); ++k) {
-    const auto has = unity::machine::model_of(r.machine, r.program.devices[k]).memory;
+    const auto has = unity::hardware::model_of(r.machine, r.program.devices[k]).memory;
     const bool is_over = has > unity::bytes{} && r.peaks[k] > has;
     fmt::print("stage {:3}: {:.3f} GB{}\n", k, static_cast<double>(r.peaks[k].count()) * 1e-9,
                is_over ? ", more than it has" : "");

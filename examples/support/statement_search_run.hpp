@@ -12,8 +12,8 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/io/html_report.hpp>
-#include <unity/machine/machine.hpp>
 #include <unity/parallel/strategies/statement_search.hpp>
 #include <unity/parallel/strategies/statement_space.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -40,7 +40,7 @@ inline statement_search_run searched_statements(const unity::tensor::algebra& op
   statement_search_run r;
   r.space = parallel::parse_statement_search(f.plan);
   const auto machine = load_machine(f.machine);
-  r.memory = machine::model_of(machine, machine::device_id{std::size_t{0}}).memory;
+  r.memory = hardware::model_of(machine, hardware::device_id{std::size_t{0}}).memory;
   const auto seconds = f.budget.empty() ? 60 : parse_quantity("--budget", f.budget, durations);
   const auto graph_of = [&](std::int64_t micro, std::uint32_t layers) {
     return microbatch_of(operators, model, micro, f.element, layers);

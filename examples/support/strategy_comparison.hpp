@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
@@ -61,8 +62,8 @@ inline bool is_better(const unity::parallel::strategy_report& a, const unity::pa
 class strategy_comparison {
  public:
   // times: how long operators take. The algebra must outlive this.
-  strategy_comparison(const unity::tensor::algebra& operators, unity::machine::machine m, unity::tensor::tensor_graph g,
-                      unity::tensor::durations times,
+  strategy_comparison(const unity::tensor::algebra& operators, unity::hardware::machine m,
+                      unity::tensor::tensor_graph g, unity::tensor::durations times,
                       unity::parallel::optimizer updates = unity::parallel::optimizer::sgd)
       : operators_{operators}, machine_{std::move(m)}, durations_{std::move(times)}, optimizer_{updates} {
     add_graph(std::move(g));
@@ -162,7 +163,7 @@ class strategy_comparison {
   }
 
   [[nodiscard]] const unity::tensor::algebra& operators() const noexcept { return operators_; }
-  [[nodiscard]] const unity::machine::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const unity::hardware::machine& machine() const noexcept { return machine_; }
   [[nodiscard]] const unity::tensor::durations& durations() const noexcept { return durations_; }
   [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
   [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
@@ -187,13 +188,13 @@ class strategy_comparison {
     unity::tensor::tensor_graph graph;
     unity::parallel::lowering lowering;
 
-    lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::machine::machine& m,
+    lowered_graph(const unity::tensor::algebra& a, unity::tensor::tensor_graph g, const unity::hardware::machine& m,
                   const unity::tensor::durations& times, unity::parallel::optimizer updates)
         : graph{std::move(g)}, lowering{a, graph, m, times, unity::parallel::transfers::exchanges, updates} {}
   };
 
   const unity::tensor::algebra& operators_;
-  unity::machine::machine machine_;
+  unity::hardware::machine machine_;
   unity::tensor::durations durations_;
   unity::parallel::optimizer optimizer_;
   std::vector<std::unique_ptr<lowered_graph>> graphs_{};
@@ -207,11 +208,15 @@ inline nlohmann::json to_json(const std::optional<unity::train::offloading>& o) 
            : nlohmann::json{};
 }
 
-inline nlohmann::json to_json(const unity::machine::machine& m, const named_strategy& s) {
+inline std::string_view schedule_name(const unity::parallel::pipeline& p) {
+  return unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(p.schedule)];
+}
+
+inline nlohmann::json to_json(const unity::hardware::machine& m, const named_strategy& s) {
   const auto& p = s.report;
   auto over = nlohmann::json::array();
   for (const auto& e : p.excess) {
-    over.push_back({{"device", m.network[unity::machine::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
+    over.push_back({{"device", m.network[unity::hardware::device_id{e.device}].name}, {"bytes_over", e.over.count()}});
   }
   return {
       {"name", s.name},
@@ -222,6 +227,8 @@ inline nlohmann::json to_json(const unity::machine::machine& m, const named_stra
       {"communication_elements", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
       {"stages", s.pipeline.stage_count()},
       {"microbatches", s.pipeline.microbatches},
+      {"schedule", s.pipeline.stage_count() > 1 ? nlohmann::json(schedule_name(s.pipeline)) : nlohmann::json{}},
+      {"chunks", s.pipeline.chunks},
       {"memory_peak_bytes", p.memory_peak().count()},
       {"out_of_memory", over},
       {"offloaded", to_json(s.offloaded)}};
@@ -250,7 +257,7 @@ inline void print(const strategy_comparison& c) {
   for (const auto& s : c.strategies()) {
     if (!s.pipeline.is_trivial()) {
       fmt::print("{}: {} micro-batches in {} stages, {}{}\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count(),
-                 unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(s.pipeline.schedule)],
+                 schedule_name(s.pipeline),
                  s.pipeline.chunks == 1 ? "" : fmt::format(", {} chunks of each", s.pipeline.chunks));
     }
     if (s.report.is_of_representatives) {

@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 
 #include <unity/search/beam.hpp>
+#include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/evaluator_space.hpp>
 #include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/features.hpp>
 #include <unity/systems/autodist/moves.hpp>

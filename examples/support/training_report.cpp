@@ -20,7 +20,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
-#include <unity/parallel/ranks/rank_program_text.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>

@@ -19,9 +19,9 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/series_parallel.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
@@ -41,7 +41,7 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
+#include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -103,7 +103,7 @@ unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t gra
 unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unity::rule_set& rules,
                                         const unity_flags& f, double seconds) {
   using namespace unity;
-  const auto rates = machine::roofline_of(machine::model_of(c.machine(), machine::device_id{std::size_t{0}}));
+  const auto rates = hardware::roofline_of(hardware::model_of(c.machine(), hardware::device_id{std::size_t{0}}));
   UNITY_EXPECTS(rates.has_value(), "a machine that was simulated");
   systems::taso_options o;
   o.objective.mode = tensor::mode::training;

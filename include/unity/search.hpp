@@ -20,7 +20,6 @@
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/branch_and_bound.hpp>
-#include <unity/search/decomposition.hpp>
 #include <unity/search/dynamic_programming.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/machine/kernel_devices.hpp>
+#include <unity/hardware/kernel_devices.hpp>
 
 #include "toy_host.hpp"
 
@@ -61,14 +61,14 @@ TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
   CHECK(d.bytes_per_second == Approx(1e11).epsilon(0.01));
   CHECK(d.launch_seconds == Approx(1e-6).epsilon(0.01));
   CHECK(b.prepared == 6 + 5 + 2 + 1);
-  CHECK(d.kind == machine::device_kind::cpu);
+  CHECK(d.kind == hardware::device_kind::cpu);
   CHECK(d.memory > bytes{std::int64_t{64} << 20U});  // this host's
 }
 
 TEST_CASE("a device beside the host has its own memory, and peaks of the narrow floats that it multiplies") {
   toy_accelerator b;
   const auto d = calibrate_device(b, operators(), {.stream_bytes = 8 << 20});
-  CHECK(d.kind == machine::device_kind::gpu);
+  CHECK(d.kind == hardware::device_kind::gpu);
   CHECK(d.memory == bytes{12345});
   REQUIRE(d.peaks.size() == 4);
   CHECK(d.peaks[0].element == tensor::dtype::float32);
@@ -77,24 +77,24 @@ TEST_CASE("a device beside the host has its own memory, and peaks of the narrow 
   CHECK(d.peaks[2].flops_per_second == Approx(2e12).epsilon(0.01));
   CHECK(d.peaks[3].element == tensor::dtype::bfloat16);
   CHECK(d.peaks[3].operation == "conv2d");
-  CHECK(machine::peak_flops_per_second(d, tensor::dtype::float16) == std::nullopt);
+  CHECK(hardware::peak_flops_per_second(d, tensor::dtype::float16) == std::nullopt);
 }
 
 TEST_CASE("the model of kernels takes the numbers that were measured") {
   toy_accelerator b;
-  machine::machine m;
+  hardware::machine m;
   m.devices = {calibrate_device(b, operators(), {.stream_bytes = 8 << 20})};
   const auto& d = m.devices[0];
-  const auto kernels = machine::kernel_devices_of(d);
+  const auto kernels = hardware::kernel_devices_of(d);
   for (const auto element : {tensor::dtype::float32, tensor::dtype::bfloat16}) {
     const auto& k = kernels[static_cast<std::size_t>(element)];
-    CHECK(k.rates.brief == machine::peak_flops_per_second(d, element));
+    CHECK(k.rates.brief == hardware::peak_flops_per_second(d, element));
     CHECK(k.bytes_per_second == d.bytes_per_second);
     CHECK(k.launch_seconds == d.launch_seconds);
   }
   const tensor_type large{tensor::dtype::float32, tensor::layout::row_major, false, {100'000'000}};
   const std::vector operands{large, large};
-  const auto sum = machine::kernel_durations(operators(), m)
+  const auto sum = hardware::kernel_durations(operators(), m)
                        .duration_of(0, operators().make_operation("add"), operands, {&large, 1});
   CHECK(to_seconds(sum.expected) == Approx(12e8 / 1e11).epsilon(0.03));
 }

@@ -24,8 +24,8 @@ exchange_options quick() {
   o.most = 4;
   return o;
 }
-std::vector<machine::link> calibrated(int ranks) {
-  std::vector<machine::link> links(static_cast<std::size_t>(ranks));
+std::vector<hardware::link> calibrated(int ranks) {
+  std::vector<hardware::link> links(static_cast<std::size_t>(ranks));
   run_local(ranks, [&](local_communicator& c) {
     links[static_cast<std::size_t>(c.rank())] = calibrate_link(c, "local", quick());
   });
@@ -39,13 +39,13 @@ TEST_CASE("every exchange of a link has a cost for every size, and all ranks fin
   CHECK(std::all_of(links.begin(), links.end(), [&](const auto& l) { return l == links[0]; }));
   CHECK(links[0].name == "local");
   CHECK(links[0].ranks == ranks);
-  REQUIRE(links[0].costs.size() == machine::exchange_names.size());
+  REQUIRE(links[0].costs.size() == hardware::exchange_names.size());
   for (const auto& [kind, ranges] : links[0].costs) {
-    CAPTURE(machine::exchange_names[static_cast<std::size_t>(kind)]);
-    CHECK(ranges.back().up_to == machine::cost_range::no_end);
+    CAPTURE(hardware::exchange_names[static_cast<std::size_t>(kind)]);
+    CHECK(ranges.back().up_to == hardware::cost_range::no_end);
     for (std::int64_t size = 1024; size <= 16384; size *= 2) {
-      CHECK(machine::exchange_seconds(ranges, size) > 1e-9);
-      CHECK(machine::exchange_seconds(ranges, size) < 10);
+      CHECK(hardware::exchange_seconds(ranges, size) > 1e-9);
+      CHECK(hardware::exchange_seconds(ranges, size) < 10);
     }
   }
 }

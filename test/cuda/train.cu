@@ -15,7 +15,7 @@
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -43,7 +43,7 @@ const tensor::algebra& operators() {
 parallel::plan plan_of(const std::string& model, int devices, bool is_data) {
   parallel::plan p;
   p.graph = parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model));
-  p.machine = machine::preset("h200:1x" + std::to_string(devices));
+  p.machine = hardware::preset("h200:1x" + std::to_string(devices));
   p.updates = parallel::optimizer::adam;
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = is_data ? parallel::data_parallel(all, p.machine.network)

@@ -11,7 +11,7 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_instructions.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
@@ -34,7 +34,7 @@ inline const tensor::algebra& training_operators() {
 inline parallel::plan data_parallel_plan(const std::string& model, std::size_t devices) {
   parallel::plan p;
   p.graph = tensor::zoo::build(training_operators(), model);
-  p.machine = machine::preset("host:1x" + std::to_string(devices));
+  p.machine = hardware::preset("host:1x" + std::to_string(devices));
   p.configurations =
       parallel::replicated_data_parallel(parallel::graph_dimensions{training_operators(), p.graph}, p.machine.network);
   return p;

@@ -195,9 +195,9 @@ TEST_CASE("a session's times are those of the full simulation of its program") {
   for (const auto& group : s.schedule()) {
     bool found = false;
     for (std::size_t f = 0; f < p.fragment_count() && !found; ++f) {
-      if (p.owner_of(program::fragment_id{f}).index == group.group) {
+      if (p.owner_of(tasks::fragment_id{f}).index == group.group) {
         found = true;
-        const auto task = p.find(program::fragment_id{f}, g.reduces(group.group) ? 1 : 0);
+        const auto task = p.find(tasks::fragment_id{f}, g.reduces(group.group) ? 1 : 0);
         const auto& t = full.times()[task.index()];
         REQUIRE(t.start == group.start);
         REQUIRE(t.end == group.end);

@@ -15,9 +15,9 @@
 #include <unity/fusion/fusion_program.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
+#include <unity/hardware/collective_fit.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/measurements_csv.hpp>
-#include <unity/machine/collective_fit.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
 
@@ -54,20 +54,20 @@ TEST_CASE("C and D are not negative") {
 TEST_CASE("a machine's line is near what its links say of large and small all-reduces") {
   for (const char* name : {"1080ti:12x1", "1080ti:6x2", "t4:8x8", "p100:1x4"}) {
     INFO(name);
-    const auto m = machine::preset(name);
+    const auto m = hardware::preset(name);
     const auto line = reduction_line_of(m);
     const auto time = reductions_on(m);
     for (const double size : {4e3, 1e6, 1e8}) {
       CHECK(static_cast<double>(line(size)) == Approx(static_cast<double>(time(size))).epsilon(0.35));
     }
   }
-  CHECK_THROWS_AS(reductions_on(machine::preset("p100:1x1")), error);
+  CHECK_THROWS_AS(reductions_on(hardware::preset("p100:1x1")), error);
 }
 
 TEST_CASE("an all-reduce over links takes what the closed form says where nothing else is under way") {
   for (const char* name : {"1080ti:4x1", "1080ti:3x2", "dgx_a100:1x8"}) {
     INFO(name);
-    const auto m = machine::preset(name);
+    const auto m = hardware::preset(name);
     instruction_graph g;
     const auto add = [&](instruction_role role, double size, std::vector<instruction_operand> operands) {
       instruction i;
@@ -95,15 +95,15 @@ TEST_CASE("published all-reduces of sizes that were left out are predicted withi
     return;
   }
   std::map<int, std::map<std::int64_t, std::vector<double>>> groups;
-  std::vector<machine::collective_sample> all;
+  std::vector<hardware::collective_sample> all;
   for (const auto& s : io::read_collectives(*file)) {
-    if (s.kind == machine::exchange::all_reduce) {
+    if (s.kind == hardware::exchange::all_reduce) {
       groups[s.ranks][s.size].push_back(s.seconds);
       all.push_back(s);
     }
   }
   REQUIRE_FALSE(groups.empty());
-  const auto curves = machine::held_out_errors(all);
+  const auto curves = hardware::held_out_errors(all);
   for (const auto& [ranks, sizes] : groups) {
     INFO(ranks << " devices");
     std::vector<reduction_sample> seen;
@@ -123,9 +123,9 @@ TEST_CASE("published all-reduces of sizes that were left out are predicted withi
     const auto error = sum / static_cast<double>(unseen.size());
     CHECK(error <= 0.10);
     // Ranges of sizes do better than one line.
-    CHECK(curves.at(machine::exchange::all_reduce).at(ranks).sizes < error);
+    CHECK(curves.at(hardware::exchange::all_reduce).at(ranks).sizes < error);
     WARN("mean error of T = C x + D: " << 100 * error << "%, of ranges: "
-                                       << 100 * curves.at(machine::exchange::all_reduce).at(ranks).sizes << "%");
+                                       << 100 * curves.at(hardware::exchange::all_reduce).at(ranks).sizes << "%");
   }
 }
 

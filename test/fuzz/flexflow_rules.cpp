@@ -10,8 +10,8 @@
 #include <unity/core/error.hpp>
 #include <unity/io/flexflow_parallel_rules.hpp>
 #include <unity/io/flexflow_rules.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/algebra.hpp>
 

@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
-  unity::machine::machine machine;
+  unity::hardware::machine machine;
   try {
     machine = unity::io::parse_machine(text, "fuzz");
   } catch (const unity::error& e) {

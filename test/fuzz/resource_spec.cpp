@@ -19,7 +19,7 @@ void expect(bool holds) {
 }
 
 void read_machine(std::string_view text) {
-  unity::machine::machine machine;
+  unity::hardware::machine machine;
   try {
     machine = unity::io::parse_resource_spec(text, "fuzz");
   } catch (const unity::error& e) {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include <unity/core/error.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/strategy_json.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/builder.hpp>
 
@@ -24,7 +24,7 @@ unity::parallel::plan make_plan(const unity::tensor::algebra& algebra) {
   const auto z = b.matmul(doubled, v);
   unity::parallel::plan p;
   p.graph = std::move(b).finish({z});
-  p.machine = unity::machine::preset("p100:1x4");
+  p.machine = unity::hardware::preset("p100:1x4");
   return p;
 }
 

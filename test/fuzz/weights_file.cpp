@@ -10,7 +10,6 @@
 #include <unity/core/error.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/train/run_settings.hpp>
 
 #include "support/expect_one_line.hpp"

@@ -8,9 +8,9 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -20,14 +20,14 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/program.hpp>
-#include <unity/program/storage.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/tasks/program.hpp>
+#include <unity/tasks/storage.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../parallel/fragments_around.hpp"
@@ -41,7 +41,7 @@ namespace {
 
 struct division {
   tensor::tensor_graph graph = tensor::zoo::build(operators(), "zoo:rnnlm?batch=1024&seq=10");
-  machine::machine machine = machine::preset("k80:4x4");
+  hardware::machine machine = hardware::preset("k80:4x4");
   parallel::lowering lowering{operators(), graph, machine};
   parallel::placements possible{lowering.dimensions(), machine.network.device_count()};
   parallel::strategy strategy = parallel::data_parallel(lowering.dimensions(), machine.network);
@@ -118,14 +118,14 @@ work lower_a_plan() {
 work map_onto_meshes() {
   const auto graph =
       parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), "zoo:bert?layers=2&batch=16"));
-  return [graph, m = machine::preset("p100:1x4")] {
-    const machine::route_table routes{m.network};
+  return [graph, m = hardware::preset("p100:1x4")] {
+    const hardware::route_table routes{m.network};
     parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
     const parallel::graph_dimensions dimensions{operators(), graph};
     const parallel::training_graph training{operators(), graph};
     const parallel::operator_graph ops{operators(), graph, dimensions, training};
     std::uint64_t sum = 0;
-    for (auto& mesh : machine::meshes_of(m.network, 2)) {
+    for (auto& mesh : hardware::meshes_of(m.network, 2)) {
       systems::mesh_room room{
           operators(), m, routes, std::move(mesh), clock, parallel::all_index_uses, parallel::optimizer::sgd};
       sum += static_cast<std::uint64_t>(room.solve(ops, {}).cost);
@@ -137,11 +137,11 @@ work map_onto_meshes() {
 // As many values as a step of a deep network has, of a few sizes.
 work plan_memory() {
   random_engine random{1};
-  std::vector<program::stored_value> values;
+  std::vector<tasks::stored_value> values;
   for (std::size_t i = 0; i < 4000; ++i) {
     values.push_back({bytes{1 << random.between(8, 20)}, i, i + 1 + random.below(i % 10 == 0 ? 400 : 8)});
   }
-  return [values] { return static_cast<std::uint64_t>(program::plan_storage(values, bytes{64}).peak.count()); };
+  return [values] { return static_cast<std::uint64_t>(tasks::plan_storage(values, bytes{64}).peak.count()); };
 }
 
 }  // namespace unity::test

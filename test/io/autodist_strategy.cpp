@@ -12,8 +12,8 @@
 
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/synchronization_json.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/systems/autodist/builders.hpp>
@@ -110,7 +110,7 @@ TEST_CASE("what every builder decides is the same after AutoDist's words, and af
         CAPTURE(model, builder.name, chunk);
         auto p = plan_of(model, "p100:1x4");
         const auto problem =
-            systems::sync_problem_of(operators(), p.graph, {machine::device_id{1U}, machine::device_id{3U}});
+            systems::sync_problem_of(operators(), p.graph, {hardware::device_id{1U}, hardware::device_id{3U}});
         systems::builder_options options;
         options.chunk = chunk;
         p.synchronization = builder.build(problem, options);
@@ -143,10 +143,11 @@ TEST_CASE("axes of primes, of one and of two elements, and tables are written as
   uses.push_back(b.embedding(table, b.input("places", {6}, tensor::dtype::int32)));
   parallel::plan p;
   p.graph = std::move(b).finish(uses);
-  p.machine = machine::preset("p100:1x2");
+  p.machine = hardware::preset("p100:1x2");
   p.configurations =
       parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
-  const auto problem = systems::sync_problem_of(operators(), p.graph, {machine::device_id{0U}, machine::device_id{1U}});
+  const auto problem =
+      systems::sync_problem_of(operators(), p.graph, {hardware::device_id{0U}, hardware::device_id{1U}});
   std::size_t compared = 0;
   for (const auto& builder : systems::sync_builders) {
     const auto file = data / ("golden_" + std::string{builder.name} + ".pb");

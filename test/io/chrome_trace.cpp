@@ -7,23 +7,23 @@
 #include <nlohmann/json.hpp>
 
 #include <unity/io/chrome_trace.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace tests_of_chrome_trace {
 
 using namespace unity;
 
 TEST_CASE("a trace has a thread for each stream and link, an event for each task, and memory") {
-  program::program p;
-  p.add_resource({"gpu \"0\"", program::resource_kind::stream, 0});
-  p.add_resource({"link", program::resource_kind::link, 0});
-  const auto f = p.add_fragment({program::owner_kind::node, 4, "matmul\n4"});
-  program::fragment code;
-  code.add({program::resource_id{0u}, picoseconds{1'234'567}, {}, {}, program::task_kind::backward, 3});
-  const program::task_ref from{{}, 0};
-  const program::hop one{program::resource_id{1u}, picoseconds{5}, picoseconds{2}};
-  program::add_transfer(code, {&one, 1}, bytes{64}, 3, {&from, 1});
+  tasks::program p;
+  p.add_resource({"gpu \"0\"", tasks::resource_kind::stream, 0});
+  p.add_resource({"link", tasks::resource_kind::link, 0});
+  const auto f = p.add_fragment({tasks::owner_kind::node, 4, "matmul\n4"});
+  tasks::fragment code;
+  code.add({tasks::resource_id{0u}, picoseconds{1'234'567}, {}, {}, tasks::task_kind::backward, 3});
+  const tasks::task_ref from{{}, 0};
+  const tasks::hop one{tasks::resource_id{1u}, picoseconds{5}, picoseconds{2}};
+  tasks::add_transfer(code, {&one, 1}, bytes{64}, 3, {&from, 1});
   code.buffers.push_back({bytes{1000}, 0, from, false});
   p.replace(f, code);
   p.commit();
@@ -55,7 +55,7 @@ TEST_CASE("a trace has a thread for each stream and link, an event for each task
 }
 
 TEST_CASE("a trace of nothing is still a trace") {
-  const auto trace = nlohmann::json::parse(io::to_chrome_trace(program::program{}, {}));
+  const auto trace = nlohmann::json::parse(io::to_chrome_trace(tasks::program{}, {}));
   CHECK(trace.at("traceEvents").size() == 2);
 }
 

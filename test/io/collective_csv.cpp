@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
-#include <unity/machine/collective_fit.hpp>
+#include <unity/hardware/collective_fit.hpp>
 
 #include "../support/shared_file.hpp"
 
@@ -15,8 +15,8 @@ namespace tests_of_collective_csv {
 namespace {
 
 using namespace unity;
-using machine::collective_sample;
-using machine::exchange;
+using hardware::collective_sample;
+using hardware::exchange;
 
 const std::string head = "collective,gpus,size_mb,time_ms\n";
 
@@ -56,7 +56,7 @@ TEST_CASE("collectives of one node of V100 are predicted for sizes and groups th
   if (!file) {
     return;
   }
-  const auto errors = machine::held_out_errors(io::read_collectives(*file));
+  const auto errors = hardware::held_out_errors(io::read_collectives(*file));
   for (const auto& [kind, groups] : errors) {
     for (const auto& [ranks, e] : groups) {
       CAPTURE(kind, ranks);

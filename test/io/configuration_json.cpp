@@ -11,7 +11,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/builder.hpp>
@@ -24,7 +24,7 @@
 namespace tests_of_configuration_json {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using test::training::operators;
 
 namespace {
@@ -36,7 +36,7 @@ parallel::plan summed_plan() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 12});
   const auto h = b.linear(x, b.weight("w", {12, 6}), b.weight("bias", {6}));
-  parallel::plan p{std::move(b).finish({b.relu(h)}), {}, machine::preset("p100:2x4")};
+  parallel::plan p{std::move(b).finish({b.relu(h)}), {}, hardware::preset("p100:2x4")};
   p.configurations.resize(p.graph.node_count());
   auto& product = p.configurations[3];
   product = {{1, 1}, {}, {2}, {}, 2};

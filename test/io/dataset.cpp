@@ -20,7 +20,6 @@
 #include <unity/core/random.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "dataset_files.hpp"

@@ -13,9 +13,9 @@
 #include <unity/io/flexflow_parallel_rules.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/entailment.hpp>

@@ -11,8 +11,8 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/html_report.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
@@ -121,7 +121,7 @@ TEST_CASE("a timeline shows every task: alone, or counted in a bar of several", 
 TEST_CASE("a simulated iteration has a bar for each of its tasks on what is shown", "[io]") {
   const auto operators = tensor::training_algebra();
   const auto graph = tensor::zoo::build(operators, "zoo:lenet?batch=64");
-  const auto machine = machine::preset("p100:1x4");
+  const auto machine = hardware::preset("p100:1x4");
   parallel::lowering l{operators, graph, machine};
   const auto program = l.run(parallel::data_parallel(l.dimensions(), machine.network));
   simulate::full_simulation simulation;

@@ -16,7 +16,7 @@ inline std::string machine_complaint(const std::string& text) {
   return unity::test::message_of([&] { static_cast<void>(io::parse_machine(text, "m.json")); });
 }
 // Of `example` with one member changed or, without a value, removed.
-inline std::string machine_complaint(const machine::machine& example, const std::string& pointer,
+inline std::string machine_complaint(const hardware::machine& example, const std::string& pointer,
                                      const nlohmann::json& value) {
   auto document = io::to_json(example);
   const nlohmann::json::json_pointer place{pointer};

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 
 #include "machine_complaint.hpp"
 
@@ -18,25 +18,25 @@ namespace {
 using namespace unity;
 using tensor::dtype;
 
-machine::machine example() {
-  machine::machine m;
+hardware::machine example() {
+  hardware::machine m;
   m.name = "host";
-  machine::device d;
+  hardware::device d;
   d.name = "an \"abacus\", 2 threads";
-  d.kind = machine::device_kind::cpu;
+  d.kind = hardware::device_kind::cpu;
   d.peaks = {{dtype::float32, "matmul", 1.25e11}, {dtype::bfloat16, "conv2d", 3e11}};
   d.bytes_per_second = 2.1e10;
   d.memory = bytes{8'000'000'000};
   d.launch_seconds = 2.1e-7;
   d.versions = {{"driver", "1"}, {"oneDNN", "2.6.3"}};
   m.devices = {d, {}};
-  m.devices[1].kind = machine::device_kind::gpu;
+  m.devices[1].kind = hardware::device_kind::gpu;
   m.devices[1].bytes_per_second = 1e6;
   m.links.push_back(
       {"local",
        2,
-       {{machine::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {machine::cost_range::no_end, 9e-6, 1.1e-10}}},
-        {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
+       {{hardware::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
+        {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
 std::string complaint(const std::string& text) { return test::machine_complaint(text); }
@@ -51,13 +51,13 @@ TEST_CASE("a machine that was written is read as it was") {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine.json";
   io::write_machine(m, file);
   CHECK(io::read_machine(file) == m);
-  CHECK(io::parse_machine(io::to_json(machine::machine{}).dump(), "m.json") == machine::machine{});
+  CHECK(io::parse_machine(io::to_json(hardware::machine{}).dump(), "m.json") == hardware::machine{});
 }
 
 TEST_CASE("a name that is not UTF-8 is told, and so is what could not be read again; then nothing is written") {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine_not_written.json";
   std::filesystem::remove(file);
-  const auto refusal = [&](const machine::machine& m) -> std::string {
+  const auto refusal = [&](const hardware::machine& m) -> std::string {
     try {
       io::write_machine(m, file);
     } catch (const error& e) {
@@ -87,7 +87,7 @@ TEST_CASE("a name that is not UTF-8 is told, and so is what could not be read ag
   m.devices[0].bytes_per_second = std::numeric_limits<double>::infinity();
   CHECK(refusal(m) == file.string() + ": machine.devices[0].bytes_per_second: is null; expected a number");
   m = example();
-  m.links[0].costs[machine::exchange::message].clear();
+  m.links[0].costs[hardware::exchange::message].clear();
   CHECK_THAT(refusal(m), Catch::Contains("machine.links[0].costs.message: is empty"));
   CHECK_FALSE(std::filesystem::exists(file));
   m = example();
@@ -104,8 +104,8 @@ TEST_CASE("numbers survive to the last digit") {
   for (int i = 0; i < 100; ++i) {
     m.devices[0].bytes_per_second = 1e9 + 1e12 * random.unit();
     m.devices[0].launch_seconds = 1e-5 * random.unit();
-    m.links[0].costs[machine::exchange::all_reduce][0] = {random.between(0, 1'000'000'000), 1e-5 * random.unit(),
-                                                          1e-9 * random.unit()};
+    m.links[0].costs[hardware::exchange::all_reduce][0] = {random.between(0, 1'000'000'000), 1e-5 * random.unit(),
+                                                           1e-9 * random.unit()};
     REQUIRE(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
   }
 }
@@ -166,7 +166,7 @@ TEST_CASE("every member that is missing is missed by name") {
 
 TEST_CASE("a message about a machine is one line, whatever the file says") {
   const std::string word = "a\nb\"" + std::string(100, 'c');
-  const auto m = machine::preset("k80:1x2");
+  const auto m = hardware::preset("k80:1x2");
   auto all = example();
   all.network = m.network;
   all.devices = m.devices;
@@ -205,7 +205,7 @@ TEST_CASE("a machine is read from its place in a document") {
 
 TEST_CASE("ranges ascend") {
   auto m = example();
-  m.links[0].costs[machine::exchange::all_reduce] = {{10, 1, 1}, {10, 1, 1}, {machine::cost_range::no_end, 1, 1}};
+  m.links[0].costs[hardware::exchange::all_reduce] = {{10, 1, 1}, {10, 1, 1}, {hardware::cost_range::no_end, 1, 1}};
   CHECK_THAT(complaint(io::to_json(m).dump()),
              Catch::Contains("all_reduce[1].up_to: is 10; expected a number from 11"));
 }

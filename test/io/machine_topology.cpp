@@ -1,6 +1,6 @@
 // The topologies of machine JSON.
+#include <unity/hardware/presets.hpp>
 #include <unity/io/machine_json.hpp>
-#include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -18,16 +18,16 @@ namespace tests_of_machine_topology {
 namespace {
 
 using namespace unity;
-using machine::duplex;
-using machine::vertex_id;
+using hardware::duplex;
+using hardware::vertex_id;
 
 const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
 // Two kinds of device on two nodes, and one cable of each kind.
-machine::machine example() {
-  machine::machine m;
+hardware::machine example() {
+  hardware::machine m;
   m.name = "mixed";
-  m.devices = {machine::find_model("t4").value(), machine::find_model("a100").value()};
+  m.devices = {hardware::find_model("t4").value(), hardware::find_model("a100").value()};
   const auto v = [](std::size_t i) { return vertex_id{i}; };
   m.network = {{{"n0/gpu0", 0, 0}, {"n0/gpu1", 0, 0}, {"n1/gpu0", 1, 1}},
                {"n0/pcie", "ethernet"},
@@ -46,7 +46,7 @@ TEST_CASE("a topology that was written is read as it was") {
   CHECK(io::parse_machine(io::to_json(example()).dump(), "m.json") == example());
   for (const auto* text : {"p100:4x4", "k80:16x4", "summit:2x6", "dgx_h100:2x8", "host:1x4"}) {
     CAPTURE(text);
-    const auto m = machine::preset(text);
+    const auto m = hardware::preset(text);
     const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine_topology.json";
     io::write_machine(m, file);
     CHECK(io::read_machine(file) == m);
@@ -54,14 +54,14 @@ TEST_CASE("a topology that was written is read as it was") {
 }
 
 TEST_CASE("switches that add up survive, and are switches of the machine") {
-  const auto m = machine::preset("dgx_h100:2x4");
+  const auto m = hardware::preset("dgx_h100:2x4");
   auto document = io::to_json(m);
   CHECK(document["topology"]["reducing"].size() == 2);
   document["topology"]["reducing"] = {"n0/nvswitch"};
   const auto read = io::parse_machine(document.dump(), "m.json");
   std::size_t reducing = 0;
   for (std::size_t v = 0; v < read.network.vertex_count(); ++v) {
-    reducing += read.network.reduces(machine::vertex_id{v}) ? 1 : 0;
+    reducing += read.network.reduces(hardware::vertex_id{v}) ? 1 : 0;
   }
   CHECK(reducing == 1);
   document["topology"]["reducing"] = {"n0/gpu1"};

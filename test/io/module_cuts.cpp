@@ -10,8 +10,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/hardware/presets.hpp>
 #include <unity/io/module_plan.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -63,9 +63,9 @@ parallel::plan staged(const std::string& machine, std::size_t groups, const std:
                       std::int64_t microbatches) {
   parallel::plan p;
   p.graph = chain();
-  p.machine = machine::preset(machine);
+  p.machine = hardware::preset(machine);
   const auto each = p.machine.network.device_count() / groups;
-  std::vector<machine::device_id> first_group;
+  std::vector<hardware::device_id> first_group;
   for (std::size_t d = 0; d < each * groups; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d / each));
     if (d < each) {
@@ -78,7 +78,7 @@ parallel::plan staged(const std::string& machine, std::size_t groups, const std:
   for (std::size_t i = 0; i < all.size(); ++i) {
     stage += stage < firsts.size() && firsts[stage] == i ? 1 : 0;
     for (auto& d : p.configurations[all[i].index()].devices) {
-      d = machine::device_id{d.index() + stage % groups * each};
+      d = hardware::device_id{d.index() + stage % groups * each};
     }
   }
   p.pipeline.microbatches = microbatches;
@@ -102,7 +102,7 @@ std::string complaint(const parallel::plan& p) {
 
 TEST_CASE("stages begin or end with a module, and send what the next reads") {
   const auto m = modules_of(staged("p100:1x2", 2, {5}, 4));
-  CHECK(m.mesh.sizes == machine::mesh_sizes{1});
+  CHECK(m.mesh.sizes == hardware::mesh_sizes{1});
   CHECK(m.devices == std::vector<std::string>{"n0/gpu0", "n0/gpu1"});
   CHECK(m.microbatches == 4);
   CHECK(m.pipeline.groups == 2);
@@ -126,7 +126,7 @@ TEST_CASE("a stage that ends with a module sends its operand, too, where that is
 
 TEST_CASE("data parallelism within stages: one mesh for all, gradients are reduced once for all micro-batches") {
   const auto m = modules_of(staged("p100:1x4", 2, {5}, 4));
-  CHECK(m.mesh.sizes == machine::mesh_sizes{2});
+  CHECK(m.mesh.sizes == hardware::mesh_sizes{2});
   CHECK(m.devices.size() == 4);
   CHECK(m.pipeline.boundaries[0].layout == tensor_placement{axis_use{axis_kind::split, 0}});
   CHECK(m.parameters.size() == 12);
@@ -170,9 +170,9 @@ TEST_CASE("three stages: a value that skips one, and boundaries within code that
   const auto w = b.weight("only.weight.T", {4, 4});
   auto p = staged("p100:1x2", 2, {5}, 2);
   p.graph = std::move(b).finish({b.relu(b.relu(b.matmul(b.input("x", {8, 4}), w)))});
-  const std::vector<machine::device_id> one{machine::device_id{0U}};
+  const std::vector<hardware::device_id> one{hardware::device_id{0U}};
   p.configurations = parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, one);
-  p.configurations[operators_of(p.graph)[2].index()].devices[0] = machine::device_id{1U};
+  p.configurations[operators_of(p.graph)[2].index()].devices[0] = hardware::device_id{1U};
   CHECK(complaint(p).find("begins stage 1; expected stages that begin or end with a module") != std::string::npos);
 }
 
@@ -224,8 +224,8 @@ TEST_CASE("collectives within a module that is computed again run again, but for
       } else if (!is_hidden) {
         c.copies = 2;
       }
-      c.devices.push_back(machine::device_id{0U});
-      c.devices.push_back(machine::device_id{1U});
+      c.devices.push_back(hardware::device_id{0U});
+      c.devices.push_back(hardware::device_id{1U});
     }
     if (is_again) {
       recompute(p, {1, 2, 3, 5, 6, 7});

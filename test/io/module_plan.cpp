@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -56,7 +56,7 @@ TEST_CASE("changes of layout are counted as the collectives that make them") {
 
 TEST_CASE("under data parallelism each weight is whole, and has an all-reduce") {
   const auto m = modules_of(data_plan("zoo:lenet?batch=8", "p100:1x4"));
-  CHECK(m.mesh.sizes == machine::mesh_sizes{4});
+  CHECK(m.mesh.sizes == hardware::mesh_sizes{4});
   REQUIRE(m.inputs.size() == 1);
   CHECK(m.inputs[0].layout == tensor_placement{split(0)});
   for (const auto& w : m.parameters) {

@@ -13,9 +13,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/hardware/presets.hpp>
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/builder.hpp>
@@ -170,7 +170,7 @@ TEST_CASE("a new operator is divided among devices by its definition") {
     const auto distance = b.apply("scaled_distance", {x, y}, {{"scale", scale}})[0];
     return std::move(b).finish({b.relu(distance)});
   }();
-  p.machine = unity::machine::preset("dgx_a100:1x8");
+  p.machine = unity::hardware::preset("dgx_a100:1x8");
   const parallel::graph_dimensions all{operators(), p.graph};
   const unity::node_id distance{2U};
   const unity::node_id relu{3U};
@@ -186,7 +186,7 @@ TEST_CASE("a new operator is divided among devices by its definition") {
   p.configurations[relu.index()] = {{2, 4}, {}, {}, {}, 1};
   for (const auto n : {distance, relu}) {
     for (unsigned d = 0; d < 8; ++d) {
-      p.configurations[n.index()].devices.push_back(unity::machine::device_id{d});
+      p.configurations[n.index()].devices.push_back(unity::hardware::device_id{d});
     }
   }
   parallel::check(operators(), p);

@@ -12,8 +12,8 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -22,7 +22,7 @@
 namespace unity::test {
 
 inline parallel::plan random_plan(std::string_view model, std::string_view on, std::uint64_t seed) {
-  parallel::plan p{tensor::zoo::build(training::operators(), model), {}, machine::preset(on)};
+  parallel::plan p{tensor::zoo::build(training::operators(), model), {}, hardware::preset(on)};
   random_engine random{seed};
   p.configurations = parallel::random_strategy(parallel::graph_dimensions{training::operators(), p.graph},
                                                p.machine.network.device_count(), random);
@@ -32,16 +32,16 @@ inline parallel::plan random_plan(std::string_view model, std::string_view on, s
 // LeNet of 8 samples on four devices: node 3, its first convolution, in two parts of the samples and two of its
 // parameters; all else on the first device.
 inline parallel::plan lenet_plan() {
-  parallel::plan p{tensor::zoo::build(training::operators(), "zoo:lenet?batch=8"), {}, machine::preset("p100:1x4")};
+  parallel::plan p{tensor::zoo::build(training::operators(), "zoo:lenet?batch=8"), {}, hardware::preset("p100:1x4")};
   const parallel::graph_dimensions all{training::operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
-    p.configurations.push_back(parallel::on_device(all[n], machine::device_id{std::size_t{0}}));
+    p.configurations.push_back(parallel::on_device(all[n], hardware::device_id{std::size_t{0}}));
   }
   auto& c = p.configurations[3];
   c.degrees[0] = 2;
   c.degrees[1] = 2;
-  c.devices = {machine::device_id{std::size_t{3}}, machine::device_id{std::size_t{1}},
-               machine::device_id{std::size_t{2}}, machine::device_id{std::size_t{2}}};
+  c.devices = {hardware::device_id{std::size_t{3}}, hardware::device_id{std::size_t{1}},
+               hardware::device_id{std::size_t{2}}, hardware::device_id{std::size_t{2}}};
   return p;
 }
 

@@ -186,7 +186,7 @@ TEST_CASE("a strategy for another model in a plan is told") {
   CHECK_THAT(complaint("/graph", io::to_json(operators(), tensor::zoo::build(operators(), "zoo:lenet?batch=16"))),
              Catch::Contains(
                  "plan.strategy[0].dimensions[0].size: is 8; expected 16 as in the model, for sample dimension 0"));
-  CHECK_THAT(complaint("/machine", io::to_json(machine::preset("p100:1x2"))),
+  CHECK_THAT(complaint("/machine", io::to_json(hardware::preset("p100:1x2"))),
              Catch::Contains("plan.strategy[0].dimensions: more parts than the machine's 2 devices"));
 }
 

@@ -9,7 +9,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
@@ -30,7 +30,7 @@ io::plan_notes some_notes() {
                               {"combine_past_combine", {{"d", 1}, {"e", 0}, {"j", 2}, {"k", 3}}, true, true, {}},
                               {"lstm_cell over i", {{"k", 2}}, false, false, 3}};
   n.predicted = io::noted_prediction{0.0125, {bytes{1}, bytes{2}, bytes{3}, bytes{1'000'000'000'000}}};
-  n.mesh = machine::meshes_of(test::lenet_plan().machine.network, 2).back();
+  n.mesh = hardware::meshes_of(test::lenet_plan().machine.network, 2).back();
   return n;
 }
 std::string noted_text() { return io::to_plan_text(operators(), test::lenet_plan(), some_notes()); }

@@ -1,4 +1,5 @@
 // TASO's published rules (graph_subst.pb) against the tester and against the shipped rules.
+#include <unity/hardware/device_rates.hpp>
 #include <unity/io/taso_rules.hpp>
 
 #include <algorithm>
@@ -148,7 +149,7 @@ std::optional<std::size_t> derivation(const unity::rule_set& rules, const tensor
     space_type::state_type state;
     std::size_t steps;
   };
-  const tensor::analytic_cost cost{operators(), *unity::find_device("taso")};
+  const tensor::analytic_cost cost{operators(), *hardware::find_device("taso")};
   space_type space{operators(), cost, rules, from};
   space_type::scratch_type scratch;
   space_type::scratch_type other;

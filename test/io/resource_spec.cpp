@@ -1,5 +1,5 @@
+#include <unity/hardware/presets.hpp>
 #include <unity/io/resource_spec.hpp>
-#include <unity/machine/presets.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/file.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 
 #include "../support/message_of.hpp"
 
@@ -19,7 +19,7 @@ namespace tests_of_resource_spec {
 namespace {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 
 const std::string three_nodes =
     "# a comment\n"
@@ -46,14 +46,14 @@ std::string complaint(const std::string& text, const char* gpu = "t4") {
 
 TEST_CASE("each node has GPUs of its kind") {
   const auto m = io::parse_resource_spec(three_nodes, "r.yml", "m60+t4+v100");
-  CHECK(machine::model_of(m, d(0)) == machine::find_model("m60"));
-  CHECK(machine::model_of(m, d(1)) == machine::find_model("m60"));
-  CHECK(machine::model_of(m, d(2)) == machine::find_model("t4"));
-  CHECK(machine::model_of(m, d(3)).kind == machine::device_kind::cpu);
+  CHECK(hardware::model_of(m, d(0)) == hardware::find_model("m60"));
+  CHECK(hardware::model_of(m, d(1)) == hardware::find_model("m60"));
+  CHECK(hardware::model_of(m, d(2)) == hardware::find_model("t4"));
+  CHECK(hardware::model_of(m, d(3)).kind == hardware::device_kind::cpu);
   CHECK(m.devices.size() == 3);
   const auto whole = io::parse_resources(three_nodes, "r.yml", "t4+m60+t4").machine;
-  CHECK(machine::model_of(whole, d(0)) == machine::find_model("t4"));
-  CHECK(machine::model_of(whole, d(3)) == machine::find_model("m60"));
+  CHECK(hardware::model_of(whole, d(0)) == hardware::find_model("t4"));
+  CHECK(hardware::model_of(whole, d(3)) == hardware::find_model("m60"));
   CHECK(complaint(three_nodes, "m60+t4") == "r.yml: 2 kinds of GPUs; expected one, or one for each of 3 nodes");
   CHECK(complaint(three_nodes, "m60+t4+").starts_with("r.yml: no GPU ''"));
 }
@@ -65,9 +65,9 @@ TEST_CASE("nodes, their devices and what the network gives each are read") {
   CHECK(m.network[d(2)].name == "10.0.0.2:GPU:3");
   CHECK(m.network[d(3)].name == "10.0.0.3:CPU:0");
   CHECK(m.network[d(2)].node == 1);
-  CHECK(machine::model_of(m, d(2)) == machine::find_model("a100"));
-  CHECK(machine::model_of(m, d(3)).kind == machine::device_kind::cpu);
-  const machine::route_table routes{m.network};
+  CHECK(hardware::model_of(m, d(2)) == hardware::find_model("a100"));
+  CHECK(hardware::model_of(m, d(3)).kind == hardware::device_kind::cpu);
+  const hardware::route_table routes{m.network};
   CHECK(routes.cost(m.network, d(0), d(1)).bytes_per_second == 15'754'000'000);
   CHECK(routes.cost(m.network, d(0), d(2)).bytes_per_second == 3'125'000'000);
   CHECK(routes.cost(m.network, d(2), d(3)).bytes_per_second == 125'000'000);  // 1 Gb/s, where nothing is said
@@ -88,7 +88,7 @@ TEST_CASE("a whole specification has the CPUs of nodes with GPUs, the chief and 
   CHECK(all.chief == "10.0.0.1");
   CHECK(all.ssh_configs == std::vector<std::string>{"", "conf", "conf"});
   CHECK(all.ssh == "conf:\n  username: root");
-  CHECK(machine::model_of(all.machine, all.servers.front()).kind == machine::device_kind::cpu);
+  CHECK(hardware::model_of(all.machine, all.servers.front()).kind == hardware::device_kind::cpu);
   const auto one = io::parse_resources("nodes:\n  - address: localhost\n    gpus: [0]\n    cpus: [2, 5]\n", "r.yml");
   CHECK(one.chief == "localhost");
   CHECK(one.servers.size() == 2);
@@ -135,7 +135,7 @@ TEST_CASE("a complaint names the file, the line and what was expected") {
         "r.yml, line 3: resources.nodes[0].network_bandwidth: is 'fast'; expected a number of gigabits per second");
   CHECK_THAT(complaint("nodes:\n  - address: a\n  - address: a"),
              Catch::StartsWith("r.yml, line 3: resources.nodes[1]: the address a a second time"));
-  CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected " + machine::gpu_names());
+  CHECK(complaint(three_nodes, "abacus") == "r.yml: no GPU 'abacus'; expected " + hardware::gpu_names());
   CHECK_THAT(complaint(""), Catch::Contains("is no mapping"));
   const std::vector<std::pair<std::string, std::string>> no_addresses{
       {"\"a\\nb\"", "a b"}, {"\"\"", ""}, {"\"a b\"", "a b"}, {"\xc3\xa9", "\xc3\xa9"}};

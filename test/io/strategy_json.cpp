@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
@@ -86,10 +86,10 @@ TEST_CASE("a strategy for another model or machine is told in one line") {
   p.graph = tensor::zoo::build(operators(), "zoo:lenet?batch=16");  // as many nodes
   CHECK_THAT(read_for(p), Catch::StartsWith("s.json: strategy.model: another model"));
   p = test::lenet_plan();
-  p.machine = machine::preset("p100:2x4");
+  p.machine = hardware::preset("p100:2x4");
   CHECK(read_for(p) ==
         "s.json: strategy.machine: another machine, \"p100:1x4\" with 4 devices; expected \"p100:2x4\" with 8");
-  p.machine = machine::preset("k80:1x4");
+  p.machine = hardware::preset("k80:1x4");
   CHECK_THAT(read_for(p), Catch::Contains("another machine") && Catch::Contains("expected \"k80:1x4\" with 4"));
   CHECK_THAT(complaint("/model/nodes", 3), Catch::Contains("another model"));
   CHECK_THAT(complaint("/format", "unity plan"), Catch::Contains("another format"));

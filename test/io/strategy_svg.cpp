@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <unity/core/file.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/tensor/builder.hpp>
 
 #include "../support/operators.hpp"
@@ -24,7 +24,7 @@
 namespace tests_of_strategy_svg {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using test::training::operators;
 
 namespace {
@@ -35,7 +35,7 @@ parallel::plan small_plan() {
   const auto x = b.input("x", {8, 6});
   const auto y = b.relu(b.matmul(x, b.weight("w", {6, 4})));
   parallel::plan p{
-      std::move(b).finish({b.add(y, b.matmul(x, b.weight("v", {6, 4})))}), {}, machine::preset("p100:1x2")};
+      std::move(b).finish({b.add(y, b.matmul(x, b.weight("v", {6, 4})))}), {}, hardware::preset("p100:1x2")};
   const parallel::graph_dimensions all{operators(), p.graph};
   const device_id first{std::size_t{0}};
   const device_id second{std::size_t{1}};
@@ -121,7 +121,7 @@ TEST_CASE("fields of a box have the device of their part") {
 TEST_CASE("attributes divide the fields of samples and parameters in turn down and across") {
   auto p = test::lenet_plan();
   auto& c = p.configurations[3];
-  p.machine = machine::preset("p100:4x4");
+  p.machine = hardware::preset("p100:4x4");
   c.degrees = {2, 1, 4, 2};  // samples, parameters, height, width
   c.devices.clear();
   for (std::size_t d = 0; d < 16; ++d) {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/systems/autodist/builders.hpp>
@@ -34,7 +34,7 @@ parallel::plan plan_of(const std::string& model, const std::string& machine) {
 
 TEST_CASE("our strategy of another model or cluster, or of what cannot be, is refused in one line") {
   auto p = plan_of("zoo:mlp?layers=2&hidden=12&batch=8", "p100:1x2");
-  const auto problem = systems::sync_problem_of(operators(), p.graph, {machine::device_id{1U}});
+  const auto problem = systems::sync_problem_of(operators(), p.graph, {hardware::device_id{1U}});
   p.synchronization = systems::partitioned_all_reduce(problem);
   const auto good = nlohmann::json::parse(io::to_synchronization_text(operators(), p));
   const auto complaint = [&](const auto& change) {
@@ -77,7 +77,7 @@ TEST_CASE("our strategy of another model or cluster, or of what cannot be, is re
 
 TEST_CASE("our strategy that is cut or changed is refused in one line, or is another", "[law]") {
   auto p = plan_of("zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", "p100:1x2");
-  const auto problem = systems::sync_problem_of(operators(), p.graph, {machine::device_id{1U}});
+  const auto problem = systems::sync_problem_of(operators(), p.graph, {hardware::device_id{1U}});
   p.synchronization = systems::parallax(problem);
   const auto good = io::to_synchronization_text(operators(), p);
   random_engine random{4};

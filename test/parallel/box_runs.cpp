@@ -1,4 +1,4 @@
-#include <unity/parallel/box_runs.hpp>
+#include <unity/parallel/box.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -9,7 +9,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/row_major.hpp>
-#include <unity/parallel/box.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace tests_of_box_runs {

@@ -18,7 +18,7 @@
 namespace tests_of_configuration {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::box;
 using parallel::configuration;
 using parallel::degree_list;

@@ -18,7 +18,7 @@
 namespace tests_of_configuration_grid {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::test::dimensions;
 using parallel::test::operators;
 using parallel::test::type;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -39,7 +39,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
     const auto before = axis;
     const auto factor = 2 + random.below(2);
     axis *= static_cast<std::int64_t>(factor);
-    c.devices.resize(tasks * factor, machine::device_id{0U});
+    c.devices.resize(tasks * factor, hardware::device_id{0U});
     if (why_not(o, c, devices).empty()) {
       tasks *= factor;
     } else {
@@ -57,7 +57,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
   for (std::size_t t = 0; t < tasks; ++t) {
     const auto at = kind.shares ? random.below(devices) : t + random.below(devices - t);
     std::swap(order[kind.shares ? at : t], order[at]);
-    c.devices.push_back(machine::device_id{order[kind.shares ? at : t]});
+    c.devices.push_back(hardware::device_id{order[kind.shares ? at : t]});
   }
   return c;
 }

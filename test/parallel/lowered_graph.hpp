@@ -11,14 +11,14 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "fragments_around.hpp"
@@ -28,11 +28,11 @@ namespace unity::parallel::test {
 
 struct lowered_graph {
   tensor::tensor_graph graph;
-  unity::machine::machine machine;
+  unity::hardware::machine machine;
   lowering lower;
 
   lowered_graph(tensor::tensor_graph g, std::string_view on, transfers how = transfers::exchanges)
-      : graph{std::move(g)}, machine{machine::preset(on)}, lower{operators(), graph, machine, how} {}
+      : graph{std::move(g)}, machine{hardware::preset(on)}, lower{operators(), graph, machine, how} {}
   lowered_graph(std::string_view model, std::string_view on)
       : lowered_graph{tensor::zoo::build(operators(), model), on} {}
   lowered_graph(const lowered_graph&) = delete;
@@ -42,11 +42,11 @@ struct lowered_graph {
 };
 
 // Bytes that messages of fragments of the kind carry.
-[[nodiscard]] inline std::int64_t message_volume(const program::program& p, program::owner_kind kind) {
+[[nodiscard]] inline std::int64_t message_volume(const tasks::program& p, tasks::owner_kind kind) {
   std::int64_t sum = 0;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    if (p.owner_of(program::fragment_id{f}).kind == kind) {
-      sum += message_bytes(p.code(program::fragment_id{f})).count();
+    if (p.owner_of(tasks::fragment_id{f}).kind == kind) {
+      sum += message_bytes(p.code(tasks::fragment_id{f})).count();
     }
   }
   return sum;

@@ -93,9 +93,11 @@ void check_parts(const tensor::tensor_graph& g, std::int64_t count, std::uint64_
 }  // namespace
 
 TEST_CASE("parts of small models make parts of their results") {
-  const auto* const model = GENERATE(
-      "zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
-      "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4", "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
+  const auto* const model =
+      GENERATE("zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
+               "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4",
+               "zoo:gpt?attention=flash&layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4",
+               "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
   const auto g = tensor::zoo::build(operators(), model);
   CAPTURE(model);
   CHECK(parallel::sample_count(operators(), g) % 4 == 0);

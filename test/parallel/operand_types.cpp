@@ -18,7 +18,6 @@
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/sharded.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>

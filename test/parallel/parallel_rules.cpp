@@ -20,11 +20,10 @@
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_adjoint.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
-#include <unity/parallel/rules/chain_rules.hpp>
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 
 namespace unity::parallel::test {

@@ -1,7 +1,7 @@
 // The order of phases: every one once, what each waits for before it, how much is held, and what a pipeline of equal
 // stages takes.
 
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 
 #include <catch2/catch.hpp>
 

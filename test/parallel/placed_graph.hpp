@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
@@ -42,22 +42,22 @@ struct placed_graph {
 
 // Four devices as an array of the given sizes, with tables.
 struct placed_mesh {
-  machine::machine machine = machine::preset("p100:1x4");
-  machine::route_table routes{machine.network};
+  hardware::machine machine = hardware::preset("p100:1x4");
+  hardware::route_table routes{machine.network};
   shard_clock clock{operators(), analytic_durations(operators(), machine), {0}};
-  machine::device_mesh mesh;
+  hardware::device_mesh mesh;
   mesh_costs costs;
   mesh_tables tables;
 
-  explicit placed_mesh(const machine::mesh_sizes& sizes, index_uses uses = all_index_uses)
+  explicit placed_mesh(const hardware::mesh_sizes& sizes, index_uses uses = all_index_uses)
       : mesh{mesh_of(sizes)}, costs{machine, routes, mesh}, tables{operators(), mesh, costs,
-                                                                           clock,       uses, optimizer::sgd} {}
+                                                                   clock,       uses, optimizer::sgd} {}
   placed_mesh(const placed_mesh&) = delete;
   placed_mesh& operator=(const placed_mesh&) = delete;
 
  private:
-  [[nodiscard]] machine::device_mesh mesh_of(const machine::mesh_sizes& sizes) const {
-    for (auto& m : machine::meshes_of(machine.network, 2)) {
+  [[nodiscard]] hardware::device_mesh mesh_of(const hardware::mesh_sizes& sizes) const {
+    for (auto& m : hardware::meshes_of(machine.network, 2)) {
       if (m.sizes == sizes) {
         return m;
       }

@@ -12,7 +12,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -28,7 +28,7 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-const machine::mesh_sizes sizes{2, 2, 2};
+const hardware::mesh_sizes sizes{2, 2, 2};
 
 // Which task the device at a place of the mesh has, where each axis is a digit of the task's number.
 struct assignment {
@@ -40,7 +40,7 @@ parallel::configuration whole_on(std::size_t devices, const parallel::operator_d
   parallel::configuration c{parallel::degree_list(o.divisible.size(), 1), {}};
   c.copies = static_cast<std::int64_t>(devices);
   for (std::size_t d = 0; d < devices; ++d) {
-    c.devices.push_back(machine::device_id{d});
+    c.devices.push_back(hardware::device_id{d});
   }
   return c;
 }
@@ -71,13 +71,13 @@ parallel::configuration drawn(const parallel::operator_dimensions& o, random_eng
         }
       }
     }
-    c.devices[task] = machine::device_id{place};
+    c.devices[task] = hardware::device_id{place};
   }
   return c;
 }
 
 // What a device at that place has of a tensor, by its layout.
-parallel::box box_at(const machine::device_mesh& m, const parallel::tensor_placement& l, const tensor::shape& dims,
+parallel::box box_at(const hardware::device_mesh& m, const parallel::tensor_placement& l, const tensor::shape& dims,
                      std::size_t place) {
   auto b = parallel::whole(dims);
   for (std::size_t axis = 0; axis < l.size(); ++axis) {
@@ -160,7 +160,7 @@ TEST_CASE("layouts give each device of the mesh what its task reads and writes")
 TEST_CASE("axes that all operators use alike are one") {
   const auto p = plan_of("zoo:mlp?layers=2&hidden=16&batch=8", "p100:2x4");
   const auto l = placements_of(operators(), p, {});
-  CHECK(l.mesh.sizes == machine::mesh_sizes{8});
+  CHECK(l.mesh.sizes == hardware::mesh_sizes{8});
   check_boxes(p, l);
 }
 

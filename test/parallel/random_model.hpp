@@ -15,9 +15,8 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -11,7 +11,6 @@
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/shape.hpp>

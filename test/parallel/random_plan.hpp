@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 
@@ -25,7 +25,7 @@ inline std::optional<plan> plan_at_random(std::uint64_t seed) {
   maker.add(1 + random.below(7));
   plan p;
   p.graph = std::move(maker).finish();
-  p.machine = machine::preset(seed % 2 == 0 ? "p100:1x4" : "p100:2x3");
+  p.machine = hardware::preset(seed % 2 == 0 ? "p100:1x4" : "p100:2x3");
   const graph_dimensions all{operators(), p.graph};
   p.configurations = divided_at_random(p.graph, all, p.machine.network.device_count(), random);
   for (const auto n : node_ids(p.graph)) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -34,7 +34,7 @@ inline synchronization random_sync(random_engine& random, const tensor::algebra&
         break;
       default:
         s.kind = sync_kind::parameter_server;
-        s.destination = machine::device_id{random.below(p.machine.network.device_count())};
+        s.destination = hardware::device_id{random.below(p.machine.network.device_count())};
         s.is_proxied = random.below(2) == 0;
         s.is_per_node = random.below(2) == 0;
     }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -15,7 +15,7 @@ namespace unity::parallel::test {
 inline plan replicated_plan(const tensor::algebra& operators, const std::string& model, const std::string& machine) {
   plan p;
   p.graph = tensor::zoo::build(operators, model);
-  p.machine = machine::preset(machine);
+  p.machine = hardware::preset(machine);
   p.configurations = replicated_data_parallel(graph_dimensions{operators, p.graph}, p.machine.network);
   return p;
 }

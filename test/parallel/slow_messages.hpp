@@ -9,7 +9,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 
@@ -18,7 +18,7 @@ namespace unity::parallel::test {
 // From the task that wrote elements to a device where tasks read them.
 struct slow_message {
   std::uint32_t producer = 0;  // a task
-  machine::device_id to{};
+  hardware::device_id to{};
   std::int64_t elements = 0;
   std::vector<std::uint32_t> consumers{};  // tasks there that read some of them, ascending
   std::vector<box> parts{};                // disjoint
@@ -34,8 +34,9 @@ struct slow_messages {
 };
 
 [[nodiscard]] inline slow_messages slow_messages_of(std::span<const box> written,
-                                                    std::span<const machine::device_id> from, std::span<const box> read,
-                                                    std::span<const machine::device_id> to) {
+                                                    std::span<const hardware::device_id> from,
+                                                    std::span<const box> read,
+                                                    std::span<const hardware::device_id> to) {
   UNITY_EXPECTS(written.size() == from.size() && read.size() == to.size(), "a device per task");
   slow_messages all;
   std::vector<std::size_t> sent;  // messages of this producer

@@ -11,12 +11,12 @@
 #include <fmt/core.h>
 
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/megatron.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -31,7 +31,7 @@ inline plan stated_training(const tensor::algebra& operators, const std::string&
   plan p;
   p.graph = tensor::zoo::build(
       operators, fmt::format("zoo:gpt?layers={}&hidden=32&heads=8&seq=16&vocab=64&batch={}", layers, s.micro * s.data));
-  p.machine = machine::preset(fmt::format("dgx_a100:1x{}", s.tensor * s.pipeline * s.data));
+  p.machine = hardware::preset(fmt::format("dgx_a100:1x{}", s.tensor * s.pipeline * s.data));
   const graph_dimensions all{operators, p.graph};
   const auto pieces = layers_of(operators, p.graph, all).pieces;
   p.pipeline.microbatches = s.microbatches();
@@ -44,7 +44,7 @@ inline plan stated_training(const tensor::algebra& operators, const std::string&
   }
   std::vector<strategy> by_stage;
   for (std::int64_t stage = 0; stage < s.pipeline; ++stage) {
-    machine::device_mesh mesh{"", {}, {}};
+    hardware::device_mesh mesh{"", {}, {}};
     for (std::int64_t i = 0; i < s.data * s.tensor; ++i) {
       const auto group = are_stages_inside_data ? (i / s.tensor) * s.pipeline + stage : stage * s.data + i / s.tensor;
       mesh.devices.emplace_back(static_cast<std::size_t>(group * s.tensor + i % s.tensor));

@@ -1,4 +1,4 @@
-#include <unity/parallel/task_grid.hpp>
+#include <unity/parallel/operator_grid.hpp>
 
 #include <catch2/catch.hpp>
 

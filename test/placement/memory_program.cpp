@@ -17,7 +17,7 @@
 #include <unity/core/units.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
-#include <unity/search/decomposition.hpp>
+#include <unity/search/dynamic_programming.hpp>
 #include <unity/systems/roc/vertex_memory.hpp>
 
 #include "../support/cases.hpp"

@@ -49,6 +49,9 @@ expect 1 'truncated.rules:2:' zoo:nasrnn --rules "$scratch/truncated.rules"
 expect 1 "operator 'nonsense'" zoo:nasrnn --rules "$scratch/unknown.rules"
 expect 1 'rule r' zoo:nasrnn --rules "$scratch/wrong.rules"
 expect 1 'analytic' zoo:nasrnn --cost analytic:abacus
+expect 1 "cost kernels: 'abacus'; expected FILE.json, or one of" zoo:nasrnn --cost kernels:abacus
+expect 1 "cost kernels: 'taso'" zoo:nasrnn --cost kernels:taso
+expect 1 "cost: 'kernels'" zoo:nasrnn --cost kernels
 expect 1 'budget' zoo:nasrnn --budget soon
 expect 1 'memory-limit' zoo:nasrnn --memory-limit 3parsecs
 expect 1 'checkpoint|readable' zoo:nasrnn --resume "$scratch/nowhere.checkpoint"

@@ -5,8 +5,8 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
       throw error{"arguments", std::to_string(argc - 1), "MODEL MACHINE STRATEGY FILE"};
     }
     const auto a = tensor::training_algebra();
-    parallel::plan p{tensor::zoo::build(a, argv[1]), {}, machine::preset(argv[2])};
+    parallel::plan p{tensor::zoo::build(a, argv[1]), {}, hardware::preset(argv[2])};
     p.configurations = strategy_of(argv[3], a, p);
     io::write_plan(a, p, argv[4]);
     return 0;

@@ -54,6 +54,13 @@ check 'and priced with' silent \
 silent "$optimize" zoo:nasrnn --max-expansions 3 --cost analytic:v100 --json "$scratch/6.json"
 check 'to another cost than a preset' json "$scratch/5.json" \
   "0 < x['cost_before_s'] != json.load(open('$scratch/6.json'))['cost_before_s']"
+check 'kernels of a device price, too' \
+  silent "$optimize" zoo:nasrnn --max-expansions 3 --cost kernels:v100 --json "$scratch/kernels.json"
+check 'to a cost of their own, which the search reduces' json "$scratch/kernels.json" \
+  "0 < x['cost_after_s'] < x['cost_before_s'] != json.load(open('$scratch/6.json'))['cost_before_s']
+   and x['cost'] == 'kernels:v100'"
+check 'also those of a device that was measured' \
+  silent "$optimize" zoo:nasrnn --max-expansions 3 --cost "kernels:$scratch/machine.json"
 
 sed 's/"flops_per_second": [0-9.e+]*/"flops_per_second": -1/' "$scratch/machine.json" >"$scratch/negative.json"
 check 'a machine that is wrong is refused' \

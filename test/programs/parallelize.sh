@@ -21,9 +21,10 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   set(x) == {"model", "machine", "devices", "strategies", "best", "compute_bound_s", "plan", "search"}
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow"]
+  and all(s["schedule"] is None and s["chunks"] == 1 for s in x["strategies"])
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
                      "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
-                     "microbatches"}
+                     "microbatches", "schedule", "chunks"}
           for s in x["strategies"])
   and set(x["search"]) == {"proposals", "accepted", "seconds", "stop_reason"}'
 check 'its numbers agree' json "$scratch/a.json" '

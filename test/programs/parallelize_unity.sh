@@ -41,12 +41,12 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
                      "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
-                     "microbatches"}
+                     "microbatches", "schedule", "chunks"}
           for s in x["strategies"])
   and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"}
   and set(x["search"]) == {"seconds", "phases", "proposals", "stop_reason", "expanded", "goals"}
   and set(x["search"]["phases"]) == {"mappings", "substitutions", "mappings_after_substitutions", "pipelines", "splits",
-                                     "fewer_kinds", "bounds", "baselines", "polish"}
+                                     "fewer_kinds", "nearby_graphs", "bounds", "baselines", "polish"}
   and 0 <= x["search"]["seconds"] - sum(x["search"]["phases"].values()) < 1 and x["search"]["proposals"] <= 300
   and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
   and x["joint"]["parallel_rules_used"]
@@ -92,6 +92,20 @@ check 'the parallel computation graph is drawn, operators green, what divides or
 if command -v dot >"$scratch/dot"; then
   check 'also as SVG' silent is_svg "$scratch/a/pcg.svg"
 fi
+
+# A pipeline, and how it is scheduled.
+check 'it finds a pipeline' unity 'zoo:mlp?layers=16&hidden=1024&batch=32' --machine k80:2x2 --baselines data \
+  --max-proposals 0 --out "$scratch/stages" --json "$scratch/stages.json"
+check 'the JSON says how it is scheduled, as the plan does' "$python" -c 'import json, sys
+result, plan = (json.load(open(f)) for f in sys.argv[1:])
+best = next(s for s in result["strategies"] if s["name"] == result["best"])
+has = plan["pipeline"]
+assert best["stages"] == len(set(has["stages"])) > 1 and best["microbatches"] == has["microbatches"] > 1
+assert best["schedule"] == has.get("schedule", "one_forward_one_backward"), best
+assert best["chunks"] == has.get("chunks", 1), best
+data = next(s for s in result["strategies"] if s["name"] == "data")
+assert (data["stages"], data["microbatches"], data["schedule"], data["chunks"]) == (1, 1, None, 1), data' \
+  "$scratch/stages.json" "$scratch/stages/plan.json"
 
 # The same again, without what time ends.
 fixed=(--baselines data,model,expert --seed 1)

@@ -259,6 +259,17 @@ check 'which no other statement beats' json "$scratch/stated.json" '
           for a, b in zip(x["search"]["frontier"], x["search"]["frontier"][1:]))
   and x["search"]["statements"] == sum(x["search"][k] for k in ("over_memory", "by_bound", "simulated", "left"))'
 check 'and draws it' grep -q 'other simulated statements' "$scratch/searched.html"
+check 'flash attention is priced, and keeps less' silent \
+  "$simulate" "$gpt&attention=flash" --plan megatron:t=2,p=2,d=2,batch=8 --machine dgx_a100_80:2x4 --cost kernels \
+  --json "$scratch/flash.json"
+check 'than products' silent \
+  "$simulate" "$gpt" --plan megatron:t=2,p=2,d=2,batch=8 --machine dgx_a100_80:2x4 --cost kernels \
+  --json "$scratch/products.json"
+check 'by as much as scores take' json "$scratch/flash.json" \
+  "x['memory_peak_bytes'] < json.load(open('$scratch/products.json'))['memory_peak_bytes']"
+check 'it has no core to recompute' complains 1 \
+  'recompute=selective where attention is one operator; expected none or' \
+  stated "$gpt&attention=flash" megatron:t=2,p=2,d=2,recompute=selective
 check 'a search without a batch' complains 1 "'batch': not given" stated "$gpt" megatron:search
 check 'a search for what does not divide' complains 1 'no statement of megatron:search,t=3,batch=8 divides' \
   stated "$gpt" megatron:search,batch=8,t=3

@@ -16,16 +16,16 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/weights_file.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -52,16 +52,16 @@ const tensor::algebra& operators() {
   return a;
 }
 
-machine::machine measured_machine() {
-  auto m = machine::preset("p100:2x2");
+hardware::machine measured_machine() {
+  auto m = hardware::preset("p100:2x2");
   m.devices[0].versions = {{"driver", "1"}};
   m.devices[0].sources = {{"launch_s", "measured"}};
-  m.network.set_reduces(machine::vertex_id{m.network.device_count()});
+  m.network.set_reduces(hardware::vertex_id{m.network.device_count()});
   m.links.push_back(
       {"local",
        2,
-       {{machine::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {machine::cost_range::no_end, 9e-6, 1.1e-10}}},
-        {machine::exchange::message, {{machine::cost_range::no_end, 1e-7, 0}}}}});
+       {{hardware::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
+        {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
 
@@ -97,7 +97,7 @@ tensor::tensor_graph column_major_product() {
 parallel::synchronization every_way(const parallel::plan& p) {
   using parallel::sync_kind;
   constexpr auto alone = parallel::synchronizer::no_bucket;
-  const machine::device_id server{std::size_t{1}};
+  const hardware::device_id server{std::size_t{1}};
   parallel::synchronization all;
   all.buckets = {"late"};
   all.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
@@ -127,7 +127,7 @@ parallel::synchronization every_message(const parallel::plan& p) {
   const auto served = [](bool is_proxied, std::uint32_t staleness, bool is_per_node = false) {
     parallel::synchronizer s;
     s.kind = sync_kind::parameter_server;
-    s.destination = machine::device_id{std::size_t{1}};
+    s.destination = hardware::device_id{std::size_t{1}};
     s.is_proxied = is_proxied;
     s.staleness = staleness;
     s.is_per_node = is_per_node;
@@ -160,14 +160,14 @@ parallel::synchronization sparse_parts(const parallel::plan& p) {
   return all;
 }
 
-io::plan_notes notes_for(const machine::topology& t) {
+io::plan_notes notes_for(const hardware::topology& t) {
   io::plan_notes n;
   n.substitutions = {{"merge_matmuls", 24}};
   n.parallel_substitutions = {{"matmul_over_k", {{"k", 2}}, false, true, 7},
                               {"combine_past_combine", {{"d", 1}, {"e", 0}}, true, true, {}},
                               {"lstm_cell over i", {{"k", 2}}, false, false, 3}};
   n.predicted = io::noted_prediction{0.0125, std::vector<bytes>(t.device_count(), bytes{1'000'000'000'000})};
-  n.mesh = machine::meshes_of(t, 2).back();
+  n.mesh = hardware::meshes_of(t, 2).back();
   return n;
 }
 
@@ -175,12 +175,12 @@ io::plan_notes notes_for(const machine::topology& t) {
 parallel::plan interleaved_plan() {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators(), "zoo:mlp?layers=4&hidden=8&batch=4");
-  p.machine = machine::preset("p100:1x2");
+  p.machine = hardware::preset("p100:1x2");
   const parallel::graph_dimensions all{operators(), p.graph};
   std::vector<parallel::strategy> on;  // by device
   std::size_t count = 0;
   for (std::size_t d = 0; d < 2; ++d) {
-    on.push_back(parallel::replicated_data_parallel(all, std::vector<machine::device_id>{machine::device_id{d}}));
+    on.push_back(parallel::replicated_data_parallel(all, std::vector<hardware::device_id>{hardware::device_id{d}}));
   }
   for (const auto n : node_ids(p.graph)) {
     count += p.graph.operands(n).empty() ? 0 : 1;

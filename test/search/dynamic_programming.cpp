@@ -10,7 +10,6 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
-#include <unity/search/decomposition.hpp>
 #include <unity/search/dynamic_programming.hpp>
 
 namespace tests_of_dynamic_programming {

@@ -1,4 +1,4 @@
-#include <unity/search/evaluator_space.hpp>
+#include <unity/search/evaluator.hpp>
 
 #include <catch2/catch.hpp>
 

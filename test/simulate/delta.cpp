@@ -32,7 +32,7 @@ std::uint64_t replacements() {
 
 void require_as_slow(const delta_simulation& delta) {
   for (const auto& [name, times] : test::slow_simulation(delta.code())) {
-    REQUIRE(delta.times(delta.code().find(program::fragment_id{name.first}, name.second)) == times);
+    REQUIRE(delta.times(delta.code().find(tasks::fragment_id{name.first}, name.second)) == times);
   }
 }
 
@@ -90,22 +90,22 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
 }
 
 TEST_CASE("an edit that makes tasks wait for each other is an error and changes nothing") {
-  program::program p;
-  p.add_resource({"a", program::resource_kind::stream, 0});
-  const auto f = p.add_fragment({program::owner_kind::node, 0, "relu 0"});
+  tasks::program p;
+  p.add_resource({"a", tasks::resource_kind::stream, 0});
+  const auto f = p.add_fragment({tasks::owner_kind::node, 0, "relu 0"});
   const auto g = p.add_fragment();
-  program::fragment one;
-  one.add({program::resource_id{0u}, picoseconds{3}, {}, {}, program::task_kind::forward, 0});
+  tasks::fragment one;
+  one.add({tasks::resource_id{0u}, picoseconds{3}, {}, {}, tasks::task_kind::forward, 0});
   auto two = one;
   two.dependencies.push_back({{f, 0}, {{}, 0}, false});
-  const std::vector<program::replacement> all{{f, &one}, {g, &two}};
+  const std::vector<tasks::replacement> all{{f, &one}, {g, &two}};
   p.replace(all);
   p.commit();
   delta_simulation delta{p};
   const std::vector before(delta.times().begin(), delta.times().end());
   auto back = one;
   back.dependencies.push_back({{g, 0}, {{}, 0}, false});
-  const program::replacement edit{f, &back};
+  const tasks::replacement edit{f, &back};
   std::string what;
   try {
     (void)delta.try_replace({&edit, 1});
@@ -116,28 +116,28 @@ TEST_CASE("an edit that makes tasks wait for each other is an error and changes 
   CHECK(delta.times(delta.code().find(g, 0)) == simulate::task_times{3, 3, 6});
   CHECK(delta.iteration_time() == picoseconds{6});
   CHECK(delta.code().code(f) == one);
-  const program::replacement same{f, &one};
+  const tasks::replacement same{f, &one};
   CHECK(delta.try_replace({&same, 1}) == picoseconds{6});
   delta.rollback();
   CHECK(delta.times(delta.code().find(f, 0)) == before[delta.code().find(f, 0).index()]);
 }
 
 TEST_CASE("an edit whose iteration is too long is an error and changes nothing") {
-  program::program p;
-  p.add_resource({"a", program::resource_kind::stream, 0});
+  tasks::program p;
+  p.add_resource({"a", tasks::resource_kind::stream, 0});
   const auto f = p.add_fragment();
-  program::fragment one;
-  one.add({program::resource_id{0u}, picoseconds{3}, {}, {}, program::task_kind::forward, 0});
+  tasks::fragment one;
+  one.add({tasks::resource_id{0u}, picoseconds{3}, {}, {}, tasks::task_kind::forward, 0});
   p.replace(f, one);
   p.commit();
   delta_simulation delta{p};
   auto endless = one;
   endless.tasks[0].duration = picoseconds{std::int64_t{1} << 62U};
-  const program::replacement edit{f, &endless};
+  const tasks::replacement edit{f, &endless};
   CHECK_THROWS_AS(delta.try_replace({&edit, 1}), error);
   CHECK(delta.iteration_time() == picoseconds{3});
   CHECK(delta.code().code(f) == one);
-  const program::replacement same{f, &one};
+  const tasks::replacement same{f, &one};
   CHECK(delta.try_replace({&same, 1}) == picoseconds{3});
 }
 

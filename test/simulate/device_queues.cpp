@@ -8,10 +8,10 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/device_queues.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/list_scheduling.hpp>
+#include <unity/tasks/program.hpp>
 
 #include "random_program.hpp"
 
@@ -22,9 +22,9 @@ using namespace unity;
 // By what the comment of device_queues says, from nothing: all tasks are looked at for every one that runs.
 class plain_queues {
  public:
-  explicit plain_queues(const program::program& p) : program_{p}, times_(p.capacity()), done_(p.capacity()) {
+  explicit plain_queues(const tasks::program& p) : program_{p}, times_(p.capacity()), done_(p.capacity()) {
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         places_.push_back(t);
       }
@@ -81,7 +81,7 @@ class plain_queues {
     done_[t] = true;
   }
 
-  const program::program& program_;
+  const tasks::program& program_;
   std::vector<simulate::task_times> times_;
   std::vector<bool> done_;
   std::vector<std::uint32_t> places_;
@@ -104,7 +104,7 @@ TEST_CASE("device queues equal a search of all tasks for each that runs, on 1,00
     const auto slow = plain_queues{p}.run();
     std::int64_t latest = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         REQUIRE(fast.times()[t] == slow[t]);
         latest = std::max(latest, slow[t].end);
@@ -116,15 +116,15 @@ TEST_CASE("device queues equal a search of all tasks for each that runs, on 1,00
 }
 
 TEST_CASE("a device waits for a task that goes before others, though those are ready first") {
-  program::program p;
-  p.add_resource({"a", program::resource_kind::stream, 0});
-  p.add_resource({"b", program::resource_kind::stream, 1});
+  tasks::program p;
+  p.add_resource({"a", tasks::resource_kind::stream, 0});
+  p.add_resource({"b", tasks::resource_kind::stream, 1});
   const auto f = p.add_fragment();
-  program::fragment code;
-  code.add({program::resource_id{0u}, picoseconds{5}, {}, {}, program::task_kind::forward, 0});
-  code.add({program::resource_id{1u}, picoseconds{2}, {}, {}, program::task_kind::forward, 0});
-  code.add({program::resource_id{1u}, picoseconds{3}, {}, {}, program::task_kind::forward, 1});
-  code.add({program::resource_id{1u}, picoseconds{10}, {}, {}, program::task_kind::backward, 0});
+  tasks::fragment code;
+  code.add({tasks::resource_id{0u}, picoseconds{5}, {}, {}, tasks::task_kind::forward, 0});
+  code.add({tasks::resource_id{1u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, 0});
+  code.add({tasks::resource_id{1u}, picoseconds{3}, {}, {}, tasks::task_kind::forward, 1});
+  code.add({tasks::resource_id{1u}, picoseconds{10}, {}, {}, tasks::task_kind::backward, 0});
   code.dependencies.push_back({{{}, 0}, {{}, 2}, false});
   code.dependencies.push_back({{{}, 1}, {{}, 3}, false});
   p.replace(f, code);
@@ -138,9 +138,9 @@ TEST_CASE("a device waits for a task that goes before others, though those are r
 }
 
 TEST_CASE("device queues of tasks that wait for each other are an error") {
-  program::program p;
-  const auto f = p.add_fragment({program::owner_kind::other, 0, "knot"});
-  program::fragment code;
+  tasks::program p;
+  const auto f = p.add_fragment({tasks::owner_kind::other, 0, "knot"});
+  tasks::fragment code;
   code.add({});
   code.add({});
   code.dependencies.push_back({{{}, 0}, {{}, 1}, false});

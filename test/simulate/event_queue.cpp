@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/simulate/event_queue.hpp>
+#include <unity/simulate/full.hpp>
 
 namespace tests_of_event_queue {
 

@@ -14,14 +14,14 @@
 namespace tests_of_full {
 
 using namespace unity;
-using namespace unity::program;
+using namespace unity::tasks;
 using simulate::task_times;
 
 namespace {
 
 // Streams 0 and 1, links 2 and 3.
-unity::program::program machine() {
-  unity::program::program p;
+unity::tasks::program machine() {
+  unity::tasks::program p;
   p.add_resource({"a", resource_kind::stream, 0});
   p.add_resource({"b", resource_kind::stream, 1});
   p.add_resource({"l", resource_kind::link, 0});
@@ -33,7 +33,7 @@ task work(std::uint32_t resource, std::int64_t duration, std::uint32_t shard = 0
   return {resource_id{resource}, picoseconds{duration}, {}, {}, task_kind::forward, shard};
 }
 
-std::vector<task_times> run(const unity::program::program& p, fragment_id f) {
+std::vector<task_times> run(const unity::tasks::program& p, fragment_id f) {
   simulate::full_simulation s;
   s.run(p);
   const auto range = p.tasks_of(f);
@@ -107,7 +107,7 @@ TEST_CASE("messages that share a link wait for each other") {
 
 TEST_CASE("an empty program takes no time") {
   simulate::full_simulation s;
-  CHECK(s.run(unity::program::program{}) == picoseconds{0});
+  CHECK(s.run(unity::tasks::program{}) == picoseconds{0});
   CHECK(s.run(machine()) == picoseconds{0});
 }
 

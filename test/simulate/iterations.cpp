@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/program/repeated.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
 #include <unity/simulate/launches.hpp>
 #include <unity/simulate/list_scheduling.hpp>
 #include <unity/simulate/memory.hpp>
+#include <unity/tasks/repeated.hpp>
 
 #include "random_program.hpp"
 
@@ -22,12 +22,12 @@ using test::random_plan;
 namespace {
 
 // Tasks of these durations, one after the other, each on a stream of its own.
-program::program chain(const std::vector<std::int64_t>& durations) {
-  program::program p;
-  program::fragment code;
+tasks::program chain(const std::vector<std::int64_t>& durations) {
+  tasks::program p;
+  tasks::fragment code;
   for (std::uint32_t i = 0; i < durations.size(); ++i) {
-    p.add_resource({"gpu", program::resource_kind::stream, i});
-    code.add({program::resource_id{i}, picoseconds{durations[i]}, {}, {}, program::task_kind::forward, i});
+    p.add_resource({"gpu", tasks::resource_kind::stream, i});
+    code.add({tasks::resource_id{i}, picoseconds{durations[i]}, {}, {}, tasks::task_kind::forward, i});
     if (i > 0) {
       code.dependencies.push_back({{{}, i - 1}, {{}, i}, false});
     }
@@ -54,8 +54,8 @@ TEST_CASE("an iteration among others takes what the slowest resource or the tigh
     const auto p = chain(durations);
     // The first task waits for the last one of `reach` iterations ago: so many are in flight.
     const auto reach = static_cast<std::uint32_t>(1 + random.below(durations.size()));
-    const program::fragment_id f{0u};
-    const program::carried_dependency back{{f, static_cast<std::uint32_t>(durations.size() - 1)}, {f, 0}, reach};
+    const tasks::fragment_id f{0u};
+    const tasks::carried_dependency back{{f, static_cast<std::uint32_t>(durations.size() - 1)}, {f, 0}, reach};
     const auto found = simulate::run_until_steady(p, {&back, 1});
     CHECK(found.first == picoseconds{sum});
     if (reach == 1) {
@@ -82,24 +82,24 @@ TEST_CASE("a repeated program holds its fragments once per iteration, and weight
   random_engine random{7};
   const random_plan plan{random, {}};
   auto p = plan.lower(random);
-  auto code = p.code(program::fragment_id{0u});
+  auto code = p.code(tasks::fragment_id{0u});
   code.buffers.push_back({bytes{1000}, 0, {}, true});
-  p.replace(program::fragment_id{0u}, code);
+  p.replace(tasks::fragment_id{0u}, code);
   p.commit();
-  const auto once = program::repeated(p, {}, 1);
+  const auto once = tasks::repeated(p, {}, 1);
   simulate::full_simulation full;
   CHECK(full.run(once) == full.run(p));
-  const auto thrice = program::repeated(p, {}, 3);
+  const auto thrice = tasks::repeated(p, {}, 3);
   CHECK(thrice.fragment_count() == 3 * p.fragment_count());
   CHECK(thrice.task_count() == 3 * p.task_count());
   // One after the other: every task waits for the last ones of the iteration before.
-  std::vector<program::carried_dependency> carried;
-  std::vector<program::task_ref> first;
-  std::vector<program::task_ref> last;
+  std::vector<tasks::carried_dependency> carried;
+  std::vector<tasks::task_ref> first;
+  std::vector<tasks::task_ref> last;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const auto range = p.tasks_of(program::fragment_id{f});
+    const auto range = p.tasks_of(tasks::fragment_id{f});
     for (auto t = range.first; t < range.first + range.count; ++t) {
-      const program::task_ref here{program::fragment_id{f}, t - range.first};
+      const tasks::task_ref here{tasks::fragment_id{f}, t - range.first};
       if (p.before(t).empty()) {
         first.push_back(here);
       }
@@ -115,7 +115,7 @@ TEST_CASE("a repeated program holds its fragments once per iteration, and weight
   }
   const auto alone = full.run(p);
   const auto levels = simulate::memory_profiles(p, full.times());
-  const auto in_turn = program::repeated(p, carried, 3);
+  const auto in_turn = tasks::repeated(p, carried, 3);
   CHECK(full.run(in_turn) == picoseconds{3 * alone.count()});
   const auto profiles = simulate::memory_profiles(in_turn, full.times());
   for (std::size_t d = 0; d < levels.size(); ++d) {
@@ -125,7 +125,7 @@ TEST_CASE("a repeated program holds its fragments once per iteration, and weight
   CHECK(steady.is_steady);
   CHECK(steady.time == alone);
   simulate::list_simulation<simulate::by_order> policy;
-  const auto by_order = simulate::run_until_steady(p, carried, 16, [&](const program::program& some) {
+  const auto by_order = simulate::run_until_steady(p, carried, 16, [&](const tasks::program& some) {
     policy.run(some);
     return policy.times();
   });
@@ -153,18 +153,18 @@ TEST_CASE("what a host thread launches starts no earlier, and launches are one a
     std::vector<std::int64_t> launches(launched.resources().size());
     for (const auto t : full.order()) {
       const auto on = launched.timed(t).resource;
-      if (launched.resources()[on.index()].kind == program::resource_kind::host) {
-        CHECK(launched.name_of(launched.code(program::task_id{t}).kind) == "launch");
+      if (launched.resources()[on.index()].kind == tasks::resource_kind::host) {
+        CHECK(launched.name_of(launched.code(tasks::task_id{t}).kind) == "launch");
         CHECK(full.times()[t].end == ++launches[on.index()] * takes.count());
       }
     }
     std::size_t of_streams = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (std::uint32_t i = 0; i < p.code(program::fragment_id{f}).tasks.size(); ++i) {
-        const auto on = p.code(program::fragment_id{f}).tasks[i].resource;
-        const bool is_launched = p.resources()[on.index()].kind == program::resource_kind::stream;
+      for (std::uint32_t i = 0; i < p.code(tasks::fragment_id{f}).tasks.size(); ++i) {
+        const auto on = p.code(tasks::fragment_id{f}).tasks[i].resource;
+        const bool is_launched = p.resources()[on.index()].kind == tasks::resource_kind::stream;
         of_streams += is_launched ? 1 : 0;
-        const auto& times = full.times()[launched.find(program::fragment_id{f}, i).index()];
+        const auto& times = full.times()[launched.find(tasks::fragment_id{f}, i).index()];
         CHECK((!is_launched || times.ready >= takes.count()));
       }
     }
@@ -177,11 +177,11 @@ TEST_CASE("a device that computes little waits for its host") {
   const auto launched = simulate::with_launches(p, picoseconds{10});
   // Each stream has a host thread of its own here, so all are launched at 10.
   CHECK(simulate::full_simulation{}.run(launched) == picoseconds{16});
-  program::program one;
-  one.add_resource({"gpu", program::resource_kind::stream, 0});
-  program::fragment code;
+  tasks::program one;
+  one.add_resource({"gpu", tasks::resource_kind::stream, 0});
+  tasks::fragment code;
   for (std::uint32_t i = 0; i < 3; ++i) {
-    code.add({program::resource_id{0u}, picoseconds{2}, {}, {}, program::task_kind::forward, i});
+    code.add({tasks::resource_id{0u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, i});
   }
   one.replace(one.add_fragment(), code);
   one.commit();

@@ -23,7 +23,7 @@ using namespace unity;
 using test::random_plan;
 
 struct longest_first {
-  static std::int64_t rank(const program::program& p, std::uint32_t place) { return -p.timed(place).duration; }
+  static std::int64_t rank(const tasks::program& p, std::uint32_t place) { return -p.timed(place).duration; }
 };
 
 static_assert(simulate::scheduling_policy<longest_first>);
@@ -38,7 +38,7 @@ using name = test::named_tasks::name;
 
 // From the fragments alone, one picosecond after the other; rank(name, task) as the policy says.
 template <class Rank>
-std::map<name, simulate::task_times> slow_list_simulation(const program::program& p, const Rank& rank) {
+std::map<name, simulate::task_times> slow_list_simulation(const tasks::program& p, const Rank& rank) {
   auto [all, edges] = test::named_tasks{p};
   auto& tasks = all;  // lambdas do not capture structured bindings
   const auto& links = edges;
@@ -61,7 +61,7 @@ std::map<name, simulate::task_times> slow_list_simulation(const program::program
   for (std::int64_t now = 0; done.size() < tasks.size(); ++now) {
     for (bool again = true; again;) {  // what takes no time makes others ready now
       again = false;
-      std::map<program::resource_id, std::vector<std::pair<name, simulate::task_times>>> ready;
+      std::map<tasks::resource_id, std::vector<std::pair<name, simulate::task_times>>> ready;
       for (const auto& [n, t] : tasks) {
         simulate::task_times times;
         if (!done.contains(n) && asked(n, times) && times.ready <= now) {
@@ -74,8 +74,8 @@ std::map<name, simulate::task_times> slow_list_simulation(const program::program
         done[n] = times;
         again = true;
       };
-      if (ready.contains(program::resource_id{})) {  // first: a resource chooses when all that is known
-        for (const auto& [n, times] : ready[program::resource_id{}]) {
+      if (ready.contains(tasks::resource_id{})) {  // first: a resource chooses when all that is known
+        for (const auto& [n, times] : ready[tasks::resource_id{}]) {
           start(n, times);
         }
         continue;
@@ -101,12 +101,12 @@ std::map<name, simulate::task_times> slow_list_simulation(const program::program
 }
 
 template <class Policy, class Rank>
-void require_as_slow(const program::program& p, const Policy& policy, const Rank& rank) {
+void require_as_slow(const tasks::program& p, const Policy& policy, const Rank& rank) {
   simulate::list_simulation<Policy> fast{policy};
   const auto end = fast.run(p);
   std::int64_t latest = 0;
   for (const auto& [n, times] : slow_list_simulation(p, rank)) {
-    REQUIRE(fast.times()[p.find(program::fragment_id{n.first}, n.second).index()] == times);
+    REQUIRE(fast.times()[p.find(tasks::fragment_id{n.first}, n.second).index()] == times);
     latest = std::max(latest, times.end);
   }
   REQUIRE(end == picoseconds{latest});
@@ -130,10 +130,9 @@ TEST_CASE("list scheduling equals a search through every picosecond, policy by p
     const auto o = small(random, seed % 2 == 1);
     const random_plan plan{random, o};
     const auto p = plan.lower(random);
-    require_as_slow(p, simulate::first_in_first_out{}, [](const name&, const program::task&) { return 0; });
-    require_as_slow(p, simulate::by_kind{},
-                    [](const name&, const program::task& t) { return static_cast<int>(t.kind); });
-    require_as_slow(p, simulate::by_order{}, [](const name& n, const program::task&) { return n.first; });
+    require_as_slow(p, simulate::first_in_first_out{}, [](const name&, const tasks::task&) { return 0; });
+    require_as_slow(p, simulate::by_kind{}, [](const name&, const tasks::task& t) { return static_cast<int>(t.kind); });
+    require_as_slow(p, simulate::by_order{}, [](const name& n, const tasks::task&) { return n.first; });
   }
 }
 
@@ -157,19 +156,19 @@ TEST_CASE("first in, first out by list scheduling is full simulation where every
 }
 
 TEST_CASE("an urgent task overtakes those that were ready before it, and the critical path says so") {
-  program::program p;
-  p.add_resource({"link", program::resource_kind::link, 0});
-  p.add_resource({"gpu", program::resource_kind::stream, 0});
-  const auto front = p.add_fragment({program::owner_kind::node, 0, "front"});
-  const auto back = p.add_fragment({program::owner_kind::node, 1, "back"});
-  program::fragment a;
-  a.add({program::resource_id{1u}, picoseconds{5}, {}, {}, program::task_kind::backward, 0});
-  a.add({program::resource_id{0u}, picoseconds{3}, {}, {}, program::task_kind::transfer, 0});
+  tasks::program p;
+  p.add_resource({"link", tasks::resource_kind::link, 0});
+  p.add_resource({"gpu", tasks::resource_kind::stream, 0});
+  const auto front = p.add_fragment({tasks::owner_kind::node, 0, "front"});
+  const auto back = p.add_fragment({tasks::owner_kind::node, 1, "back"});
+  tasks::fragment a;
+  a.add({tasks::resource_id{1u}, picoseconds{5}, {}, {}, tasks::task_kind::backward, 0});
+  a.add({tasks::resource_id{0u}, picoseconds{3}, {}, {}, tasks::task_kind::transfer, 0});
   a.dependencies.push_back({{{}, 0}, {{}, 1}, false});
-  program::fragment b;
-  b.add({program::resource_id{0u}, picoseconds{10}, {}, {}, program::task_kind::transfer, 0});
-  b.add({program::resource_id{0u}, picoseconds{10}, {}, {}, program::task_kind::transfer, 1});
-  const std::vector<program::replacement> all{{front, &a}, {back, &b}};
+  tasks::fragment b;
+  b.add({tasks::resource_id{0u}, picoseconds{10}, {}, {}, tasks::task_kind::transfer, 0});
+  b.add({tasks::resource_id{0u}, picoseconds{10}, {}, {}, tasks::task_kind::transfer, 1});
+  const std::vector<tasks::replacement> all{{front, &a}, {back, &b}};
   p.replace(all);
   p.commit();
   simulate::full_simulation in_turn;
@@ -187,14 +186,14 @@ TEST_CASE("an urgent task overtakes those that were ready before it, and the cri
 }
 
 TEST_CASE("the longest way to the end goes first") {
-  program::program p;
-  p.add_resource({"gpu 0", program::resource_kind::stream, 0});
-  p.add_resource({"gpu 1", program::resource_kind::stream, 1});
+  tasks::program p;
+  p.add_resource({"gpu 0", tasks::resource_kind::stream, 0});
+  p.add_resource({"gpu 1", tasks::resource_kind::stream, 1});
   const auto f = p.add_fragment();
-  program::fragment code;
-  code.add({program::resource_id{0u}, picoseconds{4}, {}, {}, program::task_kind::forward, 0});
-  code.add({program::resource_id{0u}, picoseconds{2}, {}, {}, program::task_kind::forward, 1});
-  code.add({program::resource_id{1u}, picoseconds{9}, {}, {}, program::task_kind::forward, 2});
+  tasks::fragment code;
+  code.add({tasks::resource_id{0u}, picoseconds{4}, {}, {}, tasks::task_kind::forward, 0});
+  code.add({tasks::resource_id{0u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, 1});
+  code.add({tasks::resource_id{1u}, picoseconds{9}, {}, {}, tasks::task_kind::forward, 2});
   code.dependencies.push_back({{{}, 1}, {{}, 2}, false});
   p.replace(f, code);
   p.commit();
@@ -203,9 +202,9 @@ TEST_CASE("the longest way to the end goes first") {
 }
 
 TEST_CASE("a list simulation of tasks that wait for each other is an error") {
-  program::program p;
-  const auto f = p.add_fragment({program::owner_kind::other, 0, "knot"});
-  program::fragment code;
+  tasks::program p;
+  const auto f = p.add_fragment({tasks::owner_kind::other, 0, "knot"});
+  tasks::fragment code;
   code.add({});
   code.add({});
   code.dependencies.push_back({{{}, 0}, {{}, 1}, false});

@@ -15,7 +15,7 @@
 namespace tests_of_memory {
 
 using namespace unity;
-using namespace unity::program;
+using namespace unity::tasks;
 
 namespace {
 
@@ -27,7 +27,7 @@ struct lifetime {
   std::int64_t to;
 };
 
-std::vector<lifetime> lifetimes(const unity::program::program& p, const simulate::full_simulation& s) {
+std::vector<lifetime> lifetimes(const unity::tasks::program& p, const simulate::full_simulation& s) {
   const auto times = [&](const task_ref& r, fragment_id own) {
     return s.times()[p.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
   };
@@ -54,7 +54,7 @@ std::vector<lifetime> lifetimes(const unity::program::program& p, const simulate
 }
 
 // Reads of buffers by tasks of other fragments, and permanent buffers: random plans have none.
-void add_buffers(unity::program::program& p, random_engine& random, device_index devices) {
+void add_buffers(unity::tasks::program& p, random_engine& random, device_index devices) {
   const auto extra = p.add_fragment();
   fragment code;
   const auto fragments = p.fragment_count() - 1;
@@ -140,7 +140,7 @@ TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]"
 }
 
 TEST_CASE("devices without buffers hold nothing") {
-  unity::program::program p;
+  unity::tasks::program p;
   p.add_resource({"a", resource_kind::stream, 0});
   p.add_resource({"b", resource_kind::stream, 1});
   simulate::full_simulation s;

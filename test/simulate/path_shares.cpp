@@ -14,8 +14,8 @@
 namespace tests_of_path_shares {
 
 using namespace unity;
-using program::task_kind;
 using simulate::wait_reason;
+using tasks::task_kind;
 
 TEST_CASE("the steps of the critical path and its shares add up to the iteration") {
   const auto seed = GENERATE(range<std::uint64_t>(0, 40));
@@ -43,12 +43,12 @@ TEST_CASE("the steps of the critical path and its shares add up to the iteration
 }
 
 TEST_CASE("steps are told apart by kind and by what they waited for") {
-  program::program p;
-  p.add_resource({"gpu", program::resource_kind::stream, 0});
+  tasks::program p;
+  p.add_resource({"gpu", tasks::resource_kind::stream, 0});
   const auto f = p.add_fragment();
-  program::fragment code;
+  tasks::fragment code;
   const auto work = [](std::int64_t duration, task_kind kind) {
-    return program::task{program::resource_id{0U}, picoseconds{duration}, {}, {}, kind, 0};
+    return tasks::task{tasks::resource_id{0U}, picoseconds{duration}, {}, {}, kind, 0};
   };
   const auto first = code.add(work(10, task_kind::forward));
   code.add(work(5, task_kind::forward));  // ready at once, too: runs second

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::test {
 
@@ -33,7 +33,7 @@ class random_plan {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
   };
-  using edit = std::vector<std::pair<program::fragment_id, program::fragment>>;
+  using edit = std::vector<std::pair<tasks::fragment_id, tasks::fragment>>;
 
   random_plan(random_engine& random, const random_plan_options& o) : options_{o} {
     for (std::uint32_t i = 0; i < o.operators; ++i) {
@@ -48,19 +48,19 @@ class random_plan {
     }
   }
 
-  [[nodiscard]] program::program lower(random_engine& random) const {
-    program::program p;
+  [[nodiscard]] tasks::program lower(random_engine& random) const {
+    tasks::program p;
     for (std::uint32_t d = 0; d < options_.devices; ++d) {
-      p.add_resource({"gpu " + std::to_string(d), program::resource_kind::stream, d});
+      p.add_resource({"gpu " + std::to_string(d), tasks::resource_kind::stream, d});
     }
     for (std::size_t l = 0; l < latencies_.size(); ++l) {
-      p.add_resource({"link " + std::to_string(l), program::resource_kind::link, 0});
+      p.add_resource({"link " + std::to_string(l), tasks::resource_kind::link, 0});
     }
     edit all;
     for (std::uint32_t i = 0; i < fragments(); ++i) {
-      const auto kind = i < configurations_.size()                   ? program::owner_kind::node
-                        : i < configurations_.size() + edges_.size() ? program::owner_kind::edge
-                                                                     : program::owner_kind::weight;
+      const auto kind = i < configurations_.size()                   ? tasks::owner_kind::node
+                        : i < configurations_.size() + edges_.size() ? tasks::owner_kind::edge
+                                                                     : tasks::owner_kind::weight;
       const auto f = p.add_fragment({kind, i, "f" + std::to_string(i)});
       all.emplace_back(f, fragment_code(random, i));
     }
@@ -96,7 +96,7 @@ class random_plan {
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
     edit all;
     for (const auto f : changed) {
-      all.emplace_back(program::fragment_id{f}, fragment_code(random, f));
+      all.emplace_back(tasks::fragment_id{f}, fragment_code(random, f));
     }
     return all;
   }
@@ -108,21 +108,21 @@ class random_plan {
       c.devices[s] = static_cast<std::uint32_t>(random.below(options_.devices));
       c.durations[s] = any_time(random);
     }
-    return {{program::fragment_id{i}, fragment_code(random, i)}};
+    return {{tasks::fragment_id{i}, fragment_code(random, i)}};
   }
   edit reroute(random_engine& random) {
     const auto e = edge_fragment(static_cast<std::uint32_t>(random.below(edges_.size())));
-    return {{program::fragment_id{e}, fragment_code(random, e)}};
+    return {{tasks::fragment_id{e}, fragment_code(random, e)}};
   }
 
-  static std::vector<program::replacement> replacements(const edit& e) {
-    std::vector<program::replacement> all;
+  static std::vector<tasks::replacement> replacements(const edit& e) {
+    std::vector<tasks::replacement> all;
     for (const auto& [f, code] : e) {
       all.push_back({f, &code});
     }
     return all;
   }
-  static void apply(program::program& p, const edit& e) { p.replace(replacements(e)); }
+  static void apply(tasks::program& p, const edit& e) { p.replace(replacements(e)); }
 
  private:
   [[nodiscard]] std::uint32_t edge_fragment(std::uint32_t e) const {
@@ -149,7 +149,7 @@ class random_plan {
     return c;
   }
 
-  [[nodiscard]] program::fragment fragment_code(random_engine& random, std::uint32_t f) const {
+  [[nodiscard]] tasks::fragment fragment_code(random_engine& random, std::uint32_t f) const {
     if (f < configurations_.size()) {
       return operator_code(f);
     }
@@ -158,14 +158,18 @@ class random_plan {
                : weight_code(random, static_cast<std::uint32_t>(f - configurations_.size() - edges_.size()));
   }
   // Forward tasks, then backward ones.
-  [[nodiscard]] program::fragment operator_code(std::uint32_t i) const {
-    program::fragment f;
+  [[nodiscard]] tasks::fragment operator_code(std::uint32_t i) const {
+    tasks::fragment f;
     const auto& c = configurations_[i];
     const auto degree = static_cast<std::uint32_t>(c.devices.size());
     for (std::uint32_t s = 0; s < 2 * degree; ++s) {
       const auto shard = s % degree;
-      f.add({program::resource_id{c.devices[shard]}, picoseconds{c.durations[shard] * (s < degree ? 1 : 2)}, {}, {},
-             s < degree ? program::task_kind::forward : program::task_kind::backward, shard});
+      f.add({tasks::resource_id{c.devices[shard]},
+             picoseconds{c.durations[shard] * (s < degree ? 1 : 2)},
+             {},
+             {},
+             s < degree ? tasks::task_kind::forward : tasks::task_kind::backward,
+             shard});
       f.buffers.push_back({bytes{100 + 10 * shard}, c.devices[shard], {{}, s}, false});
       if (s >= degree) {
         f.dependencies.push_back({{{}, shard}, {{}, s}, false});
@@ -177,18 +181,18 @@ class random_plan {
   [[nodiscard]] static bool overlap(std::size_t a, std::size_t of_a, std::size_t b, std::size_t of_b) {
     return a * of_b < (b + 1) * of_a && b * of_a < (a + 1) * of_b;
   }
-  [[nodiscard]] program::fragment edge_code(random_engine& random, const edge& e) const {
-    program::fragment f;
+  [[nodiscard]] tasks::fragment edge_code(random_engine& random, const edge& e) const {
+    tasks::fragment f;
     const auto& from = configurations_[e.from].devices;
     const auto& to = configurations_[e.to].devices;
     for (std::uint32_t a = 0; a < from.size(); ++a) {
       for (std::uint32_t b = 0; b < to.size(); ++b) {
         if (overlap(a, from.size(), b, to.size())) {
-          const program::task_ref out{program::fragment_id{e.from}, a};
-          const program::task_ref in{program::fragment_id{e.to}, b};
+          const tasks::task_ref out{tasks::fragment_id{e.from}, a};
+          const tasks::task_ref in{tasks::fragment_id{e.to}, b};
           move(random, f, out, from[a], in, to[b], b);
-          const program::task_ref d_in{program::fragment_id{e.to}, b + static_cast<std::uint32_t>(to.size())};
-          const program::task_ref d_out{program::fragment_id{e.from}, a + static_cast<std::uint32_t>(from.size())};
+          const tasks::task_ref d_in{tasks::fragment_id{e.to}, b + static_cast<std::uint32_t>(to.size())};
+          const tasks::task_ref d_out{tasks::fragment_id{e.from}, a + static_cast<std::uint32_t>(from.size())};
           move(random, f, d_in, to[b], d_out, from[a], a);
         }
       }
@@ -196,18 +200,18 @@ class random_plan {
     return f;
   }
   // A ring over the shards' devices after the backward tasks, and an update on each.
-  [[nodiscard]] program::fragment weight_code(random_engine& random, std::uint32_t i) const {
-    program::fragment f;
+  [[nodiscard]] tasks::fragment weight_code(random_engine& random, std::uint32_t i) const {
+    tasks::fragment f;
     const auto& devices = configurations_[i].devices;
     const auto degree = static_cast<std::uint32_t>(devices.size());
     for (std::uint32_t s = 0; s < degree; ++s) {
-      f.add({program::resource_id{devices[s]}, picoseconds{1}, {}, {}, program::task_kind::update, s});
+      f.add({tasks::resource_id{devices[s]}, picoseconds{1}, {}, {}, tasks::task_kind::update, s});
     }
     if (options_.has_meetings) {
-      f.add({{}, picoseconds{i % 3}, {}, {}, program::task_kind::other, 0});
+      f.add({{}, picoseconds{i % 3}, {}, {}, tasks::task_kind::other, 0});
     }
     for (std::uint32_t s = 0; s < degree; ++s) {
-      const program::task_ref gradient{program::fragment_id{i}, degree + s};
+      const tasks::task_ref gradient{tasks::fragment_id{i}, degree + s};
       f.dependencies.push_back({gradient, {{}, s}, false});
       if (options_.has_meetings) {
         f.dependencies.push_back({gradient, {{}, degree}, false});
@@ -221,25 +225,25 @@ class random_plan {
     return f;
   }
   // Each device has a link out and one in; a bus between is shared by devices of different parity.
-  void move(random_engine& random, program::fragment& f, program::task_ref out, std::uint32_t from,
-            program::task_ref in, std::uint32_t to, std::uint32_t shard) const {
+  void move(random_engine& random, tasks::fragment& f, tasks::task_ref out, std::uint32_t from, tasks::task_ref in,
+            std::uint32_t to, std::uint32_t shard) const {
     if (from == to) {
       f.dependencies.push_back({out, in, false});
       return;
     }
     const auto devices = static_cast<std::uint32_t>(options_.devices);
     const auto size = options_.is_symmetric ? options_.longest : any_time(random);
-    std::vector<program::hop> route;
+    std::vector<tasks::hop> route;
     const auto cross = [&](std::uint32_t link, std::int64_t slowness) {
       route.push_back(
-          {program::resource_id{devices + link}, picoseconds{size * slowness}, picoseconds{latencies_[link]}});
+          {tasks::resource_id{devices + link}, picoseconds{size * slowness}, picoseconds{latencies_[link]}});
     };
     cross(from, 1);
     if (from % 2 != to % 2) {
       cross(2 * devices, 2);
     }
     cross(devices + to, 1);
-    const auto last = program::add_transfer(f, route, bytes{size * 8}, shard, {&out, 1});
+    const auto last = tasks::add_transfer(f, route, bytes{size * 8}, shard, {&out, 1});
     f.dependencies.push_back({last, in, false});
   }
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::test {
 
@@ -21,17 +21,17 @@ using slow_times = std::map<std::pair<std::uint32_t, std::uint32_t>, simulate::t
 struct named_tasks {
   using name = std::pair<std::uint32_t, std::uint32_t>;
 
-  std::map<name, program::task> tasks{};
+  std::map<name, tasks::task> tasks{};
   std::vector<std::tuple<name, name, bool>> edges{};  // before, after, cut-through
 
-  explicit named_tasks(const program::program& p) {
+  explicit named_tasks(const tasks::program& p) {
     for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
-      const auto& code = p.code(program::fragment_id{f});
+      const auto& code = p.code(tasks::fragment_id{f});
       for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
         tasks[{f, i}] = code.tasks[i];
       }
       for (const auto& d : code.dependencies) {
-        const auto full_name = [&](const program::task_ref& r) {
+        const auto full_name = [&](const tasks::task_ref& r) {
           return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
         };
         edges.emplace_back(full_name(d.before), full_name(d.after), d.cut_through);
@@ -40,11 +40,11 @@ struct named_tasks {
   }
 };
 
-inline slow_times slow_simulation(const program::program& p) {
+inline slow_times slow_simulation(const tasks::program& p) {
   using name = named_tasks::name;
   auto [tasks, edges] = named_tasks{p};
   slow_times done;
-  std::map<program::resource_id, std::int64_t> free;
+  std::map<tasks::resource_id, std::int64_t> free;
   while (done.size() < tasks.size()) {
     std::map<name, simulate::task_times> possible;
     for (const auto& [n, t] : tasks) {

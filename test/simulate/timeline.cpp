@@ -14,7 +14,7 @@
 namespace tests_of_timeline {
 
 using namespace unity;
-using namespace unity::program;
+using namespace unity::tasks;
 using simulate::wait_reason;
 
 namespace {
@@ -24,7 +24,7 @@ task work(std::uint32_t resource, std::int64_t duration) {
 }
 
 struct example {
-  unity::program::program code;
+  unity::tasks::program code;
   fragment_id all;
   simulate::timeline seen;
 };
@@ -90,7 +90,7 @@ TEST_CASE("memory is held from the start of the producer to the last end of the 
 }
 
 TEST_CASE("an empty program has an empty timeline") {
-  const auto t = simulate::summarize(unity::program::program{}, {});
+  const auto t = simulate::summarize(unity::tasks::program{}, {});
   CHECK(t.iteration == picoseconds{0});
   CHECK(t.critical_path.empty());
   CHECK(t.memory.empty());

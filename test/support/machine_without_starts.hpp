@@ -3,13 +3,13 @@
 
 #include <string_view>
 
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 
 namespace unity::test {
 
-[[nodiscard]] inline machine::machine machine_without_starts(std::string_view preset) {
-  auto m = machine::preset(preset);
+[[nodiscard]] inline hardware::machine machine_without_starts(std::string_view preset) {
+  auto m = hardware::preset(preset);
   for (auto& d : m.devices) {
     d.collective_start_seconds = 0;
     d.collective_round_seconds = 0;

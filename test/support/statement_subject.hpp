@@ -13,9 +13,9 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -37,13 +37,13 @@ struct simulated_statement {
 struct statement_subject {
   unity::tensor::algebra operators = unity::tensor::training_algebra();
   std::string model{};
-  unity::machine::machine on{};
+  unity::hardware::machine on{};
   unity::tensor::durations durations;
   unity::parallel::task_times times;
 
   statement_subject(std::string name, const std::string& machine)
       : model{std::move(name)},
-        on{unity::machine::preset(machine)},
+        on{unity::hardware::preset(machine)},
         durations{unity::parallel::analytic_durations(operators, on)},
         times{operators, durations, unity::parallel::optimizer::adam} {}
 
@@ -78,7 +78,8 @@ struct statement_subject {
 inline std::vector<simulated_statement> statement_subject::simulate_all(std::int64_t batch, std::int64_t layers) const {
   using namespace unity::parallel;
   std::vector<simulated_statement> all;
-  std::map<std::tuple<std::int64_t, std::int64_t, bool, recomputed_part>, transformer_work> works;
+  // What a work depends on: micro-batch, t, sp, recomputation, and, where gradients are divided, d.
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, recomputed_part, std::int64_t>, transformer_work> works;
   const auto devices = static_cast<std::int64_t>(on.network.device_count());
   std::map<std::int64_t, unity::tensor::tensor_graph> graphs;
   const auto attempt = [&](const plan_statement& s) {
@@ -91,7 +92,8 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
       if (layers % s.chunks() != 0) {
         return;
       }
-      const std::tuple key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed};
+      const std::tuple key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed,
+                           s.divides_gradients() ? s.data : std::int64_t{0}};
       auto at = works.find(key);
       if (at == works.end()) {
         at = works.emplace(key, work_of(operators, g->second, s, durations)).first;
@@ -107,10 +109,10 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
       s.data = devices / s.tensor / s.pipeline;
       for (s.micro = 1; s.micro <= batch; ++s.micro) {
         for (s.interleave = 1; s.interleave <= layers; ++s.interleave) {
-          for (int flags = 0; flags < 12; ++flags) {
+          for (int flags = 0; flags < 24; ++flags) {
             s.is_sequence_parallel = flags % 2 == 1;
-            s.zero = flags / 2 % 2;
-            s.recomputed = static_cast<recomputed_part>(flags / 4);
+            s.zero = flags / 2 % 4;
+            s.recomputed = static_cast<recomputed_part>(flags / 8);
             if ((!s.is_sequence_parallel || s.tensor > 1) && (s.zero == 0 || s.data > 1)) {
               attempt(s);
             }

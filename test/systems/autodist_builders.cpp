@@ -19,7 +19,7 @@ namespace tests_of_autodist_builders {
 namespace {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::sync_kind;
 using unity::test::training::operators;
 

@@ -11,14 +11,12 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
-#include <unity/program/repeated.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/evaluator_space.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/systems/autodist/builders.hpp>
@@ -27,6 +25,7 @@
 #include <unity/systems/autodist/moves.hpp>
 #include <unity/systems/autodist/sampler.hpp>
 #include <unity/systems/autodist/trials.hpp>
+#include <unity/tasks/repeated.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/message_of.hpp"
@@ -37,7 +36,7 @@ namespace tests_of_autodist_search {
 namespace {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::sync_kind;
 using parallel::synchronizer;
 using unity::test::training::operators;
@@ -54,7 +53,7 @@ struct setting {
   static parallel::plan plan_of(const std::string& model, const std::string& preset) {
     parallel::plan p;
     p.graph = tensor::zoo::build(operators(), model);
-    p.machine = machine::preset(preset);
+    p.machine = hardware::preset(preset);
     std::vector<device_id> all;
     for (std::size_t d = 0; d < p.machine.network.device_count(); ++d) {
       all.emplace_back(d);
@@ -171,13 +170,13 @@ TEST_CASE("an iteration takes what simulating eight of them says") {
     auto plan = at.plan;
     plan.synchronization = s;
     const auto code = parallel::lower(operators(), plan);
-    const auto all = program::repeated(code, parallel::carried_dependencies(operators(), plan, code), 8);
+    const auto all = tasks::repeated(code, parallel::carried_dependencies(operators(), plan, code), 8);
     simulate::full_simulation full;
     full.run(all);
     std::vector<std::int64_t> ends(8);
     std::set<std::int64_t> shifts;
     for (std::size_t f = 0; f < all.fragment_count(); ++f) {
-      const auto tasks = all.tasks_of(program::fragment_id{f});
+      const auto tasks = all.tasks_of(tasks::fragment_id{f});
       for (auto t = tasks.first; t < tasks.first + tasks.count; ++t) {
         auto& end = ends[f / code.fragment_count()];
         end = std::max(end, full.times()[t].end);

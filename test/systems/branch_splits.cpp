@@ -11,13 +11,13 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -73,17 +73,17 @@ struct analyzed {
 };
 
 struct split_machine {
-  machine::machine machine;
-  machine::route_table routes;
+  hardware::machine machine;
+  hardware::route_table routes;
   parallel::shard_clock clock;
   systems::split_mappings splits;
 
   explicit split_machine(const char* preset)
-      : machine{machine::preset(preset)},
+      : machine{hardware::preset(preset)},
         routes{machine.network},
         clock{operators(), parallel::analytic_durations(operators(), machine), {0}},
         splits{operators(), machine, routes, clock, uses, parallel::optimizer::sgd, 2} {}
-  [[nodiscard]] systems::mesh_room room(const machine::device_mesh& m) {
+  [[nodiscard]] systems::mesh_room room(const hardware::device_mesh& m) {
     return {operators(), machine, routes, m, clock, uses, parallel::optimizer::sgd};
   }
   [[nodiscard]] picoseconds simulated(const analyzed& g, const parallel::strategy& s) const {
@@ -103,7 +103,7 @@ TEST_CASE("a mapping with blocks is no dearer than one without, and each branch 
   split_machine at{"p100:1x4"};
   std::set<std::size_t> sizes;
   std::size_t split = 0;
-  const auto mesh = machine::meshes_of(at.machine.network, 1).front();
+  const auto mesh = hardware::meshes_of(at.machine.network, 1).front();
   auto room = at.room(mesh);
   for (std::uint64_t i = 0; i < 12; ++i) {
     std::vector<std::vector<std::int64_t>> widths(2 + random.below(3));
@@ -144,14 +144,14 @@ TEST_CASE("branches that divide by three and by nothing share four devices as th
   split_machine at{"p100:1x4"};
   // Samples are a prime number; 6561 is a power of three, 3779 a prime.
   const analyzed g{branches({{6561, 6561, 3}, {3779, 3779, 1}}, 1999, false)};
-  auto room = at.room(machine::meshes_of(at.machine.network, 1).front());
+  auto room = at.room(hardware::meshes_of(at.machine.network, 1).front());
   const auto without = room.solve(g.ops, all_counts);
   const auto with = at.splits.solve(room, g.ops, all_counts);
   REQUIRE(systems::split_mappings::has_blocks(with));
   CHECK(with.cost < without.cost);
   const auto strategy = at.splits.strategy_of(room, g.ops, with, g.graph.node_count());
   std::set<std::size_t> sizes;
-  std::set<machine::device_id> devices;
+  std::set<hardware::device_id> devices;
   for (std::uint32_t op = 0; op < g.ops.size(); ++op) {
     if (with.blocks[op] != mesh_block{}) {
       const auto& c = strategy[g.ops.node(op).index()];
@@ -174,7 +174,7 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
   INFO("seed " << seed);
   random_engine random{seed};
   split_machine at{"p100:1x4"};
-  const auto mesh = machine::meshes_of(at.machine.network, 1).front();
+  const auto mesh = hardware::meshes_of(at.machine.network, 1).front();
   auto room = at.room(mesh);
   std::size_t split = 0;
   for (std::uint64_t i = 0; i < 6; ++i) {
@@ -192,13 +192,13 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
     const auto& last = room.tables().of(g.ops.placed(3));
     auto slowest_wins = room.solve(g.ops, all_counts).cost;
     // By block: rooms of their own, made here.
-    std::vector<std::pair<machine::device_mesh, std::unique_ptr<systems::mesh_room>>> blocks;
+    std::vector<std::pair<hardware::device_mesh, std::unique_ptr<systems::mesh_room>>> blocks;
     std::vector<std::pair<std::size_t, std::size_t>> ranges;
     for (std::size_t first = 0; first < 4; ++first) {
       for (std::size_t count = 1; first + count <= 4 && count < 4; ++count) {
-        const std::vector<machine::device_id> d(mesh.devices.begin() + static_cast<std::ptrdiff_t>(first),
-                                                mesh.devices.begin() + static_cast<std::ptrdiff_t>(first + count));
-        for (const auto& m : machine::meshes_of({d}, 2)) {
+        const std::vector<hardware::device_id> d(mesh.devices.begin() + static_cast<std::ptrdiff_t>(first),
+                                                 mesh.devices.begin() + static_cast<std::ptrdiff_t>(first + count));
+        for (const auto& m : hardware::meshes_of({d}, 2)) {
           blocks.emplace_back(m, std::make_unique<systems::mesh_room>(operators(), at.machine, at.routes, m, at.clock,
                                                                       uses, parallel::optimizer::sgd));
           ranges.emplace_back(first, count);

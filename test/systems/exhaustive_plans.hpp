@@ -11,8 +11,8 @@
 #include <unity/core/id.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -21,7 +21,7 @@
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
 #include <unity/search/branch_and_bound.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/exact.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -31,8 +31,9 @@ namespace unity::test {
 
 // Lists of devices for tasks that lie in a grid of so many axes with more than one task: aligned blocks, of every
 // device or every second one; and where a grid has two axes, with either of them the inner one.
-inline std::vector<std::vector<machine::device_id>> device_lists(std::size_t tasks, std::size_t devices, bool is_grid) {
-  std::vector<std::vector<machine::device_id>> all;
+inline std::vector<std::vector<hardware::device_id>> device_lists(std::size_t tasks, std::size_t devices,
+                                                                  bool is_grid) {
+  std::vector<std::vector<hardware::device_id>> all;
   for (std::size_t stride = 1; stride * tasks <= devices && (stride == 1 || tasks > 1); stride *= 2) {
     for (std::size_t first = 0; first < devices; ++first) {
       if (first % (stride * tasks) < stride) {
@@ -116,7 +117,7 @@ struct exhaustive_result {
 // decided, which hold for the simulator (parallel/strategies/strategy_bound). known: only what takes less is looked
 // for.
 inline exhaustive_result exhaustive_plan(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                         const machine::machine& m, cost_value known, std::uint64_t most_prefixes) {
+                                         const hardware::machine& m, cost_value known, std::uint64_t most_prefixes) {
   parallel::lowering lowering{a, g, m};
   std::vector<bool> is_output(g.node_count());
   for (const auto v : g.outputs()) {

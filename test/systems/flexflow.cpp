@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
@@ -32,9 +32,9 @@ namespace {
 
 struct subject {
   tensor::tensor_graph graph;
-  machine::machine machine;
+  hardware::machine machine;
 
-  subject(tensor::tensor_graph g, std::string_view on) : graph{std::move(g)}, machine{machine::preset(on)} {}
+  subject(tensor::tensor_graph g, std::string_view on) : graph{std::move(g)}, machine{hardware::preset(on)} {}
   subject(std::string_view model, std::string_view on) : subject{tensor::zoo::build(operators(), model), on} {}
 
   [[nodiscard]] parallel::lowering lower() const { return {operators(), graph, machine}; }

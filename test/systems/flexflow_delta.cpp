@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
@@ -50,7 +50,7 @@ TEST_CASE("under a search's moves delta simulation equals full simulation, task 
     return;
   }
   const auto g = tensor::zoo::build(a, model);
-  const auto m = machine::preset(name);
+  const auto m = hardware::preset(name);
   const parallel::lowering l{a, g, m};
   const systems::strategy_moves moves{a, g, l.dimensions(), m.network.device_count()};
   const auto each = proposals() / (models.size() * machines.size());

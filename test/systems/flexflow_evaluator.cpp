@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -98,7 +98,7 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
                                            {"zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "summit:1x6", 0}}));
   const auto& a = operators();
   const auto g = tensor::zoo::build(a, e.model);
-  const auto m = machine::preset(e.machine);
+  const auto m = hardware::preset(e.machine);
   const parallel::lowering l{a, g, m};
   const auto start = parallel::data_parallel(l.dimensions(), m.network);
   const strategy_moves moves{a, g, l.dimensions(), m.network.device_count()};
@@ -148,7 +148,7 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
 TEST_CASE("a move that changes nothing costs what the state costs") {
   const auto& a = operators();
   const auto g = tensor::zoo::build(a, "zoo:mlp?form=fig1");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   const parallel::lowering l{a, g, m};
   strategy_evaluator evaluator{l, {}};
   const auto cost = evaluator.reset(parallel::data_parallel(l.dimensions(), m.network));
@@ -163,14 +163,14 @@ TEST_CASE("a move that changes nothing costs what the state costs") {
 TEST_CASE("memory is looked at buffer by buffer only where sums are over the limit, after any number of trials") {
   const auto& a = operators();
   const auto g = tensor::zoo::build(a, "zoo:lenet?batch=64");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   parallel::lowering l{a, g, m};
   const auto start = parallel::data_parallel(l.dimensions(), m.network);
   parallel::buffer_sums sums{4};
   const auto p = l.run(start);
   bytes all{};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    sums.add(p.code(program::fragment_id{f}));
+    sums.add(p.code(tasks::fragment_id{f}));
   }
   for (const auto s : sums.sums()) {
     all += s;

@@ -15,7 +15,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
@@ -56,9 +56,9 @@ tensor::tensor_graph perceptron(std::int64_t batch) {
 
 struct subject {
   tensor::tensor_graph graph;
-  machine::machine machine;
+  hardware::machine machine;
 
-  subject(tensor::tensor_graph g, std::string_view on) : graph{std::move(g)}, machine{machine::preset(on)} {}
+  subject(tensor::tensor_graph g, std::string_view on) : graph{std::move(g)}, machine{hardware::preset(on)} {}
   [[nodiscard]] parallel::lowering lower() const { return {operators(), graph, machine}; }
   [[nodiscard]] systems::flexflow_exact_result exact(const std::vector<parallel::strategy>& initial = {},
                                                      const systems::flexflow_exact_options& o = {}) const {
@@ -181,7 +181,7 @@ TEST_CASE("renumbering like devices keeps the time of the optimum, but not of ev
   const auto renumbered = [](parallel::strategy s, const std::vector<std::size_t>& to) {
     for (auto& c : s) {
       for (auto& d : c.devices) {
-        d = machine::device_id{to[d.index()]};
+        d = hardware::device_id{to[d.index()]};
       }
     }
     return s;

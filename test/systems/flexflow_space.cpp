@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -41,13 +41,13 @@ namespace {
 
 struct subject {
   tensor::tensor_graph graph;
-  machine::machine machine;
+  hardware::machine machine;
   parallel::lowering lower;
   strategy_moves moves;
 
   subject(std::string_view model, std::string_view on, parallel::block_strides strides = parallel::block_strides::all)
       : graph{tensor::zoo::build(operators(), model)},
-        machine{machine::preset(on)},
+        machine{hardware::preset(on)},
         lower{operators(), graph, machine},
         moves{operators(), graph, lower.dimensions(), machine.network.device_count(), strides} {}
   subject(const subject&) = delete;

@@ -11,7 +11,7 @@
 #include <unity/rewrite/verification/prover.hpp>
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/systems/taso.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
+#include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/cost.hpp>

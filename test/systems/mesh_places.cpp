@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/parallel/mesh/mesh_options.hpp>
-#include <unity/systems/unity/mesh_places.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -70,7 +70,7 @@ TEST_CASE("what is not placed is at the first place") {
 }
 
 TEST_CASE("as many branches as places: each has its own, and all operators of a branch share it") {
-  for (const machine::mesh_sizes& sizes : {machine::mesh_sizes{4}, machine::mesh_sizes{2, 2}}) {
+  for (const hardware::mesh_sizes& sizes : {hardware::mesh_sizes{4}, hardware::mesh_sizes{2, 2}}) {
     placed_mesh at{sizes};
     const placed_graph g{branches({64, 128, 256, 512})};
     const auto places = systems::mesh_places(at.tables, g.ops, options_with(at, g, kinds::placed));

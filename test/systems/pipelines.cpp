@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
@@ -34,13 +34,13 @@ using unity::test::training::operators;
 namespace {
 
 struct subject {
-  unity::machine::machine machine;
+  unity::hardware::machine machine;
   tensor::tensor_graph graph;
-  unity::machine::route_table routes{machine.network};
+  unity::hardware::route_table routes{machine.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
 
   subject(const std::string& model, const char* on)
-      : machine{unity::machine::preset(on)},
+      : machine{unity::hardware::preset(on)},
         graph{parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
 
   [[nodiscard]] systems::pipeline_search search(systems::pipeline_options o = {}) {
@@ -90,7 +90,7 @@ TEST_CASE("all pipelines that are found are plans, and take about what is said o
 
 TEST_CASE("one device alone: the program of representatives is that of all") {
   subject x{"zoo:mlp?form=fig1&batch=16", "p100:1x1"};
-  const auto mesh = unity::machine::meshes_of(x.machine.network, 1).front();
+  const auto mesh = unity::hardware::meshes_of(x.machine.network, 1).front();
   systems::mesh_room room{
       operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   const systems::detail::analyzed_graph known{operators(), x.graph};
@@ -139,7 +139,7 @@ TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
 
 TEST_CASE("a transformer that no device holds is trained in stages") {
   // 3.6 billion parameters with Adam's numbers: 58 GB, on 8 devices of 40 GB with links to others alone.
-  const auto m = unity::machine::preset("dgx_a100:2x4");
+  const auto m = unity::hardware::preset("dgx_a100:2x4");
   const auto g = tensor::converted(
       operators(), tensor::zoo::build(operators(), "zoo:gpt?layers=8&hidden=6144&heads=32&seq=512&vocab=8000&batch=16"),
       tensor::dtype::float32, tensor::dtype::bfloat16);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -57,7 +57,7 @@ inline void check_graph(const tensor::tensor_graph& g, const systems::unity_resu
 }
 
 // The plan that is found for the graph computes what the graph does.
-inline void check_found(const tensor::tensor_graph& g, const machine::machine& m, systems::unity_options o) {
+inline void check_found(const tensor::tensor_graph& g, const hardware::machine& m, systems::unity_options o) {
   CAPTURE(o.seed);
   const auto r = systems::unity(training::operators(), standard_rules(), g, m,
                                 parallel::analytic_durations(training::operators(), m), o);

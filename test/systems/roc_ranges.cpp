@@ -14,7 +14,7 @@
 #include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/gnn/vertex_partition.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/standard_operators.hpp>
 
@@ -120,7 +120,7 @@ struct training {
 
 TEST_CASE("a simulated epoch moves the rows that ranks move, and takes what its slowest part takes at least") {
   const training t{skewed(10, 20000)};
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   const tensor::durations times = parallel::analytic_durations(operators(), m);
   const auto scales = systems::scales_of(t.what.model, t.what.graph);
   const auto p = gnn::equal_edges(t.what.graph, 4);
@@ -137,7 +137,7 @@ TEST_CASE("a simulated epoch moves the rows that ranks move, and takes what its 
   REQUIRE(systems::simulate_epoch(operators(), m, times, t.what, scales, learned).takes <= e.takes);
   CHECK(test::message_of([&] {
           static_cast<void>(
-              systems::simulate_epoch(operators(), machine::preset("p100:1x2"), times, t.what, scales, p));
+              systems::simulate_epoch(operators(), hardware::preset("p100:1x2"), times, t.what, scales, p));
         }) == "machine: 2 devices; expected one for each rank");
 }
 

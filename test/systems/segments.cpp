@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -130,10 +130,10 @@ TEST_CASE("segments that are alike are equal graphs, whatever their weights are 
 }
 
 TEST_CASE("a graph that is cut, and put together again, is the graph") {
-  const auto m = machine::preset("p100:1x2");
-  const machine::route_table routes{m.network};
+  const auto m = hardware::preset("p100:1x2");
+  const hardware::route_table routes{m.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
-  const auto mesh = machine::meshes_of(m.network, 1).front();
+  const auto mesh = hardware::meshes_of(m.network, 1).front();
   for (const char* name : {"zoo:gpt?layers=3&hidden=16&heads=2&seq=8&vocab=32&batch=4", "zoo:dlrm?form=ae&batch=8",
                            "zoo:mlp?form=ae&layers=3&hidden=16&batch=8"}) {
     for (const std::size_t least : {2U, 6U}) {
@@ -227,10 +227,10 @@ TEST_CASE("windows have all operators in their order, and put together again the
 
 TEST_CASE("a graph that no operator divides is rewritten in windows, and gets no dearer to map") {
   const auto g = tensor::zoo::build(operators(), "zoo:nasrnn?hidden=16&seq=3");
-  const auto m = machine::preset("p100:1x2");
-  const machine::route_table routes{m.network};
+  const auto m = hardware::preset("p100:1x2");
+  const hardware::route_table routes{m.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
-  const auto mesh = machine::meshes_of(m.network, 1).front();
+  const auto mesh = hardware::meshes_of(m.network, 1).front();
   systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
   systems::joint_options o;
   o.expansions = 2;

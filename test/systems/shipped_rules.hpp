@@ -8,7 +8,7 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/systems/taso.hpp>
-#include <unity/systems/unity/joint_rules.hpp>
+#include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/standard_rules.hpp>
 

@@ -13,6 +13,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -64,10 +65,10 @@ class job_simulator {
       : o_{std::move(o)},
         algebra_{tensor::standard_algebra()},
         graph_{tensor::zoo::build(algebra_, o_.model)},
-        times_{algebra_, *find_device(o_.device)} {}
+        times_{algebra_, *hardware::find_device(o_.device)} {}
 
   simulated_job run() {
-    all_.start = find_device(o_.device)->launch_seconds * 1e12;
+    all_.start = hardware::find_device(o_.device)->launch_seconds * 1e12;
     auto& g = all_.graph;
     for (std::uint32_t r = 0; r < o_.workers + o_.servers; ++r) {
       const bool is_worker = r < o_.workers;
@@ -123,7 +124,7 @@ class job_simulator {
 
   void list_operators() {
     std::vector<std::uint32_t> order;
-    const auto memory = find_device(o_.device)->bytes_per_second;
+    const auto memory = hardware::find_device(o_.device)->bytes_per_second;
     const auto bytes_of = [&](value_id v) {
       std::int64_t n = 4;
       for (const auto d : graph_.type(v).dims) {
@@ -200,8 +201,9 @@ class job_simulator {
       }
       last_[r].push_back(before);
       for (std::size_t k = 0; k < gradients_.size(); ++k) {
-        const auto time = static_cast<std::int64_t>(all_.start + 3e12 * static_cast<double>(gradients_[k].size) /
-                                                                     find_device(o_.device)->bytes_per_second);
+        const auto time =
+            static_cast<std::int64_t>(all_.start + 3e12 * static_cast<double>(gradients_[k].size) /
+                                                       hardware::find_device(o_.device)->bytes_per_second);
         auto t = of(r, trace::task_type::kernel, "update " + gradients_[k].name, time, 3 * r);
         t.part = trace::phase::update;
         t.recorded_start = now_ + static_cast<std::int64_t>(k) * 1000;

@@ -1,3 +1,4 @@
+#include <unity/hardware/device_rates.hpp>
 #include <unity/systems/taso.hpp>
 
 #include <catch2/catch.hpp>
@@ -31,7 +32,7 @@ const rule_set& shipped() {
 }
 systems::taso_options options(const char* device, std::uint64_t expansions) {
   systems::taso_options o;
-  o.objective.device = *find_device(device);
+  o.objective.device = *hardware::find_device(device);
   o.limits.expansions = expansions;
   return o;
 }
@@ -237,7 +238,7 @@ TEST_CASE("all algorithms end with an equal graph that costs what they say") {
   o.seed = 7;
   const auto r = systems::taso(operators(), shipped(), nasrnn, o);
   CHECK(r.cost_after_s <= r.cost_before_s);
-  rewrite_space space{operators(), tensor::analytic_cost{operators(), *find_device("taso")}, {}, r.graph};
+  rewrite_space space{operators(), tensor::analytic_cost{operators(), *hardware::find_device("taso")}, {}, r.graph};
   CHECK(to_seconds(picoseconds{space.cost(space.initial())}) == Approx(r.cost_after_s));
   CHECK(equal(nasrnn, r.graph, !r.real_only));
   const auto again = systems::taso(operators(), shipped(), nasrnn, o);

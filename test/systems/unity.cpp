@@ -11,8 +11,8 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
@@ -39,11 +39,11 @@ using unity::test::training::operators;
 
 tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
 
-systems::unity_result search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& with,
+systems::unity_result search(const tensor::tensor_graph& g, const hardware::machine& m, const rule_set& with,
                              const systems::unity_options& o = {}) {
   return systems::unity(operators(), with, g, m, parallel::analytic_durations(operators(), m), o);
 }
-picoseconds data_parallel_time(const tensor::tensor_graph& g, const machine::machine& m) {
+picoseconds data_parallel_time(const tensor::tensor_graph& g, const hardware::machine& m) {
   parallel::lowering l{operators(), g, m};
   return parallel::report_on(l, g, m, parallel::data_parallel(l.dimensions(), m.network)).iteration;
 }
@@ -76,7 +76,7 @@ TEST_CASE("no slower than data parallelism, and what rewriting makes of a model 
   for (const char* name : std::span{names}.first(unity::test::cases(std::size(names)))) {
     CAPTURE(name);
     const auto g = model(name);
-    const auto m = machine::preset("summit:2x6");
+    const auto m = hardware::preset("summit:2x6");
     const auto r = search(g, m, test::standard_rules());
     CHECK(r.report.iteration <= data_parallel_time(g, m));
     CHECK(r.report.iteration >= r.mapping_bound);
@@ -87,7 +87,7 @@ TEST_CASE("no slower than data parallelism, and what rewriting makes of a model 
 
 TEST_CASE("substitutions make a transformer cheaper to map, alike in all its layers", "[exhaustive]") {
   const auto g = model("zoo:gpt?layers=6&hidden=64&heads=4&seq=16&vocab=128&batch=16");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   const auto plain = search(g, m, {});
   const auto joint = search(g, m, test::standard_rules());
   CHECK(joint.report.iteration <= plain.report.iteration);
@@ -99,7 +99,7 @@ TEST_CASE("substitutions make a transformer cheaper to map, alike in all its lay
 
 TEST_CASE("the same graph and seed give the same plan", "[exhaustive]") {
   const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
-  const auto m = machine::preset("summit:2x6");
+  const auto m = hardware::preset("summit:2x6");
   systems::unity_options o;
   o.seed = 7;
   const auto a = search(g, m, test::standard_rules(), o);
@@ -111,7 +111,7 @@ TEST_CASE("the same graph and seed give the same plan", "[exhaustive]") {
 
 TEST_CASE("dimensions that are not allowed are not divided") {
   const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
   o.uses = 1;  // samples alone
   const auto r = search(g, m, {}, o);
@@ -127,24 +127,24 @@ TEST_CASE("dimensions that are not allowed are not divided") {
 
 TEST_CASE("a mesh that was registered is used where it is better") {
   // Devices 0 and 3 share a link that is faster than all others, so do 1 and 2: neighbours in no mesh of the machine.
-  std::vector<machine::placed_device> devices{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}, {"d", 0, 0}};
-  std::vector<machine::cable> cables;
+  std::vector<hardware::placed_device> devices{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}, {"d", 0, 0}};
+  std::vector<hardware::cable> cables;
   const auto join = [&](std::size_t a, std::size_t b, std::int64_t rate) {
-    cables.push_back({machine::vertex_id{a}, machine::vertex_id{b}, rate, picoseconds{1000}, machine::duplex::full});
+    cables.push_back({hardware::vertex_id{a}, hardware::vertex_id{b}, rate, picoseconds{1000}, hardware::duplex::full});
   };
   join(0, 3, 100'000'000'000);
   join(1, 2, 100'000'000'000);
   for (std::size_t i = 0; i < 4; ++i) {
     join(i, 4, 1'000'000'000);
   }
-  auto m = machine::preset("p100:1x4");
-  m.network = machine::topology{devices, {"switch"}, cables};
+  auto m = hardware::preset("p100:1x4");
+  m.network = hardware::topology{devices, {"switch"}, cables};
   const auto g = model("zoo:mlp?layers=4&hidden=512&batch=16384");
   systems::unity_options plain;
   plain.proposals = 0;
   plain.mesh_axes = 2;
   auto with = plain;
-  const auto id = [](std::size_t i) { return machine::device_id{i}; };
+  const auto id = [](std::size_t i) { return hardware::device_id{i}; };
   with.meshes.push_back({"pairs", {2, 2}, {id(0), id(3), id(1), id(2)}});
   const auto without_mesh = search(g, m, {}, plain);
   const auto with_mesh = search(g, m, {}, with);
@@ -156,7 +156,7 @@ TEST_CASE("a mesh that was registered is used where it is better") {
 
 TEST_CASE("where all copies of weights do not fit, bytes have a price until a mapping does") {
   const auto g = model("zoo:mlp?layers=4&hidden=1024&batch=16");
-  auto m = machine::preset("p100:1x4");
+  auto m = hardware::preset("p100:1x4");
   m.devices[0].memory = bytes{14'000'000};  // of weights with gradients there are 33.6 million bytes
   const auto r = search(g, m, {});
   CHECK(r.report.excess.empty());
@@ -173,7 +173,7 @@ TEST_CASE("tables side by side get devices of their own") {
   o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::placement));
   const auto without = search(g, m, {}, o);
   CHECK(with.report.iteration < without.report.iteration);
-  std::set<machine::device_id> used;
+  std::set<hardware::device_id> used;
   std::size_t alone = 0;
   for (const auto& c : with.strategy) {
     if (c.task_count() == 1) {
@@ -190,7 +190,7 @@ TEST_CASE("tables side by side get devices of their own") {
 
 TEST_CASE("without time for a mapping, samples are divided, and that is said") {
   const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
   o.limits.seconds = 0;
   const auto r = search(g, m, test::joint_rules(), o);
@@ -205,7 +205,7 @@ TEST_CASE("without time for a mapping, samples are divided, and that is said") {
 
 TEST_CASE("the polish begins at the best of what is known, and ends where nothing is found for long") {
   const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
   o.candidates = 1;
   o.proposals = 20'000;
@@ -238,7 +238,7 @@ TEST_CASE("all kinds of parallelism together find no slower plan than some of th
   for (const char* name : {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:dlrm?form=ae&vocab=1000&batch=8",
                            "zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=4"}) {
     const auto g = model(name);
-    const auto m = machine::preset("summit:1x6");
+    const auto m = hardware::preset("summit:1x6");
     systems::unity_options o;
     o.seed = 3;
     o.mesh_axes = 2;
@@ -254,7 +254,7 @@ TEST_CASE("all kinds of parallelism together find no slower plan than some of th
 
 TEST_CASE("what an optimizer keeps takes memory and time") {
   const auto g = model("zoo:mlp?layers=2&hidden=512&batch=16");
-  const auto m = machine::preset("host:1x1");
+  const auto m = hardware::preset("host:1x1");
   systems::unity_options o;
   const auto sgd = search(g, m, {}, o).report;
   o.optimizer = parallel::optimizer::adam;
@@ -268,7 +268,7 @@ TEST_CASE("a graph without operators is refused in one line") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4});
   const auto g = std::move(b).finish({x});
-  CHECK_THROWS_AS(search(g, machine::preset("p100:1x2"), {}), error);
+  CHECK_THROWS_AS(search(g, hardware::preset("p100:1x2"), {}), error);
 }
 
 }  // namespace tests_of_unity

@@ -10,7 +10,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
@@ -64,7 +64,7 @@ tensor::tensor_graph stacked_recommender() {
 
 TEST_CASE("a rewrite may change what runs beside the boundary of a segment") {
   const auto g = stacked_recommender();
-  const auto m = machine::preset("dgx_a100:1x8");
+  const auto m = hardware::preset("dgx_a100:1x8");
   systems::unity_options o;
   o.limits.expansions = test::all_or(50, 10);
   o.proposals = test::all_or(100, 20);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
@@ -72,10 +72,10 @@ std::vector<tensor::tensor_graph> small_graphs() {
 }  // namespace
 
 TEST_CASE("trying all mappings finds what the dynamic program finds, and in no time some mapping") {
-  const auto m = machine::preset("p100:1x4");
-  const machine::route_table routes{m.network, "machine"};
+  const auto m = hardware::preset("p100:1x4");
+  const hardware::route_table routes{m.network, "machine"};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
-  for (const auto& mesh : machine::meshes_of(m.network, 2)) {
+  for (const auto& mesh : hardware::meshes_of(m.network, 2)) {
     for (const parallel::index_uses uses : {parallel::all_index_uses, 3U}) {
       systems::mesh_room room{operators(), m, routes, mesh, clock, uses, parallel::optimizer::sgd};
       for (const auto& g : small_graphs()) {
@@ -98,15 +98,15 @@ TEST_CASE("trying all mappings finds what the dynamic program finds, and in no t
 }
 
 TEST_CASE("no part of an operator's work is less than its share of the whole") {
-  const auto m = machine::preset("summit:2x6");
-  const machine::route_table routes{m.network, "machine"};
+  const auto m = hardware::preset("summit:2x6");
+  const hardware::route_table routes{m.network, "machine"};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   const auto devices = static_cast<std::int64_t>(m.network.device_count());
   for (const char* name : {"zoo:gpt?layers=1&hidden=96&heads=6&seq=24&vocab=192&batch=12", "zoo:lenet?batch=24",
                            "zoo:rnnlm?seq=2&hidden=24&vocab=48&batch=12", "zoo:dlrm?form=ae&batch=96"}) {
     const auto g = tensor::zoo::build(operators(), name);
     const systems::detail::analyzed_graph one{operators(), g};
-    for (const auto& mesh : machine::meshes_of(m.network, 2)) {
+    for (const auto& mesh : hardware::meshes_of(m.network, 2)) {
       systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
       for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
         const auto& p = one.ops.placed(i);
@@ -129,7 +129,7 @@ TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive]
   const auto* machine = GENERATE("p100:1x1", "p100:1x4", "summit:2x6");
   CAPTURE(name, machine);
   const auto g = tensor::zoo::build(operators(), name);
-  const auto m = machine::preset(machine);
+  const auto m = hardware::preset(machine);
   const auto r = systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m));
   CHECK(r.graphs_bound > picoseconds{});
   // An average of what devices compute is a whole number of picoseconds for each operator.
@@ -141,7 +141,7 @@ TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive]
 }
 
 TEST_CASE("without dynamic programming the same plan where all mappings can be tried; else the time ends it") {
-  const auto m = machine::preset("p100:1x2");
+  const auto m = hardware::preset("p100:1x2");
   systems::unity_options o;
   o.joint.dynamic = false;
   o.uses = 3;
@@ -172,7 +172,7 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
 }
 
 TEST_CASE("a search whose substitutions had no time says so, however long all of it took") {
-  const auto m = machine::preset("p100:1x2");
+  const auto m = hardware::preset("p100:1x2");
   systems::unity_options o;
   o.mesh_axes = 1;
   o.proposals = 0;

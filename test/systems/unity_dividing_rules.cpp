@@ -23,9 +23,9 @@
 #include <unity/core/shared_memo.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -169,7 +169,7 @@ std::optional<parallel::strategy> strategy_of(const parallel::lowering& lowering
     if (tasks > devices || !parallel::why_no_configuration(o, grid).empty()) {
       return std::nullopt;
     }
-    std::vector<machine::device_id> list;
+    std::vector<hardware::device_id> list;
     for (std::size_t t = 0; t < tasks; ++t) {
       list.emplace_back(t);
     }
@@ -195,7 +195,7 @@ class divided_space {
     candidate priced{};
   };
 
-  divided_space(const parallel::pcg& g, rule_set rules, const machine::machine& m)
+  divided_space(const parallel::pcg& g, rule_set rules, const hardware::machine& m)
       : machine_{m}, inner_{parallel_operators(), parallel::test::no_cost{}, std::move(rules), g} {}
 
   [[nodiscard]] state_type initial() {
@@ -232,7 +232,7 @@ class divided_space {
                     : std::nullopt;
   }
 
-  const machine::machine& machine_;
+  const hardware::machine& machine_;
   inner_space inner_;
   mutable shared_memo<fingerprint, std::optional<cost_value>> prices_{};
 };
@@ -261,7 +261,7 @@ comparison compare(std::uint64_t seed, std::uint64_t expansions) {
   random_engine random{seed};
   const auto g = test::random_training_graph(random, operators(), 3 + random.below(3));
   const std::size_t devices = random.below(2) == 0 ? 2 : 4;
-  const auto m = machine::preset(fmt::format("p100:1x{}", devices));
+  const auto m = hardware::preset(fmt::format("p100:1x{}", devices));
   const auto plain = undivided(parallel::with_delivered_outputs(operators(), g));
   rule_set rules;
   std::set<std::string> names;

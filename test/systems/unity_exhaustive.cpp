@@ -16,8 +16,8 @@
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
@@ -61,13 +61,13 @@ struct comparison {
 comparison compare(std::uint64_t seed, std::int64_t share, std::uint64_t most_prefixes) {
   random_engine random{seed};
   const auto g = test::random_training_graph(random, operators(), 5);
-  auto m = machine::preset("p100:1x4");
+  auto m = hardware::preset("p100:1x4");
   const auto search = [&] {
     return systems::unity(operators(), test::standard_rules(), g, m, parallel::analytic_durations(operators(), m));
   };
   auto r = search();
   if (share > 0) {
-    m.devices[0].memory = std::max(machine::least_device_memory, bytes{r.report.memory_peak().count() * share / 100});
+    m.devices[0].memory = std::max(hardware::least_device_memory, bytes{r.report.memory_peak().count() * share / 100});
     r = search();
   }
   parallel::lowering lowering{operators(), r.graph, m};
@@ -136,7 +136,7 @@ tensor::tensor_graph two_products() {
 
 TEST_CASE("all plans of two operators on two devices, tried one by one: none is faster, or below a bound") {
   const auto g = two_products();
-  const auto m = machine::preset("p100:1x2");
+  const auto m = hardware::preset("p100:1x2");
   parallel::lowering lowering{operators(), g, m};
   parallel::strategy_choices choices;
   for (const auto n : node_ids(g)) {

@@ -15,8 +15,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -64,7 +64,7 @@ struct found_plan {
 };
 
 // Checks that the plan's graph computes what the given one does, and that rules lead from it to the plan.
-found_plan search(const tensor::tensor_graph& g, const machine::machine& m, const rule_set& rules,
+found_plan search(const tensor::tensor_graph& g, const hardware::machine& m, const rule_set& rules,
                   const systems::unity_options& o) {
   found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_durations(operators(), m), o), {}, {}};
   CHECK(tensor::check_equivalence(operators(), g, f.result.graph).passed);
@@ -85,7 +85,7 @@ found_plan search(const tensor::tensor_graph& g, const machine::machine& m, cons
 }
 
 // The fastest of Megatron's plans, simulated.
-picoseconds megatron_time(const tensor::tensor_graph& given, const machine::machine& m) {
+picoseconds megatron_time(const tensor::tensor_graph& given, const hardware::machine& m) {
   const auto g = parallel::with_delivered_outputs(operators(), given);
   parallel::lowering l{operators(), g, m};
   picoseconds best{std::numeric_limits<std::int64_t>::max()};
@@ -96,8 +96,8 @@ picoseconds megatron_time(const tensor::tensor_graph& given, const machine::mach
 }
 
 // The graph that is cheapest on one device.
-tensor::tensor_graph for_one_device(const tensor::tensor_graph& g, const machine::machine& m) {
-  const auto rates = machine::roofline_of(machine::model_of(m, machine::device_id{std::size_t{0}}));
+tensor::tensor_graph for_one_device(const tensor::tensor_graph& g, const hardware::machine& m) {
+  const auto rates = hardware::roofline_of(hardware::model_of(m, hardware::device_id{std::size_t{0}}));
   systems::taso_options o;
   o.objective.mode = tensor::mode::training;
   return systems::taso(operators(), tensor::analytic_cost{operators(), rates.value(), tensor::mode::training},

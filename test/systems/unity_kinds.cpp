@@ -8,8 +8,8 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
@@ -30,7 +30,7 @@ using unity::test::training::operators;
 namespace {
 
 // Adds kinds of parallelism one by one, as figure 15a does.
-void check_that_none_makes_it_slower(const tensor::tensor_graph& g, const machine::machine& m) {
+void check_that_none_makes_it_slower(const tensor::tensor_graph& g, const hardware::machine& m) {
   using use = parallel::index_use;
   systems::unity_options o;
   o.uses = 0;
@@ -63,7 +63,7 @@ TEST_CASE("kinds of parallelism that are added as figure 15a adds them: none mak
        {std::pair{"zoo:mlp?hidden=512&batch=32", "p100:1x4"}, std::pair{"zoo:alexnet?batch=48", "summit:2x6"},
         std::pair{"zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=8", "p100:1x4"}}) {
     CAPTURE(name);
-    check_that_none_makes_it_slower(tensor::zoo::build(operators(), name), machine::preset(preset));
+    check_that_none_makes_it_slower(tensor::zoo::build(operators(), name), hardware::preset(preset));
   }
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("kinds of parallelism that are added to the plans of random graphs mak
     random_engine random{seed};
     const auto g = test::random_training_graph(random, operators(), 1 + random.below(test::all_or(12, 4)));
     const auto* preset = std::array{"p100:1x4", "summit:1x3", "dgx_a100:2x2", "k80:1x2"}[random.below(4)];
-    check_that_none_makes_it_slower(g, machine::preset(preset));
+    check_that_none_makes_it_slower(g, hardware::preset(preset));
   }
 }
 

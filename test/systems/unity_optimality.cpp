@@ -10,10 +10,10 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
@@ -44,14 +44,14 @@ using unity::test::training::operators;
 
 // Four devices as a row and as two by two.
 struct meshes {
-  machine::machine machine = machine::preset("p100:1x4");
-  machine::route_table routes{machine.network};
+  hardware::machine machine = hardware::preset("p100:1x4");
+  hardware::route_table routes{machine.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
   std::vector<std::unique_ptr<systems::mesh_room>> rooms{};
   std::vector<std::unique_ptr<test::all_mappings>> slow{};
 
   explicit meshes(const parallel::mapping_objective& objective) {
-    for (auto& m : machine::meshes_of(machine.network, 2)) {
+    for (auto& m : hardware::meshes_of(machine.network, 2)) {
       rooms.push_back(std::make_unique<systems::mesh_room>(operators(), machine, routes, std::move(m), clock,
                                                            parallel::all_index_uses, parallel::optimizer::sgd));
       slow.push_back(std::make_unique<test::all_mappings>(rooms.back()->tables(), objective));

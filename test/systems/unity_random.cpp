@@ -11,8 +11,8 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -32,14 +32,14 @@ using namespace unity;
 using unity::test::training::operators;
 
 // Of up to 12 devices, whose memory may be too small for any plan.
-machine::machine random_machine(random_engine& random) {
+hardware::machine random_machine(random_engine& random) {
   constexpr std::array kinds{"dgx_h100", "p100", "k80", "summit", "dgx_a100", "t4"};
   const auto nodes = 1 + random.below(3);
   const auto devices = 1 + random.below(4);
-  auto m = machine::preset(fmt::format("{}:{}x{}", kinds[random.below(kinds.size())], nodes, devices));
+  auto m = hardware::preset(fmt::format("{}:{}x{}", kinds[random.below(kinds.size())], nodes, devices));
   if (random.below(4) == 0) {
     for (auto& d : m.devices) {
-      d.memory = bytes{machine::least_device_memory.count() * static_cast<std::int64_t>(1 + random.below(20))};
+      d.memory = bytes{hardware::least_device_memory.count() * static_cast<std::int64_t>(1 + random.below(20))};
     }
   }
   return m;

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
@@ -46,7 +46,7 @@ TEST_CASE("samples divided, weights divided and what experts do: the same values
   for (const char* preset : std::span{presets}.first(unity::test::cases(2))) {
     for (const char* name : models) {
       CAPTURE(name, preset);
-      const auto m = machine::preset(preset);
+      const auto m = hardware::preset(preset);
       const auto g = parallel::with_delivered_outputs(test::training::operators(),
                                                       tensor::zoo::build(test::training::operators(), name));
       const parallel::graph_dimensions all{test::training::operators(), g};
@@ -61,7 +61,7 @@ TEST_CASE("samples divided, weights divided and what experts do: the same values
 
 TEST_CASE("both plans of figure 2 have the values and gradients of figure 1's perceptron") {
   const auto g = tensor::zoo::build(test::training::operators(), "zoo:mlp?form=fig1");
-  const auto m = machine::preset("p100:1x2");
+  const auto m = hardware::preset("p100:1x2");
   const parallel::graph_dimensions all{test::training::operators(), g};
   const auto a = parallel::figure_2a_strategy(test::training::operators(), g, all, m.network);
   const auto b = parallel::figure_2b_strategy(test::training::operators(), g, all, m.network);
@@ -81,7 +81,7 @@ TEST_CASE("what Unity's search finds has the values and gradients of the model, 
       if (seed % 2 == 0) {
         o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
       }
-      check_found(tensor::zoo::build(test::training::operators(), name), machine::preset(preset), o);
+      check_found(tensor::zoo::build(test::training::operators(), name), hardware::preset(preset), o);
     }
   }
 }

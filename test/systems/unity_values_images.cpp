@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -22,7 +22,7 @@ TEST_CASE("what Unity's search finds for networks of images has their values and
     o.seed = 5;
     o.proposals = 50;
     o.uses &= ~(1U << static_cast<unsigned>(parallel::index_use::pipeline));
-    test::check_found(tensor::zoo::build(test::training::operators(), name), machine::preset("p100:1x2"), o);
+    test::check_found(tensor::zoo::build(test::training::operators(), name), hardware::preset("p100:1x2"), o);
   }
 }
 

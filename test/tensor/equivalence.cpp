@@ -1,3 +1,4 @@
+#include <unity/hardware/device_rates.hpp>
 #include <unity/tensor/equivalence.hpp>
 
 #include <catch2/catch.hpp>
@@ -85,7 +86,7 @@ struct rewritten_graph {
 // The graph after some random rewrites.
 rewritten_graph rewritten(const tensor_graph& g, const unity::rule_set& rules, unity::random_engine& random) {
   constexpr int steps = 25;
-  space_type s{standard(), analytic_cost{standard(), *unity::find_device("taso")}, rules, g};
+  space_type s{standard(), analytic_cost{standard(), *hardware::find_device("taso")}, rules, g};
   auto state = s.initial();
   space_type::scratch_type from;
   space_type::scratch_type to;

@@ -1,3 +1,4 @@
+#include <unity/hardware/device_rates.hpp>
 #include <unity/tensor/standard_rules.hpp>
 
 #include <cmath>
@@ -39,7 +40,7 @@ const rule_set& rules() {
 
 using space_type = rewrite_space<tensor::algebra, analytic_cost>;
 
-analytic_cost taso_cost() { return {standard(), *find_device("taso")}; }
+analytic_cost taso_cost() { return {standard(), *hardware::find_device("taso")}; }
 
 // Both graphs at one random point. What the first does not define the second may define as it likes.
 template <class Scalar>

@@ -152,6 +152,7 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
       {"zoo:bert?form=taso&seq=48", {48, 1024}},
       {"zoo:bert_large?form=ae", {8, 512, 1}},
       {"zoo:gpt?layers=1&batch=2&seq=16", {2, 16, 50257}},
+      {"zoo:gpt?attention=flash&layers=1&batch=2&seq=16", {2, 16, 50257}},
       {"zoo:densenet121?batch=2", {2, 1000}},
       {"zoo:densenet121?image=29", {1, 1000}},
       {"zoo:inception_v3", {64, 1000}},
@@ -284,6 +285,8 @@ TEST_CASE("a name resolves to a form and its sizes", "[zoo]") {
         zoo::sizes{.batch = 2, .image = 224, .statistics = zoo::given_statistics});
   CHECK(zoo::parse("zoo:resnet50?statistics=given").values == zoo::parse("zoo:resnet50").values);
   CHECK(zoo::parse("zoo:resnet50?statistics=batch").values.statistics == zoo::statistics_of_batch);
+  CHECK(zoo::parse("zoo:gpt?attention=products").values == zoo::parse("zoo:gpt").values);
+  CHECK(zoo::parse("zoo:gpt?form=training&attention=flash").values.attention == zoo::flash_attention);
   CHECK(zoo::parse("zoo:squeezenet1_1?image=227").values == zoo::sizes{.batch = 1, .image = 227});
   CHECK(zoo::is_name("zoo:anything"));
   CHECK_FALSE(zoo::is_name("model.onnx"));
@@ -329,6 +332,10 @@ TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
        "zoo:densenet121: key \"layers\"; expected a key of form=faithful: form, batch, image, statistics"},
       {"zoo:resnet50?statistics=running", "zoo:resnet50: statistics=\"running\"; expected one of given, batch"},
       {"zoo:resnet50?statistics=1", "zoo:resnet50: statistics=\"1\"; expected one of given, batch"},
+      {"zoo:gpt?attention=fast", "zoo:gpt: attention=\"fast\"; expected one of products, flash"},
+      {"zoo:transformer?attention=flash",
+       "zoo:transformer: key \"attention\"; expected a key of form=faithful: form, batch, layers, hidden, heads, seq, "
+       "vocab"},
       {"zoo:resnet50?form=taso&statistics=batch",
        "zoo:resnet50: key \"statistics\"; expected a key of form=taso: form, batch"},
       {"zoo:densenet121?image=0", "zoo:densenet121: image=\"0\"; expected an integer from 1 to 16384"},

@@ -83,6 +83,8 @@ TEST_CASE("every model has the operators, edges and parameters that the document
       {"zoo:bert_large?form=ae", 37, 134, 75'498'496, 0},
       {"zoo:gpt", 5 + 30 * 12, 10 + 52 * 12, 124'439'808, 0},
       {"zoo:gpt?form=training", 6 + 33 * 12, 11 + 55 * 12, 124'439'808, 0},
+      {"zoo:gpt?attention=flash", 5 + 26 * 12, 10 + 46 * 12, 124'439'808, 0},
+      {"zoo:gpt?form=training&attention=flash", 6 + 28 * 12, 11 + 48 * 12, 124'439'808, 0},
       {"zoo:transformer", 6 + 81 * 6, 11 + 138 * 6, 37'064 * 512 + 6 * (28 * 512 * 512 + 32 * 512), 0},
       {"zoo:reformer", 6 + 38 * 6, 12 + 62 * 6, 33'024 * 512 + 6 * (11 * 512 * 512 + 12 * 512) + 1024, 0},
       {"zoo:densenet121", 427, 1568, 7'978'856, 83'648},

@@ -136,6 +136,28 @@ TEST_CASE("attention written out computes what the attention operator computes",
   CHECK(all_finite(found[1]));
 }
 
+TEST_CASE("attention of GPT as one operator computes what its products compute with a mask of later positions",
+          "[zoo]") {
+  const zoo::sizes s{.batch = 2, .layers = 2, .hidden = 12, .heads = 3, .seq = 5, .vocab = 7, .attention = 0};
+  auto flash = s;
+  flash.attention = zoo::flash_attention;
+  const auto masked = [](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
+    if (op.kind != operators().kind("input") || operators().read(op).word("name") != "mask") {
+      return std::nullopt;
+    }
+    dense<double> mask{type.dims};
+    for (std::int64_t i = 0; i < type.dims[0]; ++i) {
+      for (auto k = i + 1; k < type.dims[1]; ++k) {
+        mask.data[static_cast<std::size_t>(i * type.dims[1] + k)] = -1e9;
+      }
+    }
+    return mask;
+  };
+  const auto found = evaluate<double>(operators(), zoo::gpt(operators(), flash), masked);
+  CHECK(all_finite(found[0]));
+  check_equal(found[0], evaluate<double>(operators(), zoo::gpt(operators(), s), masked)[0]);
+}
+
 // A step of an LSTM as its inventors write it.
 static void lstm_step(const std::vector<std::vector<double>>& w, const std::vector<std::vector<double>>& r,
                       const std::vector<double>& bias, const std::vector<double>& x, std::vector<double>& h,

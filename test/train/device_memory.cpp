@@ -20,7 +20,7 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
@@ -246,7 +246,7 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
   p.configurations.clear();
   for (const auto n : node_ids(p.graph)) {
     const auto& o = all[n];
-    const machine::device_id device{n.index() * stages / p.graph.node_count()};
+    const hardware::device_id device{n.index() * stages / p.graph.node_count()};
     p.configurations.push_back(
         o.inputs.empty() ? parallel::configuration{}
                          : parallel::configuration{parallel::degree_list(o.divisible.size(), 1), {device}, {}, {}, 1});

@@ -10,11 +10,11 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/row_major.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/microbatch.hpp>
-#include <unity/parallel/pcg/shard_evaluation.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/evaluate.hpp>
@@ -155,7 +155,7 @@ TEST_CASE("a graph with its loss is lowered like any other") {
   const auto* const model =
       GENERATE("zoo:mlp?form=fig1&batch=8&hidden=4", "zoo:densenet121?batch=4&image=32&statistics=batch");
   const auto g = tensor::with_loss(operators(), tensor::zoo::build(operators(), model), tensor::loss::cross_entropy);
-  const auto m = machine::preset("host:1x2");
+  const auto m = hardware::preset("host:1x2");
   parallel::lowering lower{operators(), g, m};
   const auto s = parallel::data_parallel(lower.dimensions(), m.network);
   CHECK(lower.run(s).fragment_count() > g.node_count() / 2);

@@ -14,14 +14,14 @@
 #include <catch2/catch.hpp>
 
 #include <unity/backend/host_values.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/work.hpp>
@@ -44,7 +44,7 @@ constexpr std::uint64_t seed = 5;
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
   auto p = train::with_loss(operators(), train::test::plan_for(model, devices, "data"), tensor::loss::mean_square);
   if (devices == 4) {
-    p.machine = machine::preset("p100:2x2");
+    p.machine = hardware::preset("p100:2x2");
   }
   return p;
 }
@@ -56,7 +56,7 @@ std::int64_t elements_between_nodes(const parallel::plan& p, const parallel::ran
   for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
     for (const auto& s : programs.ranks[r].steps) {
       const bool leaves = s.kind == parallel::step_kind::send && p.graph.operands(s.origin).empty() &&
-                          t[machine::device_id{r}].node != t[machine::device_id{s.peer}].node;
+                          t[hardware::device_id{r}].node != t[hardware::device_id{s.peer}].node;
       all += leaves ? tensor::element_count(programs.ranks[r].graph.type(s.value).dims) : 0;
     }
   }
@@ -64,14 +64,14 @@ std::int64_t elements_between_nodes(const parallel::plan& p, const parallel::ran
 }
 
 // Likewise, as simulated.
-std::int64_t bytes_between_nodes(const parallel::plan& p, const program::program& code) {
+std::int64_t bytes_between_nodes(const parallel::plan& p, const tasks::program& code) {
   const auto& t = p.machine.network;
   std::set<std::size_t> between;
   parallel::network n{p.machine};
   for (std::size_t from = 0; from < t.device_count(); ++from) {
     for (std::size_t to = 0; to < t.device_count(); ++to) {
-      const machine::device_id x{from};
-      const machine::device_id y{to};
+      const hardware::device_id x{from};
+      const hardware::device_id y{to};
       if (t[x].node != t[y].node) {
         const auto links = n.route(x, y);
         between.insert(links.front().resource.index());
@@ -80,11 +80,11 @@ std::int64_t bytes_between_nodes(const parallel::plan& p, const program::program
   }
   std::int64_t all = 0;
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    if (code.owner_of(program::fragment_id{f}).kind != program::owner_kind::weight) {
+    if (code.owner_of(tasks::fragment_id{f}).kind != tasks::owner_kind::weight) {
       continue;
     }
-    for (const auto& task : code.code(program::fragment_id{f}).tasks) {
-      const bool leaves = task.kind == program::task_kind::transfer && between.contains(task.resource.index());
+    for (const auto& task : code.code(tasks::fragment_id{f}).tasks) {
+      const bool leaves = task.kind == tasks::task_kind::transfer && between.contains(task.resource.index());
       all += leaves ? task.volume.count() : 0;
     }
   }
@@ -234,7 +234,7 @@ TEST_CASE("weights that are fetched when an iteration begins train as those that
       std::size_t next = 0;
       p.synchronization = every(p, [&](const auto&, parallel::weight_sync& own) {
         own.parts.front() = {parallel::sync_kind::parameter_server};
-        own.parts.front().destination = machine::device_id{next++ % devices};
+        own.parts.front().destination = hardware::device_id{next++ % devices};
         own.parts.front().is_proxied = false;
       });
       CHECK(largest_difference(losses_of(p, 4), expected) < 1e-11);
@@ -266,7 +266,7 @@ TEST_CASE("devices of a node exchange with servers as one") {
             elements += tensor::element_count(dims);
             own.parts.assign(dims[0] > 1 ? parts : 1, {parallel::sync_kind::parameter_server});
             for (auto& part : own.parts) {
-              part.destination = machine::device_id{server};
+              part.destination = hardware::device_id{server};
               part.is_proxied = is_proxied;
               part.is_per_node = true;
             }
@@ -308,7 +308,7 @@ TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
                 own.parts[k].kind = kind;
                 own.parts[k].is_sparse = true;
                 if (kind == parallel::sync_kind::parameter_server) {
-                  own.parts[k].destination = machine::device_id{k % devices};
+                  own.parts[k].destination = hardware::device_id{k % devices};
                   own.parts[k].is_proxied = k != 1;
                 }
               }
@@ -353,7 +353,7 @@ TEST_CASE("servers look rows up for those who keep no table") {
               table = tensor::element_count(p.graph.type(w.value).dims);
               own.parts.assign(parts, {parallel::sync_kind::parameter_server});
               for (std::size_t k = 0; k < parts; ++k) {
-                own.parts[k].destination = machine::device_id{k % devices};
+                own.parts[k].destination = hardware::device_id{k % devices};
                 own.parts[k].is_sparse = true;
                 own.parts[k].is_proxied = false;
               }
@@ -533,7 +533,7 @@ TEST_CASE("what does not go together is refused with the weight's node") {
   using parallel::synchronizer;
   const auto server = [](synchronizer& s) {
     s.kind = parallel::sync_kind::parameter_server;
-    s.destination = machine::device_id{0U};
+    s.destination = hardware::device_id{0U};
   };
   CHECK_THAT(complaint([](const auto&, synchronizer& s) { s.staleness = 1; }),
              Catch::Contains("staleness of all_reduce; expected staleness of parameter_server alone"));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>

@@ -14,9 +14,8 @@
 
 #include <unity/backend/host_values.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -52,7 +51,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, dtype elem
   parallel::plan p;
   p.graph = parallel::with_delivered_outputs(
       operators(), tensor::converted(operators(), tensor::zoo::build(operators(), model), dtype::float32, element));
-  p.machine = machine::preset(devices == 4 ? "p100:2x2" : "p100:1x" + std::to_string(devices));
+  p.machine = hardware::preset(devices == 4 ? "p100:2x2" : "p100:1x" + std::to_string(devices));
   p.configurations = parallel::data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
   return train::with_loss(operators(), p, tensor::loss::mean_square);
 }
@@ -152,7 +151,7 @@ TEST_CASE("every builder's strategy trains as one process does", "[law]") {
       const auto expected = run_alone(model, element);
       for (const auto devices : {1UL, 2UL, 4UL}) {
         auto p = plan_of(model, devices, element);
-        std::vector<machine::device_id> servers;
+        std::vector<hardware::device_id> servers;
         for (std::size_t d = 0; d < devices; ++d) {
           servers.emplace_back(d);
         }

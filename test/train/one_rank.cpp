@@ -12,8 +12,8 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
@@ -54,10 +54,10 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, std::size_
     p.pipeline.microbatches = microbatches;
     p.pipeline.stages.assign(devices, 0);
   }
-  p.machine = machine::preset(devices == 4   ? "p100:2x2"
-                              : devices == 6 ? "p100:2x3"
-                                             : "host:1x" + std::to_string(devices));
-  std::vector<machine::device_id> replicas;
+  p.machine = hardware::preset(devices == 4   ? "p100:2x2"
+                               : devices == 6 ? "p100:2x3"
+                                              : "host:1x" + std::to_string(devices));
+  std::vector<hardware::device_id> replicas;
   for (std::size_t d = devices - computing; d < devices; ++d) {
     replicas.emplace_back(d);
   }
@@ -127,7 +127,7 @@ TEST_CASE("one rank alone, by the rules of AutoDist") {
     for (const auto& [devices, computing] :
          std::vector<std::pair<std::size_t, std::size_t>>{{1, 1}, {2, 2}, {4, 4}, {5, 5}, {5, 4}, {4, 2}}) {
       auto p = plan_of(model, devices, computing);
-      std::vector<machine::device_id> servers;
+      std::vector<hardware::device_id> servers;
       for (std::size_t d = 0; d < std::max<std::size_t>(1, devices - computing); ++d) {
         servers.emplace_back(d);
       }
@@ -275,7 +275,7 @@ TEST_CASE("plans that differ have different fingerprints") {
   auto served = others[3];
   auto& part = served.synchronization.weights[1].parts[0];
   part.kind = parallel::sync_kind::parameter_server;
-  part.destination = machine::device_id{std::size_t{0}};
+  part.destination = hardware::device_id{std::size_t{0}};
   const auto by_device = parallel::fingerprint_of(served);
   part.is_per_node = true;  // other ranks send to the server
   CHECK_FALSE(parallel::fingerprint_of(served) == by_device);

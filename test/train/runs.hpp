@@ -13,9 +13,9 @@
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/weights_file.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -44,7 +44,7 @@ inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t device
   p.graph = parallel::with_delivered_outputs(
       operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
   const auto per_node = std::min<std::size_t>(devices, 4);
-  p.machine = machine::preset("p100:" + std::to_string(devices / per_node) + "x" + std::to_string(per_node));
+  p.machine = hardware::preset("p100:" + std::to_string(devices / per_node) + "x" + std::to_string(per_node));
   const parallel::graph_dimensions all{operators(), p.graph};
   const auto data = parallel::data_parallel(all, p.machine.network);
   const auto model = parallel::model_parallel(operators(), p.graph, all, p.machine.network);
@@ -64,7 +64,7 @@ inline parallel::plan in_stages(const parallel::plan& whole, std::size_t stages,
   parallel::plan p;
   const parallel::graph_dimensions before{operators(), whole.graph};
   p.graph = parallel::microbatch(operators(), whole.graph, before, microbatches).value();
-  p.machine = machine::preset("p100:1x" + std::to_string(stages));
+  p.machine = hardware::preset("p100:1x" + std::to_string(stages));
   p.pipeline.microbatches = microbatches;
   p.pipeline.is_delayed = is_delayed;
   const parallel::graph_dimensions all{operators(), p.graph};
@@ -73,7 +73,7 @@ inline parallel::plan in_stages(const parallel::plan& whole, std::size_t stages,
     auto& c = p.configurations.emplace_back();
     if (!o.inputs.empty()) {
       c.degrees = parallel::degree_list(o.divisible.size(), 1);
-      c.devices = {machine::device_id{n.index() * stages / p.graph.node_count()}};
+      c.devices = {hardware::device_id{n.index() * stages / p.graph.node_count()}};
     }
   }
   for (std::size_t d = 0; d < stages; ++d) {

@@ -53,11 +53,11 @@ parallel::plan in_micro_batches(const std::string& model, std::int64_t microbatc
   auto p = train::test::in_stages(whole, devices, microbatches, false);
   const parallel::graph_dimensions all{operators(), p.graph};
   const auto each = devices / stages;
-  const auto shared = parallel::data_parallel(all, machine::preset("p100:1x" + std::to_string(each)).network);
+  const auto shared = parallel::data_parallel(all, hardware::preset("p100:1x" + std::to_string(each)).network);
   for (std::size_t n = 0; n < shared.size(); ++n) {
     p.configurations[n] = shared[n];
     for (auto& d : p.configurations[n].devices) {
-      d = machine::device_id{n * stages / shared.size() * each + d.index()};
+      d = hardware::device_id{n * stages / shared.size() * each + d.index()};
     }
   }
   for (std::size_t d = 0; d < devices; ++d) {
@@ -117,13 +117,13 @@ std::vector<stay_of> gathered_in_simulation(const parallel::plan& p) {
   const auto code = parallel::lower(operators(), p);
   simulate::full_simulation full;
   full.run(code);
-  const auto times = [&](const program::task_ref& r, program::fragment_id own) {
+  const auto times = [&](const tasks::task_ref& r, tasks::fragment_id own) {
     return full.times()[code.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
   };
   std::vector<stay_of> all;
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    const program::fragment_id id{f};
-    if (code.owner_of(id).kind != program::owner_kind::shares) {
+    const tasks::fragment_id id{f};
+    if (code.owner_of(id).kind != tasks::owner_kind::shares) {
       continue;
     }
     const auto& c = code.code(id);
@@ -151,7 +151,7 @@ TEST_CASE("ranks keep the shares that are simulated") {
   const auto code = parallel::lower(operators(), p);
   std::int64_t simulated = 0;
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    for (const auto& b : code.code(program::fragment_id{f}).buffers) {
+    for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
       simulated += b.permanent && b.device == 0 ? b.size.count() : 0;
     }
   }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -42,7 +42,7 @@ constexpr std::uint64_t seed = 3;
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
   auto p = train::test::plan_for(model, devices, "data");
   if (devices == 4) {
-    p.machine = machine::preset("p100:2x2");
+    p.machine = hardware::preset("p100:2x2");
   }
   return p;
 }
@@ -206,7 +206,7 @@ void synchronize(parallel::plan& p, const F& f) {
 
 parallel::synchronizer server(std::size_t device, std::uint32_t lag) {
   parallel::synchronizer s{sync_kind::parameter_server};
-  s.destination = machine::device_id{device};
+  s.destination = hardware::device_id{device};
   s.staleness = lag;
   return s;
 }
@@ -269,7 +269,7 @@ TEST_CASE("parts and rows of weights lag, too", "[law]") {
         const bool is_table = parallel::is_looked_up(operators(), p.graph, w);
         own.parts.assign(is_table ? 3 : 1, server(0, 2));
         for (std::size_t k = 0; k < own.parts.size(); ++k) {
-          own.parts[k].destination = machine::device_id{k % devices};
+          own.parts[k].destination = hardware::device_id{k % devices};
           own.parts[k].is_sparse = is_sparse && is_table;
         }
       });
@@ -280,7 +280,7 @@ TEST_CASE("parts and rows of weights lag, too", "[law]") {
 
 TEST_CASE("rules' strategies with staleness train as one process that keeps old versions", "[law]") {
   const auto without = plan_of(dense_model, 4);
-  std::vector<machine::device_id> servers;
+  std::vector<hardware::device_id> servers;
   for (std::size_t d = 0; d < 4; ++d) {
     servers.emplace_back(d);
   }

@@ -178,7 +178,7 @@ TEST_CASE("ranks that have different plans say so, all of them, before anything 
   other.synchronization.weights.resize(weights);
   auto& served = other.synchronization.weights.front().parts.front();
   served.kind = parallel::sync_kind::parameter_server;
-  served.destination = machine::device_id{std::size_t{1}};
+  served.destination = hardware::device_id{std::size_t{1}};
   std::vector<std::string> messages(2);
   backend::run_local(2, [&](backend::local_communicator& world) {
     backend::reference_backend b{operators()};

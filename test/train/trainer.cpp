@@ -13,9 +13,9 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/error.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/dataset.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -58,7 +58,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, const std:
   const auto g = model == "batch norms" ? normalized_convolutions() : tensor::zoo::build(operators(), model);
   p.graph = parallel::with_delivered_outputs(
       operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
-  p.machine = machine::preset("p100:1x" + std::to_string(devices));
+  p.machine = hardware::preset("p100:1x" + std::to_string(devices));
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = how == "data" ? parallel::data_parallel(all, p.machine.network)
                                    : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
@@ -159,7 +159,7 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
   p.graph =
       parallel::microbatch(operators(), whole.graph, parallel::graph_dimensions{operators(), whole.graph}, microbatches)
           .value();
-  p.machine = machine::preset("p100:1x" + std::to_string(stages));
+  p.machine = hardware::preset("p100:1x" + std::to_string(stages));
   p.pipeline.microbatches = microbatches;
   const parallel::graph_dimensions all{operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
@@ -168,7 +168,7 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
     p.configurations.push_back(
         o.inputs.empty() ? parallel::configuration{}
                          : parallel::configuration{
-                               parallel::degree_list(o.divisible.size(), 1), {machine::device_id{stage}}, {}, {}, 1});
+                               parallel::degree_list(o.divisible.size(), 1), {hardware::device_id{stage}}, {}, {}, 1});
   }
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
@@ -231,7 +231,7 @@ parallel::plan scheduled(const parallel::plan& whole, parallel::pipeline_schedul
   p.pipeline.chunks = chunks;
   for (const auto n : node_ids(p.graph)) {
     for (auto& d : p.configurations[n.index()].devices) {
-      d = machine::device_id{n.index() * stages * chunks / p.graph.node_count() % stages};
+      d = hardware::device_id{n.index() * stages * chunks / p.graph.node_count() % stages};
     }
   }
   return p;

@@ -20,7 +20,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -63,7 +63,7 @@ class device_calibration {
       : algebra_{a}, options_{options}, timer_{backend, in_cache()} {}
 
   // Matrix products of growing squares; convolutions with growing channels, as in the middle of an image network.
-  void peaks(machine::device& d, tensor::dtype element) {
+  void peaks(hardware::device& d, tensor::dtype element) {
     const auto of = [element](tensor::shape dims, bool constant) {
       return tensor::tensor_type{element, tensor::layout::row_major, constant, std::move(dims)};
     };
@@ -133,18 +133,18 @@ class device_calibration {
 // overhead are those of float32. For a backend that runs on the host, the memory is the host's.
 // Throws: unity::error if the backend lacks matmul, conv2d, relu or add, or memory.
 template <device_backend Backend>
-[[nodiscard]] machine::device calibrate_device(Backend& backend, const tensor::algebra& a,
-                                               const calibration_options& options = {}) {
+[[nodiscard]] hardware::device calibrate_device(Backend& backend, const tensor::algebra& a,
+                                                const calibration_options& options = {}) {
   const auto description = backend.description();
-  machine::device d;
+  hardware::device d;
   d.name = description.device;
   d.versions = description.versions;
   std::sort(d.versions.begin(), d.versions.end());
   if constexpr (accelerator_backend<Backend>) {
-    d.kind = machine::device_kind::gpu;
+    d.kind = hardware::device_kind::gpu;
     d.memory = bytes{static_cast<std::int64_t>(std::as_const(backend).memory_size())};
   } else {
-    d.kind = machine::device_kind::cpu;
+    d.kind = hardware::device_kind::cpu;
     d.memory = detail::memory_of_host();
   }
   detail::device_calibration<Backend> measure{backend, a, options};
@@ -189,7 +189,7 @@ class exchange_timer {
         to_(from_.size()) {}
 
   // The median over repetitions of the slowest rank's time. All ranks get the same.
-  [[nodiscard]] double time(machine::exchange kind, std::int64_t size) {
+  [[nodiscard]] double time(hardware::exchange kind, std::int64_t size) {
     const auto repetitions = std::clamp(options_.volume / size, options_.least, options_.most);
     std::vector<double> seconds;
     constexpr int warm_up = 2;
@@ -203,25 +203,25 @@ class exchange_timer {
     }
     auto* data = reinterpret_cast<std::byte*>(seconds.data());
     communicator_.all_reduce(data, data, seconds.size(), tensor::dtype::float64, reduction::maximum).wait();
-    const auto both_ways = kind == machine::exchange::message ? 2.0 : 1.0;
+    const auto both_ways = kind == hardware::exchange::message ? 2.0 : 1.0;
     return to_seconds(summarize(std::move(seconds)).median) / both_ways;
   }
 
  private:
-  void run(machine::exchange kind, std::int64_t size) {
+  void run(hardware::exchange kind, std::int64_t size) {
     constexpr auto type = tensor::dtype::float32;
     const auto all = static_cast<std::size_t>(size / 4);
     const auto part = std::max<std::size_t>(all / static_cast<std::size_t>(communicator_.size()), 1);
     const auto* in = reinterpret_cast<const std::byte*>(from_.data());
     auto* out = reinterpret_cast<std::byte*>(to_.data());
     switch (kind) {
-      case machine::exchange::message: return there_and_back(all * 4);
-      case machine::exchange::all_reduce: return communicator_.all_reduce(in, out, all, type, reduction::sum).wait();
-      case machine::exchange::reduce_scatter:
+      case hardware::exchange::message: return there_and_back(all * 4);
+      case hardware::exchange::all_reduce: return communicator_.all_reduce(in, out, all, type, reduction::sum).wait();
+      case hardware::exchange::reduce_scatter:
         return communicator_.reduce_scatter(in, out, part, type, reduction::sum).wait();
-      case machine::exchange::all_gather: return communicator_.all_gather(in, out, part, type).wait();
-      case machine::exchange::broadcast: return communicator_.broadcast(out, all, type, 0).wait();
-      case machine::exchange::all_to_all: return communicator_.all_to_all(in, out, part, type).wait();
+      case hardware::exchange::all_gather: return communicator_.all_gather(in, out, part, type).wait();
+      case hardware::exchange::broadcast: return communicator_.broadcast(out, all, type, 0).wait();
+      case hardware::exchange::all_to_all: return communicator_.all_to_all(in, out, part, type).wait();
     }
   }
   // Between ranks 0 and 1; the others are idle.
@@ -249,17 +249,17 @@ class exchange_timer {
 // same options, and all get the same result. A single rank has nothing to exchange: its link is free.
 // Throws: unity::error if a rank is missing.
 template <host_communicator Communicator>
-[[nodiscard]] machine::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
+[[nodiscard]] hardware::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
   UNITY_EXPECTS(options.smallest >= 4 * c.size() && options.smallest <= options.largest, "an element for every rank");
-  machine::link l{std::move(name), c.size(), {}};
+  hardware::link l{std::move(name), c.size(), {}};
   detail::exchange_timer<Communicator> timer{c, options};
-  for (std::size_t k = 0; c.size() > 1 && k < machine::exchange_names.size(); ++k) {
-    const auto kind = static_cast<machine::exchange>(k);
-    std::vector<machine::exchange_sample> samples;
+  for (std::size_t k = 0; c.size() > 1 && k < hardware::exchange_names.size(); ++k) {
+    const auto kind = static_cast<hardware::exchange>(k);
+    std::vector<hardware::exchange_sample> samples;
     for (auto size = options.smallest; size <= options.largest; size *= 2) {
       samples.push_back({size, timer.time(kind, size)});
     }
-    l.costs.emplace(kind, machine::fit_ranges(samples));
+    l.costs.emplace(kind, hardware::fit_ranges(samples));
   }
   return l;
 }

@@ -6,7 +6,7 @@
 #include <source_location>
 
 #define UNITY_VERSION_MAJOR 0
-#define UNITY_VERSION_MINOR 1
+#define UNITY_VERSION_MINOR 2
 #define UNITY_VERSION_PATCH 0
 
 // For what depends on how the library was compiled, such as measured times.

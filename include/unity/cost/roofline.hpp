@@ -3,11 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include <unity/core/units.hpp>
-#include <unity/cost/device_table.hpp>
 #include <unity/rewrite/algebra.hpp>
 
 namespace unity {
@@ -24,25 +22,6 @@ struct device_rates {
   bool free_movement = false;
   std::string_view source{};
 };
-
-// The rates of a device in machines/devices.json, or of `taso`: the formula of TASO's own analytic mode, with which its
-// published optimizer was measured. v100 follows an observation in Jia's dissertation (2020), section 2.9.5: products
-// whose first operand is column-major run 1.5 times as fast. Nothing for an unknown name.
-[[nodiscard]] constexpr std::optional<device_rates> find_device(std::string_view name) noexcept {
-  if (name == "taso") {
-    return device_rates{name, 10e12, 700e9, 5e-6, {{1, 1}, {1, 1}}, true, "TASO's analytic cost, measured in 2026"};
-  }
-  for (const auto& d : known_devices) {
-    if (d.id == name) {
-      device_rates rates{d.id, d.float32, d.bytes_per_second, d.launch_seconds, {{1, 1}, {1, 1}}, false, d.source};
-      if (name == "v100") {
-        rates.product_efficiency[0][0] = rates.product_efficiency[0][1] = rates.product_efficiency[1][1] = 2.0 / 3;
-      }
-      return rates;
-    }
-  }
-  return std::nullopt;
-}
 
 // The time of `w` on `d` including the launch, at `efficiency` of the peak arithmetic rate.
 [[nodiscard]] constexpr picoseconds roofline_time(const device_rates& d, const work& w,

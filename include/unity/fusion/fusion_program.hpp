@@ -9,23 +9,23 @@
 #include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::fusion {
 
 // Adds the tasks of one all-reduce to its fragment. Returns the last one, which readers wait for.
 //   begin   a task that takes no time: all devices have their operands
 //   number  of the bucket, in the order of group numbers
-using reduction_writer = std::function<program::task_ref(program::program& p, program::fragment& f,
-                                                         program::task_ref begin, std::size_t number, bytes size)>;
+using reduction_writer = std::function<tasks::task_ref(tasks::program& p, tasks::fragment& f, tasks::task_ref begin,
+                                                       std::size_t number, bytes size)>;
 
 // Kernels run on the first resource, a stream; one fragment per group, in the order of their numbers. duration(group):
 // the time of a kernel. Precondition: an acyclic strategy of the graph. Complexity: linear in the graph, plus what the
 // writer of all-reduces adds.
-[[nodiscard]] program::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
-                                              const std::function<picoseconds(std::uint32_t group)>& duration,
-                                              const reduction_writer& reduce);
+[[nodiscard]] tasks::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
+                                            const std::function<picoseconds(std::uint32_t group)>& duration,
+                                            const reduction_writer& reduce);
 
 // Bucket b is reduced on channel b % channels, in the time that `time` gives, one after another. Precondition: at least
 // one channel.
@@ -47,24 +47,23 @@ using reduction_writer = std::function<program::task_ref(program::program& p, pr
 
 namespace unity::fusion {
 
-UNITY_INLINE program::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
-                                             const std::function<picoseconds(std::uint32_t group)>& duration,
-                                             const reduction_writer& reduce) {
-  program::program p;
-  const auto stream = p.add_resource({"device", program::resource_kind::stream, 0});
+UNITY_INLINE tasks::program fusion_program(const instruction_graph& g, const fusion_strategy& s,
+                                           const std::function<picoseconds(std::uint32_t group)>& duration,
+                                           const reduction_writer& reduce) {
+  tasks::program p;
+  const auto stream = p.add_resource({"device", tasks::resource_kind::stream, 0});
   const auto members = members_of(s);
-  std::vector<program::fragment_id> fragments(members.size());
+  std::vector<tasks::fragment_id> fragments(members.size());
   for (std::size_t k = 0; k < members.size(); ++k) {
     const auto& first = g[static_cast<instruction_id>(k)];
     if (!members[k].empty() && first.role != instruction_role::source) {
-      const auto kind =
-          g.reduces(static_cast<instruction_id>(k)) ? program::owner_kind::bucket : program::owner_kind::node;
+      const auto kind = g.reduces(static_cast<instruction_id>(k)) ? tasks::owner_kind::bucket : tasks::owner_kind::node;
       fragments[k] = p.add_fragment({kind, static_cast<std::uint32_t>(k), first.name});
     }
   }
   // For each group, the task that readers wait for.
-  std::vector<program::task_ref> ends(members.size());
-  std::vector<program::fragment> codes(members.size());
+  std::vector<tasks::task_ref> ends(members.size());
+  std::vector<tasks::fragment> codes(members.size());
   std::size_t buckets = 0;
   for (std::size_t k = 0; k < members.size(); ++k) {
     if (!fragments[k].valid()) {
@@ -72,7 +71,7 @@ UNITY_INLINE program::program fusion_program(const instruction_graph& g, const f
     }
     auto& f = codes[k];
     if (!g.reduces(static_cast<instruction_id>(k))) {
-      f.add({stream, duration(static_cast<std::uint32_t>(k)), {}, {}, program::task_kind::forward, 0});
+      f.add({stream, duration(static_cast<std::uint32_t>(k)), {}, {}, tasks::task_kind::forward, 0});
       ends[k] = {fragments[k], 0};
       continue;
     }
@@ -80,7 +79,7 @@ UNITY_INLINE program::program fusion_program(const instruction_graph& g, const f
     for (const auto m : members[k]) {
       size += g[m].size;
     }
-    f.add({{}, picoseconds{0}, {}, {}, program::task_kind::other, 0});
+    f.add({{}, picoseconds{0}, {}, {}, tasks::task_kind::other, 0});
     ends[k] = reduce(p, f, {{}, 0}, buckets++, bytes{std::llround(size)});
     ends[k].fragment = fragments[k];
   }
@@ -101,7 +100,7 @@ UNITY_INLINE program::program fusion_program(const instruction_graph& g, const f
       codes[k].dependencies.push_back({ends[b], {{}, 0}, false});
     }
   }
-  std::vector<program::replacement> all;
+  std::vector<tasks::replacement> all;
   for (std::size_t k = 0; k < members.size(); ++k) {
     if (fragments[k].valid()) {
       all.push_back({fragments[k], &codes[k]});
@@ -114,15 +113,15 @@ UNITY_INLINE program::program fusion_program(const instruction_graph& g, const f
 
 UNITY_INLINE reduction_writer on_channels(std::size_t channels, std::function<picoseconds(bytes)> time) {
   UNITY_EXPECTS(channels > 0, "a channel at least");
-  return [channels, time = std::move(time)](program::program& p, program::fragment& f, program::task_ref begin,
+  return [channels, time = std::move(time)](tasks::program& p, tasks::fragment& f, tasks::task_ref begin,
                                             std::size_t number, bytes size) {
     while (p.resources().size() < 1 + channels) {
-      p.add_resource({fmt::format("channel {}", p.resources().size() - 1), program::resource_kind::link, 0});
+      p.add_resource({fmt::format("channel {}", p.resources().size() - 1), tasks::resource_kind::link, 0});
     }
     const auto t =
-        f.add({program::resource_id{1 + number % channels}, time(size), {}, size, program::task_kind::reduce, 0});
+        f.add({tasks::resource_id{1 + number % channels}, time(size), {}, size, tasks::task_kind::reduce, 0});
     f.dependencies.push_back({begin, {{}, t}, false});
-    return program::task_ref{{}, t};
+    return tasks::task_ref{{}, t};
   };
 }
 

@@ -9,7 +9,7 @@
 #include <unity/core/units.hpp>
 #include <unity/fusion/fusion_program.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 
 namespace unity::fusion {
 
@@ -23,17 +23,17 @@ struct reduction_sample {
 [[nodiscard]] reduction_line fit_reductions(std::span<const reduction_sample> samples);
 
 // The time of an all-reduce of this many bytes among all devices of a machine, in picoseconds: measured if its links
-// say so (machine::link), otherwise the closed form of the fastest algorithm for the size. The function holds no
+// say so (hardware::link), otherwise the closed form of the fastest algorithm for the size. The function holds no
 // references.
 // Throws: unity::error if the machine has a single device or no topology.
-[[nodiscard]] std::function<std::int64_t(double)> reductions_on(const machine::machine& m);
+[[nodiscard]] std::function<std::int64_t(double)> reductions_on(const hardware::machine& m);
 
 // The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in powers of 2. Throws likewise.
-[[nodiscard]] reduction_line reduction_line_of(const machine::machine& m);
+[[nodiscard]] reduction_line reduction_line_of(const hardware::machine& m);
 
 // Writes an all-reduce as messages over the machine's links, shared with other messages. Kernels of the program run on
 // the stream of the machine's first device. The machine must outlive it. Throws likewise.
-[[nodiscard]] reduction_writer on_network(const machine::machine& m);
+[[nodiscard]] reduction_writer on_network(const hardware::machine& m);
 
 }  // namespace unity::fusion
 
@@ -52,19 +52,18 @@ struct reduction_sample {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 
 namespace unity::fusion {
 
 namespace detail {
 
-UNITY_INLINE std::vector<machine::device_id> devices_of(const machine::machine& m) {
-  std::vector<machine::device_id> all;
+UNITY_INLINE std::vector<hardware::device_id> devices_of(const hardware::machine& m) {
+  std::vector<hardware::device_id> all;
   for (std::size_t d = 0; d < m.network.device_count(); ++d) {
-    all.push_back(machine::device_id{d});
+    all.push_back(hardware::device_id{d});
   }
   if (all.size() < 2) {
     throw error{fmt::format("machine {}", m.name), fmt::format("{} devices", all.size()),
@@ -90,25 +89,25 @@ UNITY_INLINE reduction_line fit_reductions(std::span<const reduction_sample> sam
   return both.per_byte < 0 ? line_through(false, true) : both.fixed < 0 ? line_through(true, false) : both;
 }
 
-UNITY_INLINE std::function<std::int64_t(double)> reductions_on(const machine::machine& m) {
+UNITY_INLINE std::function<std::int64_t(double)> reductions_on(const hardware::machine& m) {
   const auto devices = detail::devices_of(m);
   struct known {
-    machine::machine on;
+    hardware::machine on;
     parallel::network links;
-    machine::collective_ways ways;
+    hardware::collective_ways ways;
 
-    known(const machine::machine& given, std::span<const machine::device_id> all)
-        : on{given}, links{on}, ways{links.collective(machine::exchange::all_reduce, all)} {}
+    known(const hardware::machine& given, std::span<const hardware::device_id> all)
+        : on{given}, links{on}, ways{links.collective(hardware::exchange::all_reduce, all)} {}
   };
   const auto shared = std::make_shared<const known>(m, devices);
   return [shared, count = devices.size()](double size) {
     const bytes whole{std::llround(size)};
-    const auto measured = shared->links.measured(machine::exchange::all_reduce, count, whole);
+    const auto measured = shared->links.measured(hardware::exchange::all_reduce, count, whole);
     return measured ? measured->count() : shared->ways.at(whole).line(whole).count();
   };
 }
 
-UNITY_INLINE reduction_line reduction_line_of(const machine::machine& m) {
+UNITY_INLINE reduction_line reduction_line_of(const hardware::machine& m) {
   const auto time = reductions_on(m);
   std::vector<reduction_sample> samples;
   for (double size = 1 << 10; size <= 1 << 28; size *= 2) {
@@ -117,19 +116,19 @@ UNITY_INLINE reduction_line reduction_line_of(const machine::machine& m) {
   return fit_reductions(samples);
 }
 
-UNITY_INLINE reduction_writer on_network(const machine::machine& m) {
+UNITY_INLINE reduction_writer on_network(const hardware::machine& m) {
   const auto devices = detail::devices_of(m);
   const auto links = std::make_shared<parallel::network>(m);
-  return [links, devices](program::program& p, program::fragment& f, program::task_ref begin, std::size_t, bytes size) {
+  return [links, devices](tasks::program& p, tasks::fragment& f, tasks::task_ref begin, std::size_t, bytes size) {
     if (p.resources().size() == 1) {  // the first device's stream exists already
-      program::program whole;
+      tasks::program whole;
       links->declare(whole);
       for (std::size_t r = 1; r < whole.resources().size(); ++r) {
         p.add_resource(whole.resources()[r]);
       }
     }
     const std::array before{begin};
-    return parallel::add_collective(*links, f, machine::exchange::all_reduce, devices, size, before);
+    return parallel::add_collective(*links, f, hardware::exchange::all_reduce, devices, size, before);
   };
 }
 

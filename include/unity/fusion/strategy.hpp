@@ -12,7 +12,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/fusion/instruction_graph.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 
 namespace unity::fusion {
 
@@ -54,7 +54,7 @@ struct kernel_model {
 
 // By the rates of the machine's first device.
 // Throws: unity::error if it has no rate for float32.
-[[nodiscard]] kernel_model roofline_kernels(const machine::machine& m);
+[[nodiscard]] kernel_model roofline_kernels(const hardware::machine& m);
 
 // T = C x + D: the time of an all-reduce of x bytes. Units: picoseconds.
 struct reduction_line {
@@ -133,12 +133,12 @@ struct group_counts {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
 
 namespace unity::fusion {
 
-UNITY_INLINE kernel_model roofline_kernels(const machine::machine& m) {
-  const auto rates = m.devices.empty() ? std::nullopt : machine::roofline_of(m.devices.front());
+UNITY_INLINE kernel_model roofline_kernels(const hardware::machine& m) {
+  const auto rates = m.devices.empty() ? std::nullopt : hardware::roofline_of(m.devices.front());
   if (!rates) {
     throw error{fmt::format("machine {}", m.name), "no float32 rate", "one, to predict times"};
   }

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/hardware/topology.hpp>
 #include <unity/io/autodist_strategy.hpp>
 #include <unity/io/synchronization_json.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -27,7 +27,7 @@ namespace unity::io {
 // Throws: unity::error for weights that the graph lacks or that are missing, devices that the machine lacks, parts that
 // do not cover an axis, servers that do not wait for all (`sync` is false), and as parallel::check.
 [[nodiscard]] synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                               const machine::topology& t, const autodist_strategy& s,
+                                               const hardware::topology& t, const autodist_strategy& s,
                                                std::string_view file);
 
 }  // namespace unity::io
@@ -91,7 +91,7 @@ class autodist_writer {
   [[nodiscard]] autodist_strategy write(std::string id);
 
  private:
-  [[nodiscard]] std::string name_of(machine::device_id d) const { return plan_.machine.network[d].name; }
+  [[nodiscard]] std::string name_of(hardware::device_id d) const { return plan_.machine.network[d].name; }
   void synchronize(const std::string& where, const parallel::synchronizer& how, bool is_sparse, autodist_node& n);
 
   const tensor::algebra& algebra_;
@@ -160,11 +160,11 @@ UNITY_INLINE autodist_strategy autodist_writer::write(std::string id) {
 // Converts a strategy for a graph on a machine.
 class autodist_finder {
  public:
-  autodist_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::topology& t,
+  autodist_finder(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::topology& t,
                   std::string_view file)
       : algebra_{a}, graph_{g}, file_{file} {
     for (std::size_t d = 0; d < t.device_count(); ++d) {
-      devices_.emplace(t[machine::device_id{d}].name, machine::device_id{d});
+      devices_.emplace(t[hardware::device_id{d}].name, hardware::device_id{d});
     }
   }
 
@@ -178,7 +178,7 @@ class autodist_finder {
     std::size_t part = 0;
   };
 
-  [[nodiscard]] machine::device_id device(const std::string& where, const std::string& name) const;
+  [[nodiscard]] hardware::device_id device(const std::string& where, const std::string& name) const;
   [[nodiscard]] static std::uint32_t axis_of(const std::string& where, const autodist_node& n,
                                              const tensor::shape& dims);
   [[nodiscard]] parallel::synchronizer synchronizer(const std::string& where, const autodist_node& n, bool is_sparse,
@@ -188,11 +188,11 @@ class autodist_finder {
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
   std::string_view file_;
-  std::map<std::string, machine::device_id> devices_{};
+  std::map<std::string, hardware::device_id> devices_{};
   std::map<group_key, std::vector<part_place>> groups_{};
 };
 
-UNITY_INLINE machine::device_id autodist_finder::device(const std::string& where, const std::string& name) const {
+UNITY_INLINE hardware::device_id autodist_finder::device(const std::string& where, const std::string& name) const {
   const auto found = devices_.find(name);
   if (found == devices_.end()) {
     throw error{where, fmt::format("no device '{}'", printable(name)), "one of the machine's"};
@@ -345,7 +345,7 @@ UNITY_INLINE autodist_strategy to_autodist(const tensor::algebra& a, const paral
 }
 
 UNITY_INLINE synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                              const machine::topology& t, const autodist_strategy& s,
+                                              const hardware::topology& t, const autodist_strategy& s,
                                               std::string_view file) {
   auto all = detail::autodist_finder{a, g, t, file}.find(s);
   try {

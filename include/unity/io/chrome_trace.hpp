@@ -10,10 +10,10 @@
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/trace_events.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::io {
 
@@ -21,7 +21,7 @@ namespace detail {
 
 class trace_writer {
  public:
-  trace_writer(const program::program& p, std::span<const simulate::task_times> times) : program_{p}, times_{times} {}
+  trace_writer(const tasks::program& p, std::span<const simulate::task_times> times) : program_{p}, times_{times} {}
 
   std::string run();
 
@@ -36,14 +36,14 @@ class trace_writer {
       return nowhere;
     }
     const auto kind = program_.resources()[r].kind;
-    return kind == program::resource_kind::stream ? devices : kind == program::resource_kind::link ? links : hosts;
+    return kind == tasks::resource_kind::stream ? devices : kind == tasks::resource_kind::link ? links : hosts;
   }
-  [[nodiscard]] static bool is_meeting(const program::task& t) {
+  [[nodiscard]] static bool is_meeting(const tasks::task& t) {
     return !t.resource.valid() && t.duration == picoseconds{};
   }
-  void add_task(program::fragment_id f, std::uint32_t i);
+  void add_task(tasks::fragment_id f, std::uint32_t i);
 
-  const program::program& program_;
+  const tasks::program& program_;
   std::span<const simulate::task_times> times_;
   trace_events events_;
 };
@@ -53,13 +53,12 @@ class trace_writer {
 // JSON of complete events: devices and links are two processes with a thread per stream or link; memory is a counter
 // per device. Tasks with neither time nor resource, which only join others, are left out. Units: microseconds, exact to
 // the picosecond. Complexity: n log n in tasks and buffers.
-[[nodiscard]] inline std::string to_chrome_trace(const program::program& p,
-                                                 std::span<const simulate::task_times> times) {
+[[nodiscard]] inline std::string to_chrome_trace(const tasks::program& p, std::span<const simulate::task_times> times) {
   return detail::trace_writer{p, times}.run();
 }
 
 // Throws: unity::error if the file cannot be written.
-inline void write_chrome_trace(const program::program& p, std::span<const simulate::task_times> times,
+inline void write_chrome_trace(const tasks::program& p, std::span<const simulate::task_times> times,
                                const std::filesystem::path& path) {
   atomic_write(path, to_chrome_trace(p, times));
 }
@@ -78,13 +77,13 @@ UNITY_INLINE std::string trace_writer::run() {
   events_.name_process(devices, "devices");
   events_.name_process(links, "links");
   if (std::any_of(program_.resources().begin(), program_.resources().end(),
-                  [](const program::resource& r) { return r.kind == program::resource_kind::host; })) {
+                  [](const tasks::resource& r) { return r.kind == tasks::resource_kind::host; })) {
     events_.name_process(hosts, "host threads");
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-    const auto& tasks = program_.code(program::fragment_id{f}).tasks;
+    const auto& tasks = program_.code(tasks::fragment_id{f}).tasks;
     if (std::any_of(tasks.begin(), tasks.end(),
-                    [](const program::task& t) { return !t.resource.valid() && !is_meeting(t); })) {
+                    [](const tasks::task& t) { return !t.resource.valid() && !is_meeting(t); })) {
       events_.name_process(nowhere, "without a resource");
       break;
     }
@@ -93,7 +92,7 @@ UNITY_INLINE std::string trace_writer::run() {
     events_.name_thread(process(r), r, program_.resources()[r].name);
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-    const program::fragment_id id{f};
+    const tasks::fragment_id id{f};
     for (std::uint32_t i = 0; i < program_.code(id).tasks.size(); ++i) {
       add_task(id, i);
     }
@@ -107,7 +106,7 @@ UNITY_INLINE std::string trace_writer::run() {
   return events_.text();
 }
 
-UNITY_INLINE void trace_writer::add_task(program::fragment_id f, std::uint32_t i) {
+UNITY_INLINE void trace_writer::add_task(tasks::fragment_id f, std::uint32_t i) {
   const auto& task = program_.code(f).tasks[i];
   if (is_meeting(task)) {
     return;

@@ -15,13 +15,13 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/task_grid.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -47,12 +47,12 @@ void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::t
 
 [[nodiscard]] nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o,
                                                    node_id n, const parallel::configuration& c,
-                                                   const machine::topology& t);
+                                                   const hardware::topology& t);
 
 // Reads configurations for one machine. Results are valid.
 class configuration_reader {
  public:
-  explicit configuration_reader(const machine::topology& t);
+  explicit configuration_reader(const hardware::topology& t);
 
   // Complexity: linear in the text. Memory: linear in the text and devices, whatever numbers the text contains.
   [[nodiscard]] parallel::configuration read(const json_place& item, const parallel::operator_dimensions& o) const;
@@ -126,10 +126,10 @@ class configuration_reader {
     }
     return number;
   }
-  [[nodiscard]] machine::device_id device(const json_place& in) const;
+  [[nodiscard]] hardware::device_id device(const json_place& in) const;
 
-  const machine::topology& topology_;
-  std::unordered_map<std::string, machine::device_id> devices_{};
+  const hardware::topology& topology_;
+  std::unordered_map<std::string, hardware::device_id> devices_{};
 };
 
 }  // namespace detail
@@ -174,7 +174,7 @@ UNITY_INLINE void add_terms_to_json(const parallel::operator_dimensions& o, cons
 
 UNITY_INLINE nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o,
                                                   node_id n, const parallel::configuration& c,
-                                                  const machine::topology& t) {
+                                                  const hardware::topology& t) {
   const auto grid = c.grid();
   auto dimensions = nlohmann::json::array();
   for (const auto& [p, degree] : ranges::views::zip(o.divisible, c.degrees)) {
@@ -196,9 +196,9 @@ UNITY_INLINE nlohmann::json configuration_to_json(const tensor::algebra& a, cons
   return entry;
 }
 
-UNITY_INLINE configuration_reader::configuration_reader(const machine::topology& t) : topology_{t} {
+UNITY_INLINE configuration_reader::configuration_reader(const hardware::topology& t) : topology_{t} {
   for (std::size_t d = 0; d < t.device_count(); ++d) {
-    devices_.emplace(t.devices()[d].name, machine::device_id{d});
+    devices_.emplace(t.devices()[d].name, hardware::device_id{d});
   }
 }
 
@@ -346,7 +346,7 @@ UNITY_INLINE std::size_t configuration_reader::task_number(const json_place& in,
   return static_cast<std::size_t>(number * grid.blocks() + part_number(in.at("part"), grid.degrees, dimension));
 }
 
-UNITY_INLINE machine::device_id configuration_reader::device(const json_place& in) const {
+UNITY_INLINE hardware::device_id configuration_reader::device(const json_place& in) const {
   const auto found = devices_.find(in.word());
   if (found == devices_.end()) {
     throw error{

@@ -26,7 +26,6 @@
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io {

@@ -24,7 +24,6 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>

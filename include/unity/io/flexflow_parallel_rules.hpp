@@ -12,8 +12,8 @@
 #include <unity/core/id.hpp>
 #include <unity/io/flexflow_rules.hpp>
 #include <unity/io/foreign_rule.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -84,7 +84,6 @@ class flexflow_parallel_rule {
 #include <fmt/core.h>
 
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 
 namespace unity::io {
 

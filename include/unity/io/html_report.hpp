@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::io {
 
@@ -96,7 +96,7 @@ inline constexpr std::size_t most_shown_memories = 8;
 
 // Effects: adds a timeline in milliseconds, devices above host threads and links, and memory in megabytes over time.
 // Complexity: n log n in tasks and buffers.
-void add_simulation(html_report& to, const program::program& p, std::span<const simulate::task_times> times);
+void add_simulation(html_report& to, const tasks::program& p, std::span<const simulate::task_times> times);
 
 }  // namespace unity::io
 
@@ -115,8 +115,8 @@ void add_simulation(html_report& to, const program::program& p, std::span<const 
 #include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/fragment.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tasks/fragment.hpp>
 
 namespace unity::io {
 
@@ -367,8 +367,8 @@ UNITY_INLINE std::string html_report::text() const {
 namespace detail {
 
 // The resources of one kind that are used, at most `most` of them, the busiest, in the program's order.
-UNITY_INLINE std::vector<std::size_t> shown_resources(const program::program& p, const simulate::timeline& line,
-                                                      program::resource_kind kind, std::size_t most) {
+UNITY_INLINE std::vector<std::size_t> shown_resources(const tasks::program& p, const simulate::timeline& line,
+                                                      tasks::resource_kind kind, std::size_t most) {
   std::vector<std::size_t> all;
   for (std::size_t r = 0; r < p.resources().size(); ++r) {
     if (p.resources()[r].kind == kind && line.resources[r].tasks > 0) {
@@ -382,19 +382,19 @@ UNITY_INLINE std::vector<std::size_t> shown_resources(const program::program& p,
   return all;
 }
 
-UNITY_INLINE timeline_chart timeline_of(const program::program& p, std::span<const simulate::task_times> times,
+UNITY_INLINE timeline_chart timeline_of(const tasks::program& p, std::span<const simulate::task_times> times,
                                         const simulate::timeline& line) {
   timeline_chart chart{"ms", {}, {}, {}};
   std::vector<std::optional<std::uint32_t>> rows(p.resources().size());
-  for (const auto kind : {program::resource_kind::stream, program::resource_kind::host, program::resource_kind::link}) {
-    const auto most = kind == program::resource_kind::link ? most_shown_links : most_shown_devices;
+  for (const auto kind : {tasks::resource_kind::stream, tasks::resource_kind::host, tasks::resource_kind::link}) {
+    const auto most = kind == tasks::resource_kind::link ? most_shown_links : most_shown_devices;
     for (const auto r : shown_resources(p, line, kind, most)) {
       rows[r] = static_cast<std::uint32_t>(chart.rows.size());
       chart.rows.push_back(p.resources()[r].name);
     }
   }
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const program::fragment_id id{f};
+    const tasks::fragment_id id{f};
     const auto& tasks = p.code(id).tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const auto& t = tasks[i];
@@ -415,7 +415,7 @@ UNITY_INLINE timeline_chart timeline_of(const program::program& p, std::span<con
   return chart;
 }
 
-UNITY_INLINE line_chart memory_of(const program::program& p, const simulate::timeline& line) {
+UNITY_INLINE line_chart memory_of(const tasks::program& p, const simulate::timeline& line) {
   line_chart chart{"ms", "memory of devices, MB", {}, true, false};
   std::vector<std::size_t> devices;
   for (std::size_t d = 0; d < line.memory.size(); ++d) {
@@ -436,7 +436,7 @@ UNITY_INLINE line_chart memory_of(const program::program& p, const simulate::tim
 
 }  // namespace detail
 
-UNITY_INLINE void add_simulation(html_report& to, const program::program& p,
+UNITY_INLINE void add_simulation(html_report& to, const tasks::program& p,
                                  std::span<const simulate::task_times> times) {
   const auto line = simulate::summarize(p, times);
   to.heading("Timeline");

@@ -30,10 +30,10 @@
 #include <nlohmann/json.hpp>
 
 #include <unity/core/file.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
 
 namespace unity::io {
 
@@ -49,20 +49,20 @@ namespace detail {
 // that unit.
 [[nodiscard]] double rate_from_json(const json_place& in, double least, std::string_view unit);
 
-[[nodiscard]] machine::device device_from_json(const json_place& in, std::int64_t schema);
+[[nodiscard]] hardware::device device_from_json(const json_place& in, std::int64_t schema);
 
-[[nodiscard]] std::vector<machine::cost_range> ranges_from_json(const json_place& in);
+[[nodiscard]] std::vector<hardware::cost_range> ranges_from_json(const json_place& in);
 
-[[nodiscard]] machine::link link_from_json(const json_place& in);
+[[nodiscard]] hardware::link link_from_json(const json_place& in);
 
 // Names of devices and drivers come from other software, and JSON must be UTF-8.
 [[nodiscard]] std::string utf8_word(std::string_view what, const std::string& text);
 
-[[nodiscard]] nlohmann::json device_to_json(const machine::device& d);
+[[nodiscard]] nlohmann::json device_to_json(const hardware::device& d);
 
-[[nodiscard]] nlohmann::json link_to_json(const machine::link& l);
+[[nodiscard]] nlohmann::json link_to_json(const hardware::link& l);
 
-[[nodiscard]] nlohmann::json topology_to_json(const machine::machine& m);
+[[nodiscard]] nlohmann::json topology_to_json(const hardware::machine& m);
 
 // Checks that devices in a topology have memory.
 void check_memory(const json_place& devices);
@@ -70,43 +70,43 @@ void check_memory(const json_place& devices);
 // Reads a topology and resolves its names.
 class topology_reader {
  public:
-  topology_reader(const json_place& in, const machine::machine& m);
+  topology_reader(const json_place& in, const hardware::machine& m);
 
-  [[nodiscard]] machine::topology read();
+  [[nodiscard]] hardware::topology read();
 
  private:
   void add_vertex(const json_place& name);
-  [[nodiscard]] machine::placed_device device(const json_place& in) const;
-  [[nodiscard]] machine::vertex_id vertex(const json_place& in) const;
-  [[nodiscard]] machine::cable link(const json_place& in) const;
+  [[nodiscard]] hardware::placed_device device(const json_place& in) const;
+  [[nodiscard]] hardware::vertex_id vertex(const json_place& in) const;
+  [[nodiscard]] hardware::cable link(const json_place& in) const;
 
   json_place in_;
   std::map<std::string, std::uint32_t> models_{};
-  std::map<std::string, machine::vertex_id> vertices_{};
+  std::map<std::string, hardware::vertex_id> vertices_{};
 };
 
 // A machine that is a whole document or a part of one.
 // Throws: unity::error naming the member that is wrong.
-[[nodiscard]] machine::machine machine_from_json(const json_place& in);
+[[nodiscard]] hardware::machine machine_from_json(const json_place& in);
 
 }  // namespace detail
 
 // Throws: unity::error if a name is not UTF-8.
-[[nodiscard]] nlohmann::json to_json(const machine::machine& m);
+[[nodiscard]] nlohmann::json to_json(const hardware::machine& m);
 
 // `file`: for messages.
 // Throws: unity::error naming the byte or the member that is wrong.
-[[nodiscard]] inline machine::machine parse_machine(std::string_view text, std::string_view file) {
+[[nodiscard]] inline hardware::machine parse_machine(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   return detail::machine_from_json({document, fmt::format("{}: machine", file)});
 }
 
 // Throws: unity::error.
-[[nodiscard]] inline machine::machine read_machine(const std::filesystem::path& path) {
+[[nodiscard]] inline hardware::machine read_machine(const std::filesystem::path& path) {
   return parse_machine(read_file(path), path.string());
 }
 // Refuses machines that could not be read again: rates that were never measured, ranges that do not ascend.
-void write_machine(const machine::machine& m, const std::filesystem::path& path);
+void write_machine(const hardware::machine& m, const std::filesystem::path& path);
 
 }  // namespace unity::io
 
@@ -173,13 +173,13 @@ UNITY_INLINE double rate_from_json(const json_place& in, double least, std::stri
   return rate;
 }
 
-UNITY_INLINE machine::device device_from_json(const json_place& in, std::int64_t schema) {
+UNITY_INLINE hardware::device device_from_json(const json_place& in, std::int64_t schema) {
   const auto rate = [&](const json_place& p, std::string_view unit) {
-    return rate_from_json(p, schema > 1 ? machine::least_device_rate : 0, unit);
+    return rate_from_json(p, schema > 1 ? hardware::least_device_rate : 0, unit);
   };
-  machine::device d;
+  hardware::device d;
   d.name = in.at("name").line();
-  d.kind = static_cast<machine::device_kind>(name_from_json(in.at("kind"), machine::device_kind_names));
+  d.kind = static_cast<hardware::device_kind>(name_from_json(in.at("kind"), hardware::device_kind_names));
   for (const auto& p : in.at("peaks").items()) {
     d.peaks.push_back({static_cast<tensor::dtype>(name_from_json(p.at("element"), tensor::dtype_names)),
                        p.at("operator").line(), rate(p.at("flops_per_second"), "operations per second")});
@@ -215,17 +215,17 @@ UNITY_INLINE machine::device device_from_json(const json_place& in, std::int64_t
   return d;
 }
 
-UNITY_INLINE std::vector<machine::cost_range> ranges_from_json(const json_place& in) {
+UNITY_INLINE std::vector<hardware::cost_range> ranges_from_json(const json_place& in) {
   const auto items = in.items();
   if (items.empty()) {
     throw error{in.where(), "is empty", "a range"};
   }
-  std::vector<machine::cost_range> ranges;
+  std::vector<hardware::cost_range> ranges;
   std::int64_t begin = -1;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    machine::cost_range r;
+    hardware::cost_range r;
     if (i + 1 < items.size()) {
-      r.up_to = count_from_json(items[i].at("up_to"), begin + 1, machine::cost_range::no_end - 1);
+      r.up_to = count_from_json(items[i].at("up_to"), begin + 1, hardware::cost_range::no_end - 1);
       begin = r.up_to;
     } else if (items[i].has("up_to")) {
       throw error{fmt::format("{}.up_to", items[i].where()), "the last range has an end",
@@ -238,14 +238,14 @@ UNITY_INLINE std::vector<machine::cost_range> ranges_from_json(const json_place&
   return ranges;
 }
 
-UNITY_INLINE machine::link link_from_json(const json_place& in) {
-  machine::link l;
+UNITY_INLINE hardware::link link_from_json(const json_place& in) {
+  hardware::link l;
   l.name = in.at("name").line();
   l.ranks = static_cast<int>(count_from_json(in.at("ranks"), 1, INT32_MAX));
   for (const auto& [name, ranges] : members_from_json(in.at("costs"))) {
     const nlohmann::json word = name;
-    const auto kind = static_cast<machine::exchange>(
-        name_from_json({word, fmt::format("{}.costs, a member", in.where())}, machine::exchange_names));
+    const auto kind = static_cast<hardware::exchange>(
+        name_from_json({word, fmt::format("{}.costs, a member", in.where())}, hardware::exchange_names));
     l.costs.emplace(kind, ranges_from_json(ranges));
   }
   return l;
@@ -260,7 +260,7 @@ UNITY_INLINE std::string utf8_word(std::string_view what, const std::string& tex
   return text;
 }
 
-UNITY_INLINE nlohmann::json device_to_json(const machine::device& d) {
+UNITY_INLINE nlohmann::json device_to_json(const hardware::device& d) {
   auto peaks = nlohmann::json::array();
   for (const auto& p : d.peaks) {
     peaks.push_back({{"element", tensor::name_of(p.element)},
@@ -272,7 +272,7 @@ UNITY_INLINE nlohmann::json device_to_json(const machine::device& d) {
     versions[utf8_word("name of a library", library)] = utf8_word("version of a library", version);
   }
   nlohmann::json all{{"name", utf8_word("name of a device", d.name)},
-                     {"kind", machine::device_kind_names[static_cast<std::size_t>(d.kind)]},
+                     {"kind", hardware::device_kind_names[static_cast<std::size_t>(d.kind)]},
                      {"peaks", std::move(peaks)},
                      {"bytes_per_second", d.bytes_per_second},
                      {"memory_bytes", d.memory.count()},
@@ -299,13 +299,13 @@ UNITY_INLINE nlohmann::json device_to_json(const machine::device& d) {
   return all;
 }
 
-UNITY_INLINE nlohmann::json link_to_json(const machine::link& l) {
+UNITY_INLINE nlohmann::json link_to_json(const hardware::link& l) {
   auto costs = nlohmann::json::object();
   for (const auto& [kind, ranges] : l.costs) {
-    auto& all = costs[std::string{machine::exchange_names[static_cast<std::size_t>(kind)]}] = nlohmann::json::array();
+    auto& all = costs[std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]}] = nlohmann::json::array();
     for (const auto& r : ranges) {
       nlohmann::json range{{"alpha_s", r.alpha}, {"beta_s_per_byte", r.beta}};
-      if (r.up_to != machine::cost_range::no_end) {
+      if (r.up_to != hardware::cost_range::no_end) {
         range["up_to"] = r.up_to;
       }
       all.push_back(std::move(range));
@@ -314,7 +314,7 @@ UNITY_INLINE nlohmann::json link_to_json(const machine::link& l) {
   return {{"name", utf8_word("name of a link", l.name)}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
 }
 
-UNITY_INLINE nlohmann::json topology_to_json(const machine::machine& m) {
+UNITY_INLINE nlohmann::json topology_to_json(const hardware::machine& m) {
   const auto& t = m.network;
   auto devices = nlohmann::json::array();
   for (const auto& d : t.devices()) {
@@ -332,12 +332,12 @@ UNITY_INLINE nlohmann::json topology_to_json(const machine::machine& m) {
                      {"to", t.name(c.to)},
                      {"bytes_per_second", c.bytes_per_second},
                      {"latency_s", to_seconds(c.latency)},
-                     {"duplex", machine::duplex_names[static_cast<std::size_t>(c.mode)]}});
+                     {"duplex", hardware::duplex_names[static_cast<std::size_t>(c.mode)]}});
   }
   auto reducing = nlohmann::json::array();
   for (auto v = t.device_count(); v < t.vertex_count(); ++v) {
-    if (t.reduces(machine::vertex_id{v})) {
-      reducing.push_back(t.name(machine::vertex_id{v}));
+    if (t.reduces(hardware::vertex_id{v})) {
+      reducing.push_back(t.name(hardware::vertex_id{v}));
     }
   }
   nlohmann::json all{{"devices", std::move(devices)}, {"switches", std::move(switches)}, {"links", std::move(links)}};
@@ -348,7 +348,7 @@ UNITY_INLINE nlohmann::json topology_to_json(const machine::machine& m) {
 }
 
 UNITY_INLINE void check_memory(const json_place& devices) {
-  constexpr auto least = machine::least_device_memory.count();
+  constexpr auto least = hardware::least_device_memory.count();
   for (const auto& d : devices.items()) {
     if (const auto memory = d.at("memory_bytes"); memory.integer() < least) {
       throw error{memory.where(), fmt::format("is {}", memory.value().dump()), fmt::format("bytes, {} or more", least)};
@@ -356,7 +356,7 @@ UNITY_INLINE void check_memory(const json_place& devices) {
   }
 }
 
-UNITY_INLINE topology_reader::topology_reader(const json_place& in, const machine::machine& m) : in_{in} {
+UNITY_INLINE topology_reader::topology_reader(const json_place& in, const hardware::machine& m) : in_{in} {
   for (std::size_t i = 0; i < m.devices.size(); ++i) {
     if (!models_.emplace(m.devices[i].name, static_cast<std::uint32_t>(i)).second) {
       throw error{in.where(), fmt::format("two kinds of device named {}", shown(m.devices[i].name)),
@@ -365,8 +365,8 @@ UNITY_INLINE topology_reader::topology_reader(const json_place& in, const machin
   }
 }
 
-UNITY_INLINE machine::topology topology_reader::read() {
-  std::vector<machine::placed_device> devices;
+UNITY_INLINE hardware::topology topology_reader::read() {
+  std::vector<hardware::placed_device> devices;
   for (const auto& d : in_.at("devices").items()) {
     devices.push_back(device(d));
     add_vertex(d.at("name"));
@@ -379,12 +379,12 @@ UNITY_INLINE machine::topology topology_reader::read() {
     switches.push_back(s.line());
     add_vertex(s);
   }
-  std::vector<machine::cable> cables;
+  std::vector<hardware::cable> cables;
   for (const auto& l : in_.at("links").items()) {
     cables.push_back(link(l));
   }
-  machine::topology t{std::move(devices), std::move(switches), std::move(cables), in_.where()};
-  static_cast<void>(machine::route_table{t, in_.where()});
+  hardware::topology t{std::move(devices), std::move(switches), std::move(cables), in_.where()};
+  static_cast<void>(hardware::route_table{t, in_.where()});
   if (in_.has("reducing")) {
     for (const auto& s : in_.at("reducing").items()) {
       const auto v = vertex(s);
@@ -398,12 +398,12 @@ UNITY_INLINE machine::topology topology_reader::read() {
 }
 
 UNITY_INLINE void topology_reader::add_vertex(const json_place& name) {
-  if (!vertices_.emplace(name.word(), machine::vertex_id{vertices_.size()}).second) {
+  if (!vertices_.emplace(name.word(), hardware::vertex_id{vertices_.size()}).second) {
     throw error{name.where(), fmt::format("is {} as before", shown(name.word())), "a name of its own"};
   }
 }
 
-UNITY_INLINE machine::placed_device topology_reader::device(const json_place& in) const {
+UNITY_INLINE hardware::placed_device topology_reader::device(const json_place& in) const {
   const auto model = models_.find(in.at("model").word());
   if (model == models_.end()) {
     throw error{fmt::format("{}.model", in.where()),
@@ -414,7 +414,7 @@ UNITY_INLINE machine::placed_device topology_reader::device(const json_place& in
           static_cast<std::uint32_t>(count_from_json(in.at("node"), 0, INT32_MAX))};
 }
 
-UNITY_INLINE machine::vertex_id topology_reader::vertex(const json_place& in) const {
+UNITY_INLINE hardware::vertex_id topology_reader::vertex(const json_place& in) const {
   const auto found = vertices_.find(in.word());
   if (found == vertices_.end()) {
     throw error{in.where(), fmt::format("no device or switch has the name {}", shown(in.word())),
@@ -423,30 +423,30 @@ UNITY_INLINE machine::vertex_id topology_reader::vertex(const json_place& in) co
   return found->second;
 }
 
-UNITY_INLINE machine::cable topology_reader::link(const json_place& in) const {
-  machine::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, machine::duplex::full};
-  const auto rate = rate_from_json(in.at("bytes_per_second"), machine::least_cable_rate, "bytes per second");
-  if (rate > machine::most_cable_rate) {
+UNITY_INLINE hardware::cable topology_reader::link(const json_place& in) const {
+  hardware::cable c{vertex(in.at("from")), vertex(in.at("to")), 0, {}, hardware::duplex::full};
+  const auto rate = rate_from_json(in.at("bytes_per_second"), hardware::least_cable_rate, "bytes per second");
+  if (rate > hardware::most_cable_rate) {
     throw error{in.at("bytes_per_second").where(), fmt::format("is {}", in.at("bytes_per_second").value().dump()),
                 "bytes per second, 1e15 at most"};
   }
   c.bytes_per_second = std::llround(rate);
   const auto latency = number_from_json(in.at("latency_s"), true);
-  if (latency > machine::longest_cable_latency) {
+  if (latency > hardware::longest_cable_latency) {
     throw error{in.at("latency_s").where(), fmt::format("is {}", in.at("latency_s").value().dump()),
                 "seconds, 0.1 at most"};
   }
   c.latency = from_seconds(latency);
-  c.mode = static_cast<machine::duplex>(name_from_json(in.at("duplex"), machine::duplex_names));
+  c.mode = static_cast<hardware::duplex>(name_from_json(in.at("duplex"), hardware::duplex_names));
   return c;
 }
 
-UNITY_INLINE machine::machine machine_from_json(const json_place& in) {
+UNITY_INLINE hardware::machine machine_from_json(const json_place& in) {
   const auto version = in.at("format").word() == "unity machine" ? in.at("version").integer() : 0;
   if (version < 1 || version > 2) {
     throw error{in.where(), "another format", "\"format\": \"unity machine\", \"version\": 1 or 2"};
   }
-  machine::machine m;
+  hardware::machine m;
   m.name = in.at("name").line();
   for (const auto& d : in.at("devices").items()) {
     m.devices.push_back(device_from_json(d, version));
@@ -465,7 +465,7 @@ UNITY_INLINE machine::machine machine_from_json(const json_place& in) {
 
 namespace unity::io {
 
-UNITY_INLINE nlohmann::json to_json(const machine::machine& m) {
+UNITY_INLINE nlohmann::json to_json(const hardware::machine& m) {
   auto devices = nlohmann::json::array();
   for (const auto& d : m.devices) {
     devices.push_back(detail::device_to_json(d));
@@ -485,7 +485,7 @@ UNITY_INLINE nlohmann::json to_json(const machine::machine& m) {
   return all;
 }
 
-UNITY_INLINE void write_machine(const machine::machine& m, const std::filesystem::path& path) {
+UNITY_INLINE void write_machine(const hardware::machine& m, const std::filesystem::path& path) {
   const auto text = fmt::format("{}\n", to_json(m).dump(2));
   static_cast<void>(parse_machine(text, path.string()));
   atomic_write(path, text);

@@ -7,7 +7,7 @@
 
 #include <unity/core/file.hpp>
 #include <unity/cost/kernel_model.hpp>
-#include <unity/machine/collective_fit.hpp>
+#include <unity/hardware/collective_fit.hpp>
 
 namespace unity::io {
 
@@ -33,18 +33,18 @@ namespace unity::io {
 //   collective,gpus,size_mb,time_ms
 //   all_reduce,8,64,1.46
 //
-// Columns: a name of machine::exchange except message; the number of ranks; the input of each rank in units of 2^20
+// Columns: a name of hardware::exchange except message; the number of ranks; the input of each rank in units of 2^20
 // bytes; the time. A time of 1e8 ms or more marks a failed measurement, as written by Aceso's profiler, and is left
 // out.
 // Source: the files that Liu et al., Aceso (EuroSys 2024), publish.
 
-// Sizes of the result follow the convention of machine::link: for an all_gather the output of a rank, so the size in
+// Sizes of the result follow the convention of hardware::link: for an all_gather the output of a rank, so the size in
 // the file times the ranks.
 // Throws: unity::error with the line number if a line has another form.
-[[nodiscard]] std::vector<machine::collective_sample> parse_collectives(std::string_view text, std::string_view name);
+[[nodiscard]] std::vector<hardware::collective_sample> parse_collectives(std::string_view text, std::string_view name);
 
 // Throws: likewise, and if the file cannot be read.
-[[nodiscard]] inline std::vector<machine::collective_sample> read_collectives(const std::filesystem::path& path) {
+[[nodiscard]] inline std::vector<hardware::collective_sample> read_collectives(const std::filesystem::path& path) {
   return parse_collectives(read_file(path), path.string());
 }
 
@@ -66,7 +66,7 @@ namespace unity::io {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
 
 namespace unity::io::detail {
 
@@ -253,14 +253,14 @@ inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,
 }
 
 // Empty if the measurement failed.
-[[nodiscard]] inline std::optional<machine::collective_sample> collective_of(std::string_view line,
-                                                                             const std::string& where) {
+[[nodiscard]] inline std::optional<hardware::collective_sample> collective_of(std::string_view line,
+                                                                              const std::string& where) {
   const auto fields = four_fields(line);
   if (!fields) {
     throw error{where, printable(line), "four fields as in " + std::string{collective_columns}};
   }
   const auto& [kind, gpus, size_mb, time_ms] = *fields;
-  const auto& names = machine::exchange_names;
+  const auto& names = hardware::exchange_names;
   const auto name = std::find(names.begin() + 1, names.end(), kind);
   if (name == names.end()) {
     throw error{where, printable(kind), "a collective: all_reduce, reduce_scatter, all_gather, broadcast, all_to_all"};
@@ -272,15 +272,15 @@ inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,
     }
     return *number;
   };
-  machine::collective_sample sample;
-  sample.kind = static_cast<machine::exchange>(name - names.begin());
+  hardware::collective_sample sample;
+  sample.kind = static_cast<hardware::exchange>(name - names.begin());
   const auto ranks = to_number<int>(gpus);
   if (!ranks || *ranks < 2 || *ranks > 1'000'000) {
     throw error{where, printable(gpus), "2 to 1000000 GPUs"};
   }
   sample.ranks = *ranks;
   const auto given = number_in(size_mb, 0, 1e6, "0 to 1000000 MB") * 1048576;
-  const auto factor = sample.kind == machine::exchange::all_gather ? sample.ranks : 1;
+  const auto factor = sample.kind == hardware::exchange::all_gather ? sample.ranks : 1;
   sample.size = static_cast<std::int64_t>(given) * factor;
   const auto ms = number_in(time_ms, 1e-9, 1e12, "a positive time in ms");
   sample.seconds = ms / 1e3;
@@ -291,8 +291,8 @@ inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,
 
 namespace unity::io {
 
-UNITY_INLINE std::vector<machine::collective_sample> parse_collectives(std::string_view text, std::string_view name) {
-  std::vector<machine::collective_sample> samples;
+UNITY_INLINE std::vector<hardware::collective_sample> parse_collectives(std::string_view text, std::string_view name) {
+  std::vector<hardware::collective_sample> samples;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
     auto line = text.substr(0, end);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/plan_placements.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -40,7 +40,7 @@ struct module_pipeline {
 // A plan of one stage that does what each stage of a plan does: device j stands for the j-th device of every group.
 struct folded_stages {
   parallel::plan plan{};
-  std::vector<std::vector<machine::device_id>> groups{};  // the devices of each, in the machine's order
+  std::vector<std::vector<hardware::device_id>> groups{};  // the devices of each, in the machine's order
   std::vector<std::uint32_t> stage{};                     // by node, counted over all chunks
 };
 
@@ -124,9 +124,9 @@ UNITY_INLINE folded_stages fold_stages(const parallel::plan& p) {
     complain(fmt::format("{} stages, {} micro-batches", stages, p.pipeline.microbatches),
              "as many micro-batches as stages or more, as Schedule1F1B has it");
   }
-  folded_stages f{p, std::vector<std::vector<machine::device_id>>(stages), {}};
+  folded_stages f{p, std::vector<std::vector<hardware::device_id>>(stages), {}};
   const auto chunks = parallel::chunks_of(p.graph, p.configurations, p.pipeline);
-  std::vector<machine::device_id> folded;  // by device
+  std::vector<hardware::device_id> folded;  // by device
   for (std::size_t d = 0; d < p.machine.network.device_count(); ++d) {
     auto& group = f.groups[p.pipeline.stages.empty() ? 0 : p.pipeline.stages[d]];
     folded.emplace_back(group.size());

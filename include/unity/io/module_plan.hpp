@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/io/module_cuts.hpp>
-#include <unity/machine/device_mesh.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/plan_placements.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -57,7 +57,7 @@ void count_change(const parallel::tensor_placement& from, const parallel::tensor
                   collective_counts& counts);
 
 struct module_plan {
-  machine::device_mesh mesh{};         // of a stage; all have the same
+  hardware::device_mesh mesh{};        // of a stage; all have the same
   std::vector<std::string> devices{};  // names, stage by stage, each in the order of the mesh
   std::int64_t microbatches = 1;
   module_pipeline pipeline{};
@@ -75,7 +75,7 @@ struct module_plan {
 // amount to modules (fold_stages, boundaries_of, recomputed_modules), and synchronization other than all-reduces and
 // shards of whole weights, or shards where there are micro-batches.
 [[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
-                                         const std::optional<machine::device_mesh>& mesh);
+                                         const std::optional<hardware::device_mesh>& mesh);
 
 }  // namespace unity::io
 
@@ -584,9 +584,9 @@ UNITY_INLINE void count_change(const parallel::tensor_placement& from, const par
 }
 
 UNITY_INLINE module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
-                                        const std::optional<machine::device_mesh>& mesh) {
+                                        const std::optional<hardware::device_mesh>& mesh) {
   auto folded = fold_stages(p);
-  machine::device_mesh all{{}, {static_cast<std::int64_t>(folded.groups[0].size())}, {}};
+  hardware::device_mesh all{{}, {static_cast<std::int64_t>(folded.groups[0].size())}, {}};
   for (std::size_t d = 0; d < folded.groups[0].size(); ++d) {
     all.devices.emplace_back(d);
   }

@@ -24,9 +24,9 @@
 
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -71,7 +71,7 @@ struct plan_notes {
   std::vector<noted_substitution> substitutions{};
   std::vector<noted_division> parallel_substitutions{};  // on the plan's graph, after `substitutions`
   std::optional<noted_prediction> predicted{};
-  std::optional<machine::device_mesh> mesh{};
+  std::optional<hardware::device_mesh> mesh{};
 
   friend bool operator==(const plan_notes&, const plan_notes&) = default;
 };
@@ -82,13 +82,13 @@ namespace detail {
 [[nodiscard]] noted_division division_from_json(const json_place& in);
 
 // Further members of an object, each on a separate line after a comma.
-[[nodiscard]] std::string notes_text(const plan_notes& n, const machine::topology& t);
+[[nodiscard]] std::string notes_text(const plan_notes& n, const hardware::topology& t);
 
 // Complexity: devices of the mesh times devices of the machine.
-[[nodiscard]] machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t);
+[[nodiscard]] hardware::device_mesh mesh_from_json(const json_place& in, const hardware::topology& t);
 
 // Throws: unity::error that names the invalid member.
-[[nodiscard]] plan_notes notes_from_json(const json_place& in, const machine::topology& t);
+[[nodiscard]] plan_notes notes_from_json(const json_place& in, const hardware::topology& t);
 
 }  // namespace detail
 
@@ -131,11 +131,11 @@ inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/machine_json.hpp>
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/synchronization_json.hpp>
-#include <unity/machine/machine.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/recomputation.hpp>
@@ -173,7 +173,7 @@ UNITY_INLINE noted_division division_from_json(const json_place& in) {
   return s;
 }
 
-UNITY_INLINE std::string notes_text(const plan_notes& n, const machine::topology& t) {
+UNITY_INLINE std::string notes_text(const plan_notes& n, const hardware::topology& t) {
   std::string text;
   const auto add = [&](const char* name, const nlohmann::json& value) {
     text += fmt::format(",\n \"{}\": {}", name, value.dump());
@@ -213,8 +213,8 @@ UNITY_INLINE std::string notes_text(const plan_notes& n, const machine::topology
   return text;
 }
 
-UNITY_INLINE machine::device_mesh mesh_from_json(const json_place& in, const machine::topology& t) {
-  machine::device_mesh m;
+UNITY_INLINE hardware::device_mesh mesh_from_json(const json_place& in, const hardware::topology& t) {
+  hardware::device_mesh m;
   for (const auto& s : in.at("sizes").items()) {
     m.sizes.push_back(s.integer());
   }
@@ -228,14 +228,14 @@ UNITY_INLINE machine::device_mesh mesh_from_json(const json_place& in, const mac
     m.devices.emplace_back(static_cast<std::size_t>(at - all.begin()));
   }
   try {
-    machine::check(t, m);
+    hardware::check(t, m);
   } catch (const error& e) {
     throw error{fmt::format("{}: {}", in.where(), e.what())};
   }
   return m;
 }
 
-UNITY_INLINE plan_notes notes_from_json(const json_place& in, const machine::topology& t) {
+UNITY_INLINE plan_notes notes_from_json(const json_place& in, const hardware::topology& t) {
   plan_notes n;
   if (in.has("substitutions")) {
     for (const auto& item : in.at("substitutions").items()) {
@@ -377,7 +377,7 @@ namespace unity::io {
 
 UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::plan& p, const plan_notes& notes) {
   detail::expect_topology(p.machine, fmt::format("machine {}", p.machine.name));
-  machine::check(p.machine, fmt::format("machine {}", p.machine.name));
+  hardware::check(p.machine, fmt::format("machine {}", p.machine.name));
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
   parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());

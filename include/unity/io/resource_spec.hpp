@@ -32,9 +32,9 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/presets.hpp>
 
 namespace unity::io {
 
@@ -90,21 +90,22 @@ struct resource_node {
 [[nodiscard]] std::vector<resource_node> resource_nodes_from_yaml(const yaml_place& in);
 
 // Devices behind one switch per node, nodes behind one switch. with_hosts: also CPUs of nodes with GPUs. gpus: by node.
-[[nodiscard]] machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
-                                                  const std::vector<machine::device>& gpus, const machine::device& cpu,
-                                                  std::string_view where, bool with_hosts);
+[[nodiscard]] hardware::machine machine_from_nodes(const std::vector<resource_node>& nodes,
+                                                   const std::vector<hardware::device>& gpus,
+                                                   const hardware::device& cpu, std::string_view where,
+                                                   bool with_hosts);
 
 // The GPU model of each node: the text is one model, or one per node, such as m60+t4.
 // Throws: unity::error for an unknown model, and for a wrong number of models.
-[[nodiscard]] std::vector<machine::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file);
+[[nodiscard]] std::vector<hardware::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file);
 
 }  // namespace detail
 
 // A complete specification. Devices have AutoDist's names, ADDRESS:GPU:0 and ADDRESS:CPU:0. Regular.
 struct resources {
-  machine::machine machine{};                  // for each node the GPUs, then the CPUs
-  std::vector<machine::device_id> replicas{};  // computing devices: GPUs, then the CPUs of nodes without GPUs
-  std::vector<machine::device_id> servers{};   // CPUs that may hold parameter servers, at least one per node
+  hardware::machine machine{};                  // for each node the GPUs, then the CPUs
+  std::vector<hardware::device_id> replicas{};  // computing devices: GPUs, then the CPUs of nodes without GPUs
+  std::vector<hardware::device_id> servers{};   // CPUs that may hold parameter servers, at least one per node
   std::string chief{};                         // an address
   std::vector<std::string> ssh_configs{};      // of each node; empty if absent
   std::string ssh{};                           // the member `ssh`, as YAML; empty if absent
@@ -120,15 +121,15 @@ struct resources {
   return parse_resources(read_file(path), path.string(), gpu);
 }
 
-// `file`: for messages, and the name of the machine. `gpu`: the model of its GPUs, as in machine/presets.hpp, or
+// `file`: for messages, and the name of the machine. `gpu`: the model of its GPUs, as in hardware/presets.hpp, or
 // one per node, such as m60+t4.
 // Throws: unity::error that names the line; if a model is unknown; if two nodes have the same address.
-[[nodiscard]] machine::machine parse_resource_spec(std::string_view text, std::string_view file,
-                                                   std::string_view gpu = "t4");
+[[nodiscard]] hardware::machine parse_resource_spec(std::string_view text, std::string_view file,
+                                                    std::string_view gpu = "t4");
 
 // Throws: unity::error.
-[[nodiscard]] inline machine::machine read_resource_spec(const std::filesystem::path& path,
-                                                         std::string_view gpu = "t4") {
+[[nodiscard]] inline hardware::machine read_resource_spec(const std::filesystem::path& path,
+                                                          std::string_view gpu = "t4") {
   return parse_resource_spec(read_file(path), path.string(), gpu);
 }
 
@@ -140,7 +141,7 @@ struct resources {
 #include <cmath>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::io::detail {
 
@@ -239,14 +240,14 @@ UNITY_INLINE std::vector<resource_node> resource_nodes_from_yaml(const yaml_plac
   return nodes;
 }
 
-UNITY_INLINE std::vector<machine::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file) {
-  std::vector<machine::device> all;
+UNITY_INLINE std::vector<hardware::device> gpus_named(std::string_view gpu, std::size_t nodes, std::string_view file) {
+  std::vector<hardware::device> all;
   for (std::size_t begin = 0; begin <= gpu.size();) {
     const auto end = std::min(gpu.find('+', begin), gpu.size());
     const auto name = gpu.substr(begin, end - begin);
-    const auto model = machine::find_model(name);
-    if (!model || model->kind != machine::device_kind::gpu) {
-      throw error{file, fmt::format("no GPU '{}'", printable(name)), machine::gpu_names()};
+    const auto model = hardware::find_model(name);
+    if (!model || model->kind != hardware::device_kind::gpu) {
+      throw error{file, fmt::format("no GPU '{}'", printable(name)), hardware::gpu_names()};
     }
     all.push_back(*model);
     begin = end + 1;
@@ -261,13 +262,14 @@ UNITY_INLINE std::vector<machine::device> gpus_named(std::string_view gpu, std::
   return all;
 }
 
-UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node>& nodes,
-                                                 const std::vector<machine::device>& gpus, const machine::device& cpu,
-                                                 std::string_view where, bool with_hosts) {
-  using machine::vertex_id;
-  machine::machine m;
-  std::vector<machine::placed_device> devices;
-  const auto place = [&](const machine::device& d, std::string name, std::size_t node) {
+UNITY_INLINE hardware::machine machine_from_nodes(const std::vector<resource_node>& nodes,
+                                                  const std::vector<hardware::device>& gpus,
+                                                  const hardware::device& cpu, std::string_view where,
+                                                  bool with_hosts) {
+  using hardware::vertex_id;
+  hardware::machine m;
+  std::vector<hardware::placed_device> devices;
+  const auto place = [&](const hardware::device& d, std::string name, std::size_t node) {
     const auto known = static_cast<std::size_t>(std::find(m.devices.begin(), m.devices.end(), d) - m.devices.begin());
     if (known == m.devices.size()) {
       m.devices.push_back(d);
@@ -284,19 +286,19 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
     }
   }
   std::vector<std::string> switches;
-  std::vector<machine::cable> cables;
-  const auto inside = machine::detail::pcie3;
+  std::vector<hardware::cable> cables;
+  const auto inside = hardware::detail::pcie3;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     cables.push_back({vertex_id{i}, vertex_id{devices.size() + devices[i].node}, inside.bytes_per_second,
-                      inside.latency, machine::duplex::full});
+                      inside.latency, hardware::duplex::full});
   }
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     switches.push_back(nodes[n].address);
     cables.push_back({vertex_id{devices.size() + n}, vertex_id{devices.size() + nodes.size()},
-                      nodes[n].bytes_per_second, machine::detail::ethernet_100.latency, machine::duplex::full});
+                      nodes[n].bytes_per_second, hardware::detail::ethernet_100.latency, hardware::duplex::full});
   }
   switches.push_back("network");
-  m.network = machine::topology{std::move(devices), std::move(switches), std::move(cables), where};
+  m.network = hardware::topology{std::move(devices), std::move(switches), std::move(cables), where};
   return m;
 }
 
@@ -304,13 +306,13 @@ UNITY_INLINE machine::machine machine_from_nodes(const std::vector<resource_node
 
 namespace unity::io {
 
-UNITY_INLINE machine::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu) {
+UNITY_INLINE hardware::machine parse_resource_spec(std::string_view text, std::string_view file, std::string_view gpu) {
   const detail::yaml_place in{detail::parse_yaml(text, file), std::string{file}, "resources"};
   const auto nodes = detail::resource_nodes_from_yaml(in);
   auto m = detail::machine_from_nodes(nodes, detail::gpus_named(gpu, nodes.size(), file),
-                                      machine::preset("host:1x1").devices.front(), file, false);
+                                      hardware::preset("host:1x1").devices.front(), file, false);
   m.name = printable(file, file.size());  // plans print it on a line
-  machine::check(m, file);
+  hardware::check(m, file);
   return m;
 }
 
@@ -320,12 +322,12 @@ UNITY_INLINE resources parse_resources(std::string_view text, std::string_view f
   const auto nodes = detail::resource_nodes_from_yaml(in);
   resources all;
   all.machine = detail::machine_from_nodes(nodes, detail::gpus_named(gpu, nodes.size(), file),
-                                           machine::preset("host:1x1").devices.front(), file, true);
+                                           hardware::preset("host:1x1").devices.front(), file, true);
   all.machine.name = printable(file, file.size());
-  machine::check(all.machine, file);
+  hardware::check(all.machine, file);
   for (std::size_t d = 0; d < all.machine.network.device_count(); ++d) {
-    const machine::device_id id{d};
-    const bool is_cpu = machine::model_of(all.machine, id).kind == machine::device_kind::cpu;
+    const hardware::device_id id{d};
+    const bool is_cpu = hardware::model_of(all.machine, id).kind == hardware::device_kind::cpu;
     (is_cpu ? all.servers : all.replicas).push_back(id);
   }
   for (const auto d : all.servers) {

@@ -29,10 +29,10 @@
 #include <unity/core/file.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/configuration_json.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -48,12 +48,12 @@ namespace detail {
 [[nodiscard]] std::string item_lines(const std::vector<std::string>& items);
 
 [[nodiscard]] std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
-                                        const parallel::strategy& s, const machine::topology& t);
+                                        const parallel::strategy& s, const hardware::topology& t);
 
 // Reads the list of configurations, for a graph and a machine. The result is valid: parallel::check passes.
 class strategy_reader {
  public:
-  strategy_reader(const tensor::algebra& a, const parallel::graph_dimensions& all, const machine::topology& t)
+  strategy_reader(const tensor::algebra& a, const parallel::graph_dimensions& all, const hardware::topology& t)
       : algebra_{a}, all_{all}, configurations_{t} {}
 
   // Complexity: linear in the text. Memory: linear in the graph and the text, whatever numbers the text contains.
@@ -72,11 +72,11 @@ class strategy_reader {
 
 void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g, const parallel::strategy& s);
 
-void expect_topology(const machine::machine& m, const std::string& where);
+void expect_topology(const hardware::machine& m, const std::string& where);
 
 // Throws: unity::error if a strategy file is for another model.
 void expect_model(const json_place& in, std::int64_t nodes, const std::string& fingerprint);
-void expect_machine(const json_place& in, const machine::machine& m);
+void expect_machine(const json_place& in, const hardware::machine& m);
 
 }  // namespace detail
 
@@ -90,12 +90,12 @@ void expect_machine(const json_place& in, const machine::machine& m);
 // `file`: for messages.
 // Throws: unity::error naming the byte or the member that is wrong, and if it is for another model or machine.
 [[nodiscard]] parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                const machine::machine& m, std::string_view text,
+                                                const hardware::machine& m, std::string_view text,
                                                 std::string_view file);
 
 // Throws: unity::error.
 [[nodiscard]] inline parallel::strategy read_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                      const machine::machine& m, const std::filesystem::path& path) {
+                                                      const hardware::machine& m, const std::filesystem::path& path) {
   return parse_strategy(a, g, m, read_file(path), path.string());
 }
 inline void write_strategy(const tensor::algebra& a, const parallel::plan& p, const std::string& model,
@@ -126,7 +126,7 @@ UNITY_INLINE std::string item_lines(const std::vector<std::string>& items) {
 }
 
 UNITY_INLINE std::string strategy_text(const tensor::algebra& a, const parallel::graph_dimensions& all,
-                                       const parallel::strategy& s, const machine::topology& t) {
+                                       const parallel::strategy& s, const hardware::topology& t) {
   std::vector<std::string> lines;
   for (std::size_t n = 0; n < s.size(); ++n) {
     if (!all[node_id{n}].inputs.empty()) {
@@ -182,7 +182,7 @@ UNITY_INLINE void expect_summed_outputs(const json_place& in, const tensor::tens
   }
 }
 
-UNITY_INLINE void expect_topology(const machine::machine& m, const std::string& where) {
+UNITY_INLINE void expect_topology(const hardware::machine& m, const std::string& where) {
   if (m.network.empty()) {
     throw error{where, "no topology", "devices and what connects them"};
   }
@@ -199,7 +199,7 @@ UNITY_INLINE void expect_model(const json_place& in, std::int64_t nodes, const s
   }
 }
 
-UNITY_INLINE void expect_machine(const json_place& in, const machine::machine& m) {
+UNITY_INLINE void expect_machine(const json_place& in, const hardware::machine& m) {
   const auto name = in.at("name").word();
   const auto devices = in.at("devices").integer();
   if (name != m.name || devices != static_cast<std::int64_t>(m.network.device_count())) {
@@ -231,7 +231,7 @@ UNITY_INLINE std::string to_strategy_text(const tensor::algebra& a, const parall
 }
 
 UNITY_INLINE parallel::strategy parse_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                               const machine::machine& m, std::string_view text,
+                                               const hardware::machine& m, std::string_view text,
                                                std::string_view file) {
   detail::expect_topology(m, fmt::format("machine {}", m.name));
   const auto document = detail::parse_json(text, file);

@@ -15,9 +15,9 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/strategy_layout.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -36,7 +36,7 @@ namespace detail {
 [[nodiscard]] std::string svg_colour(double hue, double lightness);
 
 // On one host each device has its own hue; on several, each host has, and its devices differ in lightness.
-[[nodiscard]] std::vector<std::string> device_colours(const machine::topology& t);
+[[nodiscard]] std::vector<std::string> device_colours(const hardware::topology& t);
 
 // How an operator's box is divided: samples from top to bottom, parameters from left to right; the resulting fields are
 // divided by attributes, alternately from top to bottom and from left to right.
@@ -143,7 +143,7 @@ UNITY_INLINE std::string svg_colour(double hue, double lightness) {
   return fmt::format("#{:02x}{:02x}{:02x}", channel(0), channel(8), channel(4));
 }
 
-UNITY_INLINE std::vector<std::string> device_colours(const machine::topology& t) {
+UNITY_INLINE std::vector<std::string> device_colours(const hardware::topology& t) {
   std::map<std::uint32_t, std::vector<std::size_t>> hosts;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
     hosts[t.devices()[d].node].push_back(d);

@@ -20,8 +20,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <unity/hardware/topology.hpp>
 #include <unity/io/json_place.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -33,7 +33,7 @@ namespace unity::io::detail {
 // Throws: unity::error naming the member that is wrong.
 [[nodiscard]] parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
                                                                   const tensor::tensor_graph& g,
-                                                                  const machine::topology& t);
+                                                                  const hardware::topology& t);
 
 }  // namespace unity::io::detail
 
@@ -42,19 +42,19 @@ namespace unity::io {
 // How weights are synchronized, and the computing devices, in order. Regular.
 struct synchronization_on {
   parallel::synchronization how{};
-  std::vector<machine::device_id> replicas{};
+  std::vector<hardware::device_id> replicas{};
 
   friend bool operator==(const synchronization_on&, const synchronization_on&) = default;
 };
 
 // The devices on which the operators of a plan run, in order of first use.
-[[nodiscard]] std::vector<machine::device_id> replicas_of(const parallel::plan& p);
+[[nodiscard]] std::vector<hardware::device_id> replicas_of(const parallel::plan& p);
 
 [[nodiscard]] std::string to_synchronization_text(const tensor::algebra& a, const parallel::plan& p);
 // file: for messages.
 // Throws: unity::error naming the member that is wrong.
 [[nodiscard]] synchronization_on parse_synchronization(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                       const machine::topology& t, std::string_view text,
+                                                       const hardware::topology& t, std::string_view text,
                                                        std::string_view file);
 
 }  // namespace unity::io
@@ -73,9 +73,9 @@ struct synchronization_on {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/io/json.hpp>
 #include <unity/io/machine_json.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/training_graph.hpp>
 
 namespace unity::io::detail {
@@ -185,7 +185,7 @@ UNITY_INLINE void read_sharding(const json_place& in, parallel::synchronizer& s)
 
 UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
                                                            const std::map<std::string, std::uint32_t>& buckets,
-                                                           const std::map<std::string, machine::device_id>& devices) {
+                                                           const std::map<std::string, hardware::device_id>& devices) {
   parallel::synchronizer s;
   const auto kind = parallel::find_sync_kind(in.at("how").word());
   if (!kind) {
@@ -229,17 +229,17 @@ UNITY_INLINE parallel::synchronizer synchronizer_from_json(const json_place& in,
   return s;
 }
 
-UNITY_INLINE std::map<std::string, machine::device_id> devices_by_name(const machine::topology& t) {
-  std::map<std::string, machine::device_id> devices;
+UNITY_INLINE std::map<std::string, hardware::device_id> devices_by_name(const hardware::topology& t) {
+  std::map<std::string, hardware::device_id> devices;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
-    devices.emplace(t[machine::device_id{d}].name, machine::device_id{d});
+    devices.emplace(t[hardware::device_id{d}].name, hardware::device_id{d});
   }
   return devices;
 }
 
 UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
                                                                  const tensor::tensor_graph& g,
-                                                                 const machine::topology& t) {
+                                                                 const hardware::topology& t) {
   parallel::synchronization all;
   std::map<std::string, std::uint32_t> buckets;
   for (const auto& item : in.at("buckets").items()) {
@@ -287,8 +287,8 @@ UNITY_INLINE parallel::synchronization synchronization_from_json(const tensor::a
 
 namespace unity::io {
 
-UNITY_INLINE std::vector<machine::device_id> replicas_of(const parallel::plan& p) {
-  std::vector<machine::device_id> all;
+UNITY_INLINE std::vector<hardware::device_id> replicas_of(const parallel::plan& p) {
+  std::vector<hardware::device_id> all;
   std::set<std::size_t> seen;
   for (const auto& c : p.configurations) {
     for (const auto d : c.devices) {
@@ -312,7 +312,7 @@ UNITY_INLINE std::string to_synchronization_text(const tensor::algebra& a, const
 }
 
 UNITY_INLINE synchronization_on parse_synchronization(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                      const machine::topology& t, std::string_view text,
+                                                      const hardware::topology& t, std::string_view text,
                                                       std::string_view file) {
   const auto document = detail::parse_json(text, file);
   const detail::json_place in{document, std::string{file}};

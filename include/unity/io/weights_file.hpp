@@ -126,7 +126,6 @@ class weights_reader {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -1,6 +1,7 @@
 // How one operator is divided (degrees, and a device per task), and what each task reads and writes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,13 +13,58 @@
 
 #include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/task_grid.hpp>
+#include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/shape.hpp>
+#include <unity/tensor/space.hpp>
 
 namespace unity::parallel {
+
+// The elements of a tensor that ranges of an operator's indices access.
+
+// Half-open range of positions of an index.
+struct index_range {
+  std::int64_t begin = 0;
+  std::int64_t end = 1;
+};
+
+// dims: how indices number the dimensions of the tensor. range(i): of index i; if several indices number a dimension,
+// ranges must be whole blocks of inner indices. Along windows halos are included, padding is not. is_result: a
+// dimension numbered by a window is returned whole, because terms of all windows add up there.
+// Complexity: linear in the indices of its dimensions.
+template <class Range>
+[[nodiscard]] box box_of_indices(const tensor::index_structure& s, const tensor::tensor_indices& dims,
+                                 const tensor::shape& sizes, const Range& range, bool is_result = false) {
+  auto b = whole(sizes);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].window) {
+      if (is_result) {
+        continue;
+      }
+      const auto& w = s.windows[*dims[d].window];
+      const auto outer = range(static_cast<std::size_t>(w.outer));
+      const auto inner = w.inner < 0 ? index_range{} : range(static_cast<std::size_t>(w.inner));
+      const auto first = outer.begin * w.stride + inner.begin * w.dilation - w.before;
+      const auto last = (outer.end - 1) * w.stride + (inner.end - 1) * w.dilation - w.before;
+      b.begin[d] = std::clamp(first, std::int64_t{0}, sizes[d]);
+      b.end[d] = std::clamp(last + 1, b.begin[d], sizes[d]);
+    } else if (!dims[d].indices.empty()) {
+      std::int64_t first = 0;
+      std::int64_t last = 0;
+      for (const auto i : dims[d].indices) {
+        first = first * s.indices[i].size + range(i).begin;
+        last = last * s.indices[i].size + range(i).end - 1;
+      }
+      b.begin[d] = first;
+      b.end[d] = last + 1;
+    }
+  }
+  return b;
+}
 
 // Regular. A degree per divisible dimension of the operator, with equal parts along each. Tasks are numbered in
 // row-major order of [terms...][copies][reductions...][degrees...]; task t runs on devices[t]. Several tasks may share
@@ -26,7 +72,7 @@ namespace unity::parallel {
 // Source: Jia's dissertation (2020), section 3.3; Unger et al., Unity (OSDI 2022), section 3, for sums and copies.
 struct configuration {
   degree_list degrees{};
-  small_vector<machine::device_id, 8> devices{};
+  small_vector<hardware::device_id, 8> devices{};
   degree_list reductions{};  // per operator_dimensions::reductions: parts of that sum; empty: 1 each
   degree_list terms{};       // per operator_dimensions::groups: terms of its operands; empty: 1 each
   std::int64_t copies = 1;   // tasks that compute the same
@@ -102,14 +148,8 @@ struct fmt::formatter<unity::parallel::configuration> : unity::plain_formatter {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_CONFIGURATION)
 
-#include <algorithm>
-
 #include <unity/core/config.hpp>
 #include <unity/core/row_major.hpp>
-#include <unity/parallel/index_box.hpp>
-#include <unity/tensor/index_structure.hpp>
-#include <unity/tensor/shape.hpp>
-#include <unity/tensor/space.hpp>
 
 namespace unity::parallel::detail {
 

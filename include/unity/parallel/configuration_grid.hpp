@@ -10,11 +10,10 @@
 
 #include <range/v3/view/zip.hpp>
 
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/task_grid.hpp>
 
 namespace unity::parallel {
 
@@ -42,7 +41,7 @@ namespace detail {
 // The configuration that has the tasks of a grid. devices: per task, in the grid's order.
 // Throws: unity::error if there is none.
 [[nodiscard]] configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
-                                             std::span<const machine::device_id> devices);
+                                             std::span<const hardware::device_id> devices);
 
 }  // namespace unity::parallel
 
@@ -134,7 +133,7 @@ UNITY_INLINE std::string why_no_configuration(const operator_dimensions& o, cons
 }
 
 UNITY_INLINE configuration configuration_of(const operator_dimensions& o, const operator_grid& g,
-                                            std::span<const machine::device_id> devices) {
+                                            std::span<const hardware::device_id> devices) {
   if (auto reason = why_no_configuration(o, g); !reason.empty()) {
     throw error{"grid of an operator", std::move(reason), "one whose tasks are those of a configuration"};
   }

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::parallel {
 
@@ -12,8 +12,8 @@ namespace unity::parallel {
 // node, otherwise the first device of the node. Complexity: devices, times the logarithm of nodes.
 // Source: Zhang et al., AutoDist, section 2.2 (transfer destination); Li et al., Scaling distributed machine learning
 // with the parameter server, OSDI 2014.
-[[nodiscard]] std::vector<machine::device_id> stations_of(std::span<const machine::device_id> devices,
-                                                          machine::device_id server, const machine::topology& t);
+[[nodiscard]] std::vector<hardware::device_id> stations_of(std::span<const hardware::device_id> devices,
+                                                           hardware::device_id server, const hardware::topology& t);
 
 }  // namespace unity::parallel
 
@@ -26,10 +26,10 @@ namespace unity::parallel {
 
 namespace unity::parallel {
 
-UNITY_INLINE std::vector<machine::device_id> stations_of(std::span<const machine::device_id> devices,
-                                                         machine::device_id server, const machine::topology& t) {
-  std::map<std::uint32_t, machine::device_id> of_node{{t[server].node, server}};
-  std::vector<machine::device_id> all;
+UNITY_INLINE std::vector<hardware::device_id> stations_of(std::span<const hardware::device_id> devices,
+                                                          hardware::device_id server, const hardware::topology& t) {
+  std::map<std::uint32_t, hardware::device_id> of_node{{t[server].node, server}};
+  std::vector<hardware::device_id> all;
   all.reserve(devices.size());
   for (const auto d : devices) {
     all.push_back(of_node.try_emplace(t[d].node, d).first->second);

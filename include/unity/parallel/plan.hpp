@@ -11,8 +11,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -28,7 +28,7 @@ namespace unity::parallel {
 // Source: Jia's dissertation (2020), section 3.3.
 using strategy = std::vector<configuration>;
 
-// The order in which the devices of a stage work on the passes of micro-batches (pipeline_phases.hpp).
+// The order in which the devices of a stage work on the passes of micro-batches (pipeline.hpp).
 enum class pipeline_schedule : std::uint8_t { one_forward_one_backward, gpipe, interleaved, zero_bubble };
 inline constexpr std::array<std::string_view, 4> pipeline_schedule_names{"one_forward_one_backward", "gpipe",
                                                                          "interleaved", "zero_bubble"};
@@ -67,7 +67,7 @@ struct pipeline {
 struct plan {
   tensor::tensor_graph graph{};
   strategy configurations{};
-  unity::machine::machine machine{};
+  unity::hardware::machine machine{};
   parallel::pipeline pipeline{};
   parallel::optimizer updates = parallel::optimizer::sgd;
   parallel::synchronization synchronization{};

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -39,7 +39,7 @@ struct operator_placement {
 };
 
 struct plan_placements {
-  machine::device_mesh mesh{};
+  hardware::device_mesh mesh{};
   std::vector<operator_placement> nodes{};  // per node of the graph; empty for those that read no input and no weight
 };
 
@@ -48,9 +48,9 @@ struct plan_placements {
 // Complexity: nodes x axes! x (uses of an operator)^axes; with more than four axes only one order is tried.
 // Throws: unity::error that names the first operator that does not fit the mesh, and says why.
 [[nodiscard]] plan_placements placements_of(const tensor::algebra& a, const plan& p,
-                                            const std::optional<machine::device_mesh>& mesh);
+                                            const std::optional<hardware::device_mesh>& mesh);
 // On this mesh, which need not have all devices of the machine.
-[[nodiscard]] plan_placements placements_on(const tensor::algebra& a, const plan& p, const machine::device_mesh& mesh);
+[[nodiscard]] plan_placements placements_on(const tensor::algebra& a, const plan& p, const hardware::device_mesh& mesh);
 
 }  // namespace unity::parallel
 
@@ -108,7 +108,7 @@ UNITY_INLINE std::vector<task_digit> digits_of(const configuration& c) {
 // One operator on a mesh. why() is empty once find() has returned true.
 class operator_on_mesh {
  public:
-  operator_on_mesh(const operator_dimensions& o, const configuration& c, const machine::device_mesh& m)
+  operator_on_mesh(const operator_dimensions& o, const configuration& c, const hardware::device_mesh& m)
       : o_{o}, c_{c}, mesh_{m}, digits_{digits_of(c)}, digit_of_(m.axis_count()) {}
 
   [[nodiscard]] bool find();
@@ -122,7 +122,7 @@ class operator_on_mesh {
 
   const operator_dimensions& o_;
   const configuration& c_;
-  const machine::device_mesh& mesh_;
+  const hardware::device_mesh& mesh_;
   std::vector<task_digit> digits_;
   std::vector<std::size_t> digit_of_;  // by axis
   std::vector<axis_meaning> meanings_{};
@@ -312,7 +312,7 @@ class plan_on_mesh {
   }
 
   // Returns how many nodes fit the mesh before the first that does not.
-  std::size_t lay(machine::device_mesh m);
+  std::size_t lay(hardware::device_mesh m);
   [[nodiscard]] bool is_complete() const noexcept { return meanings_.size() == p_.graph.node_count(); }
   // Merges axes that mean the same to every operator.
   void join_axes();
@@ -328,7 +328,7 @@ class plan_on_mesh {
   const plan& p_;
   const graph_dimensions& all_;
   std::vector<bool> counts_;  // per node: depends on an input or a weight; others are constants, computed anywhere
-  machine::device_mesh mesh_{};
+  hardware::device_mesh mesh_{};
   std::vector<std::vector<axis_meaning>> meanings_{};
   std::string why_{};
 };
@@ -345,7 +345,7 @@ UNITY_INLINE void plan_on_mesh::find_work() {
   }
 }
 
-UNITY_INLINE std::size_t plan_on_mesh::lay(machine::device_mesh m) {
+UNITY_INLINE std::size_t plan_on_mesh::lay(hardware::device_mesh m) {
   mesh_ = std::move(m);
   meanings_.clear();
   while (!is_complete()) {
@@ -409,8 +409,8 @@ UNITY_INLINE plan_placements plan_on_mesh::take() {
 }
 
 // Splits each axis into axes of prime sizes, the finest division possible.
-UNITY_INLINE machine::device_mesh refined(const machine::device_mesh& m) {
-  machine::device_mesh fine{{}, {}, m.devices};
+UNITY_INLINE hardware::device_mesh refined(const hardware::device_mesh& m) {
+  hardware::device_mesh fine{{}, {}, m.devices};
   for (auto size : m.sizes) {
     for (std::int64_t prime = 2; size > 1; ++prime) {
       for (; size % prime == 0; size /= prime) {
@@ -422,8 +422,8 @@ UNITY_INLINE machine::device_mesh refined(const machine::device_mesh& m) {
 }
 
 // Axis order[k] becomes axis k.
-UNITY_INLINE machine::device_mesh reordered(const machine::device_mesh& m, const std::vector<std::size_t>& order) {
-  machine::device_mesh r{{}, {}, m.devices};
+UNITY_INLINE hardware::device_mesh reordered(const hardware::device_mesh& m, const std::vector<std::size_t>& order) {
+  hardware::device_mesh r{{}, {}, m.devices};
   for (const auto axis : order) {
     r.sizes.push_back(m.sizes[axis]);
   }
@@ -440,16 +440,16 @@ UNITY_INLINE machine::device_mesh reordered(const machine::device_mesh& m, const
 }  // namespace detail
 
 UNITY_INLINE plan_placements placements_of(const tensor::algebra& a, const plan& p,
-                                           const std::optional<machine::device_mesh>& mesh) {
+                                           const std::optional<hardware::device_mesh>& mesh) {
   const auto count = p.machine.network.device_count();
-  machine::device_mesh all{{}, {static_cast<std::int64_t>(count)}, {}};
+  hardware::device_mesh all{{}, {static_cast<std::int64_t>(count)}, {}};
   for (std::size_t d = 0; d < count; ++d) {
     all.devices.emplace_back(d);
   }
   return placements_on(a, p, mesh && mesh->devices.size() == count ? *mesh : all);
 }
 
-UNITY_INLINE plan_placements placements_on(const tensor::algebra& a, const plan& p, const machine::device_mesh& mesh) {
+UNITY_INLINE plan_placements placements_on(const tensor::algebra& a, const plan& p, const hardware::device_mesh& mesh) {
   constexpr std::size_t most_reordered = 4;  // axes: 24 orders
   const auto fine = detail::refined(mesh);
   const graph_dimensions dimensions{a, p.graph};

@@ -35,7 +35,7 @@ namespace unity::parallel {
 #include <set>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -54,7 +54,7 @@ UNITY_INLINE bytes row_bytes(const tensor::algebra& a, const tensor::tensor_grap
 }
 
 UNITY_INLINE std::size_t reading_devices(const strategy& s, const weight_uses& w) {
-  std::set<machine::device_id> all;
+  std::set<hardware::device_id> all;
   for (const auto& use : w.uses) {
     all.insert(s[use.node.index()].devices.begin(), s[use.node.index()].devices.end());
   }

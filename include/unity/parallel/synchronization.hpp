@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -56,7 +56,7 @@ struct synchronizer {
 
   sync_kind kind = sync_kind::all_reduce;
   std::uint32_t bucket = no_bucket;  // all_reduce: weights of one bucket are reduced together
-  machine::device_id destination{};  // parameter_server: the device
+  hardware::device_id destination{};                               // parameter_server: the device
   reduction_algorithm algorithm = reduction_algorithm::automatic;  // all_reduce
   parallel::compressor compressor{};                               // all_reduce: of each contribution
   // parameter_server: devices keep a copy, which the server refreshes when it has a new version. false: they fetch the

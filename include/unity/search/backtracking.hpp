@@ -8,7 +8,6 @@
 
 #include <unity/core/config.hpp>
 #include <unity/search/best_first.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity {

@@ -15,7 +15,6 @@
 #include <unity/core/config.hpp>
 #include <unity/core/index_table.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity {

@@ -16,7 +16,6 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/index_table.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity {

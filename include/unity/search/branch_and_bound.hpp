@@ -13,7 +13,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/cost/cost_model.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 
 namespace unity {
 

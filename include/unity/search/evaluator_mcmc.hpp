@@ -19,10 +19,9 @@
 #include <unity/core/config.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/thread_pool.hpp>
-#include <unity/search/detail/metropolis.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/search/mcmc.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 
 namespace unity {
 

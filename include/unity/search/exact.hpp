@@ -4,7 +4,6 @@
 #include <string>
 
 #include <unity/search/best_first.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity {

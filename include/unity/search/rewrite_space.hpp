@@ -26,7 +26,6 @@
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/rule_index.hpp>
 #include <unity/rewrite/state_view.hpp>
-#include <unity/search/node_order.hpp>
 #include <unity/search/rewrite_effect.hpp>
 #include <unity/search/rewrite_graph.hpp>
 #include <unity/search/search_space.hpp>

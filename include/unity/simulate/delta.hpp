@@ -12,8 +12,8 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -37,14 +37,14 @@ class delta_simulation {
   static constexpr picoseconds no_bound{std::numeric_limits<std::int64_t>::max()};
 
   // Throws: unity::error if tasks wait for each other.
-  explicit delta_simulation(program::program p) : program_{std::move(p)} {
+  explicit delta_simulation(tasks::program p) : program_{std::move(p)} {
     UNITY_EXPECTS(!program_.is_open(), "no open edit");
     latest_ = kept_latest_ = now_.run(program_);
   }
 
-  [[nodiscard]] const program::program& code() const noexcept { return program_; }
+  [[nodiscard]] const tasks::program& code() const noexcept { return program_; }
   [[nodiscard]] picoseconds iteration_time() const noexcept { return latest_; }
-  [[nodiscard]] task_times times(program::task_id t) const { return times(t.index()); }
+  [[nodiscard]] task_times times(tasks::task_id t) const { return times(t.index()); }
   [[nodiscard]] task_times times(std::uint32_t place) const { return times()[place]; }
   // By place; entries of empty places are meaningless. Valid until the next edit.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return (is_retimed_ ? next_ : now_).times(); }
@@ -54,7 +54,7 @@ class delta_simulation {
   // nothing and restores everything if the iteration would take longer than `bound`. Complexity: u log u for the u
   // tasks that are not ready before the first change, linear in the program.
   // Throws: unity::error if tasks wait for each other or times overflow; everything is restored.
-  [[nodiscard]] std::optional<picoseconds> try_replace(std::span<const program::replacement> all,
+  [[nodiscard]] std::optional<picoseconds> try_replace(std::span<const tasks::replacement> all,
                                                        picoseconds bound = no_bound) {
     ++counts_.edits;
     program_.replace(all);
@@ -147,7 +147,7 @@ class delta_simulation {
     }
   }
 
-  program::program program_;
+  tasks::program program_;
   full_simulation now_;   // of the program without the open edit
   full_simulation next_;  // of the program with it, where it is_retimed_
   bool is_retimed_ = false;

@@ -15,9 +15,9 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/list_scheduling.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -38,7 +38,7 @@ class device_queues {
   // The latest end. Memory is kept for the next run.
   // Complexity: t log t for t tasks, and linear in dependencies. Memory linear in tasks.
   // Throws: unity::error where tasks wait for each other.
-  picoseconds run(const program::program& p) {
+  picoseconds run(const tasks::program& p) {
     begin(p);
     while (!free_.empty() || !devices_.empty()) {
       run_free(p);
@@ -75,7 +75,7 @@ class device_queues {
   using waiting_device = std::pair<std::int64_t, std::uint32_t>;      // clock, and number
   static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
 
-  void begin(const program::program& p) {
+  void begin(const tasks::program& p) {
     times_.assign(p.capacity(), {});
     on_.resize(p.resources().size());
     for (auto& d : on_) {
@@ -88,13 +88,13 @@ class device_queues {
     order_.reserve(p.task_count());
     latest_ = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         times_[t].start = -static_cast<std::int64_t>(p.timed(t).before_count);  // while it waits: for how many
       }
     }
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         if (p.timed(t).before_count == 0) {
           enqueue(p, t);
@@ -102,7 +102,7 @@ class device_queues {
       }
     }
   }
-  void enqueue(const program::program& p, std::uint32_t t) {
+  void enqueue(const tasks::program& p, std::uint32_t t) {
     const auto on = p.timed(t).resource;
     if (!on.valid()) {
       free_.push_back(t);
@@ -115,14 +115,14 @@ class device_queues {
     d.queue.push_back({policy_.rank(p, t), times_[t].ready, p.tie(t), t});
     std::push_heap(d.queue.begin(), d.queue.end());
   }
-  void run_free(const program::program& p) {
+  void run_free(const tasks::program& p) {
     while (!free_.empty()) {
       const auto t = free_.back();
       free_.pop_back();
       start(p, t, times_[t].ready);
     }
   }
-  void run_device(const program::program& p) {
+  void run_device(const tasks::program& p) {
     const auto number = devices_.top().second;
     devices_.pop();
     auto& d = on_[number];
@@ -131,7 +131,7 @@ class device_queues {
     d.queue.pop_back();
     start(p, t, std::max(times_[t].ready, d.clock), &d, number);
   }
-  void start(const program::program& p, std::uint32_t t, std::int64_t now, device* on = nullptr,
+  void start(const tasks::program& p, std::uint32_t t, std::int64_t now, device* on = nullptr,
              std::uint32_t number = 0) {
     const auto& task = p.timed(t);
     auto& times = times_[t];  // its end: what cut-through asks of it so far

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -14,10 +15,165 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
-#include <unity/simulate/event_queue.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
+
+// A priority queue of events in order of time.
+
+struct event {
+  std::int64_t time = 0;  // picoseconds, not negative
+  std::uint64_t tie = 0;  // breaks ties: the lower one first
+  std::uint32_t task = 0;
+};
+
+// One branch-free comparison of 128 bits: which of two events is earlier is unpredictable.
+[[nodiscard]] constexpr bool earlier(const event& a, const event& b) noexcept {
+  __extension__ using wide = unsigned __int128;
+  return (wide{static_cast<std::uint64_t>(a.time)} << 64U | a.tie) <
+         (wide{static_cast<std::uint64_t>(b.time)} << 64U | b.tie);
+}
+
+// Divides time into intervals of equal length. Events of later intervals go to lists; the events of the current
+// interval are sorted when it begins, and later additions, or earlier events, go through a heap. So most events are
+// sorted among few others, and the next ones are known. Until intervals exist (spread), all events go through the heap.
+// The heap has four children per node: it is half as deep as a binary one, and the children are adjacent. Complexity:
+// logarithmic in the events of an interval, amortized; memory is kept when it is emptied.
+class event_queue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return heap_.empty() && now_.empty(); }
+  void clear() noexcept {
+    heap_.clear();
+    now_.clear();
+    later_.clear();
+    lists_.clear();
+    taken_ = 0;
+    current_ = from_ = 0;
+  }
+  // Announces about `count` events between these times. Call it at most once between two clears, before adding any
+  // event later than `from`.
+  void spread(std::int64_t from, std::int64_t until, std::size_t count) {
+    lists_.assign(std::bit_ceil(count / 8 + 1), none);
+    from_ = from;
+    const auto length = static_cast<std::uint64_t>(std::max<std::int64_t>(until - from, 1));
+    shift_ =
+        std::max(0, static_cast<int>(std::bit_width(length)) + 1 - static_cast<int>(std::bit_width(lists_.size())));
+  }
+
+  void push(const event& e) {
+    const auto i = interval(e.time);
+    if (i <= current_ || empty()) {
+      current_ = std::max(current_, i);
+      heap_.push_back(e);
+      sift_up(heap_.size() - 1, e);
+    } else {
+      auto& last = lists_[static_cast<std::size_t>(i)];
+      later_.push_back({e, last});
+      last = static_cast<std::uint32_t>(later_.size() - 1);
+    }
+  }
+
+  // The earliest event. Precondition: not empty.
+  [[nodiscard]] const event& front() const noexcept { return is_heap_next() ? heap_.front() : now_.back(); }
+  event pop() {
+    event first;
+    if (is_heap_next()) {
+      first = pop_heap();
+    } else {
+      first = now_.back();
+      now_.pop_back();
+    }
+    if (empty() && taken_ < later_.size()) {
+      advance();
+    }
+    return first;
+  }
+  // An event that comes soon, about this many positions later in its interval; null if not known.
+  [[nodiscard]] const event* ahead(std::size_t count) const noexcept {
+    return count < now_.size() ? &now_[now_.size() - 1 - count] : nullptr;
+  }
+
+ private:
+  static constexpr std::uint32_t none = 0xffffffffU;
+  struct later_event {
+    event what{};
+    std::uint32_t next = none;  // in its list
+  };
+
+  [[nodiscard]] std::int64_t interval(std::int64_t time) const noexcept {
+    return std::min((time - from_) >> shift_, static_cast<std::int64_t>(lists_.size()) - 1);
+  }
+  [[nodiscard]] bool is_heap_next() const noexcept {
+    return now_.empty() || (!heap_.empty() && earlier(heap_.front(), now_.back()));
+  }
+  event pop_heap() {
+    const auto first = heap_.front();
+    const auto last = heap_.back();
+    heap_.pop_back();
+    if (!heap_.empty()) {
+      sift_down(last);
+    }
+    return first;
+  }
+  // Advances to the next interval that has events.
+  void advance() {
+    for (auto i = current_ + 1; i < static_cast<std::int64_t>(lists_.size()); ++i) {
+      auto at = lists_[static_cast<std::size_t>(i)];
+      if (at != none) {
+        for (; at != none; at = later_[at].next, ++taken_) {
+          now_.push_back(later_[at].what);
+        }
+        std::sort(now_.begin(), now_.end(), [](const event& a, const event& b) { return earlier(b, a); });
+        current_ = i;
+        return;
+      }
+    }
+  }
+  // Moves the hole down to a leaf along the earliest children, then e up from there: e was the last one, so it rarely
+  // moves far.
+  void sift_down(const event& e) {
+    const auto size = heap_.size();
+    auto* const heap = heap_.data();
+    std::size_t i = 0;
+    auto child = std::size_t{1};
+    for (; child + 4 <= size; child = 4 * i + 1) {
+      const auto left = earlier(heap[child + 1], heap[child]) ? child + 1 : child;
+      const auto right = earlier(heap[child + 3], heap[child + 2]) ? child + 3 : child + 2;
+      const auto best = earlier(heap[right], heap[left]) ? right : left;
+      heap[i] = heap[best];
+      i = best;
+    }
+    if (child < size) {
+      auto best = child;
+      for (auto c = child + 1; c < size; ++c) {
+        best = earlier(heap[c], heap[best]) ? c : best;
+      }
+      heap[i] = heap[best];
+      i = best;
+    }
+    sift_up(i, e);
+  }
+  void sift_up(std::size_t i, const event& e) {
+    while (i > 0) {
+      const auto parent = (i - 1) / 4;
+      if (!earlier(e, heap_[parent])) {
+        break;
+      }
+      heap_[i] = heap_[parent];
+      i = parent;
+    }
+    heap_[i] = e;
+  }
+
+  std::vector<event> heap_;
+  std::vector<event> now_;            // sorted, the earliest last
+  std::vector<later_event> later_;    // all events put into lists since the last clear
+  std::vector<std::uint32_t> lists_;  // by interval: the last one put in
+  std::size_t taken_ = 0;             // how many of them left their lists
+  std::int64_t current_ = 0;          // the current interval
+  std::int64_t from_ = 0;
+  int shift_ = 0;
+};
 
 // When a task is ready, starts and ends, in picoseconds from the start of the iteration.
 struct task_times {
@@ -32,12 +188,12 @@ namespace detail {
 
 // Throws: unity::error for a program in which not all tasks can run.
 template <class IsDone>
-[[noreturn]] void report_cycle(const program::program& p, const IsDone& is_done) {
+[[noreturn]] void report_cycle(const tasks::program& p, const IsDone& is_done) {
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const auto range = p.tasks_of(program::fragment_id{f});
+    const auto range = p.tasks_of(tasks::fragment_id{f});
     for (auto t = range.first; t < range.first + range.count; ++t) {
       if (!is_done(t)) {
-        const auto& of = p.owner_of(program::fragment_id{f});
+        const auto& of = p.owner_of(tasks::fragment_id{f});
         throw error{"program",
                     fmt::format("task {} of fragment {}{} waits for itself", t - range.first, f,
                                 of.name.empty() ? "" : fmt::format(" ({})", of.name)),
@@ -51,7 +207,7 @@ template <class IsDone>
 }  // namespace detail
 
 // A task is ready when everything that it depends on has ended and arrived. Each resource runs one task at a time, in
-// order of ready time, ties as program::tie says; a task without a resource starts when it is ready, concurrently with
+// order of ready time, ties as tasks::tie says; a task without a resource starts when it is ready, concurrently with
 // others.
 // Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are additions of this
 // library.
@@ -60,7 +216,7 @@ class full_simulation {
   // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
   // dependencies.
   // Throws: unity::error if tasks wait for each other.
-  picoseconds run(const program::program& p) {
+  picoseconds run(const tasks::program& p) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) { expect(p, t); });
     const auto busiest = std::max_element(loads_.begin(), loads_.end());
@@ -76,7 +232,7 @@ class full_simulation {
   // `since`: those tasks keep their times, and the others are timed. Returns the latest end, or nothing as soon as a
   // task must end after `bound`; check is_complete(). Added places must have been marked as never ready in `before`
   // (forget). Complexity: as run for the tasks that are timed, and linear in the others and their dependencies.
-  std::optional<picoseconds> run_after(const program::program& p, const full_simulation& before, std::int64_t since,
+  std::optional<picoseconds> run_after(const tasks::program& p, const full_simulation& before, std::int64_t since,
                                        std::int64_t bound) {
     begin(p);
     for_each_place(p, [&](std::uint32_t t) {
@@ -126,15 +282,15 @@ class full_simulation {
 
  private:
   template <class Visit>
-  static void for_each_place(const program::program& p, const Visit& visit) {
+  static void for_each_place(const tasks::program& p, const Visit& visit) {
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         visit(t);
       }
     }
   }
-  void begin(const program::program& p) {
+  void begin(const tasks::program& p) {
     times_.resize(std::max(times_.size(), p.capacity()));
     free_.assign(p.resources().size(), 0);
     loads_.assign(p.resources().size(), 0);
@@ -146,7 +302,7 @@ class full_simulation {
     kept_ = 0;
   }
   // A task to be timed. While it waits, `start` holds minus the number of tasks that it waits for.
-  void expect(const program::program& p, std::uint32_t t) {
+  void expect(const tasks::program& p, std::uint32_t t) {
     const auto& task = p.timed(t);
     times_[t] = {0, -static_cast<std::int64_t>(task.before_count), 0};
     if (task.resource.valid()) {
@@ -158,7 +314,7 @@ class full_simulation {
       queue_.push({0, p.tie(t), t});
     }
   }
-  std::optional<picoseconds> run_queue(const program::program& p, std::int64_t bound) {
+  std::optional<picoseconds> run_queue(const tasks::program& p, std::int64_t bound) {
     while (!queue_.empty()) {
       const auto least = run_next(p);
       if (latest_ > latest_end) {
@@ -172,7 +328,7 @@ class full_simulation {
     return picoseconds{latest_};
   }
   // One of the tasks that a task waits for has been timed.
-  void count_down(const program::program& p, program::task_link link, const task_times& by, std::int64_t latency) {
+  void count_down(const tasks::program& p, tasks::task_link link, const task_times& by, std::int64_t latency) {
     auto& next = times_[link.task()];
     next.ready = std::max(next.ready, (link.cut_through() ? by.start : by.end) + latency);
     if (link.cut_through()) {
@@ -183,7 +339,7 @@ class full_simulation {
     }
   }
   // Prefetches the data of the next events: first the task, then its links, then the other ends of these.
-  void prefetch(const program::program& p) const {
+  void prefetch(const tasks::program& p) const {
     if (const auto* const e = queue_.ahead(4)) {
       __builtin_prefetch(&p.timed(e->task));
       __builtin_prefetch(&times_[e->task]);
@@ -200,7 +356,7 @@ class full_simulation {
     }
   }
   // The earliest time at which the resource of the next task can be done with all its remaining work.
-  std::int64_t run_next(const program::program& p) {
+  std::int64_t run_next(const tasks::program& p) {
     const auto e = queue_.pop();
     prefetch(p);
     const auto& task = p.timed(e.task);

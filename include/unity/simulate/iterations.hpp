@@ -11,9 +11,9 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
-#include <unity/program/repeated.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
+#include <unity/tasks/repeated.hpp>
 
 namespace unity::simulate {
 
@@ -32,15 +32,15 @@ struct steady_iteration {
 //   times_of(program) -> the times of its tasks by place, of some simulation
 // Complexity: of simulations of twice as many iterations as needed.
 // Throws: as times_of.
-template <std::invocable<const program::program&> TimesOf>
-[[nodiscard]] steady_iteration run_until_steady(const program::program& p,
-                                                std::span<const program::carried_dependency> carried, std::size_t most,
+template <std::invocable<const tasks::program&> TimesOf>
+[[nodiscard]] steady_iteration run_until_steady(const tasks::program& p,
+                                                std::span<const tasks::carried_dependency> carried, std::size_t most,
                                                 const TimesOf& times_of, std::size_t least = 4) {
   UNITY_EXPECTS(least >= 2, "two iterations to compare");
   steady_iteration found;
   const auto alone = times_of(p);
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const auto range = p.tasks_of(program::fragment_id{f});
+    const auto range = p.tasks_of(tasks::fragment_id{f});
     for (auto t = range.first; t < range.first + range.count; ++t) {
       found.first = std::max(found.first, picoseconds{alone[t].end});
     }
@@ -51,16 +51,16 @@ template <std::invocable<const program::program&> TimesOf>
   }
   std::vector<std::int64_t> ends;
   for (std::size_t count = least; count <= std::max(most, least); count *= 2) {
-    const auto all = program::repeated(p, carried, count);
+    const auto all = tasks::repeated(p, carried, count);
     const auto times = times_of(all);
     const auto start = [&](std::size_t iteration, std::size_t f, std::uint32_t t) {
-      return times[all.find(program::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
+      return times[all.find(tasks::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
     };
     // By how much all tasks of an iteration start later than in the one before; nothing if that differs between tasks.
     const auto shift = [&](std::size_t iteration) {
       std::optional<std::int64_t> by;
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-        const auto tasks = p.tasks_of(program::fragment_id{f}).count;
+        const auto tasks = p.tasks_of(tasks::fragment_id{f}).count;
         for (std::uint32_t t = 0; t < tasks; ++t) {
           const auto here = start(iteration, f, t) - start(iteration - 1, f, t);
           if (by && *by != here) {
@@ -81,7 +81,7 @@ template <std::invocable<const program::program&> TimesOf>
     }
     ends.assign(count, 0);
     for (std::size_t f = 0; f < all.fragment_count(); ++f) {
-      const auto range = all.tasks_of(program::fragment_id{f});
+      const auto range = all.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         auto& end = ends[f / p.fragment_count()];
         end = std::max(end, times[t].end);
@@ -96,13 +96,13 @@ template <std::invocable<const program::program&> TimesOf>
 
 // First in, first out.
 // Throws: unity::error if tasks wait for each other.
-[[nodiscard]] inline steady_iteration run_until_steady(const program::program& p,
-                                                       std::span<const program::carried_dependency> carried,
+[[nodiscard]] inline steady_iteration run_until_steady(const tasks::program& p,
+                                                       std::span<const tasks::carried_dependency> carried,
                                                        std::size_t most = 64, std::size_t least = 4) {
   full_simulation full;
   return run_until_steady(
       p, carried, most,
-      [&](const program::program& some) {
+      [&](const tasks::program& some) {
         full.run(some);
         return full.times();
       },

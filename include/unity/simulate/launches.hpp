@@ -11,8 +11,8 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -22,47 +22,47 @@ namespace unity::simulate {
 // must be those of tasks alone: rooflines and timers that include a launch count it twice. Preconditions: no open edit,
 // launch >= 0. Complexity: of a full simulation.
 // Throws: unity::error if tasks wait for each other.
-[[nodiscard]] inline program::program with_launches(const program::program& p, picoseconds launch) {
+[[nodiscard]] inline tasks::program with_launches(const tasks::program& p, picoseconds launch) {
   UNITY_EXPECTS(!p.is_open() && launch >= picoseconds{}, "a program without an open edit, and a time");
   full_simulation full;
   full.run(p);
   auto all = p.without_fragments();
-  std::vector<program::resource_id> host_of(p.resources().size());  // by stream
+  std::vector<tasks::resource_id> host_of(p.resources().size());  // by stream
   const auto kind = all.add_kind("launch");
   for (std::size_t r = 0; r < p.resources().size(); ++r) {
-    if (const auto& stream = p.resources()[r]; stream.kind == program::resource_kind::stream) {
-      host_of[r] = all.add_resource(
-          {fmt::format("host thread of {}", stream.name), program::resource_kind::host, stream.device});
+    if (const auto& stream = p.resources()[r]; stream.kind == tasks::resource_kind::stream) {
+      host_of[r] =
+          all.add_resource({fmt::format("host thread of {}", stream.name), tasks::resource_kind::host, stream.device});
     }
   }
-  std::vector<program::fragment> codes;
+  std::vector<tasks::fragment> codes;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    all.add_fragment(p.owner_of(program::fragment_id{f}));
-    codes.push_back(p.code(program::fragment_id{f}));
+    all.add_fragment(p.owner_of(tasks::fragment_id{f}));
+    codes.push_back(p.code(tasks::fragment_id{f}));
   }
   std::vector<std::pair<std::int64_t, std::size_t>> order;  // start, and position in the order of the simulation
   for (std::size_t i = 0; i < full.order().size(); ++i) {
     order.emplace_back(full.times()[full.order()[i]].start, i);
   }
   std::sort(order.begin(), order.end());
-  std::vector<program::task_ref> last(p.resources().size());  // launch of each host thread
+  std::vector<tasks::task_ref> last(p.resources().size());  // launch of each host thread
   for (const auto& [start, place] : order) {
     const auto t = full.order()[place];
     const auto on = p.timed(t).resource;
     if (!on.valid() || !host_of[on.index()].valid()) {
       continue;
     }
-    const auto at = p.where(program::task_id{t});
+    const auto at = p.where(tasks::task_id{t});
     auto& code = codes[at.fragment.index()];
     const auto shard = code.tasks[at.index].shard;
-    const program::task_ref here{at.fragment, code.add({host_of[on.index()], launch, {}, {}, kind, shard})};
+    const tasks::task_ref here{at.fragment, code.add({host_of[on.index()], launch, {}, {}, kind, shard})};
     if (last[on.index()].fragment.valid()) {
       code.dependencies.push_back({last[on.index()], here, false});
     }
     code.dependencies.push_back({here, at, false});
     last[on.index()] = here;
   }
-  all.replace(program::replacements_of(codes));
+  all.replace(tasks::replacements_of(codes));
   all.commit();
   return all;
 }

@@ -14,9 +14,8 @@
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
-#include <unity/simulate/event_queue.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -25,27 +24,27 @@ namespace unity::simulate {
 //   policy.rank(program, place)   of a task; constant while a program is simulated
 // Models: first_in_first_out, by_kind, by_order, by_path.
 template <class P>
-concept scheduling_policy = requires(const P& policy, const program::program& p, std::uint32_t place) {
+concept scheduling_policy = requires(const P& policy, const tasks::program& p, std::uint32_t place) {
   { policy.rank(p, place) } -> std::same_as<std::int64_t>;
 };
 
 // Equal to full_simulation if no task takes zero time.
 struct first_in_first_out {
-  [[nodiscard]] static std::int64_t rank(const program::program&, std::uint32_t) { return 0; }
+  [[nodiscard]] static std::int64_t rank(const tasks::program&, std::uint32_t) { return 0; }
 };
 
-// Kinds in the order of program::task_kind: forward first, messages after computation.
+// Kinds in the order of tasks::task_kind: forward first, messages after computation.
 // Source: Hu et al., dPRO, MLSys 2022, has this order for its replayer.
 struct by_kind {
-  [[nodiscard]] static std::int64_t rank(const program::program& p, std::uint32_t place) {
-    return static_cast<std::int64_t>(p.code(program::task_id{place}).kind);
+  [[nodiscard]] static std::int64_t rank(const tasks::program& p, std::uint32_t place) {
+    return static_cast<std::int64_t>(p.code(tasks::task_id{place}).kind);
   }
 };
 
 // In the order of the program's fragments: front layers first.
 // Source: Jayarajan et al., Priority-based parameter propagation, MLSys 2019.
 struct by_order {
-  [[nodiscard]] static std::int64_t rank(const program::program& p, std::uint32_t place) {
+  [[nodiscard]] static std::int64_t rank(const tasks::program& p, std::uint32_t place) {
     return static_cast<std::int64_t>(p.tie(place) >> 32U);
   }
 };
@@ -56,7 +55,7 @@ class by_path {
  public:
   // Complexity: linear in tasks and dependencies.
   // Throws: unity::error if tasks wait for each other.
-  explicit by_path(const program::program& p) : left_(p.capacity(), 0) {
+  explicit by_path(const tasks::program& p) : left_(p.capacity(), 0) {
     full_simulation full;
     full.run(p);
     for (std::size_t i = full.order().size(); i-- > 0;) {
@@ -68,7 +67,7 @@ class by_path {
       left_[t] = p.timed(t).duration + p.timed(t).latency + after;
     }
   }
-  [[nodiscard]] std::int64_t rank(const program::program&, std::uint32_t place) const { return -left_[place]; }
+  [[nodiscard]] std::int64_t rank(const tasks::program&, std::uint32_t place) const { return -left_[place]; }
 
  private:
   std::vector<std::int64_t> left_;  // by place
@@ -84,7 +83,7 @@ class list_simulation {
   // Returns the latest end. Memory is kept for the next run. Complexity: t log t for t tasks, and linear in
   // dependencies.
   // Throws: unity::error if tasks wait for each other.
-  picoseconds run(const program::program& p) {
+  picoseconds run(const tasks::program& p) {
     begin(p);
     while (!events_.empty()) {
       const auto now = events_.front().time;
@@ -131,7 +130,7 @@ class list_simulation {
   static constexpr std::uint32_t of_resource = 0x80000000U;
   static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
 
-  void begin(const program::program& p) {
+  void begin(const tasks::program& p) {
     UNITY_EXPECTS(p.capacity() < of_resource && p.resources().size() < of_resource, "fewer than 2^31 tasks");
     times_.assign(p.capacity(), {});
     resources_.resize(p.resources().size());
@@ -144,7 +143,7 @@ class list_simulation {
     touched_.clear();
     latest_ = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         times_[t].start = -static_cast<std::int64_t>(p.timed(t).before_count);  // while it waits: for how many
         if (p.timed(t).before_count == 0) {
@@ -153,7 +152,7 @@ class list_simulation {
       }
     }
   }
-  void take(const program::program& p, const event& e) {
+  void take(const tasks::program& p, const event& e) {
     if ((e.task & of_resource) != 0) {
       resources_[e.task - of_resource].is_busy = false;
       touch(e.task - of_resource);
@@ -174,7 +173,7 @@ class list_simulation {
       touched_.push_back(r);
     }
   }
-  void start_next(const program::program& p, std::uint32_t r, std::int64_t now) {
+  void start_next(const tasks::program& p, std::uint32_t r, std::int64_t now) {
     auto& on = resources_[r];
     if (on.is_busy || on.ready.empty()) {
       return;
@@ -186,7 +185,7 @@ class list_simulation {
     start(p, t, now);
     events_.push({times_[t].end, 0, r | of_resource});
   }
-  void start(const program::program& p, std::uint32_t t, std::int64_t now) {
+  void start(const tasks::program& p, std::uint32_t t, std::int64_t now) {
     const auto& task = p.timed(t);
     auto& times = times_[t];  // its end, as far as cut-through requires it
     times.start = now;

@@ -9,8 +9,8 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -33,20 +33,20 @@ namespace detail {
 
 class memory_profiler {
  public:
-  memory_profiler(const program::program& p, std::span<const task_times> times) : program_{p}, times_{times} {}
+  memory_profiler(const tasks::program& p, std::span<const task_times> times) : program_{p}, times_{times} {}
 
   [[nodiscard]] std::vector<memory_profile> run() const {
     struct change {
-      program::device_index device;
+      tasks::device_index device;
       std::int64_t time;
       std::int64_t size;
     };
     std::vector<change> changes;
-    program::device_index devices = 0;
+    tasks::device_index devices = 0;
     for (const auto& r : program_.resources()) {
-      devices = r.kind == program::resource_kind::stream ? std::max(devices, r.device + 1) : devices;
+      devices = r.kind == tasks::resource_kind::stream ? std::max(devices, r.device + 1) : devices;
     }
-    for_each_buffer([&](const program::buffer& b, std::int64_t start, std::int64_t end) {
+    for_each_buffer([&](const tasks::buffer& b, std::int64_t start, std::int64_t end) {
       devices = std::max(devices, b.device + 1);
       changes.push_back({b.device, start, b.size.count()});
       if (!b.permanent) {
@@ -79,7 +79,7 @@ class memory_profiler {
     };
     std::vector<change> changes(devices * parts);
     const auto length = iteration.count() / static_cast<std::int64_t>(parts) + 1;
-    for_each_buffer([&](const program::buffer& b, std::int64_t start, std::int64_t end) {
+    for_each_buffer([&](const tasks::buffer& b, std::int64_t start, std::int64_t end) {
       auto* const of_device = changes.data() + b.device * parts;
       of_device[start / length].gained += b.size.count();
       if (!b.permanent) {
@@ -105,8 +105,8 @@ class memory_profiler {
     const auto ends = last_uses();
     std::size_t i = 0;
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      for (const auto& b : program_.code(program::fragment_id{f}).buffers) {
-        visit(b, b.permanent ? 0 : of(b.producer, program::fragment_id{f}).start, ends[i++]);
+      for (const auto& b : program_.code(tasks::fragment_id{f}).buffers) {
+        visit(b, b.permanent ? 0 : of(b.producer, tasks::fragment_id{f}).start, ends[i++]);
       }
     }
   }
@@ -115,7 +115,7 @@ class memory_profiler {
     std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
     std::vector<std::int64_t> ends;
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
+      const tasks::fragment_id id{f};
       first[f] = ends.size();
       for (const auto& b : program_.code(id).buffers) {
         ends.push_back(b.permanent ? 0 : of(b.producer, id).end);
@@ -123,7 +123,7 @@ class memory_profiler {
     }
     first.back() = ends.size();
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
+      const tasks::fragment_id id{f};
       for (const auto& read : program_.code(id).reads) {
         const auto at = first[(read.of.fragment.valid() ? read.of.fragment : id).index()] + read.of.index;
         UNITY_EXPECTS(at < ends.size(), "a buffer that is there");
@@ -132,11 +132,11 @@ class memory_profiler {
     }
     return ends;
   }
-  [[nodiscard]] const task_times& of(const program::task_ref& r, program::fragment_id own) const {
+  [[nodiscard]] const task_times& of(const tasks::task_ref& r, tasks::fragment_id own) const {
     return times_[program_.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
   }
 
-  const program::program& program_;
+  const tasks::program& program_;
   std::span<const task_times> times_;
 };
 
@@ -144,7 +144,7 @@ class memory_profiler {
 
 // By device. The times must be those of a simulation of the program, by place. Complexity: n log n in buffers, linear
 // in their readers.
-[[nodiscard]] inline std::vector<memory_profile> memory_profiles(const program::program& p,
+[[nodiscard]] inline std::vector<memory_profile> memory_profiles(const tasks::program& p,
                                                                  std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::memory_profiler{p, times}.run();
@@ -153,7 +153,7 @@ class memory_profiler {
 // By device an upper bound on the peak: at most the peak plus what is allocated within a thousandth of the iteration.
 // If that fits, profiles need not be made. The times are as above, of an iteration of that length. Complexity: linear
 // in buffers, their readers and devices.
-[[nodiscard]] inline std::vector<bytes> memory_bounds(const program::program& p, std::span<const task_times> times,
+[[nodiscard]] inline std::vector<bytes> memory_bounds(const tasks::program& p, std::span<const task_times> times,
                                                       std::size_t devices, picoseconds iteration) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::memory_profiler{p, times}.bounds(devices, iteration);

@@ -11,10 +11,10 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/core/units.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -34,7 +34,7 @@ namespace unity::simulate {
 
 // Steps of one kind of task that waited for the same reason.
 struct path_share {
-  program::task_kind kind = program::task_kind::other;
+  tasks::task_kind kind = tasks::task_kind::other;
   wait_reason reason = wait_reason::nothing;
   std::size_t steps = 0;
   picoseconds time{};
@@ -43,9 +43,9 @@ struct path_share {
 };
 
 // By kind, then by reason; only those that occur. Complexity: linear in the path.
-[[nodiscard]] inline std::vector<path_share> path_shares(const program::program& p, std::span<const critical_step> path,
+[[nodiscard]] inline std::vector<path_share> path_shares(const tasks::program& p, std::span<const critical_step> path,
                                                          std::span<const task_times> times) {
-  std::map<std::pair<program::task_kind, wait_reason>, path_share> all;
+  std::map<std::pair<tasks::task_kind, wait_reason>, path_share> all;
   const auto taken = step_times(path, times);
   for (const auto& [step, time] : ranges::views::zip(path, taken)) {
     const auto kind = p.code(step.task).kind;

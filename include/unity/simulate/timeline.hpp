@@ -11,9 +11,9 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::simulate {
 
@@ -25,9 +25,9 @@ enum class wait_reason : std::uint8_t {
 
 // A step of the critical path; it starts when what it waited for is over.
 struct critical_step {
-  program::task_id task{};
+  tasks::task_id task{};
   wait_reason reason = wait_reason::nothing;
-  program::task_id cause{};  // the step before
+  tasks::task_id cause{};  // the step before
 
   friend bool operator==(const critical_step&, const critical_step&) = default;
 };
@@ -56,9 +56,9 @@ namespace detail {
 
 class timeline_builder {
  public:
-  timeline_builder(const program::program& p, std::span<const task_times> times) : program_{p}, times_{times} {
+  timeline_builder(const tasks::program& p, std::span<const task_times> times) : program_{p}, times_{times} {
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(program::fragment_id{f});
+      const auto range = p.tasks_of(tasks::fragment_id{f});
       for (auto t = range.first; t < range.first + range.count; ++t) {
         order_.push_back(t);
       }
@@ -76,7 +76,7 @@ class timeline_builder {
     all.tasks = order_.size();
     all.resources.resize(program_.resources().size());
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
+      const tasks::fragment_id id{f};
       const auto& code = program_.code(id);
       for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
         const auto& times = times_[program_.find(id, i).index()];
@@ -127,7 +127,7 @@ class timeline_builder {
     const auto& times = times_[t];
     const bool ends_late = times.end > times.start + program_.timed(t).duration;  // held up by the hop before
     if (!ends_late && times.start > times.ready) {
-      return {program::task_id{t}, wait_reason::resource, program::task_id{previous}};
+      return {tasks::task_id{t}, wait_reason::resource, tasks::task_id{previous}};
     }
     auto cause = none;
     for (const auto link : program_.before(t)) {
@@ -139,12 +139,12 @@ class timeline_builder {
         cause = link.task();
       }
     }
-    return cause == none ? critical_step{program::task_id{t}, wait_reason::nothing, {}}
-                         : critical_step{program::task_id{t}, wait_reason::dependency, program::task_id{cause}};
+    return cause == none ? critical_step{tasks::task_id{t}, wait_reason::nothing, {}}
+                         : critical_step{tasks::task_id{t}, wait_reason::dependency, tasks::task_id{cause}};
   }
 
   static constexpr std::uint32_t none = 0xffffffffU;
-  const program::program& program_;
+  const tasks::program& program_;
   std::span<const task_times> times_;
   std::vector<std::uint32_t> order_;  // by resource, as it runs them
 };
@@ -153,7 +153,7 @@ class timeline_builder {
 
 // Effects: none. The times must be those of a simulation of the program, by place. Complexity: n log n in tasks and
 // buffers, linear in dependencies.
-[[nodiscard]] inline timeline summarize(const program::program& p, std::span<const task_times> times) {
+[[nodiscard]] inline timeline summarize(const tasks::program& p, std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::timeline_builder{p, times}.run();
 }

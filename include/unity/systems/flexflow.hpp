@@ -11,8 +11,8 @@
 #include <unity/core/budget.hpp>
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/units.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -62,7 +62,7 @@ namespace detail {
 
 class flexflow_search {
  public:
-  flexflow_search(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+  flexflow_search(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
                   parallel::lowering lowering, const flexflow_options& options)
       : prototype_{std::move(lowering), parallel::memory_limits(m)},
         moves_{a, g, prototype_.dimensions(), m.network.device_count(), options.strides},
@@ -84,7 +84,7 @@ class flexflow_search {
 // Throws: unity::error if an option for another algorithm differs from its default.
 void check_options(const flexflow_options& o);
 
-[[nodiscard]] flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
+[[nodiscard]] flexflow_result prove(const tensor::tensor_graph& g, const hardware::machine& m,
                                     parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
                                     const flexflow_options& options);
 
@@ -92,7 +92,7 @@ void check_options(const flexflow_options& o);
 
 // The data-parallel strategy, the expert one, and `random` strategies with randomly drawn units (random_unit_strategy).
 [[nodiscard]] std::vector<parallel::strategy> initial_strategies(
-    const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m, std::size_t random,
+    const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m, std::size_t random,
     std::uint64_t seed, parallel::block_strides strides = parallel::block_strides::all);
 
 // The cheapest strategy found for one training iteration, starting from the initial ones. `lowering`: for the graph on
@@ -101,7 +101,7 @@ void check_options(const flexflow_options& o);
 // Throws: unity::error if an initial strategy does not fit the graph and machine, or an option is for another
 // algorithm.
 [[nodiscard]] flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                       const machine::machine& m, parallel::lowering lowering,
+                                       const hardware::machine& m, parallel::lowering lowering,
                                        std::vector<parallel::strategy> initial, const flexflow_options& options = {});
 
 }  // namespace unity::systems
@@ -178,7 +178,7 @@ UNITY_INLINE flexflow_result flexflow_search::beams(const std::vector<parallel::
   return r;
 }
 
-UNITY_INLINE flexflow_result prove(const tensor::tensor_graph& g, const machine::machine& m,
+UNITY_INLINE flexflow_result prove(const tensor::tensor_graph& g, const hardware::machine& m,
                                    parallel::lowering lowering, const std::vector<parallel::strategy>& initial,
                                    const flexflow_options& options) {
   flexflow_exact_options exact{options};
@@ -193,7 +193,7 @@ UNITY_INLINE flexflow_result prove(const tensor::tensor_graph& g, const machine:
 namespace unity::systems {
 
 UNITY_INLINE std::vector<parallel::strategy> initial_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                                const machine::machine& m, std::size_t random,
+                                                                const hardware::machine& m, std::size_t random,
                                                                 std::uint64_t seed, parallel::block_strides strides) {
   const parallel::graph_dimensions all{a, g};
   std::vector<parallel::strategy> s{parallel::data_parallel(all, m.network), parallel::expert(a, g, all, m.network)};
@@ -206,7 +206,7 @@ UNITY_INLINE std::vector<parallel::strategy> initial_strategies(const tensor::al
 }
 
 UNITY_INLINE flexflow_result flexflow(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                      const machine::machine& m, parallel::lowering lowering,
+                                      const hardware::machine& m, parallel::lowering lowering,
                                       std::vector<parallel::strategy> initial, const flexflow_options& options) {
   UNITY_EXPECTS(!initial.empty(), "at least one initial strategy");
   detail::check_options(options);

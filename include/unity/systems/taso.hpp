@@ -22,14 +22,15 @@
 #include <unity/cost/roofline.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/hardware/device_rates.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/rewrite_space.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -41,7 +42,7 @@ enum class algorithm : std::uint8_t { backtracking, beam, mcmc, exact };
 
 // The objective to minimize: time, or a mix of time (picoseconds) and arithmetic (operations), under a memory limit.
 struct objective {
-  device_rates device = *find_device("v100");  // for the roofline, if no other time model is given
+  device_rates device = *hardware::find_device("v100");  // for the roofline, if no other time model is given
   tensor::mode mode = tensor::mode::inference;
   double flops_weight = 0;                                           // 0: only time; 1: only operations
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost

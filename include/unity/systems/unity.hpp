@@ -17,9 +17,9 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -30,7 +30,8 @@
 #include <unity/parallel/strategies/units.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/rewrite_space.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/unity/branch_splits.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/joint_search.hpp>
@@ -39,6 +40,7 @@
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/plan_polish.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/cost.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -50,13 +52,16 @@ struct unity_options : search_options {
   std::uint64_t seed = 0;
   parallel::index_uses uses = parallel::all_index_uses;
   std::size_t mesh_axes = 3;
-  std::vector<machine::device_mesh> meshes{};  // additional meshes to those of the machine
+  std::vector<hardware::device_mesh> meshes{};  // additional meshes to those of the machine
   std::size_t stages = 64;                     // maximum of pipelines
   std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
   std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage is simulated
-  std::uint64_t proposals = 300;  // of the polish from the best of them; eight times as many if it moves parts
-  std::uint64_t idle = 2000;      // the polish ends after this many without improvement, plus 2% for each node,
-  double patience = 0;            // and after this share of the time limit without improvement
+  // Of the polish from the best of them: 8 times as many if it moves parts, and 128 times for tiny graphs, whose
+  // operators times devices are at most 64.
+  std::uint64_t proposals = 300;
+  // The polish ends after this many without improvement (16 times as many for tiny graphs), plus 2% for each node,
+  std::uint64_t idle = 2000;
+  double patience = 0;  // and after this share of the time limit without improvement
   // Plans of other searches, requested after this search's own steps. Their graphs must be equivalent to the given one.
   // If all index uses are allowed, a better plan is adopted, and the polish starts from them, too; time limits include
   // them.
@@ -69,7 +74,7 @@ struct unity_options : search_options {
 // A simulated mapping.
 struct simulated_mapping {
   std::size_t graph = 0;        // 0: the given one; others: results of substitutions for one objective
-  machine::device_mesh mesh{};  // of the first stage's devices
+  hardware::device_mesh mesh{};  // of the first stage's devices
   std::uint32_t stages = 1;
   std::int64_t microbatches = 1;
   parallel::index_uses uses = 0;
@@ -91,7 +96,7 @@ struct unity_result {
   parallel::strategy strategy{};
   parallel::pipeline pipeline{};
   parallel::strategy_report report{};
-  machine::device_mesh mesh{};        // of the first stage; empty if the plan began on no mesh
+  hardware::device_mesh mesh{};       // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   // A lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all plans
@@ -110,11 +115,11 @@ struct unity_result {
 namespace detail {
 
 // All device kinds that a mesh of all devices may contain.
-[[nodiscard]] std::vector<std::uint32_t> models_of(const machine::machine& m);
+[[nodiscard]] std::vector<std::uint32_t> models_of(const hardware::machine& m);
 
 class unity_search {
  public:
-  unity_search(const tensor::algebra& a, const machine::machine& m, tensor::durations durations,
+  unity_search(const tensor::algebra& a, const hardware::machine& m, tensor::durations durations,
                const unity_options& options);
 
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
@@ -133,7 +138,7 @@ class unity_search {
     return std::max(0.0, std::min(share * own_seconds_, own_seconds_ - watch_.seconds()));
   }
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
-  void add_room(const machine::device_mesh& mesh, parallel::index_uses uses);
+  void add_room(const hardware::device_mesh& mesh, parallel::index_uses uses);
   // Effects: adds rooms with the cumulative sets of index uses of the paper's figure 15a. A further use may not bring
   // its predicted gain; then a plan without it is available.
   void add_smaller_sets();
@@ -178,6 +183,9 @@ class unity_search {
     constexpr std::size_t few = 1024;
     return operators * machine_.network.device_count() <= few;
   }
+  // Whether the graph has so few operators that all kinds of moves and all graphs a substitution away are tried. For
+  // larger ones that would take proposals from what finds more.
+  [[nodiscard]] bool is_tiny(std::size_t operators) const { return is_small(tiny_factor * operators); }
   [[nodiscard]] parallel::strategy_report report_of_representatives(mesh_room& room,
                                                                     const parallel::operator_graph& ops,
                                                                     const std::vector<std::uint32_t>& options) const;
@@ -221,6 +229,10 @@ class unity_search {
   // counted; the latter also with only samples and weights divided; and with only samples divided, as those reductions
   // overlap best.
   void add_variants(const rule_set& rules, std::vector<graph_variant>& variants, unity_result& r);
+  // Effects: adds the graphs one substitution away from a tiny given one and from the best mapping's: what gains only
+  // together with a placement is not predicted to. Returns their best mappings, best first.
+  [[nodiscard]] std::vector<simulated_best> add_nearby(const rule_set& rules, std::vector<graph_variant>& variants,
+                                                       std::size_t best, unity_result& r);
   // Effects: completes the result for the chosen plan, which has no stages. has_blocks: it is not on a mesh of all
   // devices.
   void finish(unity_result& r, bool has_blocks);
@@ -231,9 +243,9 @@ class unity_search {
   // A plan to improve, with what it refers to.
   struct polish_start;
   // Effects: improves, while there is time and progress, the best own plan, the given graph's plan (which substitutions
-  // that are predicted to help may not reach), and the known plans.
+  // that are predicted to help may not reach), plans of nearby graphs, and the known plans.
   void polish(const std::vector<graph_variant>& variants, const simulated_best& best, const simulated_best& first,
-              unity_result& r);
+              std::span<const simulated_best> nearby, unity_result& r);
   // null if the plan is too large, or nothing of it may change.
   [[nodiscard]] std::unique_ptr<polish_start> start(tensor::tensor_graph g, const parallel::strategy& s,
                                                     mesh_room* room);
@@ -243,13 +255,14 @@ class unity_search {
   [[nodiscard]] static picoseconds bound(const parallel::operator_graph& ops,
                                          const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices);
 
+  static constexpr std::uint64_t tiny_factor = 16;  // by which tiny graphs are smaller, and have more proposals
   static constexpr auto samples_alone = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::data);
 
   const tensor::algebra& algebra_;
-  const machine::machine& machine_;
+  const hardware::machine& machine_;
   tensor::durations durations_;
   const unity_options& options_;
-  machine::route_table routes_;
+  hardware::route_table routes_;
   parallel::shard_clock clock_;
   computing_bound computing_;
   std::vector<std::unique_ptr<mesh_room>> rooms_{};
@@ -274,7 +287,7 @@ class unity_search {
 // Without time limits the result depends only on the seed.
 // Throws: unity::error if an operator cannot be mapped onto any mesh.
 [[nodiscard]] inline unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
-                                        const machine::machine& m, tensor::durations durations,
+                                        const hardware::machine& m, tensor::durations durations,
                                         const unity_options& options = {}) {
   return detail::unity_search{a, m, std::move(durations), options}.run(rules, g);
 }
@@ -302,7 +315,7 @@ class unity_search {
 
 namespace unity::systems::detail {
 
-UNITY_INLINE std::vector<std::uint32_t> models_of(const machine::machine& m) {
+UNITY_INLINE std::vector<std::uint32_t> models_of(const hardware::machine& m) {
   std::vector<std::uint32_t> models;
   for (const auto& d : m.network.devices()) {
     if (std::find(models.begin(), models.end(), d.model) == models.end()) {
@@ -312,7 +325,7 @@ UNITY_INLINE std::vector<std::uint32_t> models_of(const machine::machine& m) {
   return models;
 }
 
-UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine::machine& m,
+UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const hardware::machine& m,
                                         tensor::durations durations, const unity_options& options)
     : algebra_{a},
       machine_{m},
@@ -325,9 +338,9 @@ UNITY_INLINE unity_search::unity_search(const tensor::algebra& a, const machine:
   for (const auto limit : parallel::memory_limits(m)) {
     limit_ = limit_ == 0 ? limit.count() : std::min(limit_, limit.count() == 0 ? limit_ : limit.count());
   }
-  auto meshes = machine::meshes_of(m.network, options.mesh_axes);
+  auto meshes = hardware::meshes_of(m.network, options.mesh_axes);
   for (const auto& mesh : options.meshes) {
-    machine::check(m.network, mesh);
+    hardware::check(m.network, mesh);
     meshes.push_back(mesh);
   }
   // The best plan with fewer uses is often close to the overall best, and simulation may prefer it.
@@ -363,20 +376,25 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   auto found = search(rules, variants, r);
   auto& best = found.best;
   auto& in_stages = found.in_stages;
+  const auto nearby = add_nearby(rules, variants, best.graph, r);
+  if (!nearby.empty() && is_better(nearby.front().report, best.report)) {
+    best = nearby.front();
+  }
+  end_phase("nearby_graphs", r);
   const bool is_pipeline = in_stages && is_better(in_stages->report, best.report);
   const auto& chosen = variants[is_pipeline ? in_stages->graph : best.graph];
   r.rules = chosen.rules;
   if (is_pipeline) {
     take(*std::move(in_stages), r);
   } else {
-    r.mesh = best.candidate.room == nullptr ? machine::device_mesh{} : best.candidate.room->mesh();
+    r.mesh = best.candidate.room == nullptr ? hardware::device_mesh{} : best.candidate.room->mesh();
     r.strategy = best.strategy;
     r.report = best.report;
     r.graph = chosen.graph;
     finish(r, split_mappings::has_blocks(best.candidate.solution));
   }
   end_phase("bounds", r);
-  polish(variants, best, found.first, r);
+  polish(variants, best, found.first, nearby, r);
   r.goals = goals();
   for (const auto& one : rooms_) {
     ended_early_ = ended_early_ || one->ended_early();
@@ -460,13 +478,13 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   variants.push_back(std::move(theirs[found.graph]));
   found.graph = variants.size() - 1;
   const auto* room = found.candidate.room;
-  r.simulated.push_back({found.graph, room != nullptr ? room->mesh() : machine::device_mesh{}, 1, 1, uses,
+  r.simulated.push_back({found.graph, room != nullptr ? room->mesh() : hardware::device_mesh{}, 1, 1, uses,
                          picoseconds{found.candidate.predicted}, found.report,
                          split_mappings::has_blocks(found.candidate.solution)});
   return found;
 }
 
-UNITY_INLINE void unity_search::add_room(const machine::device_mesh& mesh, parallel::index_uses uses) {
+UNITY_INLINE void unity_search::add_room(const hardware::device_mesh& mesh, parallel::index_uses uses) {
   rooms_.push_back(
       std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses, options_.optimizer, limit_));
   if (!options_.joint.dynamic) {
@@ -622,7 +640,7 @@ UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picosec
   if (!parallel::has(options_.uses, parallel::index_use::placement)) {
     return false;
   }
-  for (const auto& part : machine::parts_of(machine_.network)) {
+  for (const auto& part : hardware::parts_of(machine_.network)) {
     std::size_t devices = 0;
     for (const auto& row : part) {
       devices += row.size();
@@ -630,7 +648,7 @@ UNITY_INLINE bool unity_search::add_parts(const tensor::tensor_graph& g, picosec
     if (computing_of(g).count() / static_cast<std::int64_t>(devices) >= time.count() / static_cast<std::int64_t>(all)) {
       continue;
     }
-    for (const auto& mesh : machine::meshes_of(part, options_.mesh_axes)) {
+    for (const auto& mesh : hardware::meshes_of(part, options_.mesh_axes)) {
       add_room(mesh, options_.uses);
     }
   }
@@ -782,6 +800,43 @@ UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<
   }
 }
 
+UNITY_INLINE auto unity_search::add_nearby(const rule_set& rules, std::vector<graph_variant>& variants,
+                                           std::size_t best, unity_result& r) -> std::vector<simulated_best> {
+  std::vector<simulated_best> found;
+  if (rules.empty() || options_.uses != parallel::all_index_uses || options_.proposals == 0 ||
+      !is_tiny(analyzed_graph{algebra_, variants[0].graph}.ops.size())) {
+    return found;
+  }
+  using space_type = rewrite_space<tensor::algebra, tensor::flop_cost>;
+  for (const auto v : best == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, best}) {
+    space_type space{algebra_, tensor::flop_cost{algebra_, tensor::mode::training}, rules, variants[v].graph};
+    space_type::scratch_type from;
+    space_type::scratch_type to;
+    const auto s = space.initial();
+    for (const auto m : space.moves(s)) {
+      space.prepare(s, from);
+      if (is_late() || !space.price(s, m, from)) {
+        continue;
+      }
+      auto g = space.graph(space.apply(s, m, from, to));
+      const auto is_same = [&](const graph_variant& other) { return other.graph == g; };
+      if (std::any_of(variants.begin(), variants.end(), is_same)) {
+        continue;
+      }
+      auto applied = variants[v].rules;
+      applied.push_back({space.rule_of(m).name, 1});
+      r.graphs_bound = std::min(r.graphs_bound, computing_of(g));
+      variants.push_back({std::move(g), std::move(applied), {}});
+      found.push_back(simulate(variants.back(), variants.size() - 1, r));
+    }
+  }
+  unity::stable_sort(found,
+                     [](const simulated_best& x, const simulated_best& y) { return is_better(x.report, y.report); });
+  constexpr std::size_t most = 12;  // to polish
+  found.resize(std::min(found.size(), most));
+  return found;
+}
+
 UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
   r.mapping_bound = computing_of(r.graph);
   // Building tables of meshes on which no mapping was searched costs time. Tables have the times of the slowest kind of
@@ -820,6 +875,7 @@ struct unity_search::polish_start {
   parallel::lowering lowering;
   picoseconds bound{};      // lower bound on all plans of the graph
   std::uint64_t proposals;  // maximum, including proposals from other plans
+  std::uint64_t idle;
   std::optional<plan_polish> plan{};
   const mesh_room* room = nullptr;         // of the initial mesh, if any
   const graph_variant* variant = nullptr;  // of this search, if any
@@ -827,7 +883,8 @@ struct unity_search::polish_start {
   polish_start(const unity_search& s, tensor::tensor_graph g)
       : graph{std::move(g)},
         lowering{s.algebra_, graph, s.machine_, s.durations_, parallel::transfers::exchanges, s.options_.optimizer},
-        proposals{s.options_.proposals} {}
+        proposals{s.options_.proposals},
+        idle{s.options_.idle} {}
 };
 
 UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::strategy& s, mesh_room* room)
@@ -845,8 +902,12 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
     const parallel::operator_graph ops{algebra_, one->graph, one->lowering.dimensions(), one->lowering.training()};
     // For larger graphs, simulations are slow and parts are too many.
     const bool in_parts = is_free && is_small(ops.size());
-    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? machine_.network.device_count() : 0);
-    one->proposals *= in_parts && one->proposals < std::numeric_limits<std::uint64_t>::max() / 8 ? 8 : 1;
+    const bool in_all = in_parts && is_tiny(ops.size());
+    mesh.emplace(mesh_proposal{*room, ops}, ops, in_parts ? machine_.network.device_count() : 0,
+                 in_all ? part_moves::all : part_moves::connected);
+    const auto times = (in_parts ? 8 : 1) * (in_all ? tiny_factor : 1);
+    one->proposals *= one->proposals < std::numeric_limits<std::uint64_t>::max() / times ? times : 1;
+    one->idle *= in_all ? tiny_factor : 1;
   }
   one->bound = computing_of(one->graph);
   one->plan.emplace(algebra_, one->graph, machine_, one->lowering, s, std::move(mesh), is_free);
@@ -854,7 +915,8 @@ UNITY_INLINE auto unity_search::start(tensor::tensor_graph g, const parallel::st
 }
 
 UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variants, const simulated_best& best,
-                                       const simulated_best& first, unity_result& r) {
+                                       const simulated_best& first, std::span<const simulated_best> nearby,
+                                       unity_result& r) {
   const bool is_over = watch_.seconds() >= options_.limits.seconds;
   const auto known = options_.known && !is_over ? options_.known() : std::vector<known_plan>{};
   if (options_.known) {
@@ -884,6 +946,11 @@ UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variant
   if (!first.report.is_of_representatives && best.graph != 0) {
     add_own(first);
   }
+  for (const auto& one : nearby) {
+    if (one.graph != best.graph) {
+      add_own(one);
+    }
+  }
   for (const auto& k : known) {
     add(options_.uses == parallel::all_index_uses ? start(k.graph, k.strategy, nullptr) : nullptr);
   }
@@ -901,7 +968,7 @@ UNITY_INLINE void unity_search::polish(const std::vector<graph_variant>& variant
     take({one->graph, one->plan->best(), std::move(report)}, r);
     r.mapping_bound = bound;
     if (one->variant != nullptr) {
-      r.mesh = one->room != nullptr ? one->room->mesh() : machine::device_mesh{};
+      r.mesh = one->room != nullptr ? one->room->mesh() : hardware::device_mesh{};
       r.rules = one->variant->rules;
     }
   }
@@ -941,7 +1008,7 @@ UNITY_INLINE void unity_search::improve_all(std::span<const std::unique_ptr<poli
       o.proposals = most - std::min(most, r.proposals);
       // Reserves time to simulate the result once more at the end.
       o.seconds = limit - watch_.seconds() - 2 * reported_;
-      const bool is_idle = plan.is_idle(options_.idle) && watch_.seconds() - last_better >= patience;
+      const bool is_idle = plan.is_idle(one->idle) && watch_.seconds() - last_better >= patience;
       if (o.proposals == 0 || is_idle || plan.cost() <= one->bound.count()) {
         continue;
       }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/trace/events.hpp>
 
 namespace unity::trace {
@@ -193,9 +193,9 @@ class adjacency {
 // "aten::addmm on thread 7708 of rank 0"
 [[nodiscard]] std::string describe(const flow_graph& g, const name_table& names, std::uint32_t task);
 
-// The graph as one fragment: task t has place t. Kinds are those of program::task_kind if there is one for the task,
+// The graph as one fragment: task t has place t. Kinds are those of tasks::task_kind if there is one for the task,
 // otherwise own kinds: output, launch, gap, delay. Complexity: linear in tasks and edges.
-[[nodiscard]] program::program to_program(const flow_graph& g);
+[[nodiscard]] tasks::program to_program(const flow_graph& g);
 
 // The priorities of a queue of dPRO's replayer: forward, output, backward, update, communication; other host work
 // counts for the part of the iteration that contains it. A policy of simulate (scheduling_policy).
@@ -203,7 +203,7 @@ class adjacency {
 class by_phase {
  public:
   explicit by_phase(const flow_graph& g);
-  [[nodiscard]] std::int64_t rank(const program::program&, std::uint32_t place) const { return parts_[place]; }
+  [[nodiscard]] std::int64_t rank(const tasks::program&, std::uint32_t place) const { return parts_[place]; }
 
  private:
   std::vector<std::uint8_t> parts_;  // by place
@@ -316,54 +316,54 @@ UNITY_INLINE std::string describe(const flow_graph& g, const name_table& names, 
 namespace detail {
 
 struct program_kinds {
-  program::task_kind output;
-  program::task_kind launch;
-  program::task_kind gap;
-  program::task_kind delay;
+  tasks::task_kind output;
+  tasks::task_kind launch;
+  tasks::task_kind gap;
+  tasks::task_kind delay;
 };
 
-inline program::task_kind kind_of(const flow_task& t, const program_kinds& k) {
+inline tasks::task_kind kind_of(const flow_task& t, const program_kinds& k) {
   switch (t.type) {
     case task_type::launch:
     case task_type::synchronization: return k.launch;
     case task_type::gap: return k.gap;
     case task_type::delay: return k.delay;
-    case task_type::collective: return program::task_kind::reduce;
+    case task_type::collective: return tasks::task_kind::reduce;
     case task_type::send:
-    case task_type::receive: return program::task_kind::transfer;
+    case task_type::receive: return tasks::task_kind::transfer;
     case task_type::host:
     case task_type::kernel:
     case task_type::copy:
-      return t.part == phase::forward    ? program::task_kind::forward
+      return t.part == phase::forward    ? tasks::task_kind::forward
              : t.part == phase::output   ? k.output
-             : t.part == phase::backward ? program::task_kind::backward
-             : t.part == phase::update   ? program::task_kind::update
-                                         : program::task_kind::transfer;
-    default: return program::task_kind::other;
+             : t.part == phase::backward ? tasks::task_kind::backward
+             : t.part == phase::update   ? tasks::task_kind::update
+                                         : tasks::task_kind::transfer;
+    default: return tasks::task_kind::other;
   }
 }
 
-inline program::resource_kind kind_of(lane_kind k) {
-  return k == lane_kind::host     ? program::resource_kind::host
-         : k == lane_kind::stream ? program::resource_kind::stream
-                                  : program::resource_kind::link;
+inline tasks::resource_kind kind_of(lane_kind k) {
+  return k == lane_kind::host     ? tasks::resource_kind::host
+         : k == lane_kind::stream ? tasks::resource_kind::stream
+                                  : tasks::resource_kind::link;
 }
 
 }  // namespace detail
 
-UNITY_INLINE program::program to_program(const flow_graph& g) {
-  program::program p;
+UNITY_INLINE tasks::program to_program(const flow_graph& g) {
+  tasks::program p;
   const detail::program_kinds kinds{p.add_kind("output"), p.add_kind("launch"), p.add_kind("gap"), p.add_kind("delay")};
   for (const auto& r : g.resources) {
     p.add_resource({fmt::format("{} of {}", r.name, g.ranks[r.rank].name), detail::kind_of(r.kind), r.rank});
   }
-  const auto f = p.add_fragment({program::owner_kind::other, 0, "iteration"});
-  program::fragment code;
+  const auto f = p.add_fragment({tasks::owner_kind::other, 0, "iteration"});
+  tasks::fragment code;
   code.tasks.reserve(g.tasks.size());
   code.dependencies.reserve(g.edges.size());
   for (const auto& t : g.tasks) {
     const auto size = t.communication == no_index ? 0 : g.communications[t.communication].size;
-    code.add({t.resource == no_index ? program::resource_id{} : program::resource_id{t.resource},
+    code.add({t.resource == no_index ? tasks::resource_id{} : tasks::resource_id{t.resource},
               picoseconds{t.duration},
               {},
               bytes{size},

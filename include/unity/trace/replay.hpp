@@ -127,9 +127,9 @@ namespace unity::trace {
 namespace detail {
 
 template <class Simulation>
-replayed_iteration take(const program::program& p, Simulation& s) {
+replayed_iteration take(const tasks::program& p, Simulation& s) {
   s.run(p);
-  const auto first = p.tasks_of(program::fragment_id{0u}).first;
+  const auto first = p.tasks_of(tasks::fragment_id{0u}).first;
   UNITY_EXPECTS(first == 0, "a program of one fragment, whose tasks have its places");
   replayed_iteration all;
   all.times.assign(s.times().begin(), s.times().begin() + static_cast<std::ptrdiff_t>(p.task_count()));

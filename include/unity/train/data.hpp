@@ -17,7 +17,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>

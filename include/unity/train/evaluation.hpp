@@ -17,7 +17,6 @@
 #include <unity/io/dataset.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/box_runs.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>

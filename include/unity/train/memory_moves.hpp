@@ -86,13 +86,13 @@ inline constexpr placement::memory_planning quick_planning{.program = {.alternat
 #include <unity/core/id.hpp>
 #include <unity/core/stable_sort.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/simulated_ranks.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/placement/memory_plan.hpp>
-#include <unity/program/storage.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/storage.hpp>
 #include <unity/train/detail/program_memory.hpp>
 #include <unity/train/value_places.hpp>
 
@@ -144,7 +144,7 @@ class moves_writer {
   memory_moves written_{};
   std::vector<std::size_t> workspaces_{};  // of the written steps
   std::vector<std::size_t> places_{};      // of the written steps: the step of the plan that they belong to
-  program::storage_plan storage_{};
+  tasks::storage_plan storage_{};
   std::vector<std::size_t> numbers_{};  // number in the written program, by step of the given program
 };
 
@@ -266,7 +266,7 @@ UNITY_INLINE memory_moves moves_writer::write(const placement::memory_plan& plan
     }
   }
   const auto values = arena_values(algebra_, written_.program, workspaces_);
-  storage_ = program::plan_storage(values, arena_alignment);
+  storage_ = tasks::plan_storage(values, arena_alignment);
   written_.arena = storage_.peak;
   return written_;
 }
@@ -274,7 +274,7 @@ UNITY_INLINE memory_moves moves_writer::write(const placement::memory_plan& plan
 UNITY_INLINE memory_moves moves_writer::unmoved() const {
   memory_moves all;
   all.program = program_;
-  all.arena = program::plan_storage(arena_values(algebra_, program_, given_), arena_alignment).peak;
+  all.arena = tasks::plan_storage(arena_values(algebra_, program_, given_), arena_alignment).peak;
   for (const auto& s : program_.steps) {
     if (s.kind == parallel::step_kind::load) {
       const auto size = backend::byte_count(program_.graph.type(program_.graph.results(s.node)[0]));
@@ -428,7 +428,7 @@ UNITY_INLINE offloading offload(const tensor::algebra& a, const parallel::plan& 
     const std::vector<std::size_t> workspaces(program.steps.size());
     const auto held = memory_of_rank(a, program, p.updates, workspaces);
     const auto limit = memories[r] - (held.sum() - held.arena);
-    const auto& device = p.machine.network[machine::device_id{r}].name;
+    const auto& device = p.machine.network[hardware::device_id{r}].name;
     if (limit <= bytes{}) {
       throw error{
           device, fmt::format("{} bytes", memories[r].count()),

@@ -15,7 +15,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
-#include <unity/program/storage.hpp>
+#include <unity/tasks/storage.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/timeline.hpp>
 
@@ -78,11 +78,11 @@ struct planned_memory {
 
 // The contents of the arena with their lifetimes: values in order, then workspaces. workspaces: of the kernel of each
 // step, in bytes; 0 if there is none. Complexity: linear in the program.
-[[nodiscard]] std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
-                                                              std::span<const std::size_t> workspaces);
+[[nodiscard]] std::vector<tasks::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
+                                                            std::span<const std::size_t> workspaces);
 
 // What rank_executor allocates for the program, except a few scalars of the optimizer. Allocates nothing itself.
-// Complexity: as the plan of an arena (program/storage.hpp).
+// Complexity: as the plan of an arena (tasks/storage.hpp).
 [[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
                                             parallel::optimizer how, std::span<const std::size_t> workspaces);
 
@@ -117,7 +117,7 @@ template <backend::fusing_backend Backend>
 // The values of an arena, with the numbers of the recorded steps that need them. Unrecorded steps (the start of a
 // receive, a load) count for the next recorded one. values: of the arena; readers: the steps that read the first of
 // these values; is_recorded: by step. Complexity: linear in steps and values.
-[[nodiscard]] rank_memory recorded_memory(std::span<const program::stored_value> values,
+[[nodiscard]] rank_memory recorded_memory(std::span<const tasks::stored_value> values,
                                           std::span<const std::vector<std::uint32_t>> readers,
                                           const std::vector<bool>& is_recorded);
 
@@ -274,10 +274,10 @@ UNITY_INLINE void value_places::use(value_id v, std::size_t s) {
   }
 }
 
-UNITY_INLINE std::vector<program::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
-                                                             std::span<const std::size_t> workspaces) {
+UNITY_INLINE std::vector<tasks::stored_value> arena_values(const tensor::algebra& a, const parallel::rank_program& p,
+                                                           std::span<const std::size_t> workspaces) {
   const value_places places{a, p};
-  std::vector<program::stored_value> values;
+  std::vector<tasks::stored_value> values;
   for (const auto v : value_ids(p.graph)) {
     const bytes size{static_cast<std::int64_t>(backend::byte_count(p.graph.type(v)))};
     for (const auto& s : places[v]) {
@@ -301,7 +301,7 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
     }
   }
   constexpr bytes alignment{static_cast<std::int64_t>(backend::memory_alignment)};
-  all.arena = program::plan_storage(arena_values(a, p, workspaces), alignment).peak;
+  all.arena = tasks::plan_storage(arena_values(a, p, workspaces), alignment).peak;
   for (const auto& c : p.constants) {
     all.constants += bytes{size_of(c.value)};
   }
@@ -362,7 +362,7 @@ UNITY_INLINE activity_span activity_of(const parallel::rank_program& p, std::siz
   return span;
 }
 
-UNITY_INLINE rank_memory recorded_memory(std::span<const program::stored_value> values,
+UNITY_INLINE rank_memory recorded_memory(std::span<const tasks::stored_value> values,
                                          std::span<const std::vector<std::uint32_t>> readers,
                                          const std::vector<bool>& is_recorded) {
   constexpr auto none = static_cast<std::size_t>(-1);

@@ -145,7 +145,8 @@ std::string model_of(std::uint64_t bits, unity::random_engine& random) {
 
 TEST_CASE("inputs and outputs of a file stay as they stood there, whatever becomes of its nodes") {
   unity::random_engine random{27};
-  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << parts.size()); bits += 1 + random.below(unity::test::all_or(60, 400))) {
+  constexpr auto apart = unity::test::all_or<std::uint64_t>(60, 400);
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << parts.size()); bits += 1 + random.below(apart)) {
     const auto text = model_of(bits, random);
     CAPTURE(text);
     const auto before = parsed(onnx_bytes_of(text));

@@ -1,4 +1,4 @@
-#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/parallel/lowering/network.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -7,23 +7,22 @@
 #include <cstdint>
 #include <vector>
 
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/collectives.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/network.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/collectives.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 #include "../../support/machine_without_starts.hpp"
 
 namespace tests_of_lowered_collectives {
 
 using namespace unity;
-using machine::collective_algorithm;
-using machine::device_id;
-using machine::exchange;
+using hardware::collective_algorithm;
+using hardware::device_id;
+using hardware::exchange;
 
 std::vector<device_id> first_devices(std::size_t count) {
   std::vector<device_id> all;
@@ -33,32 +32,32 @@ std::vector<device_id> first_devices(std::size_t count) {
   return all;
 }
 
-picoseconds simulated(const parallel::network& n, program::fragment f) {
-  program::program p;
+picoseconds simulated(const parallel::network& n, tasks::fragment f) {
+  tasks::program p;
   n.declare(p);
   p.replace(p.add_fragment(), f);
   return simulate::full_simulation{}.run(p);
 }
 
 // Every transfer as a message of its own.
-program::fragment transfers_of(parallel::network& n, const machine::machine& m, const machine::collective& c) {
-  program::fragment f;
-  const auto g = machine::lower(m.network, c);
-  std::vector<program::task_ref> ends;
+tasks::fragment transfers_of(parallel::network& n, const hardware::machine& m, const hardware::collective& c) {
+  tasks::fragment f;
+  const auto g = hardware::lower(m.network, c);
+  std::vector<tasks::task_ref> ends;
   for (std::size_t i = 0; i < g.size(); ++i) {
-    std::vector<program::task_ref> before;
+    std::vector<tasks::task_ref> before;
     for (const auto d : g.dependencies(i)) {
       before.push_back(ends[d]);
     }
-    ends.push_back(program::add_transfer(f, n.flow_hops(g[i].from, g[i].to, g[i].size, 1), g[i].size, 0, before));
+    ends.push_back(tasks::add_transfer(f, n.flow_hops(g[i].from, g[i].to, g[i].size, 1), g[i].size, 0, before));
   }
   static_cast<void>(parallel::add_meeting(f, ends, 0));
   return f;
 }
 
-program::fragment flows_of(parallel::network& n, const machine::machine& m, const machine::collective& c) {
-  program::fragment f;
-  const auto flows = machine::flows_of(m.network, c);
+tasks::fragment flows_of(parallel::network& n, const hardware::machine& m, const hardware::collective& c) {
+  tasks::fragment f;
+  const auto flows = hardware::flows_of(m.network, c);
   auto ready = parallel::add_meeting(f, {}, 0);
   for (const auto& phase : flows.phases) {
     std::vector<parallel::flow_message> messages;
@@ -70,29 +69,28 @@ program::fragment flows_of(parallel::network& n, const machine::machine& m, cons
   return f;
 }
 
-
 TEST_CASE("the closed form of the way that is chosen is what its flows take, and what all its transfers take") {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "dgx_a100:3x4", "p100:4x4", "t4:2x8", "summit:2x6"}) {
     const auto m = unity::test::machine_without_starts(preset);
-    const machine::route_table routes{m.network};
+    const hardware::route_table routes{m.network};
     const auto devices = first_devices(m.network.device_count());
     for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
-      for (std::size_t a = 0; a < machine::collective_algorithm_names.size(); ++a) {
+      for (std::size_t a = 0; a < hardware::collective_algorithm_names.size(); ++a) {
         const auto how = static_cast<collective_algorithm>(a);
         for (const auto size : {std::int64_t{96} << 6U, std::int64_t{96} << 20U}) {
-          const machine::collective c{kind, how, devices, bytes{size}};
-          if (!machine::applies(m.network, c)) {
+          const hardware::collective c{kind, how, devices, bytes{size}};
+          if (!hardware::applies(m.network, c)) {
             continue;
           }
-          CAPTURE(preset, machine::exchange_names[static_cast<std::size_t>(kind)],
-                  machine::collective_algorithm_names[a], size);
+          CAPTURE(preset, hardware::exchange_names[static_cast<std::size_t>(kind)],
+                  hardware::collective_algorithm_names[a], size);
           parallel::network n{m};
-          const auto closed = to_seconds(machine::collective_time(m.network, routes, c));
+          const auto closed = to_seconds(hardware::collective_time(m.network, routes, c));
           const auto flows = to_seconds(simulated(n, flows_of(n, m, c)));
           const auto transfers = to_seconds(simulated(n, transfers_of(n, m, c)));
           // What is chosen is what the closed form says. Others may take longer: messages that meet on several links,
           // in another order on each, leave some of them idle, which the busiest link does not tell.
-          const bool is_chosen = machine::fastest_algorithm(m.network, routes, c).first == how;
+          const bool is_chosen = hardware::fastest_algorithm(m.network, routes, c).first == how;
           CHECK(flows >= closed * 0.99);
           CHECK(flows <= closed * (is_chosen ? 1.005 : 1.7));
           CHECK(transfers >= closed * 0.9);
@@ -105,14 +103,14 @@ TEST_CASE("the closed form of the way that is chosen is what its flows take, and
 
 TEST_CASE("a collective takes what the closed form of the way that is chosen says, in flows that grow with devices") {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "p100:4x4", "k80:16x4", "t4:2x8", "summit:2x6"}) {
-    const auto m = machine::preset(preset);
-    const machine::route_table routes{m.network};
+    const auto m = hardware::preset(preset);
+    const hardware::route_table routes{m.network};
     const auto devices = first_devices(m.network.device_count());
     for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
       for (const auto size : {bytes{6'000}, bytes{4'000'000}, bytes{400'000'000}}) {
-        CAPTURE(preset, machine::exchange_names[static_cast<std::size_t>(kind)], size.count());
+        CAPTURE(preset, hardware::exchange_names[static_cast<std::size_t>(kind)], size.count());
         parallel::network n{m};
-        program::fragment f;
+        tasks::fragment f;
         static_cast<void>(add_collective(n, f, kind, devices, size, {}));
         const auto& way = n.collective(kind, devices).at(size);
         const auto closed = to_seconds(way.line(size));
@@ -131,14 +129,14 @@ TEST_CASE("a collective takes what the closed form of the way that is chosen say
 TEST_CASE("a collective starts after all that it waits for and is done after all messages") {
   const auto m = unity::test::machine_without_starts("p100:1x4");
   parallel::network n{m};
-  program::fragment f;
+  tasks::fragment f;
   const auto devices = first_devices(3);
-  const std::vector<program::task_ref> contributions{{program::fragment_id{7U}, 0}, {program::fragment_id{7U}, 1}};
+  const std::vector<tasks::task_ref> contributions{{tasks::fragment_id{7U}, 0}, {tasks::fragment_id{7U}, 1}};
   const auto done = add_collective(n, f, exchange::all_reduce, devices, bytes{3'000'000}, contributions);
   std::size_t first = 0;
   std::size_t last = 0;
   for (const auto& d : f.dependencies) {
-    first += d.before.fragment == program::fragment_id{7U} ? 1U : 0U;
+    first += d.before.fragment == tasks::fragment_id{7U} ? 1U : 0U;
     last += d.after == done ? 1U : 0U;
   }
   CHECK(first == 2);
@@ -148,7 +146,7 @@ TEST_CASE("a collective starts after all that it waits for and is done after all
 
 TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole bytes") {
   const auto volume = [](std::int64_t size, std::uint32_t ranks) {
-    return machine::collective_flows{ranks, {}}.volume(bytes{size}, 2 * (ranks - 1)).count();
+    return hardware::collective_flows{ranks, {}}.volume(bytes{size}, 2 * (ranks - 1)).count();
   };
   CHECK(volume(1000, 4) == 1500);
   CHECK(volume(10, 3) == 14);  // 13.33
@@ -157,12 +155,12 @@ TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole by
 }
 
 TEST_CASE("collectives of the same devices start one after the other, those of others at once") {
-  const auto m = machine::preset("dgx_a100:1x8");
+  const auto m = hardware::preset("dgx_a100:1x8");
   const auto& a100 = m.devices[0];  // two rounds each
   const auto start = from_seconds(a100.collective_start_seconds + 2 * a100.collective_round_seconds);
   const auto takes = [&](const std::vector<std::vector<device_id>>& groups) {
     parallel::network n{m};
-    program::fragment f;
+    tasks::fragment f;
     for (const auto& g : groups) {
       static_cast<void>(add_collective(n, f, exchange::all_reduce, g, bytes{8}, {}));
     }
@@ -177,24 +175,24 @@ TEST_CASE("collectives of the same devices start one after the other, those of o
 }
 
 TEST_CASE("what was measured prices a collective where the machine has links") {
-  auto m = machine::preset("host:1x4");
-  m.links.push_back({"local", 4, {{exchange::all_reduce, {{machine::cost_range::no_end, 1e-5, 1e-9}}}}});
+  auto m = hardware::preset("host:1x4");
+  m.links.push_back({"local", 4, {{exchange::all_reduce, {{hardware::cost_range::no_end, 1e-5, 1e-9}}}}});
   parallel::network n{m};
-  program::fragment f;
+  tasks::fragment f;
   const auto devices = first_devices(4);
   static_cast<void>(add_collective(n, f, exchange::all_reduce, devices, bytes{1'000'000}, {}));
   CHECK(to_seconds(simulated(n, f)) == Approx(1e-5 + 1e-3));
-  program::fragment other;
+  tasks::fragment other;
   static_cast<void>(add_collective(n, other, exchange::all_gather, devices, bytes{1'000'000}, {}));
-  CHECK(simulated(n, other) == machine::ways_of(m, machine::route_table{m.network}, exchange::all_gather, devices)
+  CHECK(simulated(n, other) == hardware::ways_of(m, hardware::route_table{m.network}, exchange::all_gather, devices)
                                    .at(bytes{1'000'000})
                                    .line(bytes{1'000'000}));
 }
 
 TEST_CASE("a switch that adds up makes an all-reduce of a node faster than a ring can be") {
-  const auto m = machine::preset("dgx_h100:1x8");
-  const machine::route_table routes{m.network};
-  const auto ways = machine::ways_of(m, routes, exchange::all_reduce, first_devices(8));
+  const auto m = hardware::preset("dgx_h100:1x8");
+  const hardware::route_table routes{m.network};
+  const auto ways = hardware::ways_of(m, routes, exchange::all_reduce, first_devices(8));
   const bytes size{256 << 20};
   CHECK(ways.at(size).how == collective_algorithm::in_switch);
   CHECK(to_seconds(ways.at(size).line(size)) < 0.7 * to_seconds(ways.ways.front().line(size)));

@@ -10,27 +10,27 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace tests_of_delays {
 
 using namespace unity;
 using parallel::delay_matrix;
-using program::fragment_id;
-using program::task_ref;
+using tasks::fragment_id;
+using tasks::task_ref;
 
 namespace {
 
 constexpr task_ref source{fragment_id{0U}, 0};
 constexpr task_ref target{fragment_id{1U}, 0};
 
-program::fragment message(std::int64_t first, std::int64_t second) {
-  program::fragment f;
-  const std::array<program::hop, 2> route{{{program::resource_id{2U}, picoseconds{first}, picoseconds{3}},
-                                           {program::resource_id{3U}, picoseconds{second}, picoseconds{4}}}};
-  const auto last = program::add_transfer(f, route, bytes{8}, 0, {&source, 1});
+tasks::fragment message(std::int64_t first, std::int64_t second) {
+  tasks::fragment f;
+  const std::array<tasks::hop, 2> route{{{tasks::resource_id{2U}, picoseconds{first}, picoseconds{3}},
+                                         {tasks::resource_id{3U}, picoseconds{second}, picoseconds{4}}}};
+  const auto last = tasks::add_transfer(f, route, bytes{8}, 0, {&source, 1});
   f.dependencies.push_back({last, target, false});
   return f;
 }
@@ -39,13 +39,13 @@ program::fragment message(std::int64_t first, std::int64_t second) {
 // per task. Not all tasks follow the source.
 struct random_fragment {
   std::size_t tasks = 0;
-  program::fragment between{};
+  tasks::fragment between{};
 
   explicit random_fragment(random_engine& random) : tasks{1 + random.below(8)} {
     for (std::uint32_t i = 0; i < tasks; ++i) {
       const auto duration = picoseconds{static_cast<std::int64_t>(1 + random.below(30))};
       const auto latency = picoseconds{static_cast<std::int64_t>(1 + random.below(9))};
-      between.add({program::resource_id{2 + i}, duration, latency, {}, program::task_kind::transfer, 0});
+      between.add({tasks::resource_id{2 + i}, duration, latency, {}, tasks::task_kind::transfer, 0});
       if (random.below(3) == 0) {
         between.dependencies.push_back({source, {{}, i}, false});
       }
@@ -60,19 +60,19 @@ struct random_fragment {
     }
   }
 
-  [[nodiscard]] program::program with_source(std::int64_t duration) const {
-    program::program p;
+  [[nodiscard]] tasks::program with_source(std::int64_t duration) const {
+    tasks::program p;
     for (std::size_t r = 0; r < tasks + 2; ++r) {
-      p.add_resource({"r" + std::to_string(r), program::resource_kind::link, 0});
+      p.add_resource({"r" + std::to_string(r), tasks::resource_kind::link, 0});
     }
-    program::fragment ends;
-    ends.add({program::resource_id{0U}, picoseconds{duration}, {}, {}, program::task_kind::forward, 0});
-    program::fragment last;
-    last.add({program::resource_id{1U}, picoseconds{1}, {}, {}, program::task_kind::forward, 0});
+    tasks::fragment ends;
+    ends.add({tasks::resource_id{0U}, picoseconds{duration}, {}, {}, tasks::task_kind::forward, 0});
+    tasks::fragment last;
+    last.add({tasks::resource_id{1U}, picoseconds{1}, {}, {}, tasks::task_kind::forward, 0});
     for (int f = 0; f < 3; ++f) {
       p.add_fragment();
     }
-    const std::array<program::replacement, 3> all{
+    const std::array<tasks::replacement, 3> all{
         {{fragment_id{0U}, &ends}, {fragment_id{1U}, &last}, {fragment_id{2U}, &between}}};
     p.replace(all);
     p.commit();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/network.hpp>
 
 #include "../divided_at_random.hpp"
@@ -20,7 +20,7 @@
 namespace tests_of_edge_reads {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::configuration;
 using parallel::test::dimensions;
 using parallel::test::operators;
@@ -84,7 +84,7 @@ TEST_CASE("terms that consumers read add up to the value, each element once, wha
   const std::uint64_t seed = 41;
   INFO("seed " << seed);
   random_engine random{seed};
-  const auto m = machine::preset("p100:2x4");
+  const auto m = hardware::preset("p100:2x4");
   const parallel::network net{m};
   std::size_t sums = 0;
   std::size_t plain = 0;
@@ -156,7 +156,7 @@ TEST_CASE("terms that consumers read add up to the value, each element once, wha
 }
 
 TEST_CASE("a device reads the copy that it has, else one of its node, and copies share the readers") {
-  const auto m = machine::preset("p100:2x4");
+  const auto m = hardware::preset("p100:2x4");
   const parallel::network net{m};
   const ends e{dimensions("relu", {}, {type({4, 12})}), dimensions("gelu", {}, {type({4, 12})}), {0}};
   const auto on = [](std::initializer_list<std::size_t> devices, std::int64_t copies) {
@@ -176,7 +176,7 @@ TEST_CASE("a device reads the copy that it has, else one of its node, and copies
 }
 
 TEST_CASE("a term is read by those on its device") {
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   const parallel::network net{m};
   const auto devices = [](std::initializer_list<std::size_t> all) {
     configuration c;

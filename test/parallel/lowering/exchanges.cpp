@@ -11,8 +11,8 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -25,13 +25,13 @@
 namespace tests_of_exchanges {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::routed_message;
 
 namespace {
 
 // Bytes over each link, per resource and kind of owner.
-std::map<std::size_t, std::int64_t> moved(const program::fragment& f) {
+std::map<std::size_t, std::int64_t> moved(const tasks::fragment& f) {
   std::map<std::size_t, std::int64_t> all;
   for (const auto& t : f.tasks) {
     all[t.resource.index()] += t.volume.count();
@@ -39,42 +39,42 @@ std::map<std::size_t, std::int64_t> moved(const program::fragment& f) {
   return all;
 }
 
-program::fragment alone(parallel::network& n, std::span<const routed_message> messages) {
-  program::fragment f;
+tasks::fragment alone(parallel::network& n, std::span<const routed_message> messages) {
+  tasks::fragment f;
   for (const auto& m : messages) {
-    program::add_transfer(f, n.hops(m.from, m.to, m.volume), m.volume, 0, {});
+    tasks::add_transfer(f, n.hops(m.from, m.to, m.volume), m.volume, 0, {});
   }
   return f;
 }
 
 // A ring of four devices, each a switch for none: messages to the second neighbour need switches between.
-machine::machine ring_of_switches() {
-  machine::machine m = machine::preset("p100:1x4");
-  std::vector<machine::placed_device> devices;
+hardware::machine ring_of_switches() {
+  hardware::machine m = hardware::preset("p100:1x4");
+  std::vector<hardware::placed_device> devices;
   std::vector<std::string> switches;
-  std::vector<machine::cable> cables;
+  std::vector<hardware::cable> cables;
   for (std::uint32_t i = 0; i < 5; ++i) {
     devices.push_back({"d" + std::to_string(i), 0, 0});
     switches.push_back("s" + std::to_string(i));
   }
   for (std::uint32_t i = 0; i < 5; ++i) {
     cables.push_back(
-        {machine::vertex_id{i}, machine::vertex_id{5 + i}, 1'000'000'000, picoseconds{1000}, machine::duplex::full});
-    cables.push_back({machine::vertex_id{5 + i}, machine::vertex_id{5 + (i + 1) % 5}, 1'000'000'000, picoseconds{1000},
-                      machine::duplex::simplex});
+        {hardware::vertex_id{i}, hardware::vertex_id{5 + i}, 1'000'000'000, picoseconds{1000}, hardware::duplex::full});
+    cables.push_back({hardware::vertex_id{5 + i}, hardware::vertex_id{5 + (i + 1) % 5}, 1'000'000'000,
+                      picoseconds{1000}, hardware::duplex::simplex});
   }
-  m.network = machine::topology{std::move(devices), std::move(switches), std::move(cables), "ring"};
+  m.network = hardware::topology{std::move(devices), std::move(switches), std::move(cables), "ring"};
   return m;
 }
 
 }  // namespace
 
 TEST_CASE("messages that share no end stay as they are alone") {
-  const auto m = machine::preset("k80:2x4");
+  const auto m = hardware::preset("k80:2x4");
   parallel::network n{m};
   const std::vector<routed_message> messages{{device_id{0u}, device_id{4u}, bytes{1000}},
                                              {device_id{1u}, device_id{5u}, bytes{2000}}};
-  program::fragment f;
+  tasks::fragment f;
   parallel::exchange_builder builder;
   const auto ends = builder.add(n, f, messages);
   CHECK(moved(f) == moved(alone(n, messages)));
@@ -85,7 +85,7 @@ TEST_CASE("messages that share no end stay as they are alone") {
 
 TEST_CASE("an exchange takes a task per link, with all that goes over it") {
   const auto* name = GENERATE("k80:2x4", "p100:2x4", "summit:2x6", "dgx_a100:2x8", "t4:2x8", "dgx_h100:2x8");
-  const auto m = machine::preset(name);
+  const auto m = hardware::preset(name);
   parallel::network n{m};
   std::vector<routed_message> messages;
   for (std::size_t a = 0; a < n.device_count(); ++a) {
@@ -96,7 +96,7 @@ TEST_CASE("an exchange takes a task per link, with all that goes over it") {
     }
   }
   CAPTURE(name);
-  program::fragment f;
+  tasks::fragment f;
   parallel::exchange_builder builder;
   const auto ends = builder.add(n, f, messages);
   const auto apart = alone(n, messages);
@@ -118,7 +118,7 @@ TEST_CASE("where links go around in a ring messages stay apart") {
     messages.push_back({device_id{a}, device_id{(a + 3) % 5}, bytes{64}});
     messages.push_back({device_id{a}, device_id{(a + 2) % 5}, bytes{64}});
   }
-  program::fragment f;
+  tasks::fragment f;
   parallel::exchange_builder builder;
   builder.add(n, f, messages);
   CHECK(f.tasks.size() == alone(n, messages).tasks.size());
@@ -126,7 +126,7 @@ TEST_CASE("where links go around in a ring messages stay apart") {
   // The builder is as before after a failure.
   const std::vector<routed_message> two{{device_id{0u}, device_id{1u}, bytes{5}},
                                         {device_id{0u}, device_id{2u}, bytes{6}}};
-  program::fragment g;
+  tasks::fragment g;
   builder.add(n, g, two);
   CHECK(moved(g) == moved(alone(n, two)));
   CHECK(g.tasks.size() < alone(n, two).tasks.size());
@@ -137,7 +137,7 @@ TEST_CASE("links carry the same under exchanges as under messages, and fewer tas
   const auto* model = GENERATE("zoo:lenet?batch=48", "zoo:rnnlm?batch=48&hidden=48&vocab=96&seq=2");
   const auto* name = GENERATE("p100:1x4", "k80:2x4", "summit:2x6");
   const auto g = tensor::zoo::build(a, model);
-  const auto m = machine::preset(name);
+  const auto m = hardware::preset(name);
   parallel::lowering messages{a, g, m, parallel::transfers::messages};
   parallel::lowering exchanges{a, g, m};
   simulate::full_simulation simulation;
@@ -149,7 +149,7 @@ TEST_CASE("links carry the same under exchanges as under messages, and fewer tas
     const auto other = exchanges.run(s);
     REQUIRE(one.fragment_count() == other.fragment_count());
     for (std::size_t f = 0; f < one.fragment_count(); ++f) {
-      REQUIRE(moved(one.code(program::fragment_id{f})) == moved(other.code(program::fragment_id{f})));
+      REQUIRE(moved(one.code(tasks::fragment_id{f})) == moved(other.code(tasks::fragment_id{f})));
     }
     REQUIRE(other.task_count() <= one.task_count());
     // What one link carries does not depend on how, so times do not lie far apart.
@@ -160,7 +160,7 @@ TEST_CASE("links carry the same under exchanges as under messages, and fewer tas
     // What is known of earlier edges does not change the code.
     const auto anew = parallel::lowering{a, g, m}.run(s);
     for (std::size_t f = 0; f < other.fragment_count(); ++f) {
-      REQUIRE(anew.code(program::fragment_id{f}) == other.code(program::fragment_id{f}));
+      REQUIRE(anew.code(tasks::fragment_id{f}) == other.code(tasks::fragment_id{f}));
     }
   }
 }

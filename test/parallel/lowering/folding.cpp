@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/strategies_tensor.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
@@ -27,7 +27,7 @@
 namespace tests_of_folding {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 
 namespace {
 
@@ -35,12 +35,12 @@ constexpr const char* presets[] = {"p100:4x4", "dgx_a100:4x8", "k80:4x4", "p100:
 
 struct subject {
   tensor::tensor_graph graph;
-  machine::machine on;
+  hardware::machine on;
   parallel::lowering lower;
 
   subject(tensor::tensor_graph g, std::string_view m)
       : graph{std::move(g)},
-        on{machine::preset(m)},
+        on{hardware::preset(m)},
         lower{parallel::test::operators(), graph, on, parallel::transfers::messages} {}
   subject(std::string_view model, std::string_view m)
       : subject{tensor::zoo::build(parallel::test::operators(), model), m} {}

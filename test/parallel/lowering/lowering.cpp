@@ -11,8 +11,8 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -27,13 +27,13 @@
 namespace tests_of_lowering {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::configuration;
-using program::owner_kind;
 using parallel::test::check_deltas;
 using parallel::test::lowered_graph;
 using parallel::test::message_volume;
 using parallel::test::operators;
+using tasks::owner_kind;
 
 namespace {
 
@@ -58,7 +58,7 @@ TEST_CASE("on one device an iteration takes what its tasks take together") {
     const auto p = x.lower.run(x.data());
     std::int64_t sum = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& t : p.code(program::fragment_id{f}).tasks) {
+      for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
         CHECK(t.volume == bytes{0});
         sum += t.duration.count();
       }
@@ -142,7 +142,7 @@ TEST_CASE("a reduction on an idle network takes what the fastest way takes in cl
     std::int64_t begins = 0;
     std::int64_t ends = 0;
     for (std::uint32_t t = w.first; t < w.first + w.count; ++t) {
-      if (p.code(program::task_id{t}).kind == program::task_kind::reduce) {
+      if (p.code(tasks::task_id{t}).kind == tasks::task_kind::reduce) {
         begins = begins == 0 ? run.times()[t].start : begins;
         ends = std::max(ends, run.times()[t].start);
       }
@@ -151,10 +151,10 @@ TEST_CASE("a reduction on an idle network takes what the fastest way takes in cl
     for (std::size_t d = 0; d < x.machine.network.device_count(); ++d) {
       devices.push_back(device_id{d});
     }
-    const machine::route_table routes{x.machine.network};
+    const hardware::route_table routes{x.machine.network};
     const bytes size{1024 * 4096 * 4};
     const auto expected =
-        machine::ways_of(x.machine, routes, machine::exchange::all_reduce, devices).at(size).line(size);
+        hardware::ways_of(x.machine, routes, hardware::exchange::all_reduce, devices).at(size).line(size);
     INFO(on);
     CHECK(static_cast<double>(ends - begins) == Approx(static_cast<double>(expected.count())).epsilon(0.01));
   }
@@ -179,7 +179,7 @@ TEST_CASE("the fragments around an operator are all that its configuration chang
       p.commit();
       const auto fresh = x.lower.run(s);
       for (std::size_t f = 0; f < fresh.fragment_count(); ++f) {
-        REQUIRE(p.code(program::fragment_id{f}) == fresh.code(program::fragment_id{f}));
+        REQUIRE(p.code(tasks::fragment_id{f}) == fresh.code(tasks::fragment_id{f}));
       }
       REQUIRE(simulate::full_simulation{}.run(p) == simulate::full_simulation{}.run(fresh));
     }
@@ -263,8 +263,8 @@ TEST_CASE("a device updates what it holds of a weight after all that contribute 
       }
       const auto range = p.tasks_of(x.lower.weight_fragment(w));
       for (std::uint32_t t = range.first; t < range.first + range.count; ++t) {
-        const auto& task = p.code(program::task_id{t});
-        if (task.kind != program::task_kind::update) {
+        const auto& task = p.code(tasks::task_id{t});
+        if (task.kind != tasks::task_kind::update) {
           continue;
         }
         ++updates;
@@ -353,7 +353,7 @@ TEST_CASE("delta simulation of new configurations ends where a program from noth
 
 TEST_CASE("machines without topology and strategies of other graphs are refused in one line") {
   const auto g = perceptron();
-  machine::machine bare;
+  hardware::machine bare;
   bare.name = "bare";
   CHECK_THROWS_WITH(parallel::lowering(operators(), g, bare), Catch::Contains("bare") && Catch::Contains("topology"));
   lowered_graph x{g, "p100:1x2"};

@@ -16,7 +16,7 @@
 namespace tests_of_messages {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::box;
 using parallel::local_use;
 

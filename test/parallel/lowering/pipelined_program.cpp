@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -20,9 +20,9 @@
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -43,50 +43,50 @@ namespace {
 
 // Of each virtual stage the forward pass of one micro-batch, the backward pass, the gradient of a weight where that has
 // its own pass, and the weight's update. Results are 10 bytes.
-program::program chain(const pipeline& of, const pass_times& takes) {
+tasks::program chain(const pipeline& of, const pass_times& takes) {
   const auto stages = of.stage_count();
   const bool is_apart = of.schedule == pipeline_schedule::zero_bubble;
   const auto nodes = static_cast<std::uint32_t>(takes.size());
-  program::program p;
-  std::vector<program::fragment> codes;
+  tasks::program p;
+  std::vector<tasks::fragment> codes;
   for (std::uint32_t k = 0; k < stages; ++k) {
-    p.add_resource({"stage", program::resource_kind::stream, k});
+    p.add_resource({"stage", tasks::resource_kind::stream, k});
   }
-  for (const auto kind : {program::owner_kind::node, program::owner_kind::weight}) {
+  for (const auto kind : {tasks::owner_kind::node, tasks::owner_kind::weight}) {
     for (std::uint32_t k = 0; k < nodes; ++k) {
       p.add_fragment({kind, k, "node"});
     }
   }
   for (std::uint32_t k = 0; k < nodes; ++k) {
-    const auto add = [&](program::fragment& f, std::size_t pass, program::task_kind kind) {
-      return f.add({program::resource_id{k % stages}, picoseconds{takes[k][pass]}, {}, {}, kind, k % stages});
+    const auto add = [&](tasks::fragment& f, std::size_t pass, tasks::task_kind kind) {
+      return f.add({tasks::resource_id{k % stages}, picoseconds{takes[k][pass]}, {}, {}, kind, k % stages});
     };
-    program::fragment f;
-    add(f, 0, program::task_kind::forward);
-    add(f, 1, program::task_kind::backward);
+    tasks::fragment f;
+    add(f, 0, tasks::task_kind::forward);
+    add(f, 1, tasks::task_kind::backward);
     f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
     if (is_apart) {
-      add(f, 2, program::task_kind::weight_gradient);
+      add(f, 2, tasks::task_kind::weight_gradient);
       f.dependencies.push_back({{{}, 1}, {{}, 2}, false});
     }
     if (k > 0) {
-      f.dependencies.push_back({{program::fragment_id{k - 1}, 0}, {{}, 0}, false});
+      f.dependencies.push_back({{tasks::fragment_id{k - 1}, 0}, {{}, 0}, false});
     }
     if (k + 1 < nodes) {
-      f.dependencies.push_back({{program::fragment_id{k + 1}, 1}, {{}, 1}, false});
+      f.dependencies.push_back({{tasks::fragment_id{k + 1}, 1}, {{}, 1}, false});
     }
     f.buffers.push_back({bytes{10}, k % stages, {{}, 0}, false});
     f.reads.push_back({{{}, 0}, {{}, is_apart ? 2U : 1U}});
     codes.push_back(std::move(f));
   }
   for (std::uint32_t k = 0; k < nodes; ++k) {
-    program::fragment f;
-    f.add({program::resource_id{k % stages}, picoseconds{1000}, {}, {}, program::task_kind::update, k % stages});
-    f.dependencies.push_back({{program::fragment_id{k}, is_apart ? 2U : 1U}, {{}, 0}, false});
+    tasks::fragment f;
+    f.add({tasks::resource_id{k % stages}, picoseconds{1000}, {}, {}, tasks::task_kind::update, k % stages});
+    f.dependencies.push_back({{tasks::fragment_id{k}, is_apart ? 2U : 1U}, {{}, 0}, false});
     f.buffers.push_back({bytes{100}, k % stages, {}, true});
     codes.push_back(std::move(f));
   }
-  p.replace(program::replacements_of(codes));
+  p.replace(tasks::replacements_of(codes));
   p.commit();
   return p;
 }
@@ -118,8 +118,8 @@ TEST_CASE("an iteration takes what a slow scheduler of its phases says", "[law]"
     REQUIRE(end <= expected.end + of.chunks * 1000 + 1000);
     std::size_t updates = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& t : p.code(program::fragment_id{f}).tasks) {
-        updates += t.kind == program::task_kind::update ? 1 : 0;
+      for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+        updates += t.kind == tasks::task_kind::update ? 1 : 0;
       }
     }
     REQUIRE(updates == takes.size());
@@ -163,13 +163,13 @@ TEST_CASE("a plan in stages is checked") {
   tensor::builder b{operators()};
   const auto h = b.matmul(b.input("x", {4, 8}), b.weight("w", {8, 8}));
   const auto g = std::move(b).finish({b.matmul(h, b.weight("v", {8, 8}))});
-  const auto m = machine::preset("p100:1x2");
+  const auto m = hardware::preset("p100:1x2");
   parallel::lowering low{operators(), g, m};
   parallel::strategy s(g.node_count());
   std::vector<std::size_t> products;
   for (const auto n : node_ids(g)) {
     if (!g.operands(n).empty()) {
-      s[n.index()] = {{1, 1}, {machine::device_id{products.size()}}};
+      s[n.index()] = {{1, 1}, {hardware::device_id{products.size()}}};
       products.push_back(n.index());
     }
   }
@@ -205,7 +205,7 @@ TEST_CASE("a plan in stages is checked") {
         "pipeline: schedule zero_bubble of one stage; expected 2 stages or more");
   CHECK(wrong(pipeline_schedule::gpipe, 2, 1, {0, 1}, true) ==
         "pipeline: schedule gpipe with delayed updates; expected one_forward_one_backward");
-  s[products[0]] = {{2, 1}, {machine::device_id{std::size_t{0}}, machine::device_id{std::size_t{1}}}};
+  s[products[0]] = {{2, 1}, {hardware::device_id{std::size_t{0}}, hardware::device_id{std::size_t{1}}}};
   CHECK_THROWS_WITH(report({2, {0, 1}}), Catch::Contains("tasks on devices of stages 0 and 1"));
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
   const auto whole = tensor::zoo::build(operators(), model);
   parallel::plan p;
   p.graph = parallel::microbatch(operators(), whole, parallel::graph_dimensions{operators(), whole}, 8).value();
-  p.machine = machine::preset("p100:1x2");
+  p.machine = hardware::preset("p100:1x2");
   p.recomputed = again ? parallel::recomputation_but_every(p.graph, 3) : parallel::recomputation{};
   if (again) {  // also what depends on weights alone: the transposed table of the last product
     for (const auto n : node_ids(p.graph)) {
@@ -234,7 +234,7 @@ TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
     for (const auto n : node_ids(p.graph)) {
       const auto device = n.index() * 2 * chunks / p.graph.node_count() % 2;
       p.configurations.push_back(all[n].inputs.empty() ? parallel::configuration{}
-                                                       : parallel::on_device(all[n], machine::device_id{device}));
+                                                       : parallel::on_device(all[n], hardware::device_id{device}));
     }
     p.pipeline = parallel::test::scheduled(schedule, 2, 8, chunks);
     parallel::lowering low{operators(), p.graph, p.machine};

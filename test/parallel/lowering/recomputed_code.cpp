@@ -14,7 +14,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/folding.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
@@ -40,7 +40,7 @@ namespace {
 using namespace unity;
 using parallel::test::lowered_graph;
 using parallel::test::operators;
-using program::task_kind;
+using tasks::task_kind;
 
 parallel::recomputation everything(const tensor::tensor_graph& g) {
   return parallel::recomputation_but_every(g, g.node_count() + 1);
@@ -54,7 +54,7 @@ parallel::recomputation random_set(const tensor::tensor_graph& g, random_engine&
   return all;
 }
 
-bytes peak_of(const program::program& p) {
+bytes peak_of(const tasks::program& p) {
   simulate::full_simulation s;
   s.run(p);
   bytes most{};
@@ -64,18 +64,18 @@ bytes peak_of(const program::program& p) {
   return most;
 }
 
-picoseconds time_of(const program::program& p) {
+picoseconds time_of(const tasks::program& p) {
   simulate::full_simulation s;
   return s.run(p);
 }
 
-std::vector<std::size_t> again_by_node(const parallel::lowering& l, const program::program& p) {
+std::vector<std::size_t> again_by_node(const parallel::lowering& l, const tasks::program& p) {
   std::vector<std::size_t> all(l.graph().node_count());
   for (const auto n : node_ids(l.graph())) {
     if (l.fragment_of(n).valid()) {
       const auto& tasks = p.code(l.fragment_of(n)).tasks;
       all[n.index()] = static_cast<std::size_t>(std::count_if(
-          tasks.begin(), tasks.end(), [](const program::task& t) { return t.kind == task_kind::recompute; }));
+          tasks.begin(), tasks.end(), [](const tasks::task& t) { return t.kind == task_kind::recompute; }));
     }
   }
   return all;
@@ -178,16 +178,16 @@ TEST_CASE("backward tasks read no result that is recomputed, and nothing runs ag
     const auto p = x.lower.run(s, {}, r);
     simulate::full_simulation simulation;
     simulation.run(p);
-    const auto kind_of = [&](const program::task_ref& t, std::size_t own) {
-      const auto f = t.fragment.valid() ? t.fragment : program::fragment_id{own};
+    const auto kind_of = [&](const tasks::task_ref& t, std::size_t own) {
+      const auto f = t.fragment.valid() ? t.fragment : tasks::fragment_id{own};
       return p.code(f).tasks[t.index].kind;
     };
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& read : p.code(program::fragment_id{f}).reads) {
-        const auto of = read.of.fragment.valid() ? read.of.fragment : program::fragment_id{f};
+      for (const auto& read : p.code(tasks::fragment_id{f}).reads) {
+        const auto of = read.of.fragment.valid() ? read.of.fragment : tasks::fragment_id{f};
         const auto& owner = p.owner_of(of);
         const auto& buffer = p.code(of).buffers[read.of.index];
-        if (owner.kind == program::owner_kind::node && r[owner.index] && !buffer.permanent &&
+        if (owner.kind == tasks::owner_kind::node && r[owner.index] && !buffer.permanent &&
             kind_of(buffer.producer, of.index()) == task_kind::forward) {
           REQUIRE(kind_of(read.reader, f) != task_kind::backward);
           REQUIRE(kind_of(read.reader, f) != task_kind::recompute);
@@ -225,17 +225,17 @@ TEST_CASE("of micro-batches in stages each runs again, in its backward pass") {
     auto& c = p.configurations.emplace_back();
     if (const auto& o = whole.lower.dimensions()[n]; !o.inputs.empty()) {
       c.degrees = parallel::degree_list(o.divisible.size(), 1);
-      c.devices = {machine::device_id{2 * n.index() / g.node_count()}};
+      c.devices = {hardware::device_id{2 * n.index() / g.node_count()}};
     }
   }
   p.graph = std::move(g);
   const auto before = parallel::lower(operators(), p);
   p.recomputed = parallel::full_recomputation(p.graph);
   const auto after = parallel::lower(operators(), p);
-  const auto count = [](const program::program& of) {
+  const auto count = [](const tasks::program& of) {
     std::size_t all = 0;
     for (std::size_t f = 0; f < of.fragment_count(); ++f) {
-      for (const auto& t : of.code(program::fragment_id{f}).tasks) {
+      for (const auto& t : of.code(tasks::fragment_id{f}).tasks) {
         all += t.kind == task_kind::recompute ? 1 : 0;
       }
     }

@@ -13,7 +13,7 @@
 namespace tests_of_replicas {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::box;
 
 TEST_CASE("parts of a weight are grouped by the devices that hold them") {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -28,13 +28,13 @@
 namespace tests_of_sum_code {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::configuration;
 using parallel::degree_list;
 using parallel::test::check_deltas;
 using parallel::test::lowered_graph;
 using parallel::test::operators;
-using program::owner_kind;
+using tasks::owner_kind;
 
 namespace {
 
@@ -43,7 +43,7 @@ parallel::strategy random_of(const lowered_graph& x, random_engine& engine) {
 }
 
 // Elements of four bytes that messages of the kind carry.
-std::int64_t elements(const program::program& p, owner_kind kind) {
+std::int64_t elements(const tasks::program& p, owner_kind kind) {
   const auto sum = parallel::test::message_volume(p, kind);
   CHECK(sum % 4 == 0);
   return sum / 4;
@@ -178,7 +178,7 @@ TEST_CASE("tasks start after all terms that they read are there, and go back aft
       for (const auto& e : x.lower.training().edges()) {
         const auto ends = x.lower.ends_of(s, e);
         const auto needs = x.lower.needs(s, e, ends);
-        const auto times = [&](program::fragment_id f, std::uint32_t task) {
+        const auto times = [&](tasks::fragment_id f, std::uint32_t task) {
           return run.times()[p.find(f, task).index()];
         };
         const auto follows = [&](std::uint32_t producer, std::uint32_t consumer, bool is_local) {

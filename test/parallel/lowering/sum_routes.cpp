@@ -1,4 +1,4 @@
-#include <unity/parallel/lowering/sum_routes.hpp>
+#include <unity/parallel/lowering/sum_code.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/network.hpp>
 
 namespace tests_of_sum_routes {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::box;
 using parallel::sum_route;
 using parallel::sum_routes;
@@ -33,7 +33,7 @@ std::vector<device_id> devices(std::initializer_list<std::size_t> all) {
 // Of a block of 12 elements, terms on `from`; consumer i reads boxes[i] on to[i].
 sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box>& boxes,
                   std::initializer_list<std::size_t> to) {
-  const auto m = machine::preset("p100:2x4");
+  const auto m = hardware::preset("p100:2x4");
   const parallel::network n{m};
   parallel::summed_value s;
   s.from = devices(from);

@@ -6,12 +6,12 @@
 #include <initializer_list>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 
 namespace tests_of_symmetry {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 
 namespace {
 
@@ -44,18 +44,18 @@ TEST_CASE("cycles of different lengths are no symmetry, nor is what is no permut
 }
 
 TEST_CASE("nodes shift by every divisor of their number") {
-  const auto all = parallel::node_shifts(machine::preset("p100:4x2").network);
+  const auto all = parallel::node_shifts(hardware::preset("p100:4x2").network);
   REQUIRE(all.size() == 2);
   CHECK(all[0].order() == 4);
   CHECK(all[0].image(device_id{7U}) == device_id{1U});
   CHECK(all[1].order() == 2);
   CHECK(all[1].image(device_id{7U}) == device_id{3U});
-  CHECK(parallel::node_shifts(machine::preset("p100:1x4").network).empty());
+  CHECK(parallel::node_shifts(hardware::preset("p100:1x4").network).empty());
 }
 
 TEST_CASE("nodes that differ in devices do not shift onto each other") {
-  const std::vector<machine::placed_device> placed{{"a", 0, 0}, {"b", 1, 1}, {"c", 0, 2}, {"d", 1, 3}};
-  const machine::topology t{placed, {}, {}};
+  const std::vector<hardware::placed_device> placed{{"a", 0, 0}, {"b", 1, 1}, {"c", 0, 2}, {"d", 1, 3}};
+  const hardware::topology t{placed, {}, {}};
   const auto all = parallel::node_shifts(t);
   REQUIRE(all.size() == 1);
   CHECK(all[0].order() == 2);
@@ -65,7 +65,7 @@ TEST_CASE("nodes that differ in devices do not shift onto each other") {
 TEST_CASE(
     "a message along a rail has an image in every node, one that crosses to another rail shares the spine with its "
     "own") {
-  const auto m = machine::preset("dgx_h100:4x8");
+  const auto m = hardware::preset("dgx_h100:4x8");
   parallel::network n{m};
   const auto s = parallel::node_shifts(m.network).front();
   parallel::link_orbits links{s, n};
@@ -80,12 +80,13 @@ TEST_CASE(
 }
 
 TEST_CASE("links of other rates have no images") {
-  const std::vector<machine::placed_device> placed{{"a", 0, 0}, {"b", 0, 1}, {"c", 0, 2}};
+  const std::vector<hardware::placed_device> placed{{"a", 0, 0}, {"b", 0, 1}, {"c", 0, 2}};
   const auto cable = [](std::size_t a, std::int64_t rate) {
-    return machine::cable{machine::vertex_id{a}, machine::vertex_id{3U}, rate, picoseconds{5}, machine::duplex::full};
+    return hardware::cable{hardware::vertex_id{a}, hardware::vertex_id{3U}, rate, picoseconds{5},
+                           hardware::duplex::full};
   };
-  auto m = machine::preset("p100:1x1");
-  m.network = machine::topology{placed, {"switch"}, {cable(0, 100), cable(1, 100), cable(2, 200)}};
+  auto m = hardware::preset("p100:1x1");
+  m.network = hardware::topology{placed, {"switch"}, {cable(0, 100), cable(1, 100), cable(2, 200)}};
   parallel::network n{m};
   const auto s = parallel::node_shifts(m.network).front();
   parallel::link_orbits links{s, n};

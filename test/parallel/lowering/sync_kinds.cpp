@@ -13,8 +13,8 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/machine/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
@@ -38,7 +38,7 @@ using unity::test::training::operators;
 parallel::plan plan_of(const std::string& model, const std::string& machine, bool data = true) {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(machine);
+  p.machine = hardware::preset(machine);
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = data ? parallel::data_parallel(all, p.machine.network)
                           : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
@@ -58,7 +58,7 @@ simulated run(const parallel::plan& p) {
   s.moved = parallel::message_bytes(code);
   s.permanent.resize(p.machine.network.device_count());
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    for (const auto& b : code.code(program::fragment_id{f}).buffers) {
+    for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
       s.permanent[b.device] += b.permanent ? b.size : bytes{};
     }
   }
@@ -84,7 +84,7 @@ TEST_CASE("weights that are all-reduced alone have the program of a plan that sa
   const auto after = parallel::lower(operators(), p);
   REQUIRE(before.fragment_count() == after.fragment_count());
   for (std::size_t f = 0; f < before.fragment_count(); ++f) {
-    CHECK(before.code(program::fragment_id{f}) == after.code(program::fragment_id{f}));
+    CHECK(before.code(tasks::fragment_id{f}) == after.code(tasks::fragment_id{f}));
   }
 }
 
@@ -147,8 +147,8 @@ TEST_CASE("buckets reduce the same bytes in fewer messages, in order, when all o
   std::int64_t before = -1;
   std::size_t buckets = 0;
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    const program::fragment_id id{f};
-    if (code.owner_of(id).kind != program::owner_kind::bucket) {
+    const tasks::fragment_id id{f};
+    if (code.owner_of(id).kind != tasks::owner_kind::bucket) {
       continue;
     }
     CHECK(code.owner_of(id).name == p.synchronization.buckets[buckets]);
@@ -188,18 +188,18 @@ TEST_CASE("every device that keeps a weight has its next version, however it is 
     p.synchronization = parallel::test::random_sync(random, operators(), p);
     const auto code = parallel::lower(operators(), p);
     const auto alone = simulate::full_simulation{}.run(code);
-    const auto kept_by = [](const program::program& x, program::fragment_id f) {
+    const auto kept_by = [](const tasks::program& x, tasks::fragment_id f) {
       std::set<std::uint32_t> devices;
       for (const auto& t : x.code(f).tasks) {
-        if (t.kind == program::task_kind::update) {
+        if (t.kind == tasks::task_kind::update) {
           devices.insert(t.shard);
         }
       }
       return devices;
     };
     for (std::size_t f = 0; f < plain.fragment_count(); ++f) {
-      const program::fragment_id id{f};
-      if (plain.owner_of(id).kind == program::owner_kind::weight) {
+      const tasks::fragment_id id{f};
+      if (plain.owner_of(id).kind == tasks::owner_kind::weight) {
         const auto before = kept_by(plain, id);
         const auto after = kept_by(code, id);
         const auto& parts = p.synchronization.weights[plain.owner_of(id).index].parts;
@@ -281,7 +281,7 @@ TEST_CASE("a synchronization that is none of the graph is refused, by name") {
   s.weights[0].parts.front().kind = parallel::sync_kind::sharded;
   CHECK(complaint(s).find("a bucket of sharded; expected buckets of all_reduce alone") != std::string::npos);
   s = all_of(p, {parallel::sync_kind::parameter_server, parallel::synchronizer::no_bucket,
-                 machine::device_id{std::size_t{2}}});
+                 hardware::device_id{std::size_t{2}}});
   CHECK(complaint(s).find("a parameter server that is no device; expected one of the 2 devices") != std::string::npos);
   auto sharded = parallel::sharded_by_stage(4);
   CHECK(complaint(all_of(p, sharded)).find("stage 4 of sharded; expected 1, 2 or 3") != std::string::npos);
@@ -299,7 +299,7 @@ TEST_CASE("a synchronization that is none of the graph is refused, by name") {
   for (const auto kind : {parallel::sync_kind::parameter_server, parallel::sync_kind::none}) {
     auto other = parallel::sharded_by_stage(3);
     other.kind = kind;
-    other.destination = machine::device_id{std::size_t{0}};
+    other.destination = hardware::device_id{std::size_t{0}};
     CHECK(complaint(all_of(p, other)).find("stage 3 of ") != std::string::npos);
     CHECK(complaint(all_of(p, other)).find("expected stages of sharded alone") != std::string::npos);
   }

@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/folding.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -46,7 +46,7 @@ parallel::plan plan_of(const std::string& model, const std::string& machine, con
     p.graph = parallel::microbatch(operators(), p.graph, parallel::graph_dimensions{operators(), p.graph}, microbatches)
                   .value();
   }
-  p.machine = machine::preset(machine);
+  p.machine = hardware::preset(machine);
   p.pipeline = {microbatches, std::vector<std::uint32_t>(p.machine.network.device_count()), false};
   const parallel::graph_dimensions all{operators(), p.graph};
   const auto data = parallel::data_parallel(all, p.machine.network);
@@ -72,7 +72,7 @@ parallel::plan with(parallel::plan p, const parallel::synchronizer& how) {
 }
 
 struct simulated {
-  program::program code{};
+  tasks::program code{};
   simulate::full_simulation full{};
   picoseconds iteration{};
   bytes moved{};  // of weights
@@ -83,9 +83,9 @@ simulated run(const parallel::plan& p) {
   s.code = parallel::lower(operators(), p);
   s.iteration = s.full.run(s.code);
   for (std::size_t f = 0; f < s.code.fragment_count(); ++f) {
-    const auto kind = s.code.owner_of(program::fragment_id{f}).kind;
-    const bool is_of_weight = kind == program::owner_kind::weight || kind == program::owner_kind::shares;
-    s.moved += is_of_weight ? parallel::message_bytes(s.code.code(program::fragment_id{f})) : bytes{};
+    const auto kind = s.code.owner_of(tasks::fragment_id{f}).kind;
+    const bool is_of_weight = kind == tasks::owner_kind::weight || kind == tasks::owner_kind::shares;
+    s.moved += is_of_weight ? parallel::message_bytes(s.code.code(tasks::fragment_id{f})) : bytes{};
   }
   for (const auto& profile : simulate::memory_profiles(s.code, s.full.times())) {
     s.peaks.push_back(profile.peak);
@@ -178,7 +178,7 @@ TEST_CASE("devices keep their shares: of all together, everything once") {
     std::int64_t sum = 0;
     const auto code = parallel::lower(operators(), x);
     for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-      for (const auto& b : code.code(program::fragment_id{f}).buffers) {
+      for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
         sum += b.permanent ? b.size.count() : 0;
       }
     }
@@ -201,7 +201,7 @@ TEST_CASE("bfloat16 with a copy of float32 and Adam takes 16 bytes of a paramete
     std::int64_t sum = 0;
     const auto code = parallel::lower(operators(), x);
     for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-      for (const auto& b : code.code(program::fragment_id{f}).buffers) {
+      for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
         sum += b.permanent && b.device == 0 ? b.size.count() : 0;
       }
     }
@@ -219,12 +219,12 @@ TEST_CASE("with links that take no time, stages take equally long") {
   CAPTURE(microbatches);
   auto p = microbatches == 0 ? plan_of(gpt, "p100:1x4") : plan_of(chain, "p100:1x4", "data", microbatches);
   auto& net = p.machine.network;
-  std::vector<machine::cable> fast(net.cables().begin(), net.cables().end());
+  std::vector<hardware::cable> fast(net.cables().begin(), net.cables().end());
   for (auto& c : fast) {
     c.bytes_per_second = 1'000'000'000'000'000'000;
     c.latency = {};
   }
-  net = machine::topology{
+  net = hardware::topology{
       {net.devices().begin(), net.devices().end()}, {net.switches().begin(), net.switches().end()}, std::move(fast)};
   for (auto& d : p.machine.devices) {
     d.collective_start_seconds = 0;
@@ -253,7 +253,7 @@ TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for 
     std::int64_t end = 0;
   };
   // By micro-batch: what all devices do of the operators that read weights, in the order of the graph.
-  const auto times_of = [&](program::fragment_id f, program::task_kind kind) {
+  const auto times_of = [&](tasks::fragment_id f, tasks::task_kind kind) {
     std::vector<span> all;
     const auto& tasks = s.code.code(f).tasks;
     const auto each = tasks.size() / static_cast<std::size_t>(microbatches);
@@ -275,13 +275,13 @@ TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for 
     if (l.training().weights_of(n).empty()) {
       continue;
     }
-    operators_in_order.push_back(times_of(l.fragment_of(n), program::task_kind::forward));
+    operators_in_order.push_back(times_of(l.fragment_of(n), tasks::task_kind::forward));
     gathers.emplace_back();
     for (const auto w : l.training().weights_of(n)) {
       for (std::size_t f = 0; f < s.code.fragment_count(); ++f) {
-        const program::fragment_id id{f};
-        if (s.code.owner_of(id).kind == program::owner_kind::shares && s.code.owner_of(id).index == w) {
-          gathers.back().push_back(times_of(id, program::task_kind::forward));  // when they may begin
+        const tasks::fragment_id id{f};
+        if (s.code.owner_of(id).kind == tasks::owner_kind::shares && s.code.owner_of(id).index == w) {
+          gathers.back().push_back(times_of(id, tasks::task_kind::forward));  // when they may begin
         }
       }
     }
@@ -330,9 +330,9 @@ TEST_CASE("what is recomputed waits for its weights, which are gathered for it",
     CHECK(is_no_more(s.peaks, held.peaks));
     std::size_t again = 0;
     for (std::size_t f = 0; f < s.code.fragment_count(); ++f) {
-      const program::fragment_id id{f};
+      const tasks::fragment_id id{f};
       const auto& owner = s.code.owner_of(id);
-      if (owner.kind != program::owner_kind::shares) {
+      if (owner.kind != tasks::owner_kind::shares) {
         continue;
       }
       for (const auto& read : s.code.code(id).reads) {  // what is gathered is there, and not older than the pass
@@ -344,9 +344,9 @@ TEST_CASE("what is recomputed waits for its weights, which are gathered for it",
         const auto& reader = s.full.times()[s.code.find(read.reader.fragment, read.reader.index).index()];
         CHECK(begin.end <= reader.start);
         const auto kind = s.code.code(read.reader.fragment).tasks[read.reader.index].kind;
-        CHECK((s.code.code(id).tasks[b.producer.index].kind == program::task_kind::forward) ==
-              (kind == program::task_kind::forward));
-        again += kind == program::task_kind::recompute ? 1U : 0U;
+        CHECK((s.code.code(id).tasks[b.producer.index].kind == tasks::task_kind::forward) ==
+              (kind == tasks::task_kind::forward));
+        again += kind == tasks::task_kind::recompute ? 1U : 0U;
       }
     }
     CHECK(again > 0);
@@ -360,12 +360,12 @@ TEST_CASE("delta simulation of a plan that gathers weights is the full one", "[l
     const auto p = with(plan_of(seed % 2 == 0 ? chain : gpt, "p100:1x4"), stage_3(1));
     simulate::delta_simulation delta{parallel::lower(operators(), p)};
     for (int edit = 0; edit < 20; ++edit) {
-      const program::fragment_id f{random.below(delta.code().fragment_count())};
+      const tasks::fragment_id f{random.below(delta.code().fragment_count())};
       auto changed = delta.code().code(f);
       for (auto& t : changed.tasks) {
         t.duration = picoseconds{t.duration.count() * static_cast<std::int64_t>(1 + random.below(3)) / 2};
       }
-      const program::replacement one{f, &changed};
+      const tasks::replacement one{f, &changed};
       const auto time = delta.try_replace({&one, 1});
       REQUIRE(time.has_value());
       auto whole = delta.code();
@@ -373,7 +373,7 @@ TEST_CASE("delta simulation of a plan that gathers weights is the full one", "[l
       simulate::full_simulation full;
       CHECK(full.run(whole) == *time);
       for (std::size_t g = 0; g < whole.fragment_count(); ++g) {
-        const auto range = whole.tasks_of(program::fragment_id{g});
+        const auto range = whole.tasks_of(tasks::fragment_id{g});
         for (auto t = range.first; t < range.first + range.count; ++t) {
           REQUIRE(full.times()[t].start == delta.times(t).start);
         }

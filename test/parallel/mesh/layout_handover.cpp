@@ -8,11 +8,11 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/mesh/layout_handover.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/mesh/mesh_plan.hpp>
 
 #include "../../support/cases.hpp"
 
@@ -25,7 +25,7 @@ using parallel::mesh_layout;
 
 const tensor::tensor_type matrix{tensor::dtype::float32, tensor::layout::row_major, false, {8, 12}};
 
-mesh_layout random_layout(random_engine& random, const machine::device_mesh& m) {
+mesh_layout random_layout(random_engine& random, const hardware::device_mesh& m) {
   mesh_layout l;
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     l.set(a, random.below(3) == 0 ? mesh_layout::copies : static_cast<unsigned>(random.below(2)));
@@ -33,8 +33,8 @@ mesh_layout random_layout(random_engine& random, const machine::device_mesh& m) 
   return l;
 }
 // The mesh of neighbours from one on.
-machine::device_mesh block(std::size_t first, machine::mesh_sizes sizes) {
-  machine::device_mesh m{{}, sizes, {}};
+hardware::device_mesh block(std::size_t first, hardware::mesh_sizes sizes) {
+  hardware::device_mesh m{{}, sizes, {}};
   std::size_t count = 1;
   for (const auto s : sizes) {
     count *= static_cast<std::size_t>(s);
@@ -79,8 +79,8 @@ TEST_CASE("a handover takes nothing where all is there, and else no less than wh
   const std::uint64_t seed = 4;
   INFO("seed " << seed);
   random_engine random{seed};
-  const auto m = machine::preset("p100:2x4");
-  const machine::route_table routes{m.network};
+  const auto m = hardware::preset("p100:2x4");
+  const hardware::route_table routes{m.network};
   std::size_t moved = 0;
   std::size_t free = 0;
   for (std::uint64_t i = 0; i < 150; ++i) {
@@ -123,15 +123,15 @@ TEST_CASE("a handover takes nothing where all is there, and else no less than wh
 }
 
 TEST_CASE("one message takes what its route says, and copies share their readers") {
-  const auto m = machine::preset("p100:1x4");
-  const machine::route_table routes{m.network};
+  const auto m = hardware::preset("p100:1x4");
+  const hardware::route_table routes{m.network};
   const auto whole = block(0, {1});
   mesh_layout copies;
   copies.set(0, mesh_layout::copies);
-  const auto cost = routes.cost(m.network, machine::device_id{std::size_t{0}}, machine::device_id{std::size_t{1}});
-  const auto start = machine::start_of(m, machine::device_id{std::size_t{0}}).start;
+  const auto cost = routes.cost(m.network, hardware::device_id{std::size_t{0}}, hardware::device_id{std::size_t{1}});
+  const auto start = hardware::start_of(m, hardware::device_id{std::size_t{0}}).start;
   const auto one = parallel::handover(m, routes, matrix, whole, copies, block(1, {1}), copies);
-  CHECK(std::abs((one - start - machine::transfer_time(cost, bytes{4 * 8 * 12})).count()) <= 1);
+  CHECK(std::abs((one - start - hardware::transfer_time(cost, bytes{4 * 8 * 12})).count()) <= 1);
   // Two readers of two copies: a message from each, no later than both from one.
   const auto of_two = parallel::handover(m, routes, matrix, block(0, {2}), copies, block(2, {2}), copies);
   const auto of_one = parallel::handover(m, routes, matrix, whole, copies, block(2, {2}), copies);

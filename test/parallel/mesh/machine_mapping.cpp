@@ -10,9 +10,9 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
@@ -144,12 +144,12 @@ class slow_mapping {
 };
 
 struct mapped_machine {
-  machine::machine machine;
-  machine::route_table routes;
+  hardware::machine machine;
+  hardware::route_table routes;
   parallel::shard_clock clock;
 
   explicit mapped_machine(const char* preset)
-      : machine{machine::preset(preset)},
+      : machine{hardware::preset(preset)},
         routes{machine.network},
         clock{operators(), parallel::analytic_durations(operators(), machine), {0}} {}
 };
@@ -161,7 +161,7 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
   INFO("seed " << seed);
   random_engine random{seed};
   mapped_machine at{"p100:1x4"};
-  const auto meshes = machine::meshes_of(at.machine.network, 2);
+  const auto meshes = hardware::meshes_of(at.machine.network, 2);
   REQUIRE(meshes.size() == 2);
   std::size_t irreducible = 0;
   for (const auto& mesh : meshes) {
@@ -192,7 +192,7 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
 
 TEST_CASE("pieces of a graph that are alike are solved once") {
   mapped_machine at{"summit:2x6"};
-  const auto mesh = machine::meshes_of(at.machine.network, 2).front();
+  const auto mesh = hardware::meshes_of(at.machine.network, 2).front();
   const parallel::mesh_costs costs{at.machine, at.routes, mesh};
   parallel::mesh_tables tables{operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   parallel::machine_mapping mapping{tables, {16, 0}};
@@ -212,7 +212,7 @@ TEST_CASE("pieces of a graph that are alike are solved once") {
 
 TEST_CASE("states of a graph that no nesting describes are bounded, and found costs are those of their options") {
   mapped_machine at{"p100:1x2"};
-  const auto mesh = machine::meshes_of(at.machine.network, 1).front();
+  const auto mesh = hardware::meshes_of(at.machine.network, 1).front();
   const parallel::mesh_costs costs{at.machine, at.routes, mesh};
   parallel::mesh_tables tables{operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   const auto g = tensor::zoo::build(operators(), "zoo:nasnet_a?form=taso&layers=1");

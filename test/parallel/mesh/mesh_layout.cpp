@@ -10,11 +10,11 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/parallel_type.hpp>
@@ -35,18 +35,15 @@ tensor::tensor_type type(tensor::shape dims) {
 }
 
 struct meshed {
-  machine::machine machine;
-  machine::route_table routes;
-  machine::device_mesh mesh;
+  hardware::machine machine;
+  hardware::route_table routes;
+  hardware::device_mesh mesh;
   parallel::mesh_costs costs;
 
-  meshed(const char* preset, machine::mesh_sizes sizes)
-      : machine{machine::preset(preset)},
-        routes{machine.network},
-        mesh{find(sizes)},
-        costs{machine, routes, mesh} {}
-  machine::device_mesh find(const machine::mesh_sizes& sizes) const {
-    for (auto& m : machine::meshes_of(machine.network, 4)) {
+  meshed(const char* preset, hardware::mesh_sizes sizes)
+      : machine{hardware::preset(preset)}, routes{machine.network}, mesh{find(sizes)}, costs{machine, routes, mesh} {}
+  hardware::device_mesh find(const hardware::mesh_sizes& sizes) const {
+    for (auto& m : hardware::meshes_of(machine.network, 4)) {
       if (m.sizes == sizes) {
         return m;
       }
@@ -153,9 +150,9 @@ TEST_CASE("what one device has alone is spread as one of as many values as there
 TEST_CASE("groups that share no link take what the fastest way takes of one") {
   const meshed at{"dgx_a100:2x8", {2, 8}};
   const bytes size{std::int64_t{8} << 20U};
-  std::vector<machine::device_id> node(at.mesh.devices.begin(), at.mesh.devices.begin() + 8);
-  const auto alone = [&](std::span<const machine::device_id> devices) {
-    return machine::ways_of(at.machine, at.routes, machine::exchange::all_reduce, devices).at(size).line(size);
+  std::vector<hardware::device_id> node(at.mesh.devices.begin(), at.mesh.devices.begin() + 8);
+  const auto alone = [&](std::span<const hardware::device_id> devices) {
+    return hardware::ways_of(at.machine, at.routes, hardware::exchange::all_reduce, devices).at(size).line(size);
   };
   const auto found = at.costs.all_reduce(2, size);
   CHECK(found.count() == Approx(static_cast<double>(alone(node).count())).epsilon(0.001));
@@ -171,8 +168,8 @@ TEST_CASE("groups that share an adapter wait for each other") {
   const meshed at{"summit:2x6", {2, 6}};
   const bytes size{std::int64_t{8} << 20U};
   const std::vector pair{at.mesh.devices[0], at.mesh.devices[6]};
-  const machine::collective c{machine::exchange::all_reduce, machine::collective_algorithm::ring, pair, size, 0};
-  const auto alone = machine::collective_time(at.machine.network, at.routes, c);
+  const hardware::collective c{hardware::exchange::all_reduce, hardware::collective_algorithm::ring, pair, size, 0};
+  const auto alone = hardware::collective_time(at.machine.network, at.routes, c);
   CHECK(at.costs.all_reduce(1, size).count() == Approx(6.0 * static_cast<double>(alone.count())).epsilon(0.01));
 }
 

@@ -105,7 +105,7 @@ TEST_CASE("uses that are not allowed are no options") {
 }
 
 TEST_CASE("an option's layouts are the types that its grid has", "[law]") {
-  for (const machine::mesh_sizes& sizes : {machine::mesh_sizes{4}, machine::mesh_sizes{2, 2}}) {
+  for (const hardware::mesh_sizes& sizes : {hardware::mesh_sizes{4}, hardware::mesh_sizes{2, 2}}) {
     placed_mesh at{sizes};
     std::size_t options = 0;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {

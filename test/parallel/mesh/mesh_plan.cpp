@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 #include <unity/tensor/builder.hpp>
 
 #include "../placed_graph.hpp"

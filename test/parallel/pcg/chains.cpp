@@ -9,7 +9,7 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 
 #include "../random_pcg.hpp"
 

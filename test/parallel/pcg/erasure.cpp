@@ -11,7 +11,6 @@
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
 

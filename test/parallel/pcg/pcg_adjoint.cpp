@@ -7,13 +7,13 @@
 #include <catch2/catch.hpp>
 
 #include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/communication.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/figure_plans.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_adjoint.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>

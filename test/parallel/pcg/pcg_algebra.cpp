@@ -13,7 +13,6 @@
 #include <unity/core/error.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/compile.hpp>

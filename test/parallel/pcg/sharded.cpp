@@ -10,8 +10,8 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
-#include <unity/parallel/pcg/sharded.hpp>
+#include <unity/parallel/pcg/interpreter.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/tensor/shape.hpp>
 
 #include "../random_pcg.hpp"

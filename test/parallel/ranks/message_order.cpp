@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -236,7 +236,7 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
   const auto whole = tensor::zoo::build(operators(), "zoo:mlp?layers=8&hidden=8&batch=16");
   plan p;
   p.graph = microbatch(operators(), whole, graph_dimensions{operators(), whole}, microbatches).value();
-  p.machine = machine::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
+  p.machine = hardware::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
   p.pipeline.microbatches = microbatches;
   const graph_dimensions all{operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
@@ -247,10 +247,10 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
       continue;
     }
     // Samples on one device, or each operator along another dimension than the one before.
-    configuration c{degree_list(o.divisible.size(), 1), {machine::device_id{first}}, {}, {}, 1};
+    configuration c{degree_list(o.divisible.size(), 1), {hardware::device_id{first}}, {}, {}, 1};
     if (width == 2 && !o.divisible.empty()) {
       c.degrees[n.index() % o.divisible.size()] = 2;
-      c.devices.push_back(machine::device_id{first + 1});
+      c.devices.push_back(hardware::device_id{first + 1});
     }
     p.configurations.push_back(c);
   }
@@ -283,7 +283,7 @@ TEST_CASE("messages go in one order, whatever the schedule") {
     FAIL("cannot be divided");
   }
   p.graph = *std::move(part);
-  p.machine = machine::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
+  p.machine = hardware::preset("p100:" + std::to_string(stages) + "x" + std::to_string(width));
   p.pipeline = {microbatches, {}, false, schedule, static_cast<std::uint32_t>(chunks)};
   const graph_dimensions all{operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
@@ -294,10 +294,10 @@ TEST_CASE("messages go in one order, whatever the schedule") {
     }
     const auto first = n.index() * stages * chunks / p.graph.node_count() % stages * width;
     c.degrees = degree_list(o.divisible.size(), 1);
-    c.devices = {machine::device_id{first}};
+    c.devices = {hardware::device_id{first}};
     if (width == 2 && !o.divisible.empty() && n.index() % 3 != 0) {
       c.degrees[0] = 2;
-      c.devices.push_back(machine::device_id{first + 1});
+      c.devices.push_back(hardware::device_id{first + 1});
     }
   }
   for (std::size_t d = 0; d < stages * width; ++d) {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
-#include <unity/parallel/ranks/rank_program_text.hpp>
+#include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -30,7 +30,7 @@ namespace {
 plan of(const std::string& model, const std::string& machine) {
   plan p;
   p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(machine);
+  p.machine = hardware::preset(machine);
   p.configurations = data_parallel(graph_dimensions{operators(), p.graph}, p.machine.network);
   return p;
 }
@@ -40,14 +40,14 @@ plan in_stages(std::size_t stages, std::int64_t microbatches) {
   const auto whole = tensor::zoo::build(operators(), "zoo:mlp?layers=6&hidden=4&batch=8");
   plan p;
   p.graph = microbatch(operators(), whole, graph_dimensions{operators(), whole}, microbatches).value();
-  p.machine = machine::preset("p100:1x" + std::to_string(stages));
+  p.machine = hardware::preset("p100:1x" + std::to_string(stages));
   p.pipeline.microbatches = microbatches;
   const graph_dimensions all{operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
     const auto& o = all[n];
     p.configurations.push_back(o.inputs.empty()
                                    ? configuration{}
-                                   : on_device(o, machine::device_id{n.index() * stages / p.graph.node_count()}));
+                                   : on_device(o, hardware::device_id{n.index() * stages / p.graph.node_count()}));
   }
   for (std::size_t d = 0; d < stages; ++d) {
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(d));
@@ -75,7 +75,7 @@ TEST_CASE("the text of a linear layer whose batch two ranks share") {
   const auto y = b.matmul(x, b.weight("w", {3, 2}));
   plan p;
   p.graph = std::move(b).finish({y});
-  p.machine = machine::preset("p100:1x2");
+  p.machine = hardware::preset("p100:1x2");
   p.configurations = data_parallel(graph_dimensions{operators(), p.graph}, p.machine.network);
   const std::string rank =
       "  weight 0: %0 float32[3,2] = w[0:3, 0:2], gradient %6\n"
@@ -130,7 +130,7 @@ TEST_CASE("equal gradients of the copies of an operator are not added up") {
     const auto& o = all[n];
     if (!o.inputs.empty()) {
       p.configurations[n.index()] = {degree_list(o.divisible.size(), 1),
-                                     decltype(configuration::devices){machine::device_id{0U}, machine::device_id{1U}},
+                                     decltype(configuration::devices){hardware::device_id{0U}, hardware::device_id{1U}},
                                      {},
                                      {},
                                      2};

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
@@ -29,18 +29,19 @@ using namespace unity::parallel;
 using parallel::test::operators;
 
 TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]") {
-  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=16&batch=8",                                    //
-                               "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",                            //
-                               "zoo:xdl?form=ae&layers=2&hidden=16&batch=8&vocab=40",                   //
-                               "zoo:candle_uno?form=ae&layers=2&hidden=16&batch=8",                     //
-                               "zoo:embedding_bag?batch=8&hidden=8&seq=4&vocab=40",                     //
-                               "zoo:bert_large?layers=1&hidden=16&heads=4&seq=8&vocab=40&batch=8",      //
-                               "zoo:bert_large?form=ae&layers=1&hidden=16&heads=4&seq=8&batch=8",       //
-                               "zoo:gpt?layers=1&hidden=16&heads=4&seq=8&vocab=40&batch=8",             //
-                               "zoo:resnet50?image=32&hidden=4&batch=2&statistics=batch",               //
-                               "zoo:resnext50?form=ae&image=32&hidden=16&batch=2",                      //
-                               "zoo:inception_v3?form=ae&image=75&batch=1",                             //
-                               "zoo:rnnlm?layers=1&hidden=8&seq=3&vocab=40&batch=8",                    //
+  const auto* model = GENERATE("zoo:mlp?layers=3&hidden=16&batch=8",                                         //
+                               "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",                                 //
+                               "zoo:xdl?form=ae&layers=2&hidden=16&batch=8&vocab=40",                        //
+                               "zoo:candle_uno?form=ae&layers=2&hidden=16&batch=8",                          //
+                               "zoo:embedding_bag?batch=8&hidden=8&seq=4&vocab=40",                          //
+                               "zoo:bert_large?layers=1&hidden=16&heads=4&seq=8&vocab=40&batch=8",           //
+                               "zoo:bert_large?form=ae&layers=1&hidden=16&heads=4&seq=8&batch=8",            //
+                               "zoo:gpt?layers=1&hidden=16&heads=4&seq=8&vocab=40&batch=8",                  //
+                               "zoo:gpt?attention=flash&layers=1&hidden=16&heads=4&seq=8&vocab=40&batch=8",  //
+                               "zoo:resnet50?image=32&hidden=4&batch=2&statistics=batch",                    //
+                               "zoo:resnext50?form=ae&image=32&hidden=16&batch=2",                           //
+                               "zoo:inception_v3?form=ae&image=75&batch=1",                                  //
+                               "zoo:rnnlm?layers=1&hidden=8&seq=3&vocab=40&batch=8",                         //
                                "zoo:lenet?batch=8");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4}, std::size_t{8});
   const bool is_large = std::string{model}.find("inception") != std::string::npos;
@@ -49,7 +50,7 @@ TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]
   }
   plan p;
   p.graph = tensor::zoo::build(operators(), model);
-  p.machine = machine::preset(devices == 8 ? "p100:2x4" : "p100:1x" + std::to_string(devices));
+  p.machine = hardware::preset(devices == 8 ? "p100:2x4" : "p100:1x" + std::to_string(devices));
   const graph_dimensions all{operators(), p.graph};
   std::vector<std::pair<std::string, strategy>> named{
       {"data", data_parallel(all, p.machine.network)},

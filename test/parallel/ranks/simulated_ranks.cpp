@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -53,7 +53,7 @@ struct writer {
   }
 };
 
-picoseconds iteration(const machine::machine& m, const std::vector<parallel::rank_program>& ranks,
+picoseconds iteration(const hardware::machine& m, const std::vector<parallel::rank_program>& ranks,
                       const std::vector<std::vector<std::uint32_t>>& groups = {}, double host_rate = 0) {
   parallel::simulated_ranks all{operators(), m, parallel::analytic_durations(operators(), m), parallel::optimizer::sgd,
                                 host_rate};
@@ -90,7 +90,7 @@ TEST_CASE("steps follow each other, and messages travel meanwhile") {
   parallel::network n{m};
   picoseconds travels{};
   for (const auto& h :
-       n.hops(machine::device_id{std::size_t{0}}, machine::device_id{std::size_t{1}}, bytes{512 * 512 * 4})) {
+       n.hops(hardware::device_id{std::size_t{0}}, hardware::device_id{std::size_t{1}}, bytes{512 * 512 * 4})) {
     travels = std::max(travels, h.duration) + h.latency;
   }
   const auto all = iteration(m, {sender.p, receiver.p});

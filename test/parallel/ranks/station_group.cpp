@@ -7,16 +7,16 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
-#include <unity/parallel/ranks/station_group.hpp>
+#include <unity/parallel/ranks/server_exchange.hpp>
 
 namespace tests_of_station_group {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::detail::station_group;
 using parallel::detail::written_ranks;
 
@@ -25,7 +25,7 @@ TEST_CASE("what a group counts is what listing all messages gives", "[law]") {
     CAPTURE(seed);
     random_engine random{seed};
     const auto m =
-        machine::preset("p100:" + std::to_string(1 + random.below(5)) + "x" + std::to_string(1 + random.below(4)));
+        hardware::preset("p100:" + std::to_string(1 + random.below(5)) + "x" + std::to_string(1 + random.below(4)));
     const auto count = m.network.device_count();
     std::vector<std::uint32_t> ranks;
     std::vector<device_id> devices;
@@ -70,7 +70,7 @@ TEST_CASE("what a group counts is what listing all messages gives", "[law]") {
 }
 
 TEST_CASE("of many ranks few are near one") {
-  const auto m = machine::preset("p100:64x4");
+  const auto m = hardware::preset("p100:64x4");
   std::vector<std::uint32_t> ranks;
   std::vector<device_id> devices;
   for (std::uint32_t r = 0; r < 256; ++r) {

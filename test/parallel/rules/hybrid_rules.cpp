@@ -15,8 +15,8 @@
 #include <catch2/catch.hpp>
 
 #include <unity/parallel/parallel_rules.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/entailment.hpp>

@@ -18,7 +18,6 @@
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/builder.hpp>

@@ -11,7 +11,7 @@
 
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_rules.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/rewrite/parse.hpp>

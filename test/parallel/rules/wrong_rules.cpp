@@ -10,11 +10,10 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/scalar.hpp>
 

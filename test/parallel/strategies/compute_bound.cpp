@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/compute_bound.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
@@ -21,7 +21,7 @@ TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
       GENERATE("zoo:lenet?batch=96", "zoo:rnnlm?batch=24&hidden=48&vocab=96&seq=2", "zoo:mlp?form=fig1");
   const auto* name = GENERATE("p100:1x4", "k80:2x4", "summit:1x6");
   const auto g = tensor::zoo::build(a, model);
-  const auto m = machine::preset(name);
+  const auto m = hardware::preset(name);
   parallel::lowering l{a, g, m};
   const parallel::placements all{l.dimensions(), m.network.device_count()};
   const auto bound = parallel::compute_bound(l, m, all);
@@ -42,13 +42,13 @@ TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
 TEST_CASE("on one device the bound is all computing but the updates") {
   const auto& a = parallel::test::operators();
   const auto g = tensor::zoo::build(a, "zoo:lenet?batch=8");
-  const auto m = machine::preset("h200:1x1");
+  const auto m = hardware::preset("h200:1x1");
   parallel::lowering l{a, g, m};
   const auto p = l.run(parallel::data_parallel(l.dimensions(), m.network));
   std::int64_t sum = 0;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& t : p.code(program::fragment_id{f}).tasks) {
-      sum += t.kind == program::task_kind::forward || t.kind == program::task_kind::backward ? t.duration.count() : 0;
+    for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+      sum += t.kind == tasks::task_kind::forward || t.kind == tasks::task_kind::backward ? t.duration.count() : 0;
     }
   }
   CHECK(parallel::compute_bound(l, m, parallel::placements{l.dimensions(), 1}).count() == sum);

@@ -1,4 +1,4 @@
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/figure_strategies.hpp>
@@ -35,12 +35,12 @@ namespace {
 
 struct subject {
   tensor::tensor_graph graph;
-  unity::machine::machine machine;
+  unity::hardware::machine machine;
   lowering lower;
 
   subject(std::string_view model, std::string_view on)
       : graph{with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))},
-        machine{machine::preset(on)},
+        machine{hardware::preset(on)},
         lower{operators(), graph, machine} {}
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
@@ -195,7 +195,7 @@ TEST_CASE("what depends on weights alone need not be sent to whoever has samples
 
 TEST_CASE("the plans of figure 2 move what the figure says") {
   const auto graph = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
-  const auto machine = machine::preset("dgx_a100:1x2");
+  const auto machine = hardware::preset("dgx_a100:1x2");
   lowering lower{operators(), graph, machine};
   const auto moved = [&](const std::optional<strategy>& s) {
     return report_on(lower, graph, machine, s.value()).communicated_elements;

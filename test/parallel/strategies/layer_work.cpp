@@ -4,22 +4,30 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include <unity/core/hash.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/collectives.hpp>
-#include <unity/machine/presets.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/cost/duration.hpp>
+#include <unity/hardware/collectives.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_loss.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/convert.hpp>
+#include <unity/tensor/cost.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/terms.hpp>
 #include <unity/tensor/zoo.hpp>
+
+#include "../../support/message_of.hpp"
 
 namespace tests_of_layer_work {
 
@@ -32,15 +40,36 @@ constexpr std::int64_t heads = 4;
 constexpr std::int64_t seq = 32;
 constexpr std::int64_t hidden = 64;
 
-parallel::transformer_work work(const std::string& plan, const std::string& machine, const std::string& form) {
-  static const auto operators = tensor::training_algebra();
+const tensor::algebra& operators() {
+  static const auto all = tensor::training_algebra();
+  return all;
+}
+
+parallel::transformer_work work(const std::string& plan, const std::string& machine, const std::string& form,
+                                const std::optional<tensor::durations>& durations = {}) {
   const auto name =
       fmt::format("zoo:gpt?form={}&layers=4&hidden={}&heads={}&seq={}&vocab=128", form, hidden, heads, seq);
-  const auto model = tensor::converted(operators, tensor::zoo::build(operators, name), dtype::float32, dtype::bfloat16);
-  const auto m = machine::preset(machine);
-  return parallel::work_of(operators, parallel::with_wide_loss(operators, model), parallel::parse_plan_statement(plan),
-                           parallel::analytic_durations(operators, m));
+  const auto model =
+      tensor::converted(operators(), tensor::zoo::build(operators(), name), dtype::float32, dtype::bfloat16);
+  const auto m = hardware::preset(machine);
+  return parallel::work_of(operators(), parallel::with_wide_loss(operators(), model),
+                           parallel::parse_plan_statement(plan),
+                           durations ? *durations : parallel::analytic_durations(operators(), m));
 }
+
+// Of operators, attention as one alone takes time: 7 us, its gradient 11; the others a picosecond, which is the least.
+struct time_of_attention {
+  [[nodiscard]] static duration duration_of(std::uint32_t, const tensor::operation& op,
+                                            std::span<const tensor::tensor_type>,
+                                            std::span<const tensor::tensor_type>) {
+    if (op.kind == operators().kind("dot_product_attention")) {
+      return duration::exactly(picoseconds{7'000'000});
+    }
+    return duration::exactly(
+        picoseconds{op.kind == operators().kind("dot_product_attention_gradient") ? 11'000'000 : 0});
+  }
+  [[nodiscard]] static fingerprint version() { return {}; }
+};
 
 }  // namespace
 
@@ -55,6 +84,55 @@ TEST_CASE("a layer with dropouts keeps what the paper's table says, masks includ
   CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == seq * hidden * 34 / 2 + scores / 2);
   CHECK(kept("megatron:t=2,sp,recompute=selective", "dgx_a100_80:1x2") == seq * hidden * 34 / 2);
   CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == seq * hidden * 2 / 2);
+}
+
+// The table without the 5 a s / h of scores, their softmax and its dropout, and with a float32 per row and head.
+TEST_CASE("a layer with attention as one operator keeps no scores") {
+  const auto kept = [](const std::string& plan, const std::string& machine) {
+    return work(plan, machine, "training&attention=flash").pieces[2].kept.count();
+  };
+  const auto rows = 4 * heads * seq;
+  CHECK(kept("megatron:", "dgx_a100_80:1x1") == seq * hidden * 34 + rows);
+  CHECK(kept("megatron:t=2", "dgx_a100_80:1x2") == seq * hidden * (10 + 24 / 2) + rows / 2);
+  CHECK(kept("megatron:t=2,sp", "dgx_a100_80:1x2") == seq * hidden * 34 / 2 + rows / 2);
+  CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == seq * hidden * 2 / 2);
+  CHECK(test::message_of([&] { static_cast<void>(kept("megatron:recompute=selective", "dgx_a100_80:1x1")); }) ==
+        "plan: recompute=selective where attention is one operator; expected none or full");
+}
+
+// Of the two exchanges in each pass of a layer, none is within attention: heads are divided.
+TEST_CASE("attention as one operator is divided by heads") {
+  for (const std::string form : {"training", "training&attention=flash"}) {
+    CAPTURE(form);
+    std::int64_t exchanges = 0;
+    const auto layer = work("megatron:t=2", "dgx_a100_80:1x2", form).pieces[2];
+    for (const auto* steps : {&layer.forward, &layer.backward}) {
+      for (const auto& s : *steps) {
+        exchanges += s.kind == tasks::task_kind::transfer ? 1 : 0;
+      }
+    }
+    CHECK(exchanges == 4);
+  }
+  CHECK(test::message_of([] {
+          static_cast<void>(work("megatron:t=8", "dgx_a100_80:1x8", "training&attention=flash"));
+        }) == "plan: 4 heads for t=8; expected a multiple of t");
+}
+
+TEST_CASE("attention as one operator takes the time of one kernel in each pass") {
+  const auto layer = [](const std::string& plan, const std::string& form) {
+    const auto piece = work(plan, "dgx_a100_80:1x2", form, time_of_attention{}).pieces[2];
+    std::vector<std::int64_t> sums{0, 0};  // us, forward and backward
+    for (const auto& s : piece.forward) {
+      sums[0] += s.time.count();
+    }
+    for (const auto& s : piece.backward) {
+      sums[1] += s.time.count();
+    }
+    return std::vector<std::int64_t>{sums[0] / 1'000'000, sums[1] / 1'000'000};
+  };
+  CHECK(layer("megatron:t=2", "training&attention=flash") == std::vector<std::int64_t>{7, 11});
+  CHECK(layer("megatron:t=2,recompute=full", "training&attention=flash") == std::vector<std::int64_t>{7, 18});
+  CHECK(layer("megatron:t=2", "training") == std::vector<std::int64_t>{0, 0});
 }
 
 TEST_CASE("dropouts take time in both passes") {
@@ -78,7 +156,7 @@ TEST_CASE("the loss of a divided vocabulary has three all-reduces of a number pe
     std::int64_t reductions = 0;
     const auto all = work(plan, "dgx_a100_80:1x2", "training");
     for (const auto& s : all.pieces.back().forward) {
-      const bool is_reduction = s.kind == program::task_kind::transfer && s.how == machine::exchange::all_reduce;
+      const bool is_reduction = s.kind == tasks::task_kind::transfer && s.how == hardware::exchange::all_reduce;
       reductions += is_reduction && s.size == bytes{seq * 4} ? 1 : 0;
     }
     CHECK(reductions == 3);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
@@ -35,7 +35,7 @@ std::vector<bytes> sizes(std::initializer_list<std::int64_t> all) {
 }  // namespace
 
 TEST_CASE("limits are the memories of the devices' kinds") {
-  auto m = machine::preset("p100:2x2");
+  auto m = hardware::preset("p100:2x2");
   CHECK(parallel::memory_limits(m) == sizes({16'000'000'000, 16'000'000'000, 16'000'000'000, 16'000'000'000}));
   m.devices[0].memory = bytes{5};
   CHECK(parallel::memory_limits(m) == sizes({5, 5, 5, 5}));
@@ -49,7 +49,7 @@ TEST_CASE("what is over a limit is told, ascending; no limit is never exceeded")
 }
 
 TEST_CASE("the device that is most over is described in one line") {
-  const auto m = machine::preset("p100:2x2");
+  const auto m = hardware::preset("p100:2x2");
   CHECK(parallel::describe(m, {}).empty());
   const std::vector<memory_excess> one{{3, bytes{12}}};
   CHECK(describe(m, one) == "n1/gpu1 needs 12 bytes more than its 16000000000");
@@ -63,7 +63,7 @@ TEST_CASE("sums of buffers are at least the peaks, and follow what is added and 
   const auto& a = parallel::test::operators();
   for (const auto* model : {"zoo:lenet?batch=16", "zoo:rnnlm?batch=8&hidden=32&vocab=40&seq=3"}) {
     const auto g = tensor::zoo::build(a, model);
-    const auto m = machine::preset("p100:2x2");
+    const auto m = hardware::preset("p100:2x2");
     parallel::lowering lower{a, g, m};
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
       CAPTURE(model, seed);
@@ -75,8 +75,8 @@ TEST_CASE("sums of buffers are at least the peaks, and follow what is added and 
       parallel::buffer_sums sums{4};
       std::vector<std::int64_t> expected(4);
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-        sums.add(p.code(program::fragment_id{f}));
-        for (const auto& b : p.code(program::fragment_id{f}).buffers) {
+        sums.add(p.code(tasks::fragment_id{f}));
+        for (const auto& b : p.code(tasks::fragment_id{f}).buffers) {
           expected[b.device] += b.size.count();
         }
       }
@@ -89,7 +89,7 @@ TEST_CASE("sums of buffers are at least the peaks, and follow what is added and 
       }
       REQUIRE(is_above);  // else nothing would ever be freed
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-        sums.remove(p.code(program::fragment_id{f}));
+        sums.remove(p.code(tasks::fragment_id{f}));
       }
       for (const auto left : sums.sums()) {
         REQUIRE(left == bytes{});

@@ -59,7 +59,7 @@ std::set<std::vector<std::int64_t>> tried_degrees(const parallel::operator_dimen
     for (const auto d : degrees) {
       c.degrees.push_back(d);
     }
-    c.devices.resize(static_cast<std::size_t>(tasks), machine::device_id{std::size_t{0}});
+    c.devices.resize(static_cast<std::size_t>(tasks), hardware::device_id{std::size_t{0}});
     if (static_cast<std::int64_t>(devices) % tasks == 0 && why_not(o, c, devices).empty()) {
       valid.insert(degrees);
     }

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -33,7 +33,7 @@ namespace {
 parallel::plan of_model(const std::string& model) {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators(), "zoo:" + model);
-  p.machine = machine::preset("p100:1x4");
+  p.machine = hardware::preset("p100:1x4");
   const parallel::graph_dimensions all{operators(), p.graph};
   p.configurations = parallel::data_parallel(all, p.machine.network);
   return p;

@@ -1,4 +1,4 @@
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -83,7 +83,7 @@ TEST_CASE("stages may follow each other within the data-parallel groups") {
   std::swap(p.pipeline.stages[0], p.pipeline.stages[2]);
   for (auto& c : p.configurations) {
     for (auto& d : c.devices) {
-      d = d.index() == 0 || d.index() == 2 ? machine::device_id{std::size_t{2} - d.index()} : d;
+      d = d.index() == 0 || d.index() == 2 ? hardware::device_id{std::size_t{2} - d.index()} : d;
     }
   }
   CHECK(has(complaint(p), "plan.pipeline: stages of devices in an order of their own"));
@@ -137,7 +137,7 @@ TEST_CASE("an operator on another stage than its layer's is named") {
   const auto gelu = find(p, "gelu", 1);  // of the second layer, the last of the first stage
   for (auto n = gelu; n < p.graph.node_count(); ++n) {
     if (!p.configurations[n].devices.empty()) {
-      p.configurations[n].devices[0] = machine::device_id{std::size_t{1}};
+      p.configurations[n].devices[0] = hardware::device_id{std::size_t{1}};
     }
   }
   CHECK(has(complaint(p),
@@ -178,7 +178,7 @@ TEST_CASE("an operator that is not divided by samples, and a weight with a serve
   p.synchronization.weights.resize(training.weights().size());
   auto& s = p.synchronization.weights[0].parts[0];
   s.kind = parallel::sync_kind::parameter_server;
-  s.destination = machine::device_id{std::size_t{0}};
+  s.destination = hardware::device_id{std::size_t{0}};
   CHECK(has(data_complaint(p), "parameter_server; expected all_reduce or sharded, the whole weight"));
   p = good;
   p.recomputed.resize(p.graph.node_count());

@@ -12,7 +12,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
@@ -29,11 +29,11 @@ namespace {
 struct subject {
   tensor::algebra operators = tensor::training_algebra();
   tensor::tensor_graph graph{};
-  machine::machine on{};
+  hardware::machine on{};
   parallel::plan_statement statement{};
 
   subject(const std::string& model, const std::string& plan, const std::string& machine)
-      : on{machine::preset(machine)}, statement{parallel::parse_plan_statement(plan)} {
+      : on{hardware::preset(machine)}, statement{parallel::parse_plan_statement(plan)} {
     auto r = tensor::zoo::parse(model);
     r.values.batch = statement.micro;
     graph = tensor::converted(operators, r.chosen->build(operators, r.values), tensor::dtype::float32,
@@ -139,14 +139,14 @@ TEST_CASE("the parts of an iteration add up to it, and bubbles are those of the 
 }
 
 TEST_CASE("a device of a tensor-parallel group does its share, and exchanges what Megatron does") {
-  const auto count = [](const std::vector<parallel::work_step>& steps, machine::exchange how) {
+  const auto count = [](const std::vector<parallel::work_step>& steps, hardware::exchange how) {
     std::size_t n = 0;
     for (const auto& s : steps) {
-      n += s.kind == program::task_kind::transfer && s.how == how ? 1 : 0;
+      n += s.kind == tasks::task_kind::transfer && s.how == how ? 1 : 0;
     }
     return n;
   };
-  using machine::exchange;
+  using hardware::exchange;
   const subject x{small_gpt, "megatron:t=2", "dgx_a100_80:1x2"};
   const auto w = x.work();
   REQUIRE(w.pieces.size() == 6);
@@ -195,7 +195,7 @@ namespace {
 
 bytes permanent(const run& r) {
   bytes sum{};
-  for (const auto& b : r.program.code.code(program::fragment_id{0U}).buffers) {
+  for (const auto& b : r.program.code.code(tasks::fragment_id{0U}).buffers) {
     sum += b.permanent ? b.size : bytes{};
   }
   return sum;
@@ -210,8 +210,8 @@ struct held_span {
   std::int64_t end;
 };
 std::vector<held_span> spans_of(const run& r, bytes size) {
-  const auto& code = r.program.code.code(program::fragment_id{0U});
-  const auto times = [&](const program::task_ref& t) {
+  const auto& code = r.program.code.code(tasks::fragment_id{0U});
+  const auto times = [&](const tasks::task_ref& t) {
     return r.simulation.times()[r.program.code.find(t.fragment, t.index).index()];
   };
   std::vector<held_span> all;
@@ -240,8 +240,8 @@ std::size_t most_at_once(const std::vector<held_span>& all) {
 // Of exchanges, but for that of single numbers.
 std::int64_t moved(const run& r) {
   std::int64_t sum = 0;
-  for (const auto& t : r.program.code.code(program::fragment_id{0U}).tasks) {
-    sum += t.kind == program::task_kind::transfer && t.volume > bytes{4} ? t.volume.count() : 0;
+  for (const auto& t : r.program.code.code(tasks::fragment_id{0U}).tasks) {
+    sum += t.kind == tasks::task_kind::transfer && t.volume > bytes{4} ? t.volume.count() : 0;
   }
   return sum;
 }
@@ -301,8 +301,8 @@ TEST_CASE("a layer's weights are gathered while the layer before it computes, an
   CHECK(of(2).peaks[0] < of(1).peaks[0]);
   // all but the first gather of a pass, the last gradients and what follows the step is hidden
   double all = 0;
-  for (const auto& t : three.program.code.code(program::fragment_id{0U}).tasks) {
-    all += t.kind == program::task_kind::transfer ? to_seconds(t.duration) : 0;
+  for (const auto& t : three.program.code.code(tasks::fragment_id{0U}).tasks) {
+    all += t.kind == tasks::task_kind::transfer ? to_seconds(t.duration) : 0;
   }
   CHECK(three.parts.communication < all / 3);
   CHECK(of(2).parts.communication < all / 3);
@@ -316,16 +316,16 @@ TEST_CASE("no device takes its step before the norm of all gradients is known") 
     std::vector<std::int64_t> before;  // the last of each device's own tasks before it
     std::vector<std::int64_t> steps;
     for (std::size_t f = 0; f < r.program.code.fragment_count(); ++f) {
-      const program::fragment_id id{f};
+      const tasks::fragment_id id{f};
       const auto& tasks = r.program.code.code(id).tasks;
       std::int64_t last = 0;
       for (std::uint32_t i = 0; i < tasks.size(); ++i) {
         const auto& times = r.simulation.times()[r.program.code.find(id, i).index()];
-        if (tasks[i].kind == program::task_kind::transfer && tasks[i].volume == bytes{4}) {
+        if (tasks[i].kind == tasks::task_kind::transfer && tasks[i].volume == bytes{4}) {
           ends.push_back(times.end);
           before.push_back(last);
           CHECK(tasks[i].duration > picoseconds{0});
-        } else if (tasks[i].kind == program::task_kind::update) {
+        } else if (tasks[i].kind == tasks::task_kind::update) {
           steps.push_back(times.start);
         }
         last = std::max(last, times.end);

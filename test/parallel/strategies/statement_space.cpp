@@ -37,7 +37,7 @@ TEST_CASE("bad searches are told in one line") {
   CHECK(error_of("megatron:search,batch=4,batch=4") == "plan, 'batch': a second time; expected each key once");
   CHECK(test::message_of([] {
           static_cast<void>(
-              parallel::all_statements(parse_statement_search("megatron:search,batch=8,t=3"), {8, 8, 4, 4}));
+              parallel::all_statements(parse_statement_search("megatron:search,batch=8,t=3"), {8, 8, 4, 4, true}));
         }) ==
         "plan: no statement of megatron:search,t=3,batch=8 divides; expected degrees for 8 devices in nodes of 8, 4 "
         "layers and 4 heads");
@@ -47,7 +47,7 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
   const auto of = [](const std::string& text, const parallel::statement_limits& m) {
     return parallel::all_statements(parse_statement_search(text), m);
   };
-  const auto all = of("megatron:search,batch=8", {8, 4, 4, 4});
+  const auto all = of("megatron:search,batch=8", {8, 4, 4, 4, true});
   for (const auto& s : all) {
     CHECK_NOTHROW(check(s, 8));
     CHECK((4 % s.tensor == 0 && 4 % s.chunks() == 0));
@@ -57,9 +57,9 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
   }
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.micro < y.micro; }));
   // One device: micro-batches of 1 or 2 samples, all three kinds of recomputation, or two where there is no core.
-  CHECK(of("megatron:search,batch=2", {1, 1, 2, 2}).size() == 6);
-  CHECK(of("megatron:search,batch=2", {1, 1, 2, 0}).size() == 4);
-  const auto given = of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,zero=1,recompute=none", {8, 4, 4, 4});
+  CHECK(of("megatron:search,batch=2", {1, 1, 2, 2, true}).size() == 6);
+  CHECK(of("megatron:search,batch=2", {1, 1, 2, 2, false}).size() == 4);
+  const auto given = of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,zero=1,recompute=none", {8, 4, 4, 4, true});
   for (const auto& s : given) {
     CHECK((s.tensor == 2 && s.pipeline == 2 && s.data == 2 && s.interleave == 2 && s.is_sequence_parallel));
     CHECK((s.zero == 1 && s.recomputed == parallel::recomputed_part::none));

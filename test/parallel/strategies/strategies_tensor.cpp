@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 
 #include "../operators.hpp"
 #include "../transformer.hpp"
@@ -13,14 +13,14 @@
 namespace tests_of_strategies_tensor {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 
 namespace {
 
 struct subject {
   tensor::tensor_graph graph;
   parallel::graph_dimensions dimensions;
-  machine::machine on = machine::preset("dgx_a100:2x4");
+  hardware::machine on = hardware::preset("dgx_a100:2x4");
   parallel::strategy strategy;
 
   explicit subject(std::int64_t batch)

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -19,7 +19,7 @@
 namespace tests_of_strategy {
 
 using namespace unity;
-using machine::device_id;
+using hardware::device_id;
 using parallel::configuration;
 using parallel::test::operators;
 
@@ -28,10 +28,10 @@ namespace {
 struct subject {
   tensor::tensor_graph graph;
   parallel::graph_dimensions dimensions;
-  unity::machine::machine machine;
+  unity::hardware::machine machine;
 
   subject(std::string_view model, std::string_view on)
-      : graph{tensor::zoo::build(operators(), model)}, dimensions{operators(), graph}, machine{machine::preset(on)} {}
+      : graph{tensor::zoo::build(operators(), model)}, dimensions{operators(), graph}, machine{hardware::preset(on)} {}
 
   [[nodiscard]] std::vector<configuration> of(const parallel::strategy& s, std::string_view kind) const {
     std::vector<configuration> all;

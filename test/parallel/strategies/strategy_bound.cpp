@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
@@ -31,14 +31,14 @@ namespace {
 
 struct subject {
   tensor::tensor_graph graph;
-  machine::machine machine;
+  hardware::machine machine;
   parallel::lowering lower;
   parallel::strategy_choices choices;
   parallel::strategy_tables tables;
 
   subject(tensor::tensor_graph g, std::string_view on, parallel::block_strides strides)
       : graph{std::move(g)},
-        machine{machine::preset(on)},
+        machine{hardware::preset(on)},
         lower{operators(), graph, machine},
         choices{parallel::choices_of(
             graph, parallel::placements{lower.dimensions(), machine.network.device_count(), strides})},
@@ -46,7 +46,7 @@ struct subject {
   // Four configurations each, drawn from all that there are.
   subject(tensor::tensor_graph g, std::string_view on, random_engine& random)
       : graph{std::move(g)},
-        machine{machine::preset(on)},
+        machine{hardware::preset(on)},
         lower{operators(), graph, machine},
         choices{drawn(graph, lower.dimensions(), machine.network.device_count(), random)},
         tables{lower, choices, machine.network.device_count()} {}

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <unity/core/random.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -55,11 +55,11 @@ TEST_CASE("data parallelism moves each weight's gradient once forth and once bac
 
 TEST_CASE("a layer on each of two devices moves what is between them, and its gradient") {
   lowered_graph x{two_products(tensor::dtype::float32), "p100:1x2"};
-  const auto start = machine::start_of(x.machine, machine::device_id{std::size_t{0}}).start;
+  const auto start = hardware::start_of(x.machine, hardware::device_id{std::size_t{0}}).start;
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
   std::size_t device = 0;
   for (auto& c : s) {
-    c = c.devices.empty() ? configuration{} : configuration{{1, 1}, {machine::device_id{device++}}};
+    c = c.devices.empty() ? configuration{} : configuration{{1, 1}, {hardware::device_id{device++}}};
   }
   REQUIRE(device == 2);
   const auto r = report_of(x, s);
@@ -113,7 +113,7 @@ TEST_CASE("a report agrees with the timeline and with delta simulation", "[law]"
       picoseconds compute{};
       picoseconds links{};
       for (std::size_t i = 0; i < line.resources.size(); ++i) {
-        const bool computes = p.resources()[i].kind == program::resource_kind::stream;
+        const bool computes = p.resources()[i].kind == tasks::resource_kind::stream;
         compute += computes ? line.resources[i].busy : picoseconds{};
         links += !computes && line.resources[i].moved > bytes{} ? line.resources[i].busy : picoseconds{};
       }

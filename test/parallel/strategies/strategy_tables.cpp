@@ -10,11 +10,11 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/delays.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -30,7 +30,7 @@ namespace {
 
 struct subject {
   tensor::tensor_graph graph;
-  machine::machine machine = machine::preset("p100:1x2");
+  hardware::machine machine = hardware::preset("p100:1x2");
   parallel::lowering lower;
   parallel::strategy_choices choices;
 
@@ -51,7 +51,7 @@ tensor::tensor_graph shared() {
   return std::move(b).finish({b.add(b.matmul(b.relu(first), w), b.tanh(first))});
 }
 
-std::int64_t sum_of(const program::fragment& f, program::task_kind kind) {
+std::int64_t sum_of(const tasks::fragment& f, tasks::task_kind kind) {
   std::int64_t sum = 0;
   for (const auto& t : f.tasks) {
     sum += t.kind == kind ? t.duration.count() : 0;
@@ -85,7 +85,7 @@ TEST_CASE("tables have what the lowering makes of each pair of choices") {
         for (const auto& l : d.links) {
           links += l.time;
         }
-        REQUIRE(links == sum_of(code, program::task_kind::transfer));
+        REQUIRE(links == sum_of(code, tasks::task_kind::transfer));
         for (std::size_t p = 0; p < d.forward.rows(); ++p) {
           for (std::size_t c = 0; c < d.forward.columns(); ++c) {
             const bool is_here = s[from.index()].devices[p] == s[to.index()].devices[c];
@@ -120,7 +120,7 @@ TEST_CASE("tables of a weight have its updates under all joint choices, and the 
       s[x.choices.operators[w.users[0]].index()] = first[a];
       s[x.choices.operators[w.users[1]].index()] = last[b];
       const auto& d = w.delays[2][a * last.size() + b];
-      REQUIRE(d.work == sum_of(x.lower.code_of_weight(s, 0), program::task_kind::update));
+      REQUIRE(d.work == sum_of(x.lower.code_of_weight(s, 0), tasks::task_kind::update));
       REQUIRE(d.until_update.rows() == first[a].task_count() + last[b].task_count());
       least = std::min(least, d.work);
       for (std::size_t k = 0; k < 2; ++k) {
@@ -164,7 +164,7 @@ TEST_CASE("the way round over undecided operators takes at least what the shorte
 
 TEST_CASE("a weight of too many operators for tables is refused") {
   const auto g = tensor::zoo::build(operators(), "zoo:rnntc?seq=6&batch=64&hidden=64&vocab=64");
-  const auto m = machine::preset("p100:1x4");
+  const auto m = hardware::preset("p100:1x4");
   parallel::lowering lower{operators(), g, m};
   const auto choices =
       parallel::choices_of(g, parallel::placements{lower.dimensions(), 4, parallel::block_strides::one});

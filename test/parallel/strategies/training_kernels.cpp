@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/shape.hpp>
@@ -36,7 +36,7 @@ TEST_CASE("kernels of training move so many bytes per element") {
 
 TEST_CASE("what moves takes time by its bytes") {
   const auto& a = parallel::test::operators();
-  const auto m = machine::preset("dgx_a100:1x1");
+  const auto m = hardware::preset("dgx_a100:1x1");
   const auto durations = parallel::analytic_durations(a, m);
   const auto of = [&](std::int64_t moved) { return parallel::moving_time(a, durations, 0, moved).count(); };
   CHECK(of(0) == 0);

@@ -69,7 +69,7 @@ configuration on(std::initializer_list<std::int64_t> degrees, std::initializer_l
     c.degrees.push_back(d);
   }
   for (const auto d : devices) {
-    c.devices.push_back(machine::device_id{d});
+    c.devices.push_back(hardware::device_id{d});
   }
   return c;
 }

@@ -167,7 +167,7 @@ configuration with_sum_of(const operator_dimensions& o, std::int64_t degree) {
   configuration c{degree_list(o.divisible.size(), 1), {}, degree_list(o.reductions.size(), 1), {}, 1};
   c.reductions[0] = degree;
   for (std::int64_t t = 0; t < degree; ++t) {
-    c.devices.push_back(machine::device_id{static_cast<std::size_t>(t)});
+    c.devices.push_back(hardware::device_id{static_cast<std::size_t>(t)});
   }
   return c;
 }
@@ -226,7 +226,7 @@ TEST_CASE("renamed operators run on parts as they do under their own names: noth
   const auto frame =
       dimensions_of(a, a.make_operation("frame", {{"pads", {0, 1, 0, 2}}}), std::vector{parallel::test::type({4, 3})});
   REQUIRE(frame->divisible.size() == 1);
-  const configuration halves{{2}, {machine::device_id{0U}, machine::device_id{1U}}, {}, {}, 1};
+  const configuration halves{{2}, {hardware::device_id{0U}, hardware::device_id{1U}}, {}, {}, 1};
   CHECK(compare(*frame, halves, {random_values({4, 3}, random)}, tasks, a) < 1e-9);
 
   auto ids = parallel::test::type({5});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
-#include <unity/machine/presets.hpp>
+#include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -80,7 +80,7 @@ TEST_CASE("a part of attention's heads does its share of the work") {
 }
 
 TEST_CASE("an operator on one part is the operator itself, and its backward pass is that of its adjoint") {
-  const auto m = machine::preset("p100:1x1");
+  const auto m = hardware::preset("p100:1x1");
   const auto durations = parallel::analytic_durations(operators(), m);
   parallel::task_times times{operators(), durations};
   const auto o = dimensions("matmul", {}, {type({256, 512}), type({512, 1024}, true)});
@@ -119,7 +119,7 @@ TEST_CASE("durations are asked for once per distinct part") {
 }
 
 TEST_CASE("what takes longer than a simulation can hold is an error that names it") {
-  auto m = machine::preset("p100:1x1");
+  auto m = hardware::preset("p100:1x1");
   for (auto& p : m.devices[0].peaks) {
     p.flops_per_second = 1e5;
   }
@@ -134,9 +134,9 @@ TEST_CASE("what takes longer than a simulation can hold is an error that names i
   }
   CHECK(what.find("operator matmul: it would take ") == 0);
   CHECK(what.find("at most 100 s") != std::string::npos);
-  const auto slow = machine::preset("t4:2x1");
+  const auto slow = hardware::preset("t4:2x1");
   parallel::network n{slow};
-  CHECK_THROWS_AS(n.hops(machine::device_id{0U}, machine::device_id{1U}, bytes{10'000'000'000'000'000}), error);
+  CHECK_THROWS_AS(n.hops(hardware::device_id{0U}, hardware::device_id{1U}, bytes{10'000'000'000'000'000}), error);
 }
 
 }  // namespace tests_of_task_times

@@ -1,4 +1,4 @@
-#include <unity/search/detail/metropolis.hpp>
+#include <unity/search/mcmc.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -15,7 +15,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/program/storage.hpp>
+#include <unity/tasks/storage.hpp>
 
 namespace unity::backend::detail {
 
@@ -64,7 +64,7 @@ class routine_places {
 
  private:
   std::vector<value_place> places_;
-  std::vector<program::stored_value> stored_;
+  std::vector<tasks::stored_value> stored_;
   std::vector<std::size_t> offsets_;
   std::size_t workspace_ = 0;
 };
@@ -81,7 +81,7 @@ class memory_pool {
 
   // Throws: unity::error that says for what how much was wanted, if there is not enough memory.
   void allocate(Backend& backend, std::string_view what) {
-    plan_ = program::plan_storage(values_, bytes{static_cast<std::int64_t>(memory_alignment)});
+    plan_ = tasks::plan_storage(values_, bytes{static_cast<std::int64_t>(memory_alignment)});
     try {
       memory_.emplace(backend.allocate(size()));
     } catch (const error& e) {
@@ -99,12 +99,12 @@ class memory_pool {
     return static_cast<std::size_t>(total);
   }
   // By place.
-  [[nodiscard]] const std::vector<program::stored_value>& values() const noexcept { return values_; }
+  [[nodiscard]] const std::vector<tasks::stored_value>& values() const noexcept { return values_; }
   [[nodiscard]] std::byte* at(std::size_t place) { return memory_->data() + plan_.offsets[place].count(); }
 
  private:
-  std::vector<program::stored_value> values_;
-  program::storage_plan plan_;
+  std::vector<tasks::stored_value> values_;
+  tasks::storage_plan plan_;
   std::optional<typename Backend::memory> memory_;
 };
 
@@ -140,7 +140,7 @@ UNITY_INLINE value_place routine_places::write(value_id v, std::size_t size, std
 }
 
 UNITY_INLINE void routine_places::plan() {
-  const auto plan = program::plan_storage(stored_, bytes{static_cast<std::int64_t>(memory_alignment)});
+  const auto plan = tasks::plan_storage(stored_, bytes{static_cast<std::int64_t>(memory_alignment)});
   for (const auto o : plan.offsets) {
     offsets_.push_back(static_cast<std::size_t>(o.count()));
   }

@@ -8,7 +8,7 @@
 
 #include <range/v3/view/zip.hpp>
 
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 
 namespace unity::parallel {
 
@@ -50,23 +50,23 @@ class delay_matrix {
 class fragment_delays {
  public:
   // `source` is a task without latency. Complexity: dependencies times the length of their longest chain.
-  fragment_delays(const program::fragment& f, const program::task_ref& source);
+  fragment_delays(const tasks::fragment& f, const tasks::task_ref& source);
 
   // For a task of another fragment.
-  [[nodiscard]] std::int64_t until(const program::task_ref& t) const;
+  [[nodiscard]] std::int64_t until(const tasks::task_ref& t) const;
   // For a task of this fragment.
   [[nodiscard]] std::int64_t until_ready(std::size_t task) const { return ready_[task]; }
 
  private:
   struct target {
-    program::task_ref at{};
+    tasks::task_ref at{};
     std::int64_t time = 0;
   };
 
-  [[nodiscard]] std::int64_t arrival(const program::dependency& d, const program::task_ref& source) const;
-  bool raise(const program::dependency& d, std::int64_t at);
+  [[nodiscard]] std::int64_t arrival(const tasks::dependency& d, const tasks::task_ref& source) const;
+  bool raise(const tasks::dependency& d, std::int64_t at);
 
-  const program::fragment& fragment_;
+  const tasks::fragment& fragment_;
   std::vector<std::int64_t> ready_;
   std::vector<std::int64_t> end_;
   std::vector<target> arrivals_{};
@@ -108,7 +108,7 @@ UNITY_INLINE delay_matrix chained(const delay_matrix& a, std::span<const std::in
   return c;
 }
 
-UNITY_INLINE fragment_delays::fragment_delays(const program::fragment& f, const program::task_ref& source)
+UNITY_INLINE fragment_delays::fragment_delays(const tasks::fragment& f, const tasks::task_ref& source)
     : fragment_{f}, ready_(f.tasks.size(), delay_matrix::none), end_(f.tasks.size(), delay_matrix::none) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -126,7 +126,7 @@ UNITY_INLINE fragment_delays::fragment_delays(const program::fragment& f, const 
   }
 }
 
-UNITY_INLINE std::int64_t fragment_delays::until(const program::task_ref& t) const {
+UNITY_INLINE std::int64_t fragment_delays::until(const tasks::task_ref& t) const {
   auto latest = delay_matrix::none;
   for (const auto& a : arrivals_) {
     latest = a.at == t ? std::max(latest, a.time) : latest;
@@ -134,8 +134,7 @@ UNITY_INLINE std::int64_t fragment_delays::until(const program::task_ref& t) con
   return latest;
 }
 
-UNITY_INLINE std::int64_t fragment_delays::arrival(const program::dependency& d,
-                                                   const program::task_ref& source) const {
+UNITY_INLINE std::int64_t fragment_delays::arrival(const tasks::dependency& d, const tasks::task_ref& source) const {
   if (d.before.fragment.valid()) {
     return d.before == source ? 0 : delay_matrix::none;
   }
@@ -143,7 +142,7 @@ UNITY_INLINE std::int64_t fragment_delays::arrival(const program::dependency& d,
   return from == delay_matrix::none ? from : from + fragment_.tasks[d.before.index].latency.count();
 }
 
-UNITY_INLINE bool fragment_delays::raise(const program::dependency& d, std::int64_t at) {
+UNITY_INLINE bool fragment_delays::raise(const tasks::dependency& d, std::int64_t at) {
   const auto i = d.after.index;
   const auto& own = fragment_.tasks[i];
   const auto ready = std::max(ready_[i], at);

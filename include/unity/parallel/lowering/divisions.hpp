@@ -17,8 +17,8 @@
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/operand_terms.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/task_grid.hpp>
 
 namespace unity::parallel {
 

@@ -5,22 +5,106 @@
 #include <cstdint>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
+// Caches the code of equal edges.
+
+// Everything that determines the code of an edge, except the fragments of its ends. Refers to lists and configurations,
+// or owns them.
+template <class Operands, class Configuration>
+struct basic_edge_pattern_key {
+  std::uint32_t from = 0;  // kinds of operators (graph_dimensions)
+  std::uint32_t to = 0;
+  std::uint32_t result = 0;
+  bool is_wanted = false;
+  bool consumer_keeps = false;
+  Operands operands;
+  Configuration producer;
+  Configuration consumer;
+};
+using edge_pattern_key = basic_edge_pattern_key<std::span<const std::uint32_t>, const configuration&>;
+
+// A cache of code with placeholders for the fragments of the ends. A value; it is emptied when it becomes too large.
+class edge_patterns {
+ public:
+  static constexpr tasks::fragment_id producer{0xfffffff0U};
+  static constexpr tasks::fragment_id consumer{0xfffffff1U};
+
+  // Effects: sets `f` to the code between these ends. make(fragment): writes the code with the placeholders above;
+  // called if it is not cached. Complexity: linear in the code.
+  template <class Make>
+  void write(const edge_pattern_key& key, tasks::fragment_id from, tasks::fragment_id to, tasks::fragment& f,
+             const Make& make) {
+    f = find(key, make);
+    const auto name = [&](tasks::fragment_id& id) { id = id == producer ? from : id == consumer ? to : id; };
+    for (auto& d : f.dependencies) {
+      name(d.before.fragment);
+      name(d.after.fragment);
+    }
+    for (auto& r : f.reads) {
+      name(r.of.fragment);
+      name(r.reader.fragment);
+    }
+  }
+
+ private:
+  struct pattern {
+    basic_edge_pattern_key<std::vector<std::uint32_t>, configuration> key;
+    tasks::fragment code{};
+  };
+
+  [[nodiscard]] static bool is_of(const pattern& p, const edge_pattern_key& k);
+  template <class Make>
+  const tasks::fragment& find(const edge_pattern_key& key, const Make& make) {
+    const auto hash = hash_of(key);
+    for (const auto& p : known_[hash]) {
+      if (is_of(p, key)) {
+        return p.code;
+      }
+    }
+    pattern made{{key.from,
+                  key.to,
+                  key.result,
+                  key.is_wanted,
+                  key.consumer_keeps,
+                  {key.operands.begin(), key.operands.end()},
+                  key.producer,
+                  key.consumer},
+                 {}};
+    make(made.code);
+    held_ +=
+        64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.buffers.size() + made.code.reads.size();
+    if (held_ > most) {
+      known_.clear();
+      held_ = 0;
+    }
+    auto& all = known_[hash];
+    all.push_back(std::move(made));
+    return all.back().code;
+  }
+  [[nodiscard]] static std::uint64_t hash_of(const edge_pattern_key& k);
+
+  static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of code: about 150 MB
+  std::unordered_map<std::uint64_t, std::vector<pattern>> known_{};
+  std::size_t held_ = 0;
+};
+
 // In the fragment of an operator with n tasks, forward tasks are 0 to n-1, backward tasks n to 2n-1.
 struct edge_ends {
-  program::fragment_id from{};
-  program::fragment_id to{};
+  tasks::fragment_id from{};
+  tasks::fragment_id to{};
   std::uint32_t producers = 0;  // tasks
   std::uint32_t consumers = 0;
   std::uint32_t buffers_per_task = 0;  // of the producer
@@ -29,14 +113,14 @@ struct edge_ends {
   bool is_wanted = false;              // whether the cotangent is needed
   bool consumer_keeps = false;         // whether its backward tasks also read the value
 
-  [[nodiscard]] program::task_ref written(std::uint32_t task) const noexcept { return {from, task}; }
-  [[nodiscard]] program::task_ref written_back(std::uint32_t task) const noexcept { return {from, producers + task}; }
-  [[nodiscard]] program::task_ref read(std::uint32_t task) const noexcept { return {to, task}; }
-  [[nodiscard]] program::task_ref read_back(std::uint32_t task) const noexcept { return {to, consumers + task}; }
-  [[nodiscard]] program::buffer_ref result_of(std::uint32_t task) const noexcept {
+  [[nodiscard]] tasks::task_ref written(std::uint32_t task) const noexcept { return {from, task}; }
+  [[nodiscard]] tasks::task_ref written_back(std::uint32_t task) const noexcept { return {from, producers + task}; }
+  [[nodiscard]] tasks::task_ref read(std::uint32_t task) const noexcept { return {to, task}; }
+  [[nodiscard]] tasks::task_ref read_back(std::uint32_t task) const noexcept { return {to, consumers + task}; }
+  [[nodiscard]] tasks::buffer_ref result_of(std::uint32_t task) const noexcept {
     return {from, task * buffers_per_task + result};
   }
-  [[nodiscard]] program::buffer_ref cotangent_of(std::uint32_t task) const noexcept {
+  [[nodiscard]] tasks::buffer_ref cotangent_of(std::uint32_t task) const noexcept {
     return {to, consumer_buffers + task};
   }
 };
@@ -46,31 +130,31 @@ struct sent_value {
   std::uint32_t producer = 0;
   std::span<const std::uint32_t> consumers{};
   bytes volume{};
-  program::device_index from = 0;
-  program::device_index to = 0;
+  tasks::device_index from = 0;
+  tasks::device_index to = 0;
 };
 
 // Appends to a fragment.
 class edge_code {
  public:
-  edge_code(program::fragment& f, const edge_ends& ends) : code_{f}, ends_{ends} {}
+  edge_code(tasks::fragment& f, const edge_ends& ends) : code_{f}, ends_{ends} {}
 
   // Adds the dependencies for two tasks on the same device.
   void use(std::uint32_t producer, std::uint32_t consumer);
 
-  void send(const sent_value& s, std::span<const program::hop> hops);
+  void send(const sent_value& s, std::span<const tasks::hop> hops);
 
   // Adds all messages of the edge, and of their cotangents if needed, as exchanges.
   void send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges);
 
   // Sends the cotangent. hops: from the receiver of the value to its sender.
-  void send_back(const sent_value& s, std::span<const program::hop> hops);
+  void send_back(const sent_value& s, std::span<const tasks::hop> hops);
 
  private:
   // A task that passes a buffer to the first link of a message, or gets one from the last link.
   struct link_use {
-    program::task_ref task{};
-    program::buffer_ref buffer{};
+    tasks::task_ref task{};
+    tasks::buffer_ref buffer{};
     std::uint32_t link = 0;
 
     [[nodiscard]] auto rank() const noexcept {
@@ -81,13 +165,13 @@ class edge_code {
 
   void begin_exchange();
   // All messages that a link brings to a device share one buffer.
-  program::buffer_ref buffer_at(std::uint32_t link, program::device_index device, bytes volume);
+  tasks::buffer_ref buffer_at(std::uint32_t link, tasks::device_index device, bytes volume);
   // keep: the receivers' backward tasks also read what was received.
   void end_exchange(bool keep);
 
-  program::fragment& code_;
+  tasks::fragment& code_;
   const edge_ends& ends_;
-  std::vector<program::task_ref> senders_{};
+  std::vector<tasks::task_ref> senders_{};
 
   static constexpr std::uint32_t none = 0xffffffffU;
   std::vector<routed_message> routed_{};
@@ -102,9 +186,35 @@ class edge_code {
 
 #include <algorithm>
 
-#include <unity/machine/topology.hpp>
+#include <unity/core/hash.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::parallel {
+
+UNITY_INLINE bool edge_patterns::is_of(const pattern& p, const edge_pattern_key& k) {
+  return p.key.from == k.from && p.key.to == k.to && p.key.result == k.result && p.key.is_wanted == k.is_wanted &&
+         p.key.consumer_keeps == k.consumer_keeps && std::ranges::equal(p.key.operands, k.operands) &&
+         p.key.producer == k.producer && p.key.consumer == k.consumer;
+}
+
+UNITY_INLINE std::uint64_t edge_patterns::hash_of(const edge_pattern_key& k) {
+  auto h = hash_combine(hash_combine(k.from, k.to), k.result);
+  for (const auto* c : {&k.producer, &k.consumer}) {
+    for (const auto d : c->degrees) {
+      h = hash_combine(h, static_cast<std::uint64_t>(d));
+    }
+    for (const auto d : c->devices) {
+      h = hash_combine(h, d.index());
+    }
+    for (const auto* list : {&c->reductions, &c->terms}) {
+      for (const auto d : *list) {
+        h = hash_combine(h, static_cast<std::uint64_t>(d));
+      }
+    }
+    h = c->copies == 1 ? h : hash_combine(h, static_cast<std::uint64_t>(c->copies));
+  }
+  return h;
+}
 
 UNITY_INLINE void edge_code::use(std::uint32_t producer, std::uint32_t consumer) {
   const auto result = ends_.result_of(producer);
@@ -119,12 +229,12 @@ UNITY_INLINE void edge_code::use(std::uint32_t producer, std::uint32_t consumer)
   }
 }
 
-UNITY_INLINE void edge_code::send(const sent_value& s, std::span<const program::hop> hops) {
+UNITY_INLINE void edge_code::send(const sent_value& s, std::span<const tasks::hop> hops) {
   const auto sender = ends_.written(s.producer);
   const auto first = static_cast<std::uint32_t>(code_.tasks.size());
-  const auto last = program::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
+  const auto last = tasks::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
   code_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
-  const program::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
+  const tasks::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
   code_.buffers.push_back({s.volume, s.to, last, false});
   for (const auto c : s.consumers) {
     code_.dependencies.push_back({last, ends_.read(c), false});
@@ -138,7 +248,7 @@ UNITY_INLINE void edge_code::send(const sent_value& s, std::span<const program::
 UNITY_INLINE void edge_code::send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
   routed_.clear();
   for (const auto& s : all) {
-    routed_.push_back({machine::device_id{s.from}, machine::device_id{s.to}, s.volume});
+    routed_.push_back({hardware::device_id{s.from}, hardware::device_id{s.to}, s.volume});
   }
   const auto there = exchanges.add(n, code_, routed_);
   begin_exchange();
@@ -168,14 +278,14 @@ UNITY_INLINE void edge_code::send_together(std::span<const sent_value> all, netw
   end_exchange(false);
 }
 
-UNITY_INLINE void edge_code::send_back(const sent_value& s, std::span<const program::hop> hops) {
+UNITY_INLINE void edge_code::send_back(const sent_value& s, std::span<const tasks::hop> hops) {
   senders_.clear();
   for (const auto c : s.consumers) {
     senders_.push_back(ends_.read_back(c));
   }
   const auto receiver = ends_.written_back(s.producer);
   const auto first = static_cast<std::uint32_t>(code_.tasks.size());
-  const auto last = program::add_transfer(code_, hops, s.volume, s.producer, senders_);
+  const auto last = tasks::add_transfer(code_, hops, s.volume, s.producer, senders_);
   code_.dependencies.push_back({last, receiver, false});
   for (const auto c : s.consumers) {
     code_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
@@ -190,7 +300,7 @@ UNITY_INLINE void edge_code::begin_exchange() {
   buffer_of_.assign(code_.tasks.size(), none);
 }
 
-UNITY_INLINE program::buffer_ref edge_code::buffer_at(std::uint32_t link, program::device_index device, bytes volume) {
+UNITY_INLINE tasks::buffer_ref edge_code::buffer_at(std::uint32_t link, tasks::device_index device, bytes volume) {
   auto& at = buffer_of_[link];
   if (at == none) {
     at = static_cast<std::uint32_t>(code_.buffers.size());

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/sum_routes.hpp>
+#include <unity/parallel/lowering/sum_code.hpp>
 
 namespace unity::parallel {
 
@@ -52,7 +52,7 @@ class needs_finder {
   static void merge_operands(edge_messages& uses, std::uint32_t tasks);
 
   message_finder finder_{};
-  std::vector<machine::device_id> readers_{};
+  std::vector<hardware::device_id> readers_{};
   std::vector<summed_value> sums_{};
 };
 

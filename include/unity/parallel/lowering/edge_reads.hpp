@@ -13,7 +13,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/stable_sort.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -40,9 +40,9 @@ struct edge_reads {
 // Two operators with the devices of their tasks.
 struct divided_edge {
   const division& from;
-  std::span<const machine::device_id> producers{};  // by task
+  std::span<const hardware::device_id> producers{};  // by task
   const division& to;
-  std::span<const machine::device_id> consumers{};
+  std::span<const hardware::device_id> consumers{};
   std::span<const std::uint32_t> operands{};  // operands of the second operator that are the value
 };
 
@@ -67,10 +67,10 @@ class edge_reader {
   [[nodiscard]] std::uint32_t first_term(std::uint32_t u, std::uint32_t classes) const {
     return u * edge_.from.result_terms / classes;
   }
-  [[nodiscard]] machine::device_id reader_device(std::uint32_t reader) const {
+  [[nodiscard]] hardware::device_id reader_device(std::uint32_t reader) const {
     return edge_.consumers[reader % edge_.consumers.size()];
   }
-  [[nodiscard]] bool holds(const key& at, std::uint32_t copy, machine::device_id d) const;
+  [[nodiscard]] bool holds(const key& at, std::uint32_t copy, hardware::device_id d) const;
 
   // For each term of the operand, the class of the value's terms that it stands for; pairs with the most elements
   // already on the same device come first. Complexity: linear in classes times overlaps or terms, besides sorting.
@@ -123,9 +123,9 @@ class edge_reader {
   void add(const key& at, std::span<const overlap> readers);
   // The copy that each device reads: one of which it holds a term; otherwise the copy with the fewest readers so far,
   // preferably in its node.
-  [[nodiscard]] std::map<machine::device_id, std::uint32_t> copies(const key& at,
-                                                                   std::span<const overlap> readers) const;
-  [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, machine::device_id d) const;
+  [[nodiscard]] std::map<hardware::device_id, std::uint32_t> copies(const key& at,
+                                                                    std::span<const overlap> readers) const;
+  [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, hardware::device_id d) const;
 
   const network& network_;
   const divided_edge& edge_;
@@ -173,7 +173,7 @@ UNITY_INLINE edge_reads edge_reader::run(std::span<const overlap> overlaps) && {
   return std::move(all_);
 }
 
-UNITY_INLINE bool edge_reader::holds(const key& at, std::uint32_t copy, machine::device_id d) const {
+UNITY_INLINE bool edge_reader::holds(const key& at, std::uint32_t copy, hardware::device_id d) const {
   const auto [block, first, last] = at;
   for (auto term = first; term < last; ++term) {
     if (edge_.producers[edge_.from.task(term, copy, block)] == d) {
@@ -207,9 +207,9 @@ UNITY_INLINE void edge_reader::add(const key& at, std::span<const overlap> reade
   }
 }
 
-UNITY_INLINE std::map<machine::device_id, std::uint32_t> edge_reader::copies(const key& at,
-                                                                             std::span<const overlap> readers) const {
-  std::map<machine::device_id, std::uint32_t> copy_for;
+UNITY_INLINE std::map<hardware::device_id, std::uint32_t> edge_reader::copies(const key& at,
+                                                                              std::span<const overlap> readers) const {
+  std::map<hardware::device_id, std::uint32_t> copy_for;
   for (const auto& o : readers) {
     copy_for.emplace(reader_device(o.consumer), 0U);
   }
@@ -229,7 +229,7 @@ UNITY_INLINE std::map<machine::device_id, std::uint32_t> edge_reader::copies(con
   return copy_for;
 }
 
-UNITY_INLINE bool edge_reader::is_near(const key& at, std::uint32_t copy, machine::device_id d) const {
+UNITY_INLINE bool edge_reader::is_near(const key& at, std::uint32_t copy, hardware::device_id d) const {
   const auto [block, first, last] = at;
   for (auto term = first; term < last; ++term) {
     if (network_.place(edge_.producers[edge_.from.task(term, copy, block)]).node == network_.place(d).node) {

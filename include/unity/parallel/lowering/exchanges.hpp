@@ -9,16 +9,16 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
 struct routed_message {
-  machine::device_id from{};
-  machine::device_id to{};
+  hardware::device_id from{};
+  hardware::device_id to{};
   bytes volume{};
 };
 
@@ -41,9 +41,9 @@ class exchange_builder {
   // Effects: adds the transfers to the fragment. The caller adds dependencies of senders and receivers, using the
   // returned ends of each message, which are valid until the next call. Complexity: linear in the hops of all messages,
   // apart from logarithms.
-  std::span<const message_ends> add(network& n, program::fragment& f, std::span<const routed_message> messages);
+  std::span<const message_ends> add(network& n, tasks::fragment& f, std::span<const routed_message> messages);
   // Likewise, but with separate messages.
-  std::span<const message_ends> add_apart(network& n, program::fragment& f, std::span<const routed_message> messages);
+  std::span<const message_ends> add_apart(network& n, tasks::fragment& f, std::span<const routed_message> messages);
 
  private:
   struct link_load {
@@ -55,10 +55,10 @@ class exchange_builder {
   void find_exchanges(std::span<const routed_message> messages);
   std::uint32_t root(std::uint32_t d);
 
-  void add_alone(program::fragment& f, std::span<const routed_message> messages, std::uint32_t m);
+  void add_alone(tasks::fragment& f, std::span<const routed_message> messages, std::uint32_t m);
 
   // Returns false and adds nothing if the links form a cycle.
-  bool add_exchange(program::fragment& f, std::span<const routed_message> messages,
+  bool add_exchange(tasks::fragment& f, std::span<const routed_message> messages,
                     std::span<const std::uint32_t> members);
   // Computes the volume on each link and the pairs of consecutive links.
   void collect(std::span<const routed_message> messages, std::span<const std::uint32_t> members);
@@ -96,7 +96,7 @@ class exchange_builder {
 
 namespace unity::parallel {
 
-UNITY_INLINE std::span<const message_ends> exchange_builder::add(network& n, program::fragment& f,
+UNITY_INLINE std::span<const message_ends> exchange_builder::add(network& n, tasks::fragment& f,
                                                                  std::span<const routed_message> messages) {
   network_ = &n;
   ends_.assign(messages.size(), {});
@@ -117,7 +117,7 @@ UNITY_INLINE std::span<const message_ends> exchange_builder::add(network& n, pro
   return ends_;
 }
 
-UNITY_INLINE std::span<const message_ends> exchange_builder::add_apart(network& n, program::fragment& f,
+UNITY_INLINE std::span<const message_ends> exchange_builder::add_apart(network& n, tasks::fragment& f,
                                                                        std::span<const routed_message> messages) {
   network_ = &n;
   ends_.assign(messages.size(), {});
@@ -156,15 +156,15 @@ UNITY_INLINE std::uint32_t exchange_builder::root(std::uint32_t d) {
   return d;
 }
 
-UNITY_INLINE void exchange_builder::add_alone(program::fragment& f, std::span<const routed_message> messages,
+UNITY_INLINE void exchange_builder::add_alone(tasks::fragment& f, std::span<const routed_message> messages,
                                               std::uint32_t m) {
   const auto& one = messages[m];
   ends_[m].first = static_cast<std::uint32_t>(f.tasks.size());
   ends_[m].last =
-      program::add_transfer(f, network_->hops(one.from, one.to, one.volume), one.volume, one.from.index(), {}).index;
+      tasks::add_transfer(f, network_->hops(one.from, one.to, one.volume), one.volume, one.from.index(), {}).index;
 }
 
-UNITY_INLINE bool exchange_builder::add_exchange(program::fragment& f, std::span<const routed_message> messages,
+UNITY_INLINE bool exchange_builder::add_exchange(tasks::fragment& f, std::span<const routed_message> messages,
                                                  std::span<const std::uint32_t> members) {
   collect(messages, members);
   if (!sort_links()) {
@@ -174,7 +174,7 @@ UNITY_INLINE bool exchange_builder::add_exchange(program::fragment& f, std::span
   const auto shard = messages[members.front()].from.index();
   for (const auto l : sorted_) {
     const auto hop = network_->hop(loads_[l].link, loads_[l].volume);
-    place_[l] = f.add({hop.link, hop.duration, hop.latency, loads_[l].volume, program::task_kind::transfer, shard});
+    place_[l] = f.add({hop.link, hop.duration, hop.latency, loads_[l].volume, tasks::task_kind::transfer, shard});
   }
   for (const auto& [before, after] : follows_) {
     f.dependencies.push_back({{{}, place_[before]}, {{}, place_[after]}, true});

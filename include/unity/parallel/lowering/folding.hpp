@@ -13,11 +13,9 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
-#include <unity/parallel/lowering/folded_collectives.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
-#include <unity/parallel/lowering/folded_network.hpp>
 #include <unity/parallel/lowering/folded_program.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
@@ -28,8 +26,8 @@
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 
@@ -59,7 +57,7 @@ class folder {
   [[nodiscard]] const task_orbits* orbits(node_id n);
 
   bool add_node(node_id n);
-  void keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks, std::uint32_t results,
+  void keep_tasks(node_id n, const tasks::fragment& all, const task_orbits& tasks, std::uint32_t results,
                   bool backward);
 
   struct edge_key {
@@ -83,7 +81,7 @@ class folder {
   // before asking the network for them.
   bool rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks);
   // Effects: assigns that order to the messages of a fragment, which are all of collectives.
-  static void set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks);
+  static void set_ranks(tasks::fragment& f, std::span<const std::uint32_t> ranks);
   // The collectives that synchronized() adds, in the same order.
   [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
                                                                       const tensor::tensor_type& type);
@@ -99,7 +97,7 @@ class folder {
   link_orbits links_;
   folded_network network_;
   std::vector<fragment_code> fragments_{};
-  std::map<std::vector<machine::device_id>, std::optional<task_orbits>> orbits_{};
+  std::map<std::vector<hardware::device_id>, std::optional<task_orbits>> orbits_{};
   std::vector<const task_orbits*> node_orbits_{};  // by node
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::pair<edge_key, folded_messages>>> edges_{};
   std::map<std::uint32_t, synchronized_part> bucketed_{};  // by weight
@@ -160,13 +158,13 @@ UNITY_INLINE std::string folder::run(folded_program& result) {
   result.code.commit();
   result.order = symmetry_.order();
   for (std::size_t r = 0; r < result.code.resources().size(); ++r) {
-    const program::resource_id id{r};
+    const tasks::resource_id id{r};
     const bool is_stream = r < symmetry_.device_count();
-    result.resource.push_back(is_stream ? network::stream(symmetry_.representative(machine::device_id{r}))
+    result.resource.push_back(is_stream ? network::stream(symmetry_.representative(hardware::device_id{r}))
                                         : links_.representative(id));
   }
   for (std::size_t d = 0; d < symmetry_.device_count(); ++d) {
-    result.device.push_back(symmetry_.representative(machine::device_id{d}));
+    result.device.push_back(symmetry_.representative(hardware::device_id{d}));
   }
   return {};
 }
@@ -209,7 +207,7 @@ UNITY_INLINE bool folder::add_node(node_id n) {
   return true;
 }
 
-UNITY_INLINE void folder::keep_tasks(node_id n, const program::fragment& all, const task_orbits& tasks,
+UNITY_INLINE void folder::keep_tasks(node_id n, const tasks::fragment& all, const task_orbits& tasks,
                                      std::uint32_t results, bool backward) {
   auto& f = fragments_.emplace_back(fragment_code{lowering_.fragment_of(n), {}}).code;
   const auto count = static_cast<std::uint32_t>(tasks.image.size());
@@ -316,7 +314,7 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     for (std::uint32_t t = 0; t < tasks.image.size(); ++t) {
       const bool keeps = trained && symmetry_.represents(c.devices[t]);
       all.readers.push_back(
-          {keeps ? program::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]} : program::task_ref{},
+          {keeps ? tasks::task_ref{lowering_.fragment_of(use.node), kept + tasks.folded[t]} : tasks::task_ref{},
            c.devices[t]});
       images.push_back(first + tasks.image[t]);
       gives.push_back(trained);
@@ -360,7 +358,7 @@ UNITY_INLINE bool folder::add_buckets() {
     const auto groups = groups_of_bucket(b, all);
     std::vector<lowered_collective> collectives;
     for (const auto& [devices, group] : groups) {
-      collectives.push_back({machine::exchange::all_reduce, devices, group.size});
+      collectives.push_back({hardware::exchange::all_reduce, devices, group.size});
     }
     std::vector<std::uint32_t> ranks;
     if (!rank(collectives, ranks)) {
@@ -383,10 +381,10 @@ UNITY_INLINE bool folder::rank(std::span<const lowered_collective> all, std::vec
   return reason_.empty();
 }
 
-UNITY_INLINE void folder::set_ranks(program::fragment& f, std::span<const std::uint32_t> ranks) {
+UNITY_INLINE void folder::set_ranks(tasks::fragment& f, std::span<const std::uint32_t> ranks) {
   auto next = ranks.begin();
   for (auto& t : f.tasks) {
-    if (t.kind == program::task_kind::transfer) {
+    if (t.kind == tasks::task_kind::transfer) {
       t.shard = *next++;
     }
   }
@@ -395,7 +393,7 @@ UNITY_INLINE void folder::set_ranks(program::fragment& f, std::span<const std::u
 UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replicas& held, sync_kind how,
                                                                     const tensor::tensor_type& type) {
   std::vector<lowered_collective> all;
-  const auto add = [&](machine::exchange kind) {
+  const auto add = [&](hardware::exchange kind) {
     for (const auto& g : held.groups) {
       if (g.devices.size() > 1) {
         all.push_back({kind, g.devices, bytes{g.elements * static_cast<std::int64_t>(tensor::size_of(type.element))}});
@@ -403,9 +401,9 @@ UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replic
     }
   };
   const bool is_sharded = how == sync_kind::sharded;
-  add(is_sharded ? machine::exchange::reduce_scatter : machine::exchange::all_reduce);
+  add(is_sharded ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce);
   if (is_sharded) {
-    add(machine::exchange::all_gather);
+    add(hardware::exchange::all_gather);
   }
   return all;
 }
@@ -430,7 +428,7 @@ UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& he
 UNITY_INLINE bool folder::maps_groups(const replicas& held, std::span<const std::uint32_t> images,
                                       const std::vector<bool>& gives) {
   for (const auto& g : held.groups) {
-    std::vector<machine::device_id> devices;
+    std::vector<hardware::device_id> devices;
     for (const auto d : g.devices) {
       devices.push_back(symmetry_.image(d));
     }
@@ -476,10 +474,10 @@ UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const 
   }
   folded_program whole{low.run(s, sync, again), 1, {}, {}, std::move(reason)};
   for (std::size_t d = 0; d < low.links().device_count(); ++d) {
-    whole.device.push_back(machine::device_id{d});
+    whole.device.push_back(hardware::device_id{d});
   }
   for (std::size_t r = 0; r < whole.code.resources().size(); ++r) {
-    whole.resource.push_back(program::resource_id{r});
+    whole.resource.push_back(tasks::resource_id{r});
   }
   return whole;
 }

@@ -12,15 +12,14 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/edge_needs.hpp>
-#include <unity/parallel/lowering/edge_patterns.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/optimizer.hpp>
@@ -28,8 +27,8 @@
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -38,11 +37,11 @@
 namespace unity::parallel {
 
 struct fragment_code {
-  program::fragment_id id{};
-  program::fragment code{};
+  tasks::fragment_id id{};
+  tasks::fragment code{};
 };
 // Refers to the fragments.
-[[nodiscard]] std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments);
+[[nodiscard]] std::vector<tasks::replacement> replacements_of(std::span<const fragment_code> fragments);
 
 // How an edge's messages become tasks. messages: a task per hop of each message. exchanges: messages that share a
 // sender or a receiver form an exchange, with a task per link (exchanges.hpp). The load of links is the same; an
@@ -68,9 +67,9 @@ class lowering {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra).
   // Throws: unity::error if the machine has no topology, or an operator has no adjoint.
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
            tensor::durations durations, transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
-  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+  lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
            transfers how = transfers::exchanges)
       : lowering{a, g, m, analytic_durations(a, m), how} {}
 
@@ -79,12 +78,12 @@ class lowering {
   // The operands and results that the backward pass of a node reads.
   [[nodiscard]] const backward_reads& kept(node_id n) const { return kept_[n.index()]; }
   // Null for sources.
-  [[nodiscard]] program::fragment_id fragment_of(node_id n) const { return node_fragments_[n.index()]; }
-  [[nodiscard]] program::fragment_id edge_fragment(std::size_t edge) const {
-    return program::fragment_id{first_edge_ + edge};
+  [[nodiscard]] tasks::fragment_id fragment_of(node_id n) const { return node_fragments_[n.index()]; }
+  [[nodiscard]] tasks::fragment_id edge_fragment(std::size_t edge) const {
+    return tasks::fragment_id{first_edge_ + edge};
   }
-  [[nodiscard]] program::fragment_id weight_fragment(std::size_t weight) const {
-    return program::fragment_id{first_weight_ + weight};
+  [[nodiscard]] tasks::fragment_id weight_fragment(std::size_t weight) const {
+    return tasks::fragment_id{first_weight_ + weight};
   }
 
   // Effects: empties caches of operators and edges if they are large.
@@ -94,19 +93,19 @@ class lowering {
   // follow the others in the operator's fragment (recomputed_code.hpp). stages: includes all micro-batches, in the
   // order of their schedule (pipelined_program.hpp).
   // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
-  [[nodiscard]] program::program run(const strategy& s, const synchronization& sync = {},
-                                     const recomputation& again = {}, const pipeline& stages = {});
+  [[nodiscard]] tasks::program run(const strategy& s, const synchronization& sync = {}, const recomputation& again = {},
+                                   const pipeline& stages = {});
 
   // The backward time of a task on a device without its gradients of weights: the part that other tasks wait for.
-  [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, machine::device_id d);
+  [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, hardware::device_id d);
 
   // The tasks of an operator with their durations and memory.
-  [[nodiscard]] program::fragment code_of(const strategy& s, node_id n);
+  [[nodiscard]] tasks::fragment code_of(const strategy& s, node_id n);
   // The transfers between the tasks of two operators, forward and backward.
-  [[nodiscard]] program::fragment code_of_edge(const strategy& s, std::uint32_t edge);
+  [[nodiscard]] tasks::fragment code_of_edge(const strategy& s, std::uint32_t edge);
 
   // The reductions of a weight's gradient and its update; for a weight that is all-reduced alone.
-  [[nodiscard]] program::fragment code_of_weight(const strategy& s, std::uint32_t weight);
+  [[nodiscard]] tasks::fragment code_of_weight(const strategy& s, std::uint32_t weight);
 
   [[nodiscard]] transfers how() const noexcept { return transfers_; }
   // Access for programs of some of the devices (folding.hpp).
@@ -119,7 +118,7 @@ class lowering {
     return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
   // Adds the resources, and fragments without code.
-  void declare(program::program& p, const synchronization& sync = {}) const;
+  void declare(tasks::program& p, const synchronization& sync = {}) const;
   [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const;
   // Valid until the next call.
   [[nodiscard]] edge_needs needs(const strategy& s, const graph_edge& e, const edge_ends& ends);
@@ -128,7 +127,7 @@ class lowering {
   }
 
  private:
-  [[nodiscard]] static std::span<const machine::device_id> devices_of(const configuration& c) {
+  [[nodiscard]] static std::span<const hardware::device_id> devices_of(const configuration& c) {
     return {c.devices.data(), c.devices.size()};
   }
   // Bytes of cotangents of operands that are not weights; weights have their own buffers.
@@ -136,10 +135,10 @@ class lowering {
 
   void find_kept();
 
-  void write(const strategy& s, node_id n, program::fragment& f);
+  void write(const strategy& s, node_id n, tasks::fragment& f);
 
-  void write_edge(const strategy& s, std::uint32_t edge, program::fragment& f);
-  void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, program::fragment& f);
+  void write_edge(const strategy& s, std::uint32_t edge, tasks::fragment& f);
+  void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, tasks::fragment& f);
 
   const tensor::algebra* algebra_;
   const tensor::tensor_graph* graph_;
@@ -147,7 +146,7 @@ class lowering {
   graph_dimensions dimensions_;
   training_graph training_;
   task_times times_;
-  std::vector<program::fragment_id> node_fragments_{};
+  std::vector<tasks::fragment_id> node_fragments_{};
   std::vector<backward_reads> kept_{};  // by node
   std::size_t first_edge_ = 0;
   std::size_t first_weight_ = 0;
@@ -161,9 +160,9 @@ class lowering {
 
 // The program of a plan with all its micro-batches, with operator times from `durations`.
 // Throws: unity::error if the plan does not fit its graph and machine.
-[[nodiscard]] program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
+[[nodiscard]] tasks::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
 // With the roofline of its devices.
-[[nodiscard]] inline program::program lower(const tensor::algebra& a, const plan& p) {
+[[nodiscard]] inline tasks::program lower(const tensor::algebra& a, const plan& p) {
   return lower(a, p, analytic_durations(a, p.machine));
 }
 
@@ -193,15 +192,15 @@ class lowering {
 
 namespace unity::parallel {
 
-UNITY_INLINE std::vector<program::replacement> replacements_of(std::span<const fragment_code> fragments) {
-  std::vector<program::replacement> all;
+UNITY_INLINE std::vector<tasks::replacement> replacements_of(std::span<const fragment_code> fragments) {
+  std::vector<tasks::replacement> all;
   for (const auto& f : fragments) {
     all.push_back({f.id, &f.code});
   }
   return all;
 }
 
-UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
                                 tensor::durations durations, transfers how, optimizer updates)
     : algebra_{&a},
       graph_{&g},
@@ -213,7 +212,7 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   node_fragments_.resize(g.node_count());
   std::size_t next = 0;
   for (const auto n : node_ids(g)) {
-    node_fragments_[n.index()] = g.operands(n).empty() ? program::fragment_id{} : program::fragment_id{next++};
+    node_fragments_[n.index()] = g.operands(n).empty() ? tasks::fragment_id{} : tasks::fragment_id{next++};
   }
   first_edge_ = next;
   first_weight_ = next + training_.edges().size();
@@ -221,14 +220,14 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   find_kept();
 }
 
-UNITY_INLINE program::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
-                                            const pipeline& stages) {
+UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
+                                          const pipeline& stages) {
   check(*algebra_, *graph_, dimensions_, s, network_.device_count());
   check(*graph_, s, stages, network_.device_count());
   check(*algebra_, *graph_, sync, network_.device_count());
   check(*algebra_, *graph_, again);
   const auto chunks = chunks_of(*graph_, s, stages);
-  program::program p;
+  tasks::program p;
   declare(p, sync);
   std::vector<fragment_code> all;
   for (const auto n : node_ids(*graph_)) {
@@ -252,7 +251,7 @@ UNITY_INLINE program::program lowering::run(const strategy& s, const synchroniza
   return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks);
 }
 
-UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, machine::device_id d) {
+UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, hardware::device_id d) {
   auto wanted = training_.wanted(n);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     wanted[i] = wanted[i] && !graph_->operands(graph_->producer(graph_->operands(n)[i])).empty();
@@ -262,47 +261,47 @@ UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_i
       .backward;
 }
 
-UNITY_INLINE program::fragment lowering::code_of(const strategy& s, node_id n) {
-  program::fragment f;
+UNITY_INLINE tasks::fragment lowering::code_of(const strategy& s, node_id n) {
+  tasks::fragment f;
   write(s, n, f);
   return f;
 }
 
-UNITY_INLINE program::fragment lowering::code_of_edge(const strategy& s, std::uint32_t edge) {
-  program::fragment f;
+UNITY_INLINE tasks::fragment lowering::code_of_edge(const strategy& s, std::uint32_t edge) {
+  tasks::fragment f;
   write_edge(s, edge, f);
   return f;
 }
 
-UNITY_INLINE program::fragment lowering::code_of_weight(const strategy& s, std::uint32_t weight) {
+UNITY_INLINE tasks::fragment lowering::code_of_weight(const strategy& s, std::uint32_t weight) {
   return synchronized(network_, times_, graph_->type(training_.weights()[weight].value),
                       detail::readers_of(*this, s, weight));
 }
 
-UNITY_INLINE void lowering::declare(program::program& p, const synchronization& sync) const {
+UNITY_INLINE void lowering::declare(tasks::program& p, const synchronization& sync) const {
   network_.declare(p);
   const auto name_of = [&](node_id n) {
     return fmt::format("{} {}", algebra_->signature(graph_->operation(n).kind).name, n.index());
   };
   for (const auto n : node_ids(*graph_)) {
     if (fragment_of(n).valid()) {
-      p.add_fragment({program::owner_kind::node, n.index(), name_of(n)});
+      p.add_fragment({tasks::owner_kind::node, n.index(), name_of(n)});
     }
   }
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
     const auto& edge = training_.edges()[e];
-    p.add_fragment({program::owner_kind::edge, e, fmt::format("{} to {}", name_of(edge.from), name_of(edge.to))});
+    p.add_fragment({tasks::owner_kind::edge, e, fmt::format("{} to {}", name_of(edge.from), name_of(edge.to))});
   }
   for (std::uint32_t w = 0; w < training_.weights().size(); ++w) {
     const auto n = graph_->producer(training_.weights()[w].value);
-    p.add_fragment({program::owner_kind::weight, w, name_of(n)});
+    p.add_fragment({tasks::owner_kind::weight, w, name_of(n)});
   }
   for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
-    p.add_fragment({program::owner_kind::bucket, b, sync.buckets[b]});
+    p.add_fragment({tasks::owner_kind::bucket, b, sync.buckets[b]});
   }
   for (const auto w : divided_weights(sync)) {
     p.add_fragment(
-        {program::owner_kind::shares, w, "shares of " + name_of(graph_->producer(training_.weights()[w].value))});
+        {tasks::owner_kind::shares, w, "shares of " + name_of(graph_->producer(training_.weights()[w].value))});
   }
 }
 
@@ -356,7 +355,7 @@ UNITY_INLINE void lowering::find_kept() {
   }
 }
 
-UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragment& f) {
+UNITY_INLINE void lowering::write(const strategy& s, node_id n, tasks::fragment& f) {
   const auto& o = dimensions_[n];
   const auto& c = s[n.index()];
   const auto& parts = parts_of(s, n).parts;
@@ -364,7 +363,7 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragmen
   const auto results = static_cast<std::uint32_t>(o.outputs.size());
   const bool backward = training_.has_backward(n);
   std::vector<std::optional<shard_times>> known;  // by model; the parts of a configuration are equal
-  const auto times_on = [&](machine::device_id d) {
+  const auto times_on = [&](hardware::device_id d) {
     const auto model = network_.model(d);
     known.resize(std::max(known.size(), model + std::size_t{1}));
     if (!known[model]) {
@@ -374,7 +373,7 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragmen
   };
   f.tasks.reserve(tasks * (backward ? 2 : 1));
   for (std::uint32_t t = 0; t < tasks; ++t) {
-    f.add({network::stream(c.devices[t]), times_on(c.devices[t]).forward, {}, {}, program::task_kind::forward, t});
+    f.add({network::stream(c.devices[t]), times_on(c.devices[t]).forward, {}, {}, tasks::task_kind::forward, t});
   }
   for (std::uint32_t t = 0; t < tasks; ++t) {
     for (std::size_t r = 0; r < results; ++r) {
@@ -382,8 +381,8 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragmen
     }
   }
   for (std::uint32_t t = 0; backward && t < tasks; ++t) {
-    const auto b = f.add(
-        {network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, program::task_kind::backward, t});
+    const auto b =
+        f.add({network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, tasks::task_kind::backward, t});
     f.dependencies.push_back({{{}, t}, {{}, b}, false});
     for (std::uint32_t r = 0; r < results; ++r) {
       if (kept_[n.index()].results[r]) {
@@ -394,7 +393,7 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, program::fragmen
   }
 }
 
-UNITY_INLINE void lowering::write_edge(const strategy& s, std::uint32_t edge, program::fragment& f) {
+UNITY_INLINE void lowering::write_edge(const strategy& s, std::uint32_t edge, tasks::fragment& f) {
   const auto& e = training_.edges()[edge];
   const auto ends = ends_of(s, e);
   if (transfers_ == transfers::messages) {
@@ -404,7 +403,7 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, std::uint32_t edge, pr
   const edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result,
                              ends.is_wanted,           ends.consumer_keeps,    e.operands,
                              s[e.from.index()],        s[e.to.index()]};
-  patterns_.write(key, ends.from, ends.to, f, [&](program::fragment& code) {
+  patterns_.write(key, ends.from, ends.to, f, [&](tasks::fragment& code) {
     auto named = ends;
     named.from = edge_patterns::producer;
     named.to = edge_patterns::consumer;
@@ -413,7 +412,7 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, std::uint32_t edge, pr
 }
 
 UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends,
-                                       program::fragment& f) {
+                                       tasks::fragment& f) {
   const auto& producer = s[e.from.index()];
   const auto& type = graph_->type(e.value);
   const auto [uses, sums] = needs(s, e, ends);
@@ -434,8 +433,8 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
     return;
   }
   for (const auto& m : sent_) {
-    const machine::device_id here{m.from};
-    const machine::device_id there{m.to};
+    const hardware::device_id here{m.from};
+    const hardware::device_id there{m.to};
     code.send(m, network_.hops(here, there, m.volume));
     if (ends.is_wanted) {
       code.send_back(m, network_.hops(there, here, m.volume));
@@ -443,7 +442,7 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
   }
 }
 
-UNITY_INLINE program::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
+UNITY_INLINE tasks::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
   if (!p.pipeline.is_trivial()) {
     for_each_part(p.synchronization, [](const synchronizer& part) {
       if (!part.is_proxied) {

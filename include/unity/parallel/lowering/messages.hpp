@@ -9,7 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 
 namespace unity::parallel {
@@ -82,7 +82,7 @@ class box_finder {
 // A message from the task that wrote elements to a device on which tasks read them.
 struct message {
   std::uint32_t producer = 0;  // a task
-  machine::device_id to{};
+  hardware::device_id to{};
   std::int64_t elements = 0;
   std::uint32_t first_consumer =
       0;  // index into the edge's consumers of the tasks there that read some elements, ascending
@@ -122,8 +122,8 @@ class message_finder {
   // that overlap if several tasks on a device read from the producer. Valid until the next call. Complexity: linear in
   // overlaps, besides what tasks on one device share.
   template <class Common>
-  [[nodiscard]] edge_messages& run(std::span<const overlap> overlaps, std::span<const machine::device_id> from,
-                                   std::span<const machine::device_id> to, const Common& common) {
+  [[nodiscard]] edge_messages& run(std::span<const overlap> overlaps, std::span<const hardware::device_id> from,
+                                   std::span<const hardware::device_id> to, const Common& common) {
     all_.clear();
     for (const auto d : to) {
       if (readers_.size() <= d.index()) {
@@ -151,16 +151,16 @@ class message_finder {
   }
 
  private:
-  void add(std::span<const overlap> row, std::span<const machine::device_id> from,
-           std::span<const machine::device_id> to);
+  void add(std::span<const overlap> row, std::span<const hardware::device_id> from,
+           std::span<const hardware::device_id> to);
   struct sent_parts {
     message what{};
     std::vector<std::uint32_t> consumers{};
     std::vector<box> parts{};  // disjoint
   };
   template <class Common>
-  void add_shared(std::span<const overlap> row, std::span<const machine::device_id> from,
-                  std::span<const machine::device_id> to, const Common& common) {
+  void add_shared(std::span<const overlap> row, std::span<const hardware::device_id> from,
+                  std::span<const hardware::device_id> to, const Common& common) {
     std::vector<sent_parts> sent;
     for (const auto& o : row) {
       const auto there = to[o.consumer];
@@ -302,8 +302,8 @@ UNITY_INLINE void edge_messages::clear() noexcept {
   consumers.clear();
 }
 
-UNITY_INLINE void message_finder::add(std::span<const overlap> row, std::span<const machine::device_id> from,
-                                      std::span<const machine::device_id> to) {
+UNITY_INLINE void message_finder::add(std::span<const overlap> row, std::span<const hardware::device_id> from,
+                                      std::span<const hardware::device_id> to) {
   for (const auto& o : row) {
     if (from[o.producer] == to[o.consumer]) {
       all_.local.push_back({o.producer, o.consumer});

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <unity/parallel/plan.hpp>
-#include <unity/program/program.hpp>
-#include <unity/program/repeated.hpp>
+#include <unity/tasks/program.hpp>
+#include <unity/tasks/repeated.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::parallel {
@@ -15,8 +15,8 @@ namespace unity::parallel {
 // iterations. This matches our ranks and the steps of frameworks. Readers of a weight also wait for its update. Weights
 // fetched from servers are requested at the begin of an iteration, after the last update of all servers and of the
 // receiver. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
-[[nodiscard]] std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
-                                                                            const program::program& code);
+[[nodiscard]] std::vector<tasks::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
+                                                                          const tasks::program& code);
 
 }  // namespace unity::parallel
 
@@ -49,17 +49,17 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
 
 // By device: its last update, which is of the first weight in node order, as its gradient comes last; the null fragment
 // if it updates nothing.
-UNITY_INLINE std::vector<program::task_ref> last_updates(const program::program& code, std::size_t devices) {
-  std::vector<program::task_ref> all(devices);
+UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& code, std::size_t devices) {
+  std::vector<tasks::task_ref> all(devices);
   std::vector<std::size_t> first(devices, std::numeric_limits<std::size_t>::max());
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    const program::fragment_id id{f};
-    if (code.owner_of(id).kind != program::owner_kind::weight) {
+    const tasks::fragment_id id{f};
+    if (code.owner_of(id).kind != tasks::owner_kind::weight) {
       continue;
     }
     const auto& tasks = code.code(id).tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      const bool is_here = tasks[i].kind == program::task_kind::update && tasks[i].resource.valid();
+      const bool is_here = tasks[i].kind == tasks::task_kind::update && tasks[i].resource.valid();
       if (is_here && code.owner_of(id).index < first[tasks[i].shard]) {
         first[tasks[i].shard] = code.owner_of(id).index;
         all[tasks[i].shard] = {id, i};
@@ -70,11 +70,11 @@ UNITY_INLINE std::vector<program::task_ref> last_updates(const program::program&
 }
 
 // The tasks, one per device, that start the gather of the weight for a forward pass.
-UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const program::program& code, program::fragment_id shares) {
+UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const tasks::program& code, tasks::fragment_id shares) {
   std::vector<std::uint32_t> all;
   const auto& tasks = code.code(shares).tasks;
   for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-    if (tasks[i].kind == program::task_kind::forward) {
+    if (tasks[i].kind == tasks::task_kind::forward) {
       all.push_back(i);
     }
   }
@@ -94,21 +94,21 @@ UNITY_INLINE std::set<std::size_t> servers_of(const synchronization& s) {
 
 }  // namespace detail
 
-UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
-                                                                           const program::program& code) {
-  using program::task_kind;
-  const auto computes = [](const program::task& t) {
+UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
+                                                                         const tasks::program& code) {
+  using tasks::task_kind;
+  const auto computes = [](const tasks::task& t) {
     return t.kind == task_kind::forward || t.kind == task_kind::backward || t.kind == task_kind::recompute ||
            t.kind == task_kind::weight_gradient;
   };
-  std::vector<program::fragment_id> node_fragment(p.graph.node_count());
-  std::vector<program::fragment_id> shares(p.synchronization.weights.size());  // by weight
-  std::vector<std::vector<program::task_ref>> first(code.resources().size());  // by stream: tasks that wait for nothing
+  std::vector<tasks::fragment_id> node_fragment(p.graph.node_count());
+  std::vector<tasks::fragment_id> shares(p.synchronization.weights.size());  // by weight
+  std::vector<std::vector<tasks::task_ref>> first(code.resources().size());  // by stream: tasks that wait for nothing
   // By stream: tasks that no computation on the stream waits for.
-  std::vector<std::vector<program::task_ref>> last(code.resources().size());
+  std::vector<std::vector<tasks::task_ref>> last(code.resources().size());
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    const program::fragment_id id{f};
-    if (code.owner_of(id).kind == program::owner_kind::shares) {
+    const tasks::fragment_id id{f};
+    if (code.owner_of(id).kind == tasks::owner_kind::shares) {
       shares[code.owner_of(id).index] = id;
       for (const auto begin : detail::gathers_for_forward(code, id)) {
         if (code.before(code.find(id, begin).index()).empty()) {
@@ -116,7 +116,7 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
         }
       }
     }
-    if (code.owner_of(id).kind != program::owner_kind::node) {
+    if (code.owner_of(id).kind != tasks::owner_kind::node) {
       continue;
     }
     node_fragment[code.owner_of(id).index] = id;
@@ -125,21 +125,21 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
       const auto place = code.find(id, i).index();
       const auto after = code.after(place);
       const auto before = code.before(place);
-      if (std::all_of(before.begin(), before.end(), [&](const program::task_link& link) {
-            const auto kind = code.owner_of(code.where(program::task_id{link.task()}).fragment).kind;
-            return kind == program::owner_kind::weight || kind == program::owner_kind::shares;  // fetched or gathered
+      if (std::all_of(before.begin(), before.end(), [&](const tasks::task_link& link) {
+            const auto kind = code.owner_of(code.where(tasks::task_id{link.task()}).fragment).kind;
+            return kind == tasks::owner_kind::weight || kind == tasks::owner_kind::shares;  // fetched or gathered
           })) {
         first[tasks[i].resource.index()].push_back({id, i});
       }
-      if (std::none_of(after.begin(), after.end(), [&](const program::task_link& link) {
-            const auto& next = code.code(program::task_id{link.task()});
+      if (std::none_of(after.begin(), after.end(), [&](const tasks::task_link& link) {
+            const auto& next = code.code(tasks::task_id{link.task()});
             return computes(next) && next.resource == tasks[i].resource;
           })) {
         last[tasks[i].resource.index()].push_back({id, i});
       }
     }
   }
-  std::vector<program::carried_dependency> all;
+  std::vector<tasks::carried_dependency> all;
   for (std::size_t r = 0; r < first.size(); ++r) {
     for (const auto& after : first[r]) {
       for (const auto& before : last[r]) {
@@ -151,8 +151,8 @@ UNITY_INLINE std::vector<program::carried_dependency> carried_dependencies(const
   const auto last_update = detail::last_updates(code, p.machine.network.device_count());
   const auto servers = detail::servers_of(p.synchronization);
   for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    const program::fragment_id id{f};
-    if (code.owner_of(id).kind != program::owner_kind::weight) {
+    const tasks::fragment_id id{f};
+    if (code.owner_of(id).kind != tasks::owner_kind::weight) {
       continue;
     }
     const auto number = code.owner_of(id).index;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/task_grid.hpp>
+#include <unity/parallel/operator_grid.hpp>
 
 namespace unity::parallel {
 
@@ -30,7 +30,6 @@ struct operand_terms {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OPERAND_TERMS)
 
 #include <unity/core/row_major.hpp>
-#include <unity/parallel/operator_grid.hpp>
 
 namespace unity::parallel {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -20,38 +20,37 @@ namespace detail {
 
 class pipeline_repeater {
  public:
-  pipeline_repeater(const program::program& one, const pipeline& p, std::span<const std::uint32_t> chunks)
+  pipeline_repeater(const tasks::program& one, const pipeline& p, std::span<const std::uint32_t> chunks)
       : one_{one}, pipeline_{p}, chunks_{chunks} {}
 
-  [[nodiscard]] program::program run();
+  [[nodiscard]] tasks::program run();
 
  private:
   // Weights are reduced and updated once, after the last micro-batch.
-  [[nodiscard]] bool is_repeated(program::fragment_id f) const {
+  [[nodiscard]] bool is_repeated(tasks::fragment_id f) const {
     const auto kind = one_.owner_of(f).kind;
-    return kind != program::owner_kind::weight && kind != program::owner_kind::bucket;
+    return kind != tasks::owner_kind::weight && kind != tasks::owner_kind::bucket;
   }
-  [[nodiscard]] std::uint32_t first_of(program::fragment_id f, std::int64_t microbatch, std::size_t count) const {
+  [[nodiscard]] std::uint32_t first_of(tasks::fragment_id f, std::int64_t microbatch, std::size_t count) const {
     return is_repeated(f) ? static_cast<std::uint32_t>(static_cast<std::size_t>(microbatch) * count) : 0;
   }
-  [[nodiscard]] program::task_ref moved(program::task_ref r, program::fragment_id own, std::int64_t microbatch) const;
-  [[nodiscard]] program::buffer_ref moved(program::buffer_ref r, program::fragment_id own,
-                                          std::int64_t microbatch) const;
-  void add(program::fragment_id f, std::int64_t microbatch, program::fragment& code) const;
+  [[nodiscard]] tasks::task_ref moved(tasks::task_ref r, tasks::fragment_id own, std::int64_t microbatch) const;
+  [[nodiscard]] tasks::buffer_ref moved(tasks::buffer_ref r, tasks::fragment_id own, std::int64_t microbatch) const;
+  void add(tasks::fragment_id f, std::int64_t microbatch, tasks::fragment& code) const;
 
-  [[nodiscard]] std::uint32_t chunk_of(program::fragment_id f) const {
+  [[nodiscard]] std::uint32_t chunk_of(tasks::fragment_id f) const {
     const auto& owner = one_.owner_of(f);
-    return owner.kind == program::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
+    return owner.kind == tasks::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
   }
   // The chunk of each recomputing task: that of the first backward task which needs it.
   [[nodiscard]] std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> chunks_again() const;
   // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
-  [[nodiscard]] program::fragment order() const;
+  [[nodiscard]] tasks::fragment order() const;
 
-  const program::program& one_;
+  const tasks::program& one_;
   const pipeline& pipeline_;
   std::span<const std::uint32_t> chunks_;  // by owner
-  program::program all_{};
+  tasks::program all_{};
 };
 
 }  // namespace detail
@@ -62,8 +61,8 @@ class pipeline_repeater {
 // gradients of weights, phases of a schedule that separates them are empty.
 // Precondition: forward passes depend on no later virtual stage.
 // Complexity: linear in the program, times the micro-batches.
-[[nodiscard]] inline program::program pipelined(const program::program& one, const pipeline& p,
-                                                std::span<const std::uint32_t> chunks = {}) {
+[[nodiscard]] inline tasks::program pipelined(const tasks::program& one, const pipeline& p,
+                                              std::span<const std::uint32_t> chunks = {}) {
   return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks}.run();
 }
 
@@ -81,21 +80,21 @@ class pipeline_repeater {
 namespace unity::parallel::detail {
 
 // The pass that a task is part of.
-UNITY_INLINE std::optional<pipeline_pass> pass_of(program::task_kind k) {
+UNITY_INLINE std::optional<pipeline_pass> pass_of(tasks::task_kind k) {
   switch (k) {
-    case program::task_kind::forward: return pipeline_pass::forward;
-    case program::task_kind::backward:
-    case program::task_kind::recompute: return pipeline_pass::backward;
-    case program::task_kind::weight_gradient: return pipeline_pass::weight_gradient;
+    case tasks::task_kind::forward: return pipeline_pass::forward;
+    case tasks::task_kind::backward:
+    case tasks::task_kind::recompute: return pipeline_pass::backward;
+    case tasks::task_kind::weight_gradient: return pipeline_pass::weight_gradient;
     default: return std::nullopt;
   }
 }
 
-UNITY_INLINE program::program pipeline_repeater::run() {
+UNITY_INLINE tasks::program pipeline_repeater::run() {
   all_ = one_.without_fragments();
-  std::vector<program::fragment> codes(one_.fragment_count());
+  std::vector<tasks::fragment> codes(one_.fragment_count());
   for (std::size_t f = 0; f < codes.size(); ++f) {
-    const program::fragment_id id{f};
+    const tasks::fragment_id id{f};
     all_.add_fragment(one_.owner_of(id));
     if (is_repeated(id)) {
       for (std::int64_t m = 0; m < pipeline_.microbatches; ++m) {
@@ -106,28 +105,27 @@ UNITY_INLINE program::program pipeline_repeater::run() {
     }
   }
   codes.push_back(order());
-  all_.add_fragment({program::owner_kind::other, 0, "micro-batches in turn"});
-  all_.replace(program::replacements_of(codes));
+  all_.add_fragment({tasks::owner_kind::other, 0, "micro-batches in turn"});
+  all_.replace(tasks::replacements_of(codes));
   all_.commit();
   return std::move(all_);
 }
 
-UNITY_INLINE program::task_ref pipeline_repeater::moved(program::task_ref r, program::fragment_id own,
-                                                        std::int64_t microbatch) const {
+UNITY_INLINE tasks::task_ref pipeline_repeater::moved(tasks::task_ref r, tasks::fragment_id own,
+                                                      std::int64_t microbatch) const {
   const auto f = r.fragment.valid() ? r.fragment : own;
   r.index += first_of(f, microbatch, one_.code(f).tasks.size());
   return r;
 }
 
-UNITY_INLINE program::buffer_ref pipeline_repeater::moved(program::buffer_ref r, program::fragment_id own,
-                                                          std::int64_t microbatch) const {
+UNITY_INLINE tasks::buffer_ref pipeline_repeater::moved(tasks::buffer_ref r, tasks::fragment_id own,
+                                                        std::int64_t microbatch) const {
   const auto f = r.fragment.valid() ? r.fragment : own;
   r.index += first_of(f, microbatch, one_.code(f).buffers.size());
   return r;
 }
 
-UNITY_INLINE void pipeline_repeater::add(program::fragment_id f, std::int64_t microbatch,
-                                         program::fragment& code) const {
+UNITY_INLINE void pipeline_repeater::add(tasks::fragment_id f, std::int64_t microbatch, tasks::fragment& code) const {
   const auto& from = one_.code(f);
   code.tasks.insert(code.tasks.end(), from.tasks.begin(), from.tasks.end());
   for (const auto& d : from.dependencies) {
@@ -149,10 +147,10 @@ UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipe
   for (bool changes = pipeline_.chunks > 1; changes;) {
     changes = false;
     for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
-      const program::fragment_id id{f};
-      const auto owner_of = [&](const program::task_ref& t) { return t.fragment.valid() ? t.fragment : id; };
-      const auto is_again = [&](const program::task_ref& t) {
-        return one_.code(owner_of(t)).tasks[t.index].kind == program::task_kind::recompute;
+      const tasks::fragment_id id{f};
+      const auto owner_of = [&](const tasks::task_ref& t) { return t.fragment.valid() ? t.fragment : id; };
+      const auto is_again = [&](const tasks::task_ref& t) {
+        return one_.code(owner_of(t)).tasks[t.index].kind == tasks::task_kind::recompute;
       };
       for (const auto& d : one_.code(id).dependencies) {
         if (is_again(d.before)) {
@@ -168,12 +166,12 @@ UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipe
   return all;
 }
 
-UNITY_INLINE program::fragment pipeline_repeater::order() const {
-  using pass_tasks = std::array<std::vector<program::task_ref>, 3>;
+UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
+  using pass_tasks = std::array<std::vector<tasks::task_ref>, 3>;
   std::vector<std::vector<pass_tasks>> tasks(one_.resources().size(), std::vector<pass_tasks>(pipeline_.chunks));
   const auto again = chunks_again();
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
-    const program::fragment_id id{f};
+    const tasks::fragment_id id{f};
     const auto& code = one_.code(id);
     for (std::uint32_t t = 0; t < code.tasks.size(); ++t) {
       if (const auto pass = pass_of(code.tasks[t].kind); pass && code.tasks[t].resource.valid()) {
@@ -183,16 +181,16 @@ UNITY_INLINE program::fragment pipeline_repeater::order() const {
       }
     }
   }
-  program::fragment code;
+  tasks::fragment code;
   for (std::size_t r = 0; r < tasks.size(); ++r) {
     const auto& resource = one_.resources()[r];
     if (std::all_of(tasks[r].begin(), tasks[r].end(), [](const pass_tasks& of) { return of[0].empty(); })) {
       continue;
     }
-    std::optional<program::task_ref> last;
+    std::optional<tasks::task_ref> last;
     for (const auto& phase : phases_of(pipeline_, pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device])) {
       const auto end =
-          code.add({program::resource_id{r}, picoseconds{1}, {}, {}, program::task_kind::other, resource.device});
+          code.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device});
       if (last) {
         code.dependencies.push_back({*last, {{}, end}, false});
       }
@@ -203,7 +201,7 @@ UNITY_INLINE program::fragment pipeline_repeater::order() const {
         }
         code.dependencies.push_back({own, {{}, end}, false});
       }
-      last = program::task_ref{{}, end};
+      last = tasks::task_ref{{}, end};
     }
   }
   return code;

@@ -41,8 +41,8 @@ void add_recomputation(const lowering& l, const strategy& s, const recomputation
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::parallel::detail {
@@ -58,24 +58,24 @@ class recomputed_code {
  private:
   // An entry in the list of reads of a fragment.
   struct place {
-    program::fragment_id fragment{};
+    tasks::fragment_id fragment{};
     std::uint32_t read = 0;
   };
   struct operator_code {
     std::vector<std::vector<place>> forward{};  // by task
     std::vector<std::vector<place>> backward{};
-    std::vector<std::optional<program::task_ref>> again{};  // by task
+    std::vector<std::optional<tasks::task_ref>> again{};    // by task
     std::vector<std::uint32_t> buffers{};                   // by recomputed task: the first of its result buffers
   };
 
   void find_reads();
-  [[nodiscard]] program::fragment& code_of(program::fragment_id f) { return all_[f.index()].code; }
-  [[nodiscard]] program::buffer_ref read_at(const place& p);
+  [[nodiscard]] tasks::fragment& code_of(tasks::fragment_id f) { return all_[f.index()].code; }
+  [[nodiscard]] tasks::buffer_ref read_at(const place& p);
   // The recomputed operator whose result the buffer is, if any.
-  [[nodiscard]] std::optional<node_id> recomputed(const program::buffer_ref& b) const;
+  [[nodiscard]] std::optional<node_id> recomputed(const tasks::buffer_ref& b) const;
   // Returns the task that recomputes the buffer's contents, and changes `b` to the buffer of that task.
-  program::task_ref redirect(node_id n, program::buffer_ref& b, const program::task_ref& behind);
-  program::task_ref add(node_id n, std::uint32_t task, const program::task_ref& behind);
+  tasks::task_ref redirect(node_id n, tasks::buffer_ref& b, const tasks::task_ref& behind);
+  tasks::task_ref add(node_id n, std::uint32_t task, const tasks::task_ref& behind);
 
   const lowering& lowering_;
   const strategy& strategy_;
@@ -98,7 +98,7 @@ UNITY_INLINE void recomputed_code::run() && {
     return std::pair{chunks_[a.index()], a} < std::pair{chunks_[b.index()], b};
   });
   // By device: the last task so far, in the order of the passes.
-  std::vector<program::task_ref> last(lowering_.device_count());
+  std::vector<tasks::task_ref> last(lowering_.device_count());
   for (const auto n : order) {
     for (std::uint32_t t = 0; t < operators_[n.index()].forward.size(); ++t) {
       last[strategy_[n.index()].devices[t].index()] = {lowering_.fragment_of(n), t};
@@ -108,7 +108,7 @@ UNITY_INLINE void recomputed_code::run() && {
     const auto i = n.index();
     const auto tasks = static_cast<std::uint32_t>(operators_[i].backward.size());
     for (std::uint32_t t = 0; t < tasks; ++t) {
-      const program::task_ref own{lowering_.fragment_of(n), tasks + t};
+      const tasks::task_ref own{lowering_.fragment_of(n), tasks + t};
       auto& before = last[strategy_[i].devices[t].index()];
       for (const auto& p : operators_[i].backward[t]) {
         auto buffer = read_at(p);
@@ -131,31 +131,31 @@ UNITY_INLINE void recomputed_code::find_reads() {
       node_of_[f.index()] = n;
       operators_[n.index()] = {std::vector<std::vector<place>>(tasks),
                                std::vector<std::vector<place>>(lowering_.training().has_backward(n) ? tasks : 0),
-                               std::vector<std::optional<program::task_ref>>(tasks), std::vector<std::uint32_t>(tasks)};
+                               std::vector<std::optional<tasks::task_ref>>(tasks), std::vector<std::uint32_t>(tasks)};
     }
   }
   for (std::size_t f = 0; f < all_.size(); ++f) {
     const auto& reads = all_[f].code.reads;
     for (std::uint32_t r = 0; r < reads.size(); ++r) {
-      const auto reader = reads[r].reader.fragment.valid() ? reads[r].reader.fragment : program::fragment_id{f};
+      const auto reader = reads[r].reader.fragment.valid() ? reads[r].reader.fragment : tasks::fragment_id{f};
       if (!node_of_[reader.index()].valid()) {
         continue;
       }
       auto& own = operators_[node_of_[reader.index()].index()];
       const auto tasks = own.forward.size();
       const auto task = reads[r].reader.index;
-      (task < tasks ? own.forward[task] : own.backward[task - tasks]).push_back({program::fragment_id{f}, r});
+      (task < tasks ? own.forward[task] : own.backward[task - tasks]).push_back({tasks::fragment_id{f}, r});
     }
   }
 }
 
-UNITY_INLINE program::buffer_ref recomputed_code::read_at(const place& p) {
+UNITY_INLINE tasks::buffer_ref recomputed_code::read_at(const place& p) {
   auto b = code_of(p.fragment).reads[p.read].of;
   b.fragment = b.fragment.valid() ? b.fragment : p.fragment;
   return b;
 }
 
-UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const program::buffer_ref& b) const {
+UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const tasks::buffer_ref& b) const {
   const auto n = node_of_[b.fragment.index()];
   if (!n.valid() || !recomputed_[n.index()]) {
     return std::nullopt;
@@ -164,8 +164,7 @@ UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const program::b
   return b.index < results ? std::optional{n} : std::nullopt;  // buffers of cotangents follow those of results
 }
 
-UNITY_INLINE program::task_ref recomputed_code::redirect(node_id n, program::buffer_ref& b,
-                                                         const program::task_ref& behind) {
+UNITY_INLINE tasks::task_ref recomputed_code::redirect(node_id n, tasks::buffer_ref& b, const tasks::task_ref& behind) {
   const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
   const auto task = b.index / results;
   const auto made = add(n, task, behind);
@@ -173,14 +172,14 @@ UNITY_INLINE program::task_ref recomputed_code::redirect(node_id n, program::buf
   return made;
 }
 
-UNITY_INLINE program::task_ref recomputed_code::add(node_id n, std::uint32_t task, const program::task_ref& behind) {
+UNITY_INLINE tasks::task_ref recomputed_code::add(node_id n, std::uint32_t task, const tasks::task_ref& behind) {
   auto& own = operators_[n.index()];
   if (own.again[task]) {
     return *own.again[task];
   }
   const auto id = lowering_.fragment_of(n);
-  std::vector<program::buffer_ref> operands;
-  std::vector<program::task_ref> before{behind};
+  std::vector<tasks::buffer_ref> operands;
+  std::vector<tasks::task_ref> before{behind};
   for (const auto& p : own.forward[task]) {
     auto buffer = read_at(p);
     if (const auto of = recomputed(buffer)) {
@@ -190,8 +189,8 @@ UNITY_INLINE program::task_ref recomputed_code::add(node_id n, std::uint32_t tas
   }
   auto& code = code_of(id);
   auto again = code.tasks[task];
-  again.kind = program::task_kind::recompute;
-  const program::task_ref made{id, code.add(again)};
+  again.kind = tasks::task_kind::recompute;
+  const tasks::task_ref made{id, code.add(again)};
   own.again[task] = made;
   own.buffers[task] = static_cast<std::uint32_t>(code.buffers.size());
   const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 
 namespace unity::parallel {
 
 // Elements held by the same set of devices.
 struct replica_group {
-  std::vector<machine::device_id> devices{};  // ascending
+  std::vector<hardware::device_id> devices{};  // ascending
   std::int64_t elements = 0;
   std::vector<std::uint32_t> boxes{};  // distinct boxes that contain some of them, ascending
 
@@ -50,7 +50,7 @@ struct distinct_boxes {
 // Boxes that tasks read, and the devices of these tasks in the same order.
 struct reading {
   const distinct_boxes* read = nullptr;
-  std::span<const machine::device_id> on{};
+  std::span<const hardware::device_id> on{};
 };
 
 namespace detail {
@@ -87,7 +87,7 @@ class replica_finder {
   return detail::replica_finder{}.run(readings);
 }
 
-[[nodiscard]] replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on);
+[[nodiscard]] replicas replicas_of(std::span<const box> read, std::span<const hardware::device_id> on);
 
 }  // namespace unity::parallel
 
@@ -221,7 +221,7 @@ UNITY_INLINE std::uint32_t replica_finder::group_of(const std::vector<std::uint3
     auto& g = all_.groups.emplace_back();
     for (std::size_t w = 0; w < set.size(); ++w) {
       for (auto bits = set[w]; bits != 0; bits &= bits - 1) {
-        g.devices.push_back(machine::device_id{w * 64 + static_cast<std::size_t>(std::countr_zero(bits))});
+        g.devices.push_back(hardware::device_id{w * 64 + static_cast<std::size_t>(std::countr_zero(bits))});
       }
     }
   }
@@ -234,7 +234,7 @@ UNITY_INLINE std::uint32_t replica_finder::group_of(const std::vector<std::uint3
 
 namespace unity::parallel {
 
-UNITY_INLINE replicas replicas_of(std::span<const box> read, std::span<const machine::device_id> on) {
+UNITY_INLINE replicas replicas_of(std::span<const box> read, std::span<const hardware::device_id> on) {
   const auto boxes = distinct(read);
   const reading one{&boxes, on};
   return replicas_of({&one, 1});

@@ -1,22 +1,98 @@
 // Writes sums of terms on several devices, and their cotangents, to an edge's fragment.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/parallel/lowering/sum_routes.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/parallel/lowering/replicas.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
+
+// Routes for sums of terms: where they end, and where they are sent from there.
+
+// One block of a value, as a sum of terms.
+struct summed_value {
+  std::vector<std::uint32_t> producers{};  // tasks, one per term, with their devices
+  std::vector<hardware::device_id> from{};
+  std::vector<std::uint32_t> consumers{};  // tasks that need some of the sum, with their devices
+  std::vector<hardware::device_id> to{};
+  replicas needed{};  // the readers are the consumers
+};
+
+// Elements sent from where their sum ends to a device that needs them.
+struct sum_route {
+  std::int64_t elements = 0;
+  std::vector<std::uint32_t> consumers{};  // consumers of some of them, ascending
+
+  friend bool operator==(const sum_route&, const sum_route&) = default;
+};
+
+// - Elements needed by exactly the devices with terms: an all-reduce.
+// - Other elements: a reduce-scatter sums them along the ring of the devices with terms. Each ends on a device that
+//   needs it, in equal shares if there are several, or in equal shares on all if there is none. From there it is sent
+//   to the other devices that need it.
+struct sum_routes {
+  std::vector<hardware::device_id> holders{};  // devices with terms, ascending
+  std::vector<hardware::device_id> ring{};     // the same devices, in ring order
+  std::int64_t reduced = 0;                   // elements of the all-reduce, and their consumers by device
+  std::map<hardware::device_id, std::vector<std::uint32_t>> reduced_for{};
+  // For all other elements, by position in the ring: elements sent to the next device, and elements whose sums end
+  // there.
+  std::vector<std::int64_t> sent{};
+  std::vector<std::int64_t> held{};
+  // From a position in the ring to a device, possibly itself.
+  std::map<std::pair<std::size_t, hardware::device_id>, sum_route> routes{};
+};
+
+namespace detail {
+
+// Tasks on a device that need elements of the group, ascending.
+[[nodiscard]] std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
+                                                      hardware::device_id d);
+
+void scatter(const summed_value& s, const replica_group& g, sum_routes& all);
+
+}  // namespace detail
+
+// Complexity: consumers, times groups of devices, times devices.
+[[nodiscard]] inline sum_routes routes_of(const hardware::topology& t, const summed_value& s) {
+  sum_routes all;
+  all.holders = s.from;
+  std::sort(all.holders.begin(), all.holders.end());
+  all.holders.erase(std::unique(all.holders.begin(), all.holders.end()), all.holders.end());
+  all.ring = hardware::ring_order(t, all.holders);
+  all.sent.assign(all.ring.size(), 0);
+  all.held.assign(all.ring.size(), 0);
+  for (const auto& g : s.needed.groups) {
+    if (g.devices == all.holders && all.holders.size() > 1) {  // at most one: groups have different devices
+      all.reduced = g.elements;
+      for (const auto d : g.devices) {
+        all.reduced_for.emplace(d, detail::consumers_on(s, g, d));
+      }
+    } else {
+      detail::scatter(s, g, all);
+    }
+  }
+  for (auto& [ends, way] : all.routes) {
+    std::sort(way.consumers.begin(), way.consumers.end());
+    way.consumers.erase(std::unique(way.consumers.begin(), way.consumers.end()), way.consumers.end());
+  }
+  return all;
+}
 
 // How messages become tasks, and the size of an element.
 struct sum_network {
@@ -32,7 +108,7 @@ struct sum_network {
 // Readers of a reduce-scatter start when all its sums are available.
 class sum_code {
  public:
-  sum_code(program::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
+  sum_code(tasks::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
 
   void add(const summed_value& s);
 
@@ -40,51 +116,94 @@ class sum_code {
   [[nodiscard]] bytes size_of(std::int64_t elements) const { return bytes{elements * network_.element.count()}; }
   [[nodiscard]] std::uint32_t shard() const { return ways_.holders.front().index(); }
 
-  [[nodiscard]] program::buffer_ref add_buffer(std::int64_t elements, machine::device_id d,
-                                               const program::task_ref& producer) {
+  [[nodiscard]] tasks::buffer_ref add_buffer(std::int64_t elements, hardware::device_id d,
+                                             const tasks::task_ref& producer) {
     code_.buffers.push_back({size_of(elements), d.index(), producer, false});
     return {{}, static_cast<std::uint32_t>(code_.buffers.size() - 1)};
   }
-  void give(const program::buffer_ref& sum, std::span<const std::uint32_t> consumers);
-  [[nodiscard]] std::vector<program::task_ref> terms() const;
+  void give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers);
+  [[nodiscard]] std::vector<tasks::task_ref> terms() const;
   // Marks the terms as no longer needed after `done`.
-  void end_terms(const program::task_ref& done);
+  void end_terms(const tasks::task_ref& done);
   // Gives every device with terms the cotangent.
-  void give_back(std::int64_t elements, const program::task_ref& done);
+  void give_back(std::int64_t elements, const tasks::task_ref& done);
 
   void reduce();
 
   void scatter();
   // Sends around the ring, or in reverse.
-  [[nodiscard]] program::task_ref add_rounds(const program::task_ref& ready, bool backwards);
+  [[nodiscard]] tasks::task_ref add_rounds(const tasks::task_ref& ready, bool backwards);
   [[nodiscard]] std::span<const message_ends> add_messages(bool backwards);
   // Merges dependencies, because several messages may be one task.
-  void wait(const program::task_ref& before, const program::task_ref& after) {
-    waits_.push_back({before, after, false});
-  }
+  void wait(const tasks::task_ref& before, const tasks::task_ref& after) { waits_.push_back({before, after, false}); }
   void end_waits();
 
-  void hand_out(const program::task_ref& done);
+  void hand_out(const tasks::task_ref& done);
   void hand_back();
 
-  program::fragment& code_;
+  tasks::fragment& code_;
   const edge_ends& ends_;
   sum_network network_;
   const summed_value* value_ = nullptr;
   sum_routes ways_{};
   std::vector<routed_message> routed_{};
-  std::vector<program::dependency> waits_{};
+  std::vector<tasks::dependency> waits_{};
 };
 
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SUM_CODE)
 
-#include <algorithm>
 #include <numeric>
 #include <tuple>
 
-#include <unity/parallel/lowering/collectives.hpp>
+namespace unity::parallel::detail {
+
+UNITY_INLINE std::vector<std::uint32_t> consumers_on(const summed_value& s, const replica_group& g,
+                                                     hardware::device_id d) {
+  std::vector<std::uint32_t> all;
+  for (std::size_t i = 0; i < s.consumers.size(); ++i) {
+    if (s.to[i] == d && std::binary_search(g.boxes.begin(), g.boxes.end(), s.needed.box_of[i])) {
+      all.push_back(s.consumers[i]);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+UNITY_INLINE void scatter(const summed_value& s, const replica_group& g, sum_routes& all) {
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < all.ring.size(); ++i) {
+    if (std::binary_search(g.devices.begin(), g.devices.end(), all.ring[i])) {
+      owners.push_back(i);
+    }
+  }
+  if (owners.empty()) {
+    owners.resize(all.ring.size());
+    std::iota(owners.begin(), owners.end(), std::size_t{0});
+  }
+  const auto count = static_cast<std::int64_t>(owners.size());
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto owner = owners[static_cast<std::size_t>(k)];
+    const auto elements = g.elements * (k + 1) / count - g.elements * k / count;
+    if (elements == 0) {
+      continue;
+    }
+    all.held[owner] += elements;
+    for (std::size_t i = 0; i < all.ring.size(); ++i) {
+      all.sent[i] += i == owner ? 0 : elements;
+    }
+    for (const auto d : g.devices) {
+      const auto consumers = consumers_on(s, g, d);
+      auto& way = all.routes[{owner, d}];
+      way.elements += elements;
+      way.consumers.insert(way.consumers.end(), consumers.begin(), consumers.end());
+    }
+  }
+}
+
+}  // namespace unity::parallel::detail
 
 namespace unity::parallel {
 
@@ -99,7 +218,7 @@ UNITY_INLINE void sum_code::add(const summed_value& s) {
   }
 }
 
-UNITY_INLINE void sum_code::give(const program::buffer_ref& sum, std::span<const std::uint32_t> consumers) {
+UNITY_INLINE void sum_code::give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers) {
   for (const auto c : consumers) {
     code_.reads.push_back({sum, ends_.read(c)});
     if (ends_.consumer_keeps) {
@@ -108,21 +227,21 @@ UNITY_INLINE void sum_code::give(const program::buffer_ref& sum, std::span<const
   }
 }
 
-UNITY_INLINE std::vector<program::task_ref> sum_code::terms() const {
-  std::vector<program::task_ref> all;
+UNITY_INLINE std::vector<tasks::task_ref> sum_code::terms() const {
+  std::vector<tasks::task_ref> all;
   for (const auto p : value_->producers) {
     all.push_back(ends_.written(p));
   }
   return all;
 }
 
-UNITY_INLINE void sum_code::end_terms(const program::task_ref& done) {
+UNITY_INLINE void sum_code::end_terms(const tasks::task_ref& done) {
   for (const auto p : value_->producers) {
     code_.reads.push_back({ends_.result_of(p), done});
   }
 }
 
-UNITY_INLINE void sum_code::give_back(std::int64_t elements, const program::task_ref& done) {
+UNITY_INLINE void sum_code::give_back(std::int64_t elements, const tasks::task_ref& done) {
   for (const auto d : ways_.holders) {
     const auto cotangent = add_buffer(elements, d, done);
     for (std::size_t i = 0; i < value_->producers.size(); ++i) {
@@ -136,9 +255,9 @@ UNITY_INLINE void sum_code::give_back(std::int64_t elements, const program::task
 
 UNITY_INLINE void sum_code::reduce() {
   const auto size = size_of(ways_.reduced);
-  const auto done = add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, terms());
+  const auto done = add_collective(network_.links, code_, hardware::exchange::all_reduce, ways_.holders, size, terms());
   end_terms(done);
-  std::vector<program::task_ref> cotangents;
+  std::vector<tasks::task_ref> cotangents;
   for (const auto& [device, consumers] : ways_.reduced_for) {
     give(add_buffer(ways_.reduced, device, done), consumers);
     for (const auto c : consumers) {
@@ -150,7 +269,7 @@ UNITY_INLINE void sum_code::reduce() {
     return;
   }
   const auto back =
-      add_collective(network_.links, code_, machine::exchange::all_reduce, ways_.holders, size, cotangents);
+      add_collective(network_.links, code_, hardware::exchange::all_reduce, ways_.holders, size, cotangents);
   for (const auto& [device, consumers] : ways_.reduced_for) {
     for (const auto c : consumers) {
       code_.reads.push_back({ends_.cotangent_of(c), back});
@@ -168,11 +287,11 @@ UNITY_INLINE void sum_code::scatter() {
   }
 }
 
-UNITY_INLINE program::task_ref sum_code::add_rounds(const program::task_ref& ready, bool backwards) {
+UNITY_INLINE tasks::task_ref sum_code::add_rounds(const tasks::task_ref& ready, bool backwards) {
   std::vector<flow_message> messages;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
-    const auto here = machine::topology::vertex_of(ways_.ring[i]);
-    const auto next = machine::topology::vertex_of(ways_.ring[(i + 1) % ways_.ring.size()]);
+    const auto here = hardware::topology::vertex_of(ways_.ring[i]);
+    const auto next = hardware::topology::vertex_of(ways_.ring[(i + 1) % ways_.ring.size()]);
     if (ways_.sent[i] > 0) {
       messages.push_back({backwards ? next : here, backwards ? here : next, size_of(ways_.sent[i])});
     }
@@ -199,7 +318,7 @@ UNITY_INLINE std::span<const message_ends> sum_code::add_messages(bool backwards
 }
 
 UNITY_INLINE void sum_code::end_waits() {
-  const auto rank = [](const program::dependency& d) {
+  const auto rank = [](const tasks::dependency& d) {
     return std::tuple{d.before.fragment.index(), d.before.index, d.after.fragment.index(), d.after.index};
   };
   std::sort(waits_.begin(), waits_.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -208,16 +327,16 @@ UNITY_INLINE void sum_code::end_waits() {
   waits_.clear();
 }
 
-UNITY_INLINE void sum_code::hand_out(const program::task_ref& done) {
+UNITY_INLINE void sum_code::hand_out(const tasks::task_ref& done) {
   const auto ends = add_messages(false);
-  std::vector<program::buffer_ref> sums;
+  std::vector<tasks::buffer_ref> sums;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
-    sums.push_back(ways_.held[i] > 0 ? add_buffer(ways_.held[i], ways_.ring[i], done) : program::buffer_ref{});
+    sums.push_back(ways_.held[i] > 0 ? add_buffer(ways_.held[i], ways_.ring[i], done) : tasks::buffer_ref{});
   }
   auto message = ends.begin();
   for (const auto& [at, way] : ways_.routes) {
     const bool is_here = ways_.ring[at.first] == at.second;
-    const program::task_ref last = is_here ? done : program::task_ref{{}, message->last};
+    const tasks::task_ref last = is_here ? done : tasks::task_ref{{}, message->last};
     if (is_here) {
       give(sums[at.first], way.consumers);
     } else {
@@ -235,8 +354,8 @@ UNITY_INLINE void sum_code::hand_out(const program::task_ref& done) {
 
 UNITY_INLINE void sum_code::hand_back() {
   const auto ends = add_messages(true);
-  std::vector<program::task_ref> contributions;
-  std::vector<program::buffer_ref> cotangents;  // to be summed
+  std::vector<tasks::task_ref> contributions;
+  std::vector<tasks::buffer_ref> cotangents;  // to be summed
   auto message = ends.begin();
   for (const auto& [at, way] : ways_.routes) {
     const bool is_here = ways_.ring[at.first] == at.second;
@@ -250,7 +369,7 @@ UNITY_INLINE void sum_code::hand_back() {
       }
     }
     if (!is_here) {
-      const program::task_ref last{{}, message->last};
+      const tasks::task_ref last{{}, message->last};
       cotangents.push_back(add_buffer(way.elements, ways_.ring[at.first], last));
       contributions.push_back(last);
       ++message;

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -23,19 +23,19 @@ namespace unity::parallel {
 class device_symmetry {
  public:
   // image: by device. nullopt if it is not a permutation, or cycles differ in length.
-  [[nodiscard]] static std::optional<device_symmetry> of(std::span<const machine::device_id> image);
+  [[nodiscard]] static std::optional<device_symmetry> of(std::span<const hardware::device_id> image);
 
   [[nodiscard]] std::size_t order() const noexcept { return order_; }
   [[nodiscard]] std::size_t device_count() const noexcept { return places_.size(); }
   // The image after `times` applications. Complexity: constant, as for all below.
-  [[nodiscard]] machine::device_id image(machine::device_id d, std::size_t times = 1) const {
+  [[nodiscard]] hardware::device_id image(hardware::device_id d, std::size_t times = 1) const {
     const auto& p = places_[d.index()];
     return cycles_[p.first + (p.place + times) % order_];
   }
-  [[nodiscard]] machine::device_id representative(machine::device_id d) const {
+  [[nodiscard]] hardware::device_id representative(hardware::device_id d) const {
     return cycles_[places_[d.index()].first];
   }
-  [[nodiscard]] bool represents(machine::device_id d) const { return places_[d.index()].place == 0; }
+  [[nodiscard]] bool represents(hardware::device_id d) const { return places_[d.index()].place == 0; }
 
   friend bool operator==(const device_symmetry&, const device_symmetry&) = default;
 
@@ -48,7 +48,7 @@ class device_symmetry {
     friend bool operator==(const cycle_place&, const cycle_place&) = default;
   };
 
-  std::vector<machine::device_id> cycles_{};  // concatenated
+  std::vector<hardware::device_id> cycles_{};  // concatenated
   std::vector<cycle_place> places_{};         // by device
   std::size_t order_ = 1;
 };
@@ -56,7 +56,7 @@ class device_symmetry {
 // Cyclic shifts of nodes, which map each device to its counterpart in another node, if nodes have equal devices; in
 // order of decreasing order. Equality of links is checked by link_orbits. Complexity: linear in devices, for each
 // divisor of the number of nodes.
-[[nodiscard]] std::vector<device_symmetry> node_shifts(const machine::topology& t);
+[[nodiscard]] std::vector<device_symmetry> node_shifts(const hardware::topology& t);
 
 // The effect of a symmetry on links that messages use: the k-th link of a route is mapped to the k-th link of the route
 // between the images. Refers to the symmetry and the network.
@@ -67,29 +67,29 @@ class link_orbits {
   // Effects: adds the orbits of the route's links. Returns a one-line reason if messages over it do not have equal
   // images; empty if they have: the map is one to one, preserves rates and latencies, and no two images share a link.
   // Complexity: linear in the order and the route; logarithmic for a known route.
-  [[nodiscard]] std::string admit(machine::device_id from, machine::device_id to);
+  [[nodiscard]] std::string admit(hardware::device_id from, hardware::device_id to);
   // For a link of an admitted route: the link that represents it, and the number of applications of the symmetry that
   // map this link to it.
   struct orbit_place {
-    program::resource_id representative{};
+    tasks::resource_id representative{};
     std::uint32_t shift = 0;
   };
-  [[nodiscard]] orbit_place place(program::resource_id link) const { return places_.at(link); }
+  [[nodiscard]] orbit_place place(tasks::resource_id link) const { return places_.at(link); }
   // The representative link; the link itself if no message uses it.
-  [[nodiscard]] program::resource_id representative(program::resource_id link) const {
+  [[nodiscard]] tasks::resource_id representative(tasks::resource_id link) const {
     const auto found = places_.find(link);
     return found == places_.end() ? link : found->second.representative;
   }
 
  private:
-  [[nodiscard]] std::string learn(machine::device_id from, machine::device_id to);
+  [[nodiscard]] std::string learn(hardware::device_id from, hardware::device_id to);
 
   const device_symmetry* symmetry_;
   network* network_;
-  std::map<std::pair<machine::device_id, machine::device_id>, std::string> admitted_{};
-  std::map<program::resource_id, program::resource_id> images_{};
-  std::map<program::resource_id, program::resource_id> origins_{};
-  std::map<program::resource_id, orbit_place> places_{};
+  std::map<std::pair<hardware::device_id, hardware::device_id>, std::string> admitted_{};
+  std::map<tasks::resource_id, tasks::resource_id> images_{};
+  std::map<tasks::resource_id, tasks::resource_id> origins_{};
+  std::map<tasks::resource_id, orbit_place> places_{};
 };
 
 // The effect of a symmetry on the tasks of an operator: the k-th task of a device is mapped to the k-th task of its
@@ -102,7 +102,7 @@ struct task_orbits {
 
 // nullopt if devices and their images have different numbers of tasks. Complexity: linear.
 [[nodiscard]] std::optional<task_orbits> orbits_of(const device_symmetry& s,
-                                                   std::span<const machine::device_id> devices);
+                                                   std::span<const hardware::device_id> devices);
 
 }  // namespace unity::parallel
 
@@ -114,7 +114,7 @@ struct task_orbits {
 
 namespace unity::parallel {
 
-UNITY_INLINE std::optional<device_symmetry> device_symmetry::of(std::span<const machine::device_id> image) {
+UNITY_INLINE std::optional<device_symmetry> device_symmetry::of(std::span<const hardware::device_id> image) {
   device_symmetry s;
   s.places_.assign(image.size(), {});
   for (std::size_t d = 0; d < image.size(); ++d) {
@@ -122,7 +122,7 @@ UNITY_INLINE std::optional<device_symmetry> device_symmetry::of(std::span<const 
       continue;
     }
     const auto first = s.cycles_.size();
-    for (auto e = machine::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known;
+    for (auto e = hardware::device_id{d}; e.index() < image.size() && !s.places_[e.index()].is_known;
          e = image[e.index()]) {
       s.places_[e.index()] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(s.cycles_.size() - first),
                               true};
@@ -137,20 +137,20 @@ UNITY_INLINE std::optional<device_symmetry> device_symmetry::of(std::span<const 
   return s;
 }
 
-UNITY_INLINE std::vector<device_symmetry> node_shifts(const machine::topology& t) {
+UNITY_INLINE std::vector<device_symmetry> node_shifts(const hardware::topology& t) {
   std::map<std::uint32_t, std::size_t> known;
-  std::vector<std::vector<machine::device_id>> nodes;
+  std::vector<std::vector<hardware::device_id>> nodes;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
     const auto at = known.try_emplace(t.devices()[d].node, nodes.size()).first->second;
     nodes.resize(std::max(nodes.size(), at + 1));
-    nodes[at].push_back(machine::device_id{d});
+    nodes[at].push_back(hardware::device_id{d});
   }
   std::vector<device_symmetry> all;
   for (std::size_t step = 1; step < nodes.size(); ++step) {
     if (nodes.size() % step != 0) {
       continue;
     }
-    std::vector<machine::device_id> image(t.device_count());
+    std::vector<hardware::device_id> image(t.device_count());
     bool alike = true;
     for (std::size_t n = 0; n < nodes.size() && alike; ++n) {
       const auto& to = nodes[(n + step) % nodes.size()];
@@ -167,7 +167,7 @@ UNITY_INLINE std::vector<device_symmetry> node_shifts(const machine::topology& t
   return all;
 }
 
-UNITY_INLINE std::string link_orbits::admit(machine::device_id from, machine::device_id to) {
+UNITY_INLINE std::string link_orbits::admit(hardware::device_id from, hardware::device_id to) {
   const auto [known, is_new] = admitted_.try_emplace({from, to});
   if (is_new) {
     known->second = learn(from, to);
@@ -175,7 +175,7 @@ UNITY_INLINE std::string link_orbits::admit(machine::device_id from, machine::de
   return known->second;
 }
 
-UNITY_INLINE std::string link_orbits::learn(machine::device_id from, machine::device_id to) {
+UNITY_INLINE std::string link_orbits::learn(hardware::device_id from, hardware::device_id to) {
   const auto order = symmetry_->order();
   std::vector<std::vector<network::route_link>> routes;
   for (std::size_t k = 0; k < order; ++k) {
@@ -212,7 +212,7 @@ UNITY_INLINE std::string link_orbits::learn(machine::device_id from, machine::de
 }
 
 UNITY_INLINE std::optional<task_orbits> orbits_of(const device_symmetry& s,
-                                                  std::span<const machine::device_id> devices) {
+                                                  std::span<const hardware::device_id> devices) {
   std::vector<std::vector<std::uint32_t>> tasks(s.device_count());
   for (std::uint32_t t = 0; t < devices.size(); ++t) {
     tasks[devices[t].index()].push_back(t);
@@ -225,8 +225,8 @@ UNITY_INLINE std::optional<task_orbits> orbits_of(const device_symmetry& s,
     }
   }
   for (std::size_t d = 0; d < tasks.size(); ++d) {
-    const auto& to = tasks[s.image(machine::device_id{d}).index()];
-    const auto& first = tasks[s.representative(machine::device_id{d}).index()];
+    const auto& to = tasks[s.image(hardware::device_id{d}).index()];
+    const auto& first = tasks[s.representative(hardware::device_id{d}).index()];
     if (tasks[d].size() != to.size() || tasks[d].size() != first.size()) {
       return std::nullopt;
     }

@@ -11,15 +11,14 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/operators/selection.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -28,15 +27,15 @@ namespace unity::parallel {
 // A task that reads part of a weight, and contributes a gradient of it on its device unless `task` has the null
 // fragment.
 struct weight_reader {
-  program::task_ref task{};
-  machine::device_id on{};
-  program::task_ref reads{};  // the task in the forward pass
+  tasks::task_ref task{};
+  hardware::device_id on{};
+  tasks::task_ref reads{};    // the task in the forward pass
   bytes rows{};               // for a lookup: bytes of its gradient as indices and rows
   bytes ids{};                // bytes of the indices among them
   bool is_read_back = false;  // also by the backward pass
 };
 
-using tasks_by_devices = std::map<std::vector<machine::device_id>, program::task_ref>;
+using tasks_by_devices = std::map<std::vector<hardware::device_id>, tasks::task_ref>;
 
 // Part of a weight, with what each reader holds of it.
 struct weight_part_readers {
@@ -47,8 +46,8 @@ struct weight_part_readers {
 };
 
 // The task after which devices have the sum of a bucket. Ordered by bucket, then devices.
-using bucket_key = std::pair<std::uint32_t, std::vector<machine::device_id>>;
-using bucket_ends = std::map<bucket_key, program::task_ref>;
+using bucket_key = std::pair<std::uint32_t, std::vector<hardware::device_id>>;
+using bucket_ends = std::map<bucket_key, tasks::task_ref>;
 
 namespace detail {
 
@@ -93,18 +92,18 @@ class weight_synchronization {
       fetch_rows(part, how.destination);
     }
   }
-  [[nodiscard]] program::fragment finish() && {
+  [[nodiscard]] tasks::fragment finish() && {
     for (std::size_t d = 0; d < on_.size(); ++d) {
-      if (on_[d].held + on_[d].updated > 0 && network_.has(machine::device_id{d})) {
-        update(machine::device_id{d});
+      if (on_[d].held + on_[d].updated > 0 && network_.has(hardware::device_id{d})) {
+        update(hardware::device_id{d});
       }
     }
     for (const auto& g : gathered_) {
       gather(g);
     }
     for (const auto& h : handed_out_) {
-      const program::task_ref updated{{}, on_[h.from.index()].update};
-      hand_out(h, {&updated, 1}, [&](machine::device_id d, const program::task_ref& there) { arrive(d, there); });
+      const tasks::task_ref updated{{}, on_[h.from.index()].update};
+      hand_out(h, {&updated, 1}, [&](hardware::device_id d, const tasks::task_ref& there) { arrive(d, there); });
     }
     return std::move(fragment_);
   }
@@ -114,25 +113,25 @@ class weight_synchronization {
     std::int64_t held = 0;                    // elements
     std::int64_t gradient = 0;                // elements whose gradient it has
     std::int64_t updated = 0;                 // elements that it updates
-    std::vector<program::task_ref> before{};  // tasks that its update waits for
+    std::vector<tasks::task_ref> before{};    // tasks that its update waits for
     std::uint32_t update = none;
   };
   struct gathered_group {
-    std::vector<machine::device_id> devices{};
+    std::vector<hardware::device_id> devices{};
     bytes size{};
   };
   struct handed_out_group {
-    machine::device_id from{};
-    std::vector<machine::device_id> to{};
-    std::vector<machine::device_id> stations{};  // by receiver
+    hardware::device_id from{};
+    std::vector<hardware::device_id> to{};
+    std::vector<hardware::device_id> stations{};  // by receiver
     bytes size{};
   };
 
   [[nodiscard]] bytes size_of(std::int64_t elements) const {
     return bytes{elements * static_cast<std::int64_t>(tensor::size_of(type_.element))};
   }
-  [[nodiscard]] program::task_ref add(machine::exchange kind, std::span<const machine::device_id> devices, bytes size,
-                                      std::span<const program::task_ref> before) {
+  [[nodiscard]] tasks::task_ref add(hardware::exchange kind, std::span<const hardware::device_id> devices, bytes size,
+                                    std::span<const tasks::task_ref> before) {
     return add_collective(network_, fragment_, kind, devices, size, before);
   }
   void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how,
@@ -149,7 +148,7 @@ class weight_synchronization {
     }
     const auto count = static_cast<std::int64_t>(g.devices.size());
     const bool is_shared = count > 1;
-    std::vector<program::task_ref> contributions;
+    std::vector<tasks::task_ref> contributions;
     for (const auto& r : givers) {
       contributions.push_back(r.task);
     }
@@ -162,7 +161,7 @@ class weight_synchronization {
     if (is_shared && divides_gradient(how)) {
       contributions.assign(1, scattered.at(g.devices));
     } else if (is_shared && how.kind == sync_kind::sharded) {
-      contributions.assign(1, add(machine::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
+      contributions.assign(1, add(hardware::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
     } else if (is_shared && how.bucket != synchronizer::no_bucket) {
       contributions.assign(1, buckets_->at({how.bucket, g.devices}));
     } else if (is_shared && how.is_sparse) {
@@ -170,10 +169,10 @@ class weight_synchronization {
     } else if (is_shared && how.compressor.kind == compression::top_k) {
       const auto number = tensor::size_of(tensor::operators::number_type(g.elements));
       const auto each = sent_elements(how.compressor, g.elements) * (number + tensor::size_of(type_.element));
-      contributions.assign(1, add(machine::exchange::all_gather, g.devices, bytes{each * count}, contributions));
+      contributions.assign(1, add(hardware::exchange::all_gather, g.devices, bytes{each * count}, contributions));
     } else if (is_shared) {
       for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after another
-        contributions.assign(1, add(machine::exchange::all_reduce, g.devices, size, contributions));
+        contributions.assign(1, add(hardware::exchange::all_reduce, g.devices, size, contributions));
       }
     }
     if (is_shared && how.kind == sync_kind::sharded && !divides_weight(how)) {
@@ -185,7 +184,7 @@ class weight_synchronization {
     }
   }
   // Bytes of rows of a table that a device contributes, over all its lookups.
-  [[nodiscard]] static bytes rows_on(std::span<const weight_reader> givers, machine::device_id d) {
+  [[nodiscard]] static bytes rows_on(std::span<const weight_reader> givers, hardware::device_id d) {
     bytes all{};
     for (const auto& r : givers) {
       all += r.on == d ? r.rows : bytes{};
@@ -193,18 +192,18 @@ class weight_synchronization {
     return all;
   }
   // Gathers rows once for all parts of the weight. Devices with fewer rows pad to the largest size.
-  [[nodiscard]] program::task_ref gather_rows(const replica_group& g, std::span<const weight_reader> givers) {
+  [[nodiscard]] tasks::task_ref gather_rows(const replica_group& g, std::span<const weight_reader> givers) {
     const auto [at, is_new] = gathered_rows_.try_emplace(g.devices);
     if (is_new) {
       bytes most{};
-      std::vector<program::task_ref> before;
+      std::vector<tasks::task_ref> before;
       for (const auto d : g.devices) {
         most = std::max(most, rows_on(givers, d));
       }
       for (const auto& r : givers) {
         before.push_back(r.task);
       }
-      at->second = add(machine::exchange::all_gather, g.devices,
+      at->second = add(hardware::exchange::all_gather, g.devices,
                        bytes{most.count() * static_cast<std::int64_t>(g.devices.size())}, before);
     }
     return at->second;
@@ -218,10 +217,10 @@ class weight_synchronization {
       own.gradient += g.elements;
     }
     const auto stations = stations_of(g.devices, server, how.is_per_node && !how.is_sparse);
-    std::map<machine::device_id, std::vector<program::task_ref>> there;  // by station: the tasks whose sum it sends
+    std::map<hardware::device_id, std::vector<tasks::task_ref>> there;  // by station: the tasks whose sum it sends
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       const auto d = g.devices[i];
-      std::vector<program::task_ref> given;
+      std::vector<tasks::task_ref> given;
       for (const auto& r : givers) {
         if (r.on == d) {
           given.push_back(r.task);
@@ -250,16 +249,16 @@ class weight_synchronization {
     }
   }
   // By device: itself, or the station that merges its node's messages.
-  [[nodiscard]] std::vector<machine::device_id> stations_of(const std::vector<machine::device_id>& devices,
-                                                            machine::device_id server, bool is_per_node) const {
+  [[nodiscard]] std::vector<hardware::device_id> stations_of(const std::vector<hardware::device_id>& devices,
+                                                             hardware::device_id server, bool is_per_node) const {
     return is_per_node ? parallel::stations_of(devices, server, network_.topology()) : devices;
   }
-  [[nodiscard]] auto send(machine::device_id from, machine::device_id to, bytes size,
-                          std::span<const program::task_ref> before) {
+  [[nodiscard]] auto send(hardware::device_id from, hardware::device_id to, bytes size,
+                          std::span<const tasks::task_ref> before) {
     return add_transfer(fragment_, network_.hops(from, to, size), size, from.index(), before);
   }
   // Each reader sends indices to the part's server, and receives rows.
-  void fetch_rows(const weight_part_readers& part, machine::device_id server) {
+  void fetch_rows(const weight_part_readers& part, hardware::device_id server) {
     for (const auto& r : part.readers) {
       if (r.on != server) {
         const auto asked = add_transfer(fragment_, network_.hops(r.on, server, r.ids), r.ids, server.index(), {});
@@ -273,7 +272,7 @@ class weight_synchronization {
   void fetch(const weight_part_readers& part, const replica_group& g, const synchronizer& how) {
     hand_out(
         {how.destination, g.devices, stations_of(g.devices, how.destination, how.is_per_node), size_of(g.elements)}, {},
-        [&](machine::device_id d, const program::task_ref& there) {
+        [&](hardware::device_id d, const tasks::task_ref& there) {
           for (std::size_t i = 0; i < part.readers.size(); ++i) {
             const auto& r = part.readers[i];
             if (r.on == d && std::binary_search(g.boxes.begin(), g.boxes.end(), part.held.box_of[i])) {
@@ -282,7 +281,7 @@ class weight_synchronization {
           }
         });
   }
-  void update(machine::device_id d) {
+  void update(hardware::device_id d) {
     auto& own = on_[d.index()];
     const bytes kept{own.updated * state_bytes(times_.how(), type_.element)};
     fragment_.buffers.push_back({size_of(own.held) + size_of(own.gradient) + kept, d.index(), {}, true});
@@ -290,24 +289,24 @@ class weight_synchronization {
       return;
     }
     const auto takes = times_.update(own.updated, type_.element, network_.model(d));
-    own.update = fragment_.add({Network::stream(d), takes, {}, {}, program::task_kind::update, d.index()});
+    own.update = fragment_.add({Network::stream(d), takes, {}, {}, tasks::task_kind::update, d.index()});
     for (const auto& b : own.before) {
       fragment_.dependencies.push_back({b, {{}, own.update}, false});
     }
   }
   // Adds a task of kind update without duration, after which a device has the new version.
-  void arrive(machine::device_id d, const program::task_ref& with) {
-    const auto there = fragment_.add({{}, picoseconds{}, {}, {}, program::task_kind::update, d.index()});
+  void arrive(hardware::device_id d, const tasks::task_ref& with) {
+    const auto there = fragment_.add({{}, picoseconds{}, {}, {}, tasks::task_kind::update, d.index()});
     fragment_.dependencies.push_back({with, {{}, there}, false});
   }
   void gather(const gathered_group& g) {
-    std::vector<program::task_ref> updated;
+    std::vector<tasks::task_ref> updated;
     for (const auto d : g.devices) {
       if (on_[d.index()].update != none) {
         updated.push_back({{}, on_[d.index()].update});
       }
     }
-    const auto there = add(machine::exchange::all_gather, g.devices, g.size, updated);
+    const auto there = add(hardware::exchange::all_gather, g.devices, g.size, updated);
     for (const auto d : g.devices) {
       if (network_.has(d)) {
         arrive(d, there);
@@ -316,9 +315,9 @@ class weight_synchronization {
   }
   // arrived(device, the message after which it has the data)
   template <class F>
-  void hand_out(const handed_out_group& h, std::span<const program::task_ref> before, const F& arrived) {
-    std::map<machine::device_id, program::task_ref> at;  // stations
-    const auto pass_on = [&](machine::device_id from, machine::device_id to, std::span<const program::task_ref> after) {
+  void hand_out(const handed_out_group& h, std::span<const tasks::task_ref> before, const F& arrived) {
+    std::map<hardware::device_id, tasks::task_ref> at;  // stations
+    const auto pass_on = [&](hardware::device_id from, hardware::device_id to, std::span<const tasks::task_ref> after) {
       const auto there = add_transfer(fragment_, network_.hops(from, to, h.size), h.size, to.index(), after);
       arrived(to, there);
       return there;
@@ -343,23 +342,23 @@ class weight_synchronization {
   std::vector<gathered_group> gathered_{};
   std::vector<handed_out_group> handed_out_{};
   tasks_by_devices gathered_rows_{};
-  std::map<std::pair<machine::device_id, machine::device_id>, program::task_ref> sent_rows_{};  // from, to
-  program::fragment fragment_{};
+  std::map<std::pair<hardware::device_id, hardware::device_id>, tasks::task_ref> sent_rows_{};  // from, to
+  tasks::fragment fragment_{};
 };
 
 }  // namespace detail
 
 // The fragment of a weight of that type that is all-reduced alone, or sharded. Each part that several devices hold is
 // reduced over a ring of them, node by node and every other node in reverse, after the contributions of all operators
-// that share the weight (collectives.hpp); the update of each device follows. Simultaneously ready messages of a ring
+// that share the weight (network.hpp); the update of each device follows. Simultaneously ready messages of a ring
 // on a link are ordered by the sender's index in its node, then by the number of preceding links, so equivalent nodes
 // behave alike. Weights without gradient only occupy memory. Network: has the members of parallel::network; only
 // devices for which has() holds get tasks and memory. Complexity: linear in the fragment and the readers of each part,
 // for each part.
-// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see collectives.hpp.
+// Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see network.hpp.
 template <class Network>
-[[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
-                                             const weight_part_readers& all, const synchronizer& how = {}) {
+[[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
+                                           const weight_part_readers& all, const synchronizer& how = {}) {
   detail::weight_synchronization<Network> s{n, times, type};
   s.add(all, how);
   return std::move(s).finish();
@@ -375,8 +374,8 @@ struct synchronized_part {
 // sharded part is reduce-scattered over the ring, updated share by share, and gathered. Gradients are sent to a server
 // as messages, and updated weights are sent back to devices or nodes as messages; adding up is not priced.
 template <class Network>
-[[nodiscard]] program::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
-                                             std::span<const synchronized_part> parts, const bucket_ends& buckets) {
+[[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
+                                           std::span<const synchronized_part> parts, const bucket_ends& buckets) {
   detail::weight_synchronization<Network> s{n, times, type, &buckets};
   for (const auto& p : parts) {
     s.add(p.of, p.how);
@@ -393,20 +392,20 @@ struct bucketed_weight {
 // The elements of a bucket that the same devices reduce together.
 struct bucket_group {
   bytes size{};
-  std::vector<program::task_ref> contributions{};
+  std::vector<tasks::task_ref> contributions{};
 };
 // By devices, for all bucketed parts that several devices hold. Complexity: linear in the readers of the weights.
-[[nodiscard]] std::map<std::vector<machine::device_id>, bucket_group> groups_of_bucket(
+[[nodiscard]] std::map<std::vector<hardware::device_id>, bucket_group> groups_of_bucket(
     std::uint32_t bucket, std::span<const bucketed_weight> weights);
 
 // The fragment of a bucket: an all-reduce for each group of devices, once all contributions are ready and the
 // all-reduce of the previous bucket among these devices could begin. self: the fragment. Adds its tasks to `begins` and
 // `ends`, which contain those of earlier buckets.
 template <class Network>
-[[nodiscard]] program::fragment reduced_bucket(Network& n, std::uint32_t bucket, program::fragment_id self,
-                                               std::map<std::vector<machine::device_id>, bucket_group> groups,
-                                               bucket_ends& begins, bucket_ends& ends) {
-  program::fragment f;
+[[nodiscard]] tasks::fragment reduced_bucket(Network& n, std::uint32_t bucket, tasks::fragment_id self,
+                                             std::map<std::vector<hardware::device_id>, bucket_group> groups,
+                                             bucket_ends& begins, bucket_ends& ends) {
+  tasks::fragment f;
   for (auto& [devices, group] : groups) {
     for (auto b = bucket; b-- > 0;) {  // the previous bucket that the same devices reduce
       if (const auto before = begins.find({b, devices}); before != begins.end()) {
@@ -415,7 +414,7 @@ template <class Network>
       }
     }
     const auto begin = add_meeting(f, group.contributions, devices.front().index());
-    auto end = add_collective(n, f, machine::exchange::all_reduce, devices, group.size, {&begin, 1});
+    auto end = add_collective(n, f, hardware::exchange::all_reduce, devices, group.size, {&begin, 1});
     begins[{bucket, devices}] = {self, begin.index};
     end.fragment = self;
     ends[{bucket, devices}] = end;
@@ -457,9 +456,9 @@ UNITY_INLINE std::vector<weight_reader> detail::part_givers::of(const replica_gr
   return all;
 }
 
-UNITY_INLINE std::map<std::vector<machine::device_id>, bucket_group> groups_of_bucket(
+UNITY_INLINE std::map<std::vector<hardware::device_id>, bucket_group> groups_of_bucket(
     std::uint32_t bucket, std::span<const bucketed_weight> weights) {
-  std::map<std::vector<machine::device_id>, bucket_group> groups;
+  std::map<std::vector<hardware::device_id>, bucket_group> groups;
   for (const auto& w : weights) {
     for (const auto& p : w.parts) {
       const detail::part_givers givers{p.of};

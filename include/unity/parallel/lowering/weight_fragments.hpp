@@ -41,12 +41,12 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 #include <utility>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/lowering/weight_shards.hpp>
 #include <unity/parallel/row_fetching.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 
 namespace unity::parallel::detail {
 
@@ -82,7 +82,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
   const auto& w = l.training().weights()[weight];
   std::vector<reading> readings;
   std::deque<distinct_boxes> cut;                  // for a part
-  std::deque<std::vector<machine::device_id>> on;  // if not all tasks read it
+  std::deque<std::vector<hardware::device_id>> on;  // if not all tasks read it
   std::vector<weight_reader> readers;              // with the null fragment for those that contribute no gradient
   for (const auto& use : w.uses) {
     const auto& c = s[use.node.index()];
@@ -95,7 +95,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
     const auto tasks = static_cast<std::uint32_t>(c.task_count());
     const auto rows = rows_of(l, parts, use, w.value);
     const bool is_whole = part == nullptr && who.size() == c.task_count();
-    std::vector<machine::device_id> devices;
+    std::vector<hardware::device_id> devices;
     std::vector<box> boxes;
     for (std::size_t i = 0; i < who.size(); ++i) {
       if (part != nullptr) {
@@ -108,7 +108,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
       if (!is_whole) {
         devices.push_back(c.devices[who[i]]);
       }
-      const auto task = gives ? program::task_ref{l.fragment_of(use.node), tasks + who[i]} : program::task_ref{};
+      const auto task = gives ? tasks::task_ref{l.fragment_of(use.node), tasks + who[i]} : tasks::task_ref{};
       readers.push_back({task,
                          c.devices[who[i]],
                          {l.fragment_of(use.node), who[i]},
@@ -119,7 +119,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
     if (part != nullptr) {
       readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});
     } else if (is_whole) {
-      readings.push_back({&read, std::span<const machine::device_id>{c.devices.data(), c.devices.size()}});
+      readings.push_back({&read, std::span<const hardware::device_id>{c.devices.data(), c.devices.size()}});
     } else {
       readings.push_back({&read, on.emplace_back(std::move(devices))});
     }

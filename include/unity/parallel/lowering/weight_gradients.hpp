@@ -35,8 +35,8 @@ void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_c
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel::detail {
 
@@ -46,7 +46,7 @@ struct split_tasks {
   std::uint32_t count = 0;  // 0: not split
   std::uint32_t later = 0;  // the weight task of the first
 
-  void move(program::task_ref& t) const {
+  void move(tasks::task_ref& t) const {
     if (t.index >= first && t.index < first + count) {
       t.index += later - first;
     }
@@ -71,12 +71,12 @@ UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::sp
       const auto own = std::min(l.input_gradient_time(s, n, devices[t]), later.duration);
       f.tasks[count + t].duration = std::max(own, picoseconds{1});
       later.duration -= own;
-      later.kind = program::task_kind::weight_gradient;
+      later.kind = tasks::task_kind::weight_gradient;
       f.dependencies.push_back({{{}, count + t}, {{}, f.add(later)}, false});
     }
   }
   for (std::size_t f = 0; f < all.size(); ++f) {
-    const auto fragment_of = [&](const program::task_ref& t) { return t.fragment.valid() ? t.fragment.index() : f; };
+    const auto fragment_of = [&](const tasks::task_ref& t) { return t.fragment.valid() ? t.fragment.index() : f; };
     for (auto& r : all[f].code.reads) {
       split[fragment_of(r.reader)].move(r.reader);
     }

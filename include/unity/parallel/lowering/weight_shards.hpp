@@ -9,7 +9,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 
 namespace unity::parallel {
 
@@ -25,8 +25,8 @@ namespace detail {
 // Effects: adds to the code, of the fragment `self`, the reduce-scatters of the part's gradient after all
 // contributions, and the memory of the gradient beyond the device's share until then. Records their ends in the part.
 // Source: Rajbhandari et al., ZeRO, SC 2020, section 5.2.
-void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragment_id self, synchronized_part& part,
-                  program::fragment& code);
+void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_id self, synchronized_part& part,
+                  tasks::fragment& code);
 
 // Effects: adds to the fragments of divided weights, which are the last ones, the gathers of weights and the memory of
 // gathered elements until their last reader has ended. In each pass a device lets a gather begin, by a task without
@@ -49,9 +49,9 @@ void add_gathers(lowering& l, const strategy& s, const synchronization& sync, co
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/weight_fragments.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/tensor/operation.hpp>
@@ -73,15 +73,15 @@ UNITY_INLINE std::vector<std::uint32_t> divided_weights(const synchronization& s
 namespace unity::parallel::detail {
 
 // Effects: adds memory for the elements of a group beyond the device's share, from the start of `producer`.
-UNITY_INLINE program::buffer_ref add_rest(program::fragment& code, const replica_group& g, std::size_t place,
-                                          const tensor::tensor_type& type, const program::task_ref& producer) {
+UNITY_INLINE tasks::buffer_ref add_rest(tasks::fragment& code, const replica_group& g, std::size_t place,
+                                        const tensor::tensor_type& type, const tasks::task_ref& producer) {
   const auto rest = lowering::size_of(g.elements - share_of(g, place), type);
   code.buffers.push_back({rest, g.devices[place].index(), producer, false});
   return {{}, static_cast<std::uint32_t>(code.buffers.size() - 1)};
 }
 
-UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, program::fragment_id self,
-                               synchronized_part& part, program::fragment& code) {
+UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_id self,
+                               synchronized_part& part, tasks::fragment& code) {
   const part_givers givers{part.of};
   if (!divides_gradient(part.how) || !givers.any()) {
     return;
@@ -90,14 +90,14 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, pro
     if (g.devices.size() == 1) {
       continue;
     }
-    std::vector<program::task_ref> given;
-    std::vector<std::optional<program::task_ref>> first(g.devices.size());  // the last one: backward passes begin there
+    std::vector<tasks::task_ref> given;
+    std::vector<std::optional<tasks::task_ref>> first(g.devices.size());  // the last one: backward passes begin there
     for (const auto& r : givers.of(g)) {
       given.push_back(r.task);
       first[static_cast<std::size_t>(std::lower_bound(g.devices.begin(), g.devices.end(), r.on) - g.devices.begin())] =
           r.task;
     }
-    auto end = add_collective(l.links(), code, machine::exchange::reduce_scatter, g.devices,
+    auto end = add_collective(l.links(), code, hardware::exchange::reduce_scatter, g.devices,
                               lowering::size_of(g.elements, type), given);
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       if (first[i]) {
@@ -125,20 +125,20 @@ class gather_code {
   // The tasks on a device of an operator that needs a gather.
   struct point_tasks {
     std::size_t point = 0;
-    std::vector<program::task_ref> tasks{};
+    std::vector<tasks::task_ref> tasks{};
   };
   using by_device = std::vector<std::vector<point_tasks>>;  // in the order of the pass
 
   [[nodiscard]] by_device operators_at(std::span<const gather_point> points, bool is_backward) const;
   void add(std::span<const gather_point> points, bool is_backward);
   void add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point, bool is_backward,
-           program::fragment& code);
+           tasks::fragment& code);
   // The tasks of the reader in the forward pass, or in the backward pass including recomputation.
-  [[nodiscard]] std::vector<program::task_ref> readers(const weight_reader& r, bool is_backward) const;
+  [[nodiscard]] std::vector<tasks::task_ref> readers(const weight_reader& r, bool is_backward) const;
   // Effects: adds the task after which a gather may begin on a device: when the operator that synchronizer::prefetch
   // determines has ended, or the pass has begun.
-  [[nodiscard]] program::task_ref add_begin(machine::device_id d, std::size_t point, std::uint32_t prefetch,
-                                            bool is_backward, program::fragment& code) const;
+  [[nodiscard]] tasks::task_ref add_begin(hardware::device_id d, std::size_t point, std::uint32_t prefetch,
+                                          bool is_backward, tasks::fragment& code) const;
 
   lowering& lowering_;
   const strategy& strategy_;
@@ -181,33 +181,33 @@ UNITY_INLINE void gather_code::add(std::span<const gather_point> points, bool is
   }
 }
 
-UNITY_INLINE std::vector<program::task_ref> gather_code::readers(const weight_reader& r, bool is_backward) const {
+UNITY_INLINE std::vector<tasks::task_ref> gather_code::readers(const weight_reader& r, bool is_backward) const {
   if (!is_backward) {
     return {r.reads};
   }
-  std::vector<program::task_ref> all;
+  std::vector<tasks::task_ref> all;
   if (r.is_read_back && r.task.fragment.valid()) {
     all.push_back(r.task);
   }
   const auto& tasks = all_[r.reads.fragment.index()].code.tasks;
   for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-    if (tasks[i].kind == program::task_kind::recompute && tasks[i].shard == r.reads.index) {
+    if (tasks[i].kind == tasks::task_kind::recompute && tasks[i].shard == r.reads.index) {
       all.push_back({r.reads.fragment, i});
     }
   }
   return all;
 }
 
-UNITY_INLINE program::task_ref gather_code::add_begin(machine::device_id d, std::size_t point, std::uint32_t prefetch,
-                                                      bool is_backward, program::fragment& code) const {
+UNITY_INLINE tasks::task_ref gather_code::add_begin(hardware::device_id d, std::size_t point, std::uint32_t prefetch,
+                                                    bool is_backward, tasks::fragment& code) const {
   const auto& own = (is_backward ? backward_ : forward_)[d.index()];
   const auto here =
       std::lower_bound(own.begin(), own.end(), point, [](const point_tasks& x, std::size_t p) { return x.point < p; });
   const auto place = static_cast<std::size_t>(here - own.begin());
-  const auto kind = is_backward ? program::task_kind::backward : program::task_kind::forward;
+  const auto kind = is_backward ? tasks::task_kind::backward : tasks::task_kind::forward;
   const bool is_first = place <= prefetch;  // on the stream, where micro-batches take turns (pipelined_program.hpp)
-  const program::task_ref begin{
-      {}, code.add({is_first ? network::stream(d) : program::resource_id{}, {}, {}, {}, kind, d.index()})};
+  const tasks::task_ref begin{
+      {}, code.add({is_first ? network::stream(d) : tasks::resource_id{}, {}, {}, {}, kind, d.index()})};
   const auto& ahead = is_first ? forward_[d.index()] : own;
   if (!is_first || (is_backward && !ahead.empty())) {
     for (const auto& t : (is_first ? ahead.back() : ahead[place - 1 - prefetch]).tasks) {
@@ -218,10 +218,10 @@ UNITY_INLINE program::task_ref gather_code::add_begin(machine::device_id d, std:
 }
 
 UNITY_INLINE void gather_code::add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point,
-                                   bool is_backward, program::fragment& code) {
+                                   bool is_backward, tasks::fragment& code) {
   for (const auto& g : part.of.held.groups) {
-    std::vector<std::vector<program::task_ref>> readers_on(g.devices.size());
-    std::vector<std::vector<program::task_ref>> dropped_behind(g.devices.size());
+    std::vector<std::vector<tasks::task_ref>> readers_on(g.devices.size());
+    std::vector<std::vector<tasks::task_ref>> dropped_behind(g.devices.size());
     bool is_read = false;
     for (std::size_t i = 0; i < part.of.readers.size() && g.devices.size() > 1; ++i) {
       const auto& r = part.of.readers[i];
@@ -243,14 +243,14 @@ UNITY_INLINE void gather_code::add(const synchronized_part& part, const tensor::
     if (!is_read) {
       continue;
     }
-    std::vector<program::task_ref> begins;
+    std::vector<tasks::task_ref> begins;
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       begins.push_back(add_begin(g.devices[i], point, part.how.prefetch, is_backward, code));
       for (const auto& t : dropped_behind[i]) {
         code.dependencies.push_back({t, begins.back(), false});
       }
     }
-    const auto end = add_collective(lowering_.links(), code, machine::exchange::all_gather, g.devices,
+    const auto end = add_collective(lowering_.links(), code, hardware::exchange::all_gather, g.devices,
                                     lowering::size_of(g.elements, type), begins);
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       const auto rest = add_rest(code, g, i, type, begins[i]);

@@ -22,7 +22,6 @@
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 
 namespace unity::parallel {
 
@@ -349,7 +348,7 @@ class machine_mapping {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_MESH_MACHINE_MAPPING)
 
-#include <unity/search/decomposition.hpp>
+#include <unity/search/dynamic_programming.hpp>
 
 namespace unity::parallel {
 

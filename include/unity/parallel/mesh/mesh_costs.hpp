@@ -9,14 +9,14 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/collective_fit.hpp>
-#include <unity/machine/collective_flows.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/collective.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/collective_fit.hpp>
+#include <unity/hardware/collective_flows.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::parallel {
 
@@ -25,13 +25,13 @@ namespace unity::parallel {
 using axis_set = std::uint32_t;
 
 // The busiest link determines the time, the longest route the delay. All-reduces use lowering's algorithm for their
-// size, or a measured time (machine/collective_cost.hpp); reduce-scatters use a ring; the others are messages to the
+// size, or a measured time (hardware/collective_cost.hpp); reduce-scatters use a ring; the others are messages to the
 // next device of the group, or from each to every other. Holds no references. One per mesh.
 class mesh_costs {
  public:
   // axes: the number of leading axes of the mesh along which anything is exchanged.
   // Complexity: linear in the routes between the devices of a group, for each set of axes.
-  mesh_costs(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
+  mesh_costs(const hardware::machine& on, const hardware::route_table& routes, const hardware::device_mesh& m,
              std::size_t axes = 16);
 
   [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s].size; }
@@ -60,8 +60,8 @@ class mesh_costs {
  private:
   struct costs {
     std::int64_t size = 1;
-    std::vector<machine::collective_line> all_reduces{};  // per algorithm, the ring first
-    machine::collective_line reduce_scatter{};
+    std::vector<hardware::collective_line> all_reduces{};  // per algorithm, the ring first
+    hardware::collective_line reduce_scatter{};
     double sharing = 1;      // of links among groups: the time of all rings at once over that of one alone
     double ring_rate = 0;    // picoseconds per byte that each sends to the next
     double direct_rate = 0;  // picoseconds per byte that each sends to every other
@@ -74,20 +74,20 @@ class mesh_costs {
   }
 
   // Of the algorithm that lowering uses. Precondition: the group has several devices.
-  [[nodiscard]] static const machine::collective_line& line_of(const costs& c, bytes all) {
-    return machine::chosen_way(c.all_reduces, all, [](const machine::collective_line& l) { return l; });
+  [[nodiscard]] static const hardware::collective_line& line_of(const costs& c, bytes all) {
+    return hardware::chosen_way(c.all_reduces, all, [](const hardware::collective_line& l) { return l; });
   }
-  void measure(const machine::machine& on, const machine::route_table& routes, const machine::device_mesh& m,
+  void measure(const hardware::machine& on, const hardware::route_table& routes, const hardware::device_mesh& m,
                axis_set s);
   // groups: the devices of each.
-  static void price_collectives(costs& c, const machine::machine& on, const machine::route_table& routes,
-                                std::span<const std::vector<machine::device_id>> groups);
+  static void price_collectives(costs& c, const hardware::machine& on, const hardware::route_table& routes,
+                                std::span<const std::vector<hardware::device_id>> groups);
   // Offsets of a group's positions from its first.
-  [[nodiscard]] static std::vector<std::size_t> members_of(const machine::device_mesh& m, axis_set s);
-  [[nodiscard]] static bool is_first(const machine::device_mesh& m, std::size_t place, axis_set s);
+  [[nodiscard]] static std::vector<std::size_t> members_of(const hardware::device_mesh& m, axis_set s);
+  [[nodiscard]] static bool is_first(const hardware::device_mesh& m, std::size_t place, axis_set s);
 
   std::vector<costs> sets_;
-  std::vector<machine::link> links_;  // of the machine
+  std::vector<hardware::link> links_;  // of the machine
 };
 
 }  // namespace unity::parallel
@@ -98,8 +98,8 @@ class mesh_costs {
 
 namespace unity::parallel {
 
-UNITY_INLINE mesh_costs::mesh_costs(const machine::machine& on, const machine::route_table& routes,
-                                    const machine::device_mesh& m, std::size_t axes)
+UNITY_INLINE mesh_costs::mesh_costs(const hardware::machine& on, const hardware::route_table& routes,
+                                    const hardware::device_mesh& m, std::size_t axes)
     : sets_(std::size_t{1} << std::min(axes, m.axis_count())), links_{on.links} {
   UNITY_EXPECTS(m.axis_count() < 16, "a mesh of a few axes");
   for (axis_set s = 1; s < sets_.size(); ++s) {
@@ -113,7 +113,7 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
     return {};
   }
   const auto ranks = static_cast<std::size_t>(c.size);
-  if (const auto measured = machine::measured_time(links_, machine::exchange::all_reduce, ranks, all)) {
+  if (const auto measured = hardware::measured_time(links_, hardware::exchange::all_reduce, ranks, all)) {
     return picoseconds{std::llround(static_cast<double>(measured->count()) * c.sharing)};
   }
   return line_of(c, all)(all);
@@ -122,8 +122,9 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
 UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
   const auto& c = sets_[s];
   const auto ranks = static_cast<std::size_t>(c.size);
-  return ranks < 2 || machine::measured_time(links_, machine::exchange::all_reduce, ranks, all) ? picoseconds{}
-                                                                                                : line_of(c, all).fixed;
+  return ranks < 2 || hardware::measured_time(links_, hardware::exchange::all_reduce, ranks, all)
+             ? picoseconds{}
+             : line_of(c, all).fixed;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {
@@ -131,15 +132,15 @@ UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const
   return c.size < 2 ? picoseconds{} : c.reduce_scatter(all);
 }
 
-UNITY_INLINE void mesh_costs::measure(const machine::machine& on, const machine::route_table& routes,
-                                      const machine::device_mesh& m, axis_set s) {
+UNITY_INLINE void mesh_costs::measure(const hardware::machine& on, const hardware::route_table& routes,
+                                      const hardware::device_mesh& m, axis_set s) {
   const auto& t = on.network;
   const auto members = members_of(m, s);
   auto& c = sets_[s];
   c.size = static_cast<std::int64_t>(members.size());
   std::vector<double> ring(t.resource_count(), 0);
   std::vector<double> direct(t.resource_count(), 0);
-  std::vector<std::vector<machine::device_id>> groups;
+  std::vector<std::vector<hardware::device_id>> groups;
   for (std::size_t first = 0; first < m.devices.size(); ++first) {
     if (!is_first(m, first, s)) {
       continue;
@@ -147,12 +148,12 @@ UNITY_INLINE void mesh_costs::measure(const machine::machine& on, const machine:
     auto& group = groups.emplace_back();
     for (std::size_t i = 0; i < members.size(); ++i) {
       const auto from = m.devices[first + members[i]];
-      const auto start = machine::start_of(on, from).start;
+      const auto start = hardware::start_of(on, from).start;
       group.push_back(from);
       for (std::size_t j = 0; j < members.size(); ++j) {
         const auto to = m.devices[first + members[j]];
         std::int64_t delay = 0;
-        for (const auto l : from == to ? machine::route{} : routes.between(t, from, to)) {
+        for (const auto l : from == to ? hardware::route{} : routes.between(t, from, to)) {
           const auto per_byte = 1e12 / static_cast<double>(t.bytes_per_second(l));
           direct[t.resource(l).index()] += per_byte;
           ring[t.resource(l).index()] += j == (i + 1) % members.size() ? per_byte : 0;
@@ -169,19 +170,19 @@ UNITY_INLINE void mesh_costs::measure(const machine::machine& on, const machine:
   }
 }
 
-UNITY_INLINE void mesh_costs::price_collectives(costs& c, const machine::machine& on,
-                                                const machine::route_table& routes,
-                                                std::span<const std::vector<machine::device_id>> groups) {
-  using machine::exchange;
-  for (const auto& way : machine::common_ways(on, routes, exchange::all_reduce, groups)) {
+UNITY_INLINE void mesh_costs::price_collectives(costs& c, const hardware::machine& on,
+                                                const hardware::route_table& routes,
+                                                std::span<const std::vector<hardware::device_id>> groups) {
+  using hardware::exchange;
+  for (const auto& way : hardware::common_ways(on, routes, exchange::all_reduce, groups)) {
     c.all_reduces.push_back(way.line);
   }
-  c.reduce_scatter = machine::common_ways(on, routes, exchange::reduce_scatter, groups).front().line;
-  const auto alone = machine::common_ways(on, routes, exchange::all_reduce, groups.first(1)).front().line.per_byte;
+  c.reduce_scatter = hardware::common_ways(on, routes, exchange::reduce_scatter, groups).front().line;
+  const auto alone = hardware::common_ways(on, routes, exchange::all_reduce, groups.first(1)).front().line.per_byte;
   c.sharing = alone > 0 ? std::max(1.0, c.all_reduces.front().per_byte / alone) : 1;
 }
 
-UNITY_INLINE std::vector<std::size_t> mesh_costs::members_of(const machine::device_mesh& m, axis_set s) {
+UNITY_INLINE std::vector<std::size_t> mesh_costs::members_of(const hardware::device_mesh& m, axis_set s) {
   std::vector<std::size_t> members{0};
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     if ((s >> a & 1U) == 0) {
@@ -198,7 +199,7 @@ UNITY_INLINE std::vector<std::size_t> mesh_costs::members_of(const machine::devi
   return members;
 }
 
-UNITY_INLINE bool mesh_costs::is_first(const machine::device_mesh& m, std::size_t place, axis_set s) {
+UNITY_INLINE bool mesh_costs::is_first(const hardware::device_mesh& m, std::size_t place, axis_set s) {
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     if ((s >> a & 1U) != 0 && m.coordinate(place, a) != 0) {
       return false;

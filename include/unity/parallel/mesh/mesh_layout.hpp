@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/shape.hpp>
@@ -41,13 +41,13 @@ class mesh_layout {
   std::uint32_t code_ = 0;
 };
 
-[[nodiscard]] mesh_layout copied(const machine::device_mesh& m) noexcept;
+[[nodiscard]] mesh_layout copied(const hardware::device_mesh& m) noexcept;
 
 // The type of the shards, for the devices that hold any.
-[[nodiscard]] parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l);
+[[nodiscard]] parallel_type type_of(const tensor::tensor_type& t, const hardware::device_mesh& m, mesh_layout l);
 
 // The bytes that one device holds.
-[[nodiscard]] bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l);
+[[nodiscard]] bytes shard_bytes(const tensor::tensor_type& t, const hardware::device_mesh& m, mesh_layout l);
 
 // A conversion between layouts by one exchange along one axis.
 struct layout_arc {
@@ -73,8 +73,8 @@ class layout_space {
 
   layout_space() = default;
   // has_placement: values may be placed. Complexity: (rank + 3) to the power of the axes.
-  layout_space(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs, bool has_cotangent,
-               bool has_placement);
+  layout_space(const tensor::tensor_type& t, const hardware::device_mesh& m, const mesh_costs& costs,
+               bool has_cotangent, bool has_placement);
 
   [[nodiscard]] std::size_t size() const noexcept { return layouts_.size(); }
   [[nodiscard]] mesh_layout operator[](std::uint32_t number) const { return layouts_[number]; }
@@ -90,14 +90,14 @@ class layout_space {
 
  private:
   [[nodiscard]] std::size_t key(mesh_layout l) const;
-  void add(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout& l, std::size_t axis);
+  void add(const tensor::tensor_type& t, const hardware::device_mesh& m, mesh_layout& l, std::size_t axis);
   // No later axis divides the dimension.
   [[nodiscard]] bool is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const;
-  void find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m, const mesh_costs& costs,
+  void find_arcs(const tensor::tensor_type& t, const hardware::device_mesh& m, const mesh_costs& costs,
                  bool has_cotangent);
   // The number of positions along other axes at which values are placed. Each exchanges its own, so a value has this
   // share of all groups' time.
-  [[nodiscard]] std::int64_t other_places(const machine::device_mesh& m, mesh_layout l, std::size_t axis) const;
+  [[nodiscard]] std::int64_t other_places(const hardware::device_mesh& m, mesh_layout l, std::size_t axis) const;
   // The adjoint of an all-reduce is an all-reduce, that of a reduce-scatter an all-gather, that of an all-gather
   // messages back along the same links, that of an all-to-all an all-to-all.
   [[nodiscard]] static std::int64_t price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role,
@@ -132,7 +132,7 @@ void relax(const layout_space& space, std::span<std::int64_t> costs, std::vector
 
 namespace unity::parallel {
 
-UNITY_INLINE mesh_layout copied(const machine::device_mesh& m) noexcept {
+UNITY_INLINE mesh_layout copied(const hardware::device_mesh& m) noexcept {
   mesh_layout l;
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     l.set(a, mesh_layout::copies);
@@ -140,7 +140,7 @@ UNITY_INLINE mesh_layout copied(const machine::device_mesh& m) noexcept {
   return l;
 }
 
-UNITY_INLINE parallel_type type_of(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
+UNITY_INLINE parallel_type type_of(const tensor::tensor_type& t, const hardware::device_mesh& m, mesh_layout l) {
   auto p = undivided(t);
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     const auto role = l[a];
@@ -152,7 +152,7 @@ UNITY_INLINE parallel_type type_of(const tensor::tensor_type& t, const machine::
   return p;
 }
 
-UNITY_INLINE bytes shard_bytes(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout l) {
+UNITY_INLINE bytes shard_bytes(const tensor::tensor_type& t, const hardware::device_mesh& m, mesh_layout l) {
   auto size = tensor::element_count(t.dims) * static_cast<std::int64_t>(tensor::size_of(t.element));
   for (std::size_t a = 0; a < m.axis_count(); ++a) {
     size /= l[a] < mesh_layout::placed ? m.sizes[a] : 1;
@@ -160,7 +160,7 @@ UNITY_INLINE bytes shard_bytes(const tensor::tensor_type& t, const machine::devi
   return bytes{size};
 }
 
-UNITY_INLINE layout_space::layout_space(const tensor::tensor_type& t, const machine::device_mesh& m,
+UNITY_INLINE layout_space::layout_space(const tensor::tensor_type& t, const hardware::device_mesh& m,
                                         const mesh_costs& costs, bool has_cotangent, bool has_placement)
     : radix_{static_cast<std::uint32_t>(t.dims.size() + 3)}, axes_{m.axis_count()}, has_placement_{has_placement} {
   UNITY_EXPECTS(axes_ <= mesh_layout::most_axes && t.dims.size() <= mesh_layout::most_dimensions,
@@ -179,7 +179,7 @@ UNITY_INLINE std::size_t layout_space::key(mesh_layout l) const {
   return k;
 }
 
-UNITY_INLINE void layout_space::add(const tensor::tensor_type& t, const machine::device_mesh& m, mesh_layout& l,
+UNITY_INLINE void layout_space::add(const tensor::tensor_type& t, const hardware::device_mesh& m, mesh_layout& l,
                                     std::size_t axis) {
   if (axis == axes_) {
     const auto k = key(l);
@@ -217,7 +217,7 @@ UNITY_INLINE bool layout_space::is_innermost(mesh_layout l, std::size_t axis, un
   return true;
 }
 
-UNITY_INLINE void layout_space::find_arcs(const tensor::tensor_type& t, const machine::device_mesh& m,
+UNITY_INLINE void layout_space::find_arcs(const tensor::tensor_type& t, const hardware::device_mesh& m,
                                           const mesh_costs& costs, bool has_cotangent) {
   for (std::uint32_t from = 0; from < layouts_.size(); ++from) {
     first_arc_.push_back(arcs_.size());
@@ -248,7 +248,7 @@ UNITY_INLINE void layout_space::find_arcs(const tensor::tensor_type& t, const ma
   first_arc_.push_back(arcs_.size());
 }
 
-UNITY_INLINE std::int64_t layout_space::other_places(const machine::device_mesh& m, mesh_layout l,
+UNITY_INLINE std::int64_t layout_space::other_places(const hardware::device_mesh& m, mesh_layout l,
                                                      std::size_t axis) const {
   std::int64_t places = 1;
   for (std::size_t a = 0; a < axes_; ++a) {

@@ -15,7 +15,7 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
@@ -80,7 +80,7 @@ struct mesh_option {
   bytes activations{};          // of one device: results until their use in the backward pass
 };
 
-[[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
+[[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const hardware::device_mesh& m,
                                     std::span<const axis_role> roles);
 
 // The times of parts of operators on the slowest kind of device of a mesh, each computed once.
@@ -119,7 +119,7 @@ class shard_clock {
 // Complexity: the product over axes of an operator's indices, except those whose sizes the axes do not divide.
 class option_finder {
  public:
-  option_finder(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
+  option_finder(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
                 index_uses allowed, optimizer how, std::int64_t memory_limit = 0)
       : algebra_{a},
         mesh_{m},
@@ -151,7 +151,7 @@ class option_finder {
   void share(mesh_option& o) const;
 
   const tensor::algebra& algebra_;
-  const machine::device_mesh& mesh_;
+  const hardware::device_mesh& mesh_;
   const mesh_costs& costs_;
   shard_clock& clock_;
   index_uses allowed_;
@@ -186,7 +186,7 @@ UNITY_INLINE double largest_share(std::span<const std::int64_t> work, std::int64
   return sum == 0 ? 1.0 : static_cast<double>(*std::max_element(loads.begin(), loads.end())) / static_cast<double>(sum);
 }
 
-UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const machine::device_mesh& m,
+UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const hardware::device_mesh& m,
                                    std::span<const axis_role> roles) {
   auto g = undivided_grid(o);
   for (std::size_t a = 0; a < roles.size(); ++a) {

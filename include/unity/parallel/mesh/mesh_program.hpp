@@ -15,8 +15,8 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
@@ -24,8 +24,8 @@
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 
@@ -46,11 +46,11 @@ struct staged_mapping {
 
 // Devices by stage; those of a stage are consecutive. Neighbours communicate over the same links everywhere.
 struct stage_mesh {
-  machine::device_mesh mesh{};  // stages, then the devices of one
+  hardware::device_mesh mesh{};  // stages, then the devices of one
   mesh_costs costs;             // along its first axis
   bool between_nodes = false;
 
-  stage_mesh(const machine::machine& on, const machine::route_table& routes, std::vector<machine::device_id> devices,
+  stage_mesh(const hardware::machine& on, const hardware::route_table& routes, std::vector<hardware::device_id> devices,
              std::uint32_t stages)
       : mesh{{}, sizes_of(devices.size(), stages), std::move(devices)}, costs{on, routes, mesh, 1} {
     const auto& t = on.network;
@@ -58,14 +58,14 @@ struct stage_mesh {
   }
 
  private:
-  [[nodiscard]] static machine::mesh_sizes sizes_of(std::size_t devices, std::uint32_t stages);
+  [[nodiscard]] static hardware::mesh_sizes sizes_of(std::size_t devices, std::uint32_t stages);
 };
 
 namespace detail {
 
 class mesh_program_writer {
  public:
-  mesh_program_writer(const tensor::algebra& a, const machine::topology& t, mesh_tables& tables,
+  mesh_program_writer(const tensor::algebra& a, const hardware::topology& t, mesh_tables& tables,
                       const stage_mesh& stages, const operator_graph& g, const staged_mapping& s)
       : algebra_{a},
         topology_{t},
@@ -78,22 +78,22 @@ class mesh_program_writer {
                   "an option and a stage for each operator");
   }
 
-  [[nodiscard]] program::program run();
+  [[nodiscard]] tasks::program run();
 
  private:
-  void add_fragment(program::owner_kind kind, std::uint32_t number, program::fragment code);
+  void add_fragment(tasks::owner_kind kind, std::uint32_t number, tasks::fragment code);
   [[nodiscard]] const mesh_option& option(std::uint32_t i) {
     return tables_.of(graph_.placed(i)).options[mapping_.options[i]];
   }
-  [[nodiscard]] program::resource_id stream(std::uint32_t i) const {
-    return program::resource_id{4 * std::size_t{mapping_.stage_of(i)}};
+  [[nodiscard]] tasks::resource_id stream(std::uint32_t i) const {
+    return tasks::resource_id{4 * std::size_t{mapping_.stage_of(i)}};
   }
-  [[nodiscard]] program::resource_id link(std::uint32_t stage, bool is_between) const {
-    return program::resource_id{4 * std::size_t{stage} + (is_between ? 2 : 1)};
+  [[nodiscard]] tasks::resource_id link(std::uint32_t stage, bool is_between) const {
+    return tasks::resource_id{4 * std::size_t{stage} + (is_between ? 2 : 1)};
   }
   // The resource on which all-reduces start one after another, as in lowering's programs.
-  [[nodiscard]] static program::resource_id starts(std::uint32_t stage) {
-    return program::resource_id{4 * std::size_t{stage} + 3};
+  [[nodiscard]] static tasks::resource_id starts(std::uint32_t stage) {
+    return tasks::resource_id{4 * std::size_t{stage} + 3};
   }
   [[nodiscard]] static picoseconds at_least_one(picoseconds t) { return std::max(t, picoseconds{1}); }
   [[nodiscard]] bool has_backward(std::uint32_t i) const {
@@ -101,32 +101,32 @@ class mesh_program_writer {
     return std::find(w.begin(), w.end(), true) != w.end();
   }
   [[nodiscard]] const backward_reads& kept(std::uint32_t i);
-  [[nodiscard]] static program::task_ref task(std::uint32_t i, bool is_backward) {
-    return {program::fragment_id{i}, is_backward ? 1U : 0U};
+  [[nodiscard]] static tasks::task_ref task(std::uint32_t i, bool is_backward) {
+    return {tasks::fragment_id{i}, is_backward ? 1U : 0U};
   }
 
   // Task 0: forward. Task 1: backward. Buffers: the results, one each, then the cotangents of operands.
-  [[nodiscard]] program::fragment operator_code(std::uint32_t i);
+  [[nodiscard]] tasks::fragment operator_code(std::uint32_t i);
 
   // The operands from other operators.
-  [[nodiscard]] program::fragment edge_code(std::uint32_t i);
+  [[nodiscard]] tasks::fragment edge_code(std::uint32_t i);
   // Whether an earlier operand is the same value in the same layout.
   [[nodiscard]] bool is_known(std::uint32_t i, std::uint32_t x);
   // A step of bringing an operand to where it is read, and its cotangent back.
   struct exchange {
-    program::resource_id link{};
-    program::resource_id back{};
+    tasks::resource_id link{};
+    tasks::resource_id back{};
     picoseconds takes{};
     picoseconds delay{};  // until it arrives
   };
   [[nodiscard]] std::vector<exchange> exchanges_of(std::uint32_t i, std::uint32_t x);
-  void add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x);
+  void add_operand(tasks::fragment& f, std::uint32_t i, std::uint32_t x);
 
   // Reduces gradients and updates weights, once for all micro-batches.
-  [[nodiscard]] program::fragment weight_code(std::uint32_t i);
+  [[nodiscard]] tasks::fragment weight_code(std::uint32_t i);
 
   const tensor::algebra& algebra_;
-  const machine::topology& topology_;
+  const hardware::topology& topology_;
   mesh_tables& tables_;
   const mesh_costs& costs_;  // between stages
   const operator_graph& graph_;
@@ -135,8 +135,8 @@ class mesh_program_writer {
   layout_distances distances_{};
   std::map<fingerprint, backward_reads> kept_{};
   std::vector<bool> crosses_{};  // per axis: neighbours are on different nodes
-  std::vector<program::fragment> codes_{};
-  program::program all_{};
+  std::vector<tasks::fragment> codes_{};
+  tasks::program all_{};
 };
 
 }  // namespace detail
@@ -147,9 +147,9 @@ class mesh_program_writer {
 // operators count as if all devices did their share of them.
 // Precondition: values go from a stage to itself or the next, or around to the first.
 // Complexity: linear in the graph.
-[[nodiscard]] inline program::program mesh_program(const tensor::algebra& a, const machine::topology& t,
-                                                   mesh_tables& tables, const stage_mesh& stages,
-                                                   const operator_graph& g, const staged_mapping& s) {
+[[nodiscard]] inline tasks::program mesh_program(const tensor::algebra& a, const hardware::topology& t,
+                                                 mesh_tables& tables, const stage_mesh& stages, const operator_graph& g,
+                                                 const staged_mapping& s) {
   return detail::mesh_program_writer{a, t, tables, stages, g, s}.run();
 }
 
@@ -167,8 +167,8 @@ class mesh_program_writer {
 
 namespace unity::parallel {
 
-UNITY_INLINE machine::mesh_sizes stage_mesh::sizes_of(std::size_t devices, std::uint32_t stages) {
-  machine::mesh_sizes s;
+UNITY_INLINE hardware::mesh_sizes stage_mesh::sizes_of(std::size_t devices, std::uint32_t stages) {
+  hardware::mesh_sizes s;
   s.push_back(stages);
   if (devices > stages) {
     s.push_back(static_cast<std::int64_t>(devices / stages));
@@ -180,39 +180,39 @@ UNITY_INLINE machine::mesh_sizes stage_mesh::sizes_of(std::size_t devices, std::
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE program::program mesh_program_writer::run() {
+UNITY_INLINE tasks::program mesh_program_writer::run() {
   const auto& mesh = tables_.mesh();
   for (std::uint32_t k = 0; k < mapping_.stage_count; ++k) {
     const auto name = fmt::format("stage {}", k);
-    all_.add_resource({name, program::resource_kind::stream, k});
-    all_.add_resource({fmt::format("{}, links within nodes", name), program::resource_kind::link, k});
-    all_.add_resource({fmt::format("{}, links between nodes", name), program::resource_kind::link, k});
-    all_.add_resource({fmt::format("{}, collectives", name), program::resource_kind::link, k});
+    all_.add_resource({name, tasks::resource_kind::stream, k});
+    all_.add_resource({fmt::format("{}, links within nodes", name), tasks::resource_kind::link, k});
+    all_.add_resource({fmt::format("{}, links between nodes", name), tasks::resource_kind::link, k});
+    all_.add_resource({fmt::format("{}, collectives", name), tasks::resource_kind::link, k});
   }
   for (std::size_t a = 0; a < mesh.axis_count(); ++a) {
     const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
     crosses_.push_back(topology_[mesh.devices[0]].node != topology_[mesh.devices[last]].node);
   }
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-    add_fragment(program::owner_kind::node, i, operator_code(i));
+    add_fragment(tasks::owner_kind::node, i, operator_code(i));
   }
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
     if (auto code = edge_code(i); !code.dependencies.empty()) {
-      add_fragment(program::owner_kind::edge, i, std::move(code));
+      add_fragment(tasks::owner_kind::edge, i, std::move(code));
     }
   }
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
     if (auto code = weight_code(i); !code.buffers.empty()) {
-      add_fragment(program::owner_kind::weight, i, std::move(code));
+      add_fragment(tasks::owner_kind::weight, i, std::move(code));
     }
   }
-  all_.replace(program::replacements_of(codes_));
+  all_.replace(tasks::replacements_of(codes_));
   all_.commit();
   return std::move(all_);
 }
 
-UNITY_INLINE void mesh_program_writer::add_fragment(program::owner_kind kind, std::uint32_t number,
-                                                    program::fragment code) {
+UNITY_INLINE void mesh_program_writer::add_fragment(tasks::owner_kind kind, std::uint32_t number,
+                                                    tasks::fragment code) {
   all_.add_fragment(
       {kind, number, fmt::format("{} {}", algebra_.signature(graph_.placed(number).dimensions->op.kind).name, number)});
   codes_.push_back(std::move(code));
@@ -228,19 +228,19 @@ UNITY_INLINE const backward_reads& mesh_program_writer::kept(std::uint32_t i) {
   return at->second;
 }
 
-UNITY_INLINE program::fragment mesh_program_writer::operator_code(std::uint32_t i) {
+UNITY_INLINE tasks::fragment mesh_program_writer::operator_code(std::uint32_t i) {
   const auto& o = option(i);
   const auto& d = *graph_.placed(i).dimensions;
   const auto stage = mapping_.stage_of(i);
-  program::fragment f;
-  f.add({stream(i), at_least_one(o.forward), {}, {}, program::task_kind::forward, stage});
+  tasks::fragment f;
+  f.add({stream(i), at_least_one(o.forward), {}, {}, tasks::task_kind::forward, stage});
   for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
     f.buffers.push_back({shard_bytes(type, tables_.mesh(), layout), stage, {{}, 0}, false});
   }
   if (!has_backward(i)) {
     return f;
   }
-  f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, program::task_kind::backward, stage});
+  f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, tasks::task_kind::backward, stage});
   f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
   for (std::uint32_t r = 0; r < d.outputs.size(); ++r) {
     if (kept(i).results[r]) {
@@ -255,8 +255,8 @@ UNITY_INLINE program::fragment mesh_program_writer::operator_code(std::uint32_t 
   return f;
 }
 
-UNITY_INLINE program::fragment mesh_program_writer::edge_code(std::uint32_t i) {
-  program::fragment f;
+UNITY_INLINE tasks::fragment mesh_program_writer::edge_code(std::uint32_t i) {
+  tasks::fragment f;
   const auto sources = graph_.sources(i);
   for (std::uint32_t x = 0; x < sources.size(); ++x) {
     if (sources[x].from != operand_source::none && !is_known(i, x)) {
@@ -302,17 +302,17 @@ UNITY_INLINE auto mesh_program_writer::exchanges_of(std::uint32_t i, std::uint32
   return all;
 }
 
-UNITY_INLINE void mesh_program_writer::add_operand(program::fragment& f, std::uint32_t i, std::uint32_t x) {
+UNITY_INLINE void mesh_program_writer::add_operand(tasks::fragment& f, std::uint32_t i, std::uint32_t x) {
   const auto source = graph_.sources(i)[x];
   const auto stage = mapping_.stage_of(i);
   const bool is_wanted = graph_.placed(i).wanted[x];
   const bool is_kept = has_backward(i) && kept(i).operands[x];
-  const program::buffer_ref made{program::fragment_id{source.from}, source.result};
+  const tasks::buffer_ref made{tasks::fragment_id{source.from}, source.result};
   const auto steps = exchanges_of(i, x);
   auto here = task(source.from, false);
   auto value = made;
   for (const auto& s : steps) {
-    const auto t = f.add({s.link, at_least_one(s.takes), s.delay, {}, program::task_kind::transfer, stage});
+    const auto t = f.add({s.link, at_least_one(s.takes), s.delay, {}, tasks::task_kind::transfer, stage});
     f.dependencies.push_back({here, {{}, t}, false});
     f.reads.push_back({value, {{}, t}});
     here = {{}, t};
@@ -333,18 +333,18 @@ UNITY_INLINE void mesh_program_writer::add_operand(program::fragment& f, std::ui
   const auto results = static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
   auto back = task(i, true);
   for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
-    const auto t = f.add({s->back, at_least_one(s->takes), s->delay, {}, program::task_kind::transfer, stage});
+    const auto t = f.add({s->back, at_least_one(s->takes), s->delay, {}, tasks::task_kind::transfer, stage});
     f.dependencies.push_back({back, {{}, t}, false});
     back = {{}, t};
   }
   f.dependencies.push_back({back, task(source.from, true), false});
-  f.reads.push_back({{program::fragment_id{i}, results + x}, steps.empty() ? task(source.from, true) : back});
+  f.reads.push_back({{tasks::fragment_id{i}, results + x}, steps.empty() ? task(source.from, true) : back});
 }
 
-UNITY_INLINE program::fragment mesh_program_writer::weight_code(std::uint32_t i) {
+UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
   const auto& o = option(i);
   const auto& p = graph_.placed(i);
-  program::fragment f;
+  tasks::fragment f;
   if (o.weights == bytes{}) {
     return f;
   }
@@ -361,15 +361,15 @@ UNITY_INLINE program::fragment mesh_program_writer::weight_code(std::uint32_t i)
         is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
       }
     }
-    const auto start = f.add({starts(stage), o.starting, {}, {}, program::task_kind::reduce, stage});
+    const auto start = f.add({starts(stage), o.starting, {}, {}, tasks::task_kind::reduce, stage});
     f.dependencies.push_back({done, {{}, start}, false});
     const auto t =
-        f.add({link(stage, is_between), o.synchronizing - o.starting, {}, {}, program::task_kind::transfer, stage});
+        f.add({link(stage, is_between), o.synchronizing - o.starting, {}, {}, tasks::task_kind::transfer, stage});
     f.dependencies.push_back({{{}, start}, {{}, t}, false});
     done = {{}, t};
   }
   if (o.updating > picoseconds{}) {
-    const auto t = f.add({stream(i), o.updating, {}, {}, program::task_kind::update, stage});
+    const auto t = f.add({stream(i), o.updating, {}, {}, tasks::task_kind::update, stage});
     f.dependencies.push_back({done, {{}, t}, false});
   }
   return f;

@@ -13,7 +13,7 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
@@ -65,7 +65,7 @@ struct operator_table {
 // Not thread-safe.
 class mesh_tables {
  public:
-  mesh_tables(const tensor::algebra& a, const machine::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
+  mesh_tables(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
               index_uses allowed, optimizer how, std::int64_t memory_limit = 0)
       : algebra_{a},
         mesh_{m},
@@ -74,7 +74,7 @@ class mesh_tables {
         finder_{algebra_, mesh_, costs_, clock_, allowed, how, memory_limit},
         has_placement_{has(allowed, index_use::placement)} {}
 
-  [[nodiscard]] const machine::device_mesh& mesh() const noexcept { return mesh_; }
+  [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
   // The time limit of making tables, and of the programs that use them.
   [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 
@@ -95,7 +95,7 @@ class mesh_tables {
   void make(const placed_operator& p, operator_table& t);
 
   const tensor::algebra& algebra_;
-  const machine::device_mesh& mesh_;
+  const hardware::device_mesh& mesh_;
   const mesh_costs& costs_;
   shard_clock& clock_;
   option_finder finder_;

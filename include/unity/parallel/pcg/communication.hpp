@@ -104,7 +104,6 @@ class chain_ends {
 #include <numeric>
 
 #include <unity/parallel/pcg/erasure.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -70,8 +70,7 @@ class eraser {
 
 #include <unity/core/error.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 
 namespace unity::parallel::detail {
 

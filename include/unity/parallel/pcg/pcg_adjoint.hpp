@@ -16,8 +16,8 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/pcg/pcg_writer.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -127,7 +127,6 @@ class pcg_sweep {
 #include <fmt/core.h>
 
 #include <unity/parallel/pcg/communication.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 

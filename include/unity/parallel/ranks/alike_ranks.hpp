@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -20,8 +20,8 @@ namespace unity::parallel {
 // everything else is computed on each device, and only weights are exchanged between ranks. Parts have equal sizes, so
 // ranks do the same on values of the same shapes. Empty if this does not hold or cannot be established, for example if
 // windows run along a divided dimension. Complexity: linear in the graph, plus a comparison of devices.
-[[nodiscard]] std::vector<machine::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                          const training_graph& training, const strategy& s);
+[[nodiscard]] std::vector<hardware::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                           const training_graph& training, const strategy& s);
 
 }  // namespace unity::parallel
 
@@ -33,7 +33,7 @@ class written_ranks {
   // All ranks.
   explicit written_ranks(std::size_t ranks) : has_(ranks, true) {}
   // One rank; and if it computes nothing, also the first that does. alike: a nonempty result of alike_ranks.
-  written_ranks(std::size_t ranks, std::uint32_t only, std::span<const machine::device_id> alike);
+  written_ranks(std::size_t ranks, std::uint32_t only, std::span<const hardware::device_id> alike);
 
   [[nodiscard]] bool has(std::uint32_t rank) const { return has_[rank]; }
   // The written ranks of a group, which is ascending.
@@ -41,7 +41,7 @@ class written_ranks {
   // Whether operators have a single task: that of the computing rank.
   [[nodiscard]] bool is_one() const noexcept { return !alike_.empty(); }
   [[nodiscard]] std::size_t task() const noexcept { return task_; }
-  [[nodiscard]] machine::device_id computing() const { return alike_[task_]; }
+  [[nodiscard]] hardware::device_id computing() const { return alike_[task_]; }
   // A written rank with values of the same types.
   [[nodiscard]] std::uint32_t like(std::uint32_t rank) const {
     return has_[rank] ? rank : static_cast<std::uint32_t>(computing().index());
@@ -51,7 +51,7 @@ class written_ranks {
 
  private:
   std::vector<bool> has_;  // by rank
-  std::vector<machine::device_id> alike_{};
+  std::vector<hardware::device_id> alike_{};
   std::vector<std::uint32_t> ascending_{};  // ascending
   std::vector<std::uint32_t> written_{};    // ascending; only with few written ranks
   std::size_t task_ = 0;
@@ -155,9 +155,9 @@ UNITY_INLINE std::optional<std::vector<std::size_t>> made_along(const operator_d
 
 namespace unity::parallel {
 
-UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                         const training_graph& training, const strategy& s) {
-  std::vector<machine::device_id> devices;
+UNITY_INLINE std::vector<hardware::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                          const training_graph& training, const strategy& s) {
+  std::vector<hardware::device_id> devices;
   std::vector<detail::divided_work> work(g.node_count());
   for (const auto n : node_ids(g)) {
     const auto& c = s[n.index()];
@@ -179,7 +179,7 @@ UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_gr
       }
     }
   }
-  if (std::set<machine::device_id>(devices.begin(), devices.end()).size() != devices.size()) {
+  if (std::set<hardware::device_id>(devices.begin(), devices.end()).size() != devices.size()) {
     return {};
   }
   for (const auto& e : training.edges()) {
@@ -211,7 +211,7 @@ UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_gr
     return !g.operands(g.producer(v)).empty() && !own.index && !own.group;
   });
   // The first device delivers an output that has copies.
-  return are_copied && devices.size() > 1 ? std::vector<machine::device_id>{} : devices;
+  return are_copied && devices.size() > 1 ? std::vector<hardware::device_id>{} : devices;
 }
 
 }  // namespace unity::parallel
@@ -219,9 +219,9 @@ UNITY_INLINE std::vector<machine::device_id> alike_ranks(const tensor::tensor_gr
 namespace unity::parallel::detail {
 
 UNITY_INLINE written_ranks::written_ranks(std::size_t ranks, std::uint32_t only,
-                                          std::span<const machine::device_id> alike)
+                                          std::span<const hardware::device_id> alike)
     : has_(ranks, false), alike_(alike.begin(), alike.end()) {
-  const auto own = std::find(alike_.begin(), alike_.end(), machine::device_id{std::size_t{only}});
+  const auto own = std::find(alike_.begin(), alike_.end(), hardware::device_id{std::size_t{only}});
   task_ = own == alike_.end() ? 0 : static_cast<std::size_t>(own - alike_.begin());
   for (const auto d : alike_) {
     ascending_.push_back(static_cast<std::uint32_t>(d.index()));

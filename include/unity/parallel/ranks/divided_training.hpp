@@ -12,7 +12,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -49,7 +49,7 @@ class divided_training {
   [[nodiscard]] bool is_gathered_again(value_id weight) const;
   // Whether servers look up its rows for readers.
   [[nodiscard]] bool fetches_rows(std::size_t weight) const { return fetches_rows_[weight]; }
-  [[nodiscard]] const machine::topology& topology() const noexcept { return plan_.machine.network; }
+  [[nodiscard]] const hardware::topology& topology() const noexcept { return plan_.machine.network; }
   [[nodiscard]] std::size_t bucket_count() const noexcept { return plan_.synchronization.buckets.size(); }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
   [[nodiscard]] const operator_dimensions& dimensions_of(node_id n) const { return dimensions_[n]; }
@@ -90,8 +90,8 @@ class divided_training {
   [[nodiscard]] const value_flows& flows(std::uint32_t edge) const { return flows_[edge]; }
 
  private:
-  [[nodiscard]] std::span<const machine::device_id> devices_of(node_id n) const {
-    return written_.is_one() ? std::span{&own_, 1} : std::span<const machine::device_id>{division_of(n).devices};
+  [[nodiscard]] std::span<const hardware::device_id> devices_of(node_id n) const {
+    return written_.is_one() ? std::span{&own_, 1} : std::span<const hardware::device_id>{division_of(n).devices};
   }
   // 0 without chunks: then the graph's order suffices.
   [[nodiscard]] std::uint32_t virtual_stage(node_id n) const {
@@ -110,7 +110,7 @@ class divided_training {
   std::vector<bool> fetches_rows_{};  // by weight
   bool exchanges_weights_alone_ = false;
   written_ranks written_;
-  machine::device_id own_{};        // if one rank is written
+  hardware::device_id own_{};       // if one rank is written
   mutable division_table table_{};  // a cache
   std::vector<value_flows> flows_{};
 };

@@ -10,7 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>

@@ -11,8 +11,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/forward_tasks.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
-#include <unity/parallel/ranks/rank_tasks.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
@@ -63,7 +63,6 @@ class recomputed_tasks {
 
 #include <unity/core/config.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/parallel/ranks/forward_tasks.hpp>
 #include <unity/parallel/training_graph.hpp>
 
 namespace unity::parallel::detail {

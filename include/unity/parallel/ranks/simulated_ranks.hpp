@@ -9,14 +9,14 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 
@@ -30,7 +30,7 @@ class simulated_ranks {
   // host_rate: bytes per second between a device and its host, for loads, stores and fetches; 0: loads take no time,
   // and there are no stores and fetches. The algebra and the machine must outlive it.
   // Throws: unity::error as network.
-  simulated_ranks(const tensor::algebra& a, const machine::machine& m, const tensor::durations& times, optimizer how,
+  simulated_ranks(const tensor::algebra& a, const hardware::machine& m, const tensor::durations& times, optimizer how,
                   double host_rate = 0);
 
   // Returns the time of each step on the rank's device: operators, updates, and moves.
@@ -39,23 +39,23 @@ class simulated_ranks {
 
   // groups: as in rank_programs.
   // Throws: unity::error if a rank waits for a message that no rank sends.
-  [[nodiscard]] program::program finish(const std::vector<std::vector<std::uint32_t>>& groups) &&;
+  [[nodiscard]] tasks::program finish(const std::vector<std::vector<std::uint32_t>>& groups) &&;
 
  private:
   // Sender, receiver, tag.
   using message_key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   struct sent_message {
-    program::task_ref behind{};  // the sender's preceding task
+    tasks::task_ref behind{};  // the sender's preceding task
     bytes size{};
   };
   struct collective {
-    machine::exchange kind{};
+    hardware::exchange kind{};
     bytes size{};
-    std::vector<program::task_ref> behind{};  // by participating rank
-    std::vector<program::task_ref> waits{};
+    std::vector<tasks::task_ref> behind{};  // by participating rank
+    std::vector<tasks::task_ref> waits{};
   };
 
-  [[nodiscard]] program::task_ref add_after(program::task_ref before, const program::task& t);
+  [[nodiscard]] tasks::task_ref add_after(tasks::task_ref before, const tasks::task& t);
   [[nodiscard]] picoseconds time_of(const rank_program& p, const rank_step& s);
   [[nodiscard]] static bool is_move(const rank_step& s) {
     return s.kind == step_kind::load || s.kind == step_kind::store || s.kind == step_kind::fetch;
@@ -67,10 +67,10 @@ class simulated_ranks {
   task_times times_;
   double host_rate_;
   network network_;
-  program::fragment code_{};
+  tasks::fragment code_{};
   std::uint32_t rank_ = 0;
   std::map<message_key, sent_message> sent_{};
-  std::map<message_key, std::vector<program::task_ref>> received_{};             // waits
+  std::map<message_key, std::vector<tasks::task_ref>> received_{};               // waits
   std::map<std::pair<std::uint32_t, std::uint32_t>, collective> collectives_{};  // by group and index in it
 };
 
@@ -83,25 +83,24 @@ class simulated_ranks {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/machine/collective.hpp>
-#include <unity/parallel/lowering/collectives.hpp>
+#include <unity/hardware/collective.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE simulated_ranks::simulated_ranks(const tensor::algebra& a, const machine::machine& m,
+UNITY_INLINE simulated_ranks::simulated_ranks(const tensor::algebra& a, const hardware::machine& m,
                                               const tensor::durations& times, optimizer how, double host_rate)
     : algebra_{a}, durations_{times}, times_{a, times, how}, host_rate_{host_rate}, network_{m} {}
 
-UNITY_INLINE program::task_ref simulated_ranks::add_after(program::task_ref before, const program::task& t) {
-  const program::task_ref added{{}, code_.add(t)};
+UNITY_INLINE tasks::task_ref simulated_ranks::add_after(tasks::task_ref before, const tasks::task& t) {
+  const tasks::task_ref added{{}, code_.add(t)};
   code_.dependencies.push_back({before, added, false});
   return added;
 }
 
 UNITY_INLINE picoseconds simulated_ranks::time_of(const rank_program& p, const rank_step& s) {
-  const auto model = network_.model(machine::device_id{rank_});
+  const auto model = network_.model(hardware::device_id{rank_});
   if (is_move(s)) {
     const auto v = s.kind == step_kind::load ? p.graph.results(s.node)[0] : s.value;
     const auto size = tensor::total_bytes({&p.graph.type(v), 1});
@@ -135,11 +134,11 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
   if (rank_ == network_.device_count()) {
     throw error{"machine", fmt::format("{} devices", rank_), "one for each rank"};
   }
-  const auto device = machine::device_id{rank_};
-  const auto met = [&](program::task_ref before) {
-    return add_after(before, {{}, {}, {}, {}, program::task_kind::other, rank_});
+  const auto device = hardware::device_id{rank_};
+  const auto met = [&](tasks::task_ref before) {
+    return add_after(before, {{}, {}, {}, {}, tasks::task_kind::other, rank_});
   };
-  program::task_ref now{{}, code_.add({{}, {}, {}, {}, program::task_kind::other, rank_})};
+  tasks::task_ref now{{}, code_.add({{}, {}, {}, {}, tasks::task_kind::other, rank_})};
   std::vector<picoseconds> takes(p.steps.size());
   std::vector<std::uint32_t> numbers(p.steps.size());  // of collectives, within their groups
   std::map<std::uint32_t, std::uint32_t> counts;
@@ -159,10 +158,10 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
       case step_kind::run:
       case step_kind::update: {
         takes[i] = time_of(p, s);
-        const auto kind = is_move(s)                    ? program::task_kind::other
-                          : s.kind == step_kind::update ? program::task_kind::update
-                          : s.is_backward               ? program::task_kind::backward
-                                                        : program::task_kind::forward;
+        const auto kind = is_move(s)                    ? tasks::task_kind::other
+                          : s.kind == step_kind::update ? tasks::task_kind::update
+                          : s.is_backward               ? tasks::task_kind::backward
+                                                        : tasks::task_kind::forward;
         if (takes[i] > picoseconds{}) {
           now = add_after(now, {network::stream(device), takes[i], {}, {}, kind, rank_});
         }
@@ -177,9 +176,9 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
       case step_kind::gather: {
         numbers[i] = counts[s.peer]++;
         auto& c = collectives_[{s.peer, numbers[i]}];
-        c.kind = s.kind == step_kind::reduce    ? machine::exchange::all_reduce
-                 : s.kind == step_kind::scatter ? machine::exchange::reduce_scatter
-                                                : machine::exchange::all_gather;
+        c.kind = s.kind == step_kind::reduce    ? hardware::exchange::all_reduce
+                 : s.kind == step_kind::scatter ? hardware::exchange::reduce_scatter
+                                                : hardware::exchange::all_gather;
         const auto whole = s.kind == step_kind::gather && s.node.valid() ? p.graph.results(s.node)[0] : s.value;
         c.size = tensor::total_bytes({&p.graph.type(whole), 1});
         c.behind.push_back(now);
@@ -203,11 +202,11 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
   return takes;
 }
 
-UNITY_INLINE program::program simulated_ranks::finish(const std::vector<std::vector<std::uint32_t>>& groups) && {
+UNITY_INLINE tasks::program simulated_ranks::finish(const std::vector<std::vector<std::uint32_t>>& groups) && {
   for (const auto& [key, m] : sent_) {
     const auto [from, to, tag] = key;
-    const auto route = network_.hops(machine::device_id{from}, machine::device_id{to}, m.size);
-    const auto arrived = program::add_transfer(code_, route, m.size, from, {&m.behind, 1});
+    const auto route = network_.hops(hardware::device_id{from}, hardware::device_id{to}, m.size);
+    const auto arrived = tasks::add_transfer(code_, route, m.size, from, {&m.behind, 1});
     for (const auto& w : received_[key]) {
       code_.dependencies.push_back({arrived, w, false});
     }
@@ -219,19 +218,19 @@ UNITY_INLINE program::program simulated_ranks::finish(const std::vector<std::vec
                 "a message that is sent"};
   }
   for (const auto& [key, c] : collectives_) {
-    std::vector<machine::device_id> devices;
+    std::vector<hardware::device_id> devices;
     for (const auto rank : groups[key.first]) {
-      devices.push_back(machine::device_id{rank});
+      devices.push_back(hardware::device_id{rank});
     }
     const auto done = add_collective(network_, code_, c.kind, devices, c.size, c.behind);
     for (const auto& w : c.waits) {
       code_.dependencies.push_back({done, w, false});
     }
   }
-  program::program all;
+  tasks::program all;
   network_.declare(all);
   const auto f = all.add_fragment();
-  const program::replacement whole{f, &code_};
+  const tasks::replacement whole{f, &code_};
   all.replace({&whole, 1});
   all.commit();
   return all;

@@ -1,10 +1,16 @@
-// Expands composites in a rank's program to primitive operators.
+// Passes over the programs of ranks: composites expand to primitive operators, and operators that nobody reads go.
 #pragma once
 
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::parallel {
+
+// Removes operators with unread results from a rank's program.
+
+// The program without steps that run operators none of whose results are read. Complexity: linear in steps and their
+// operands.
+[[nodiscard]] rank_program without_unread(const rank_program& p);
 
 // The program with composites replaced by their bodies (tensor/spelled_out.hpp). Operators with unread results are
 // removed. Complexity: linear in the result.
@@ -14,6 +20,7 @@ namespace unity::parallel {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SPELLED_OUT)
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,11 +30,64 @@ namespace unity::parallel {
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/parallel/ranks/unread_steps.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/spelled_out.hpp>
 
 namespace unity::parallel {
+
+namespace detail {
+
+// By step: false if it runs an operator none of whose results are read.
+UNITY_INLINE std::vector<bool> needed_steps(const rank_program& p) {
+  std::vector<bool> is_read(p.graph.value_count());
+  const auto read = [&](value_id v) {
+    if (v.valid()) {
+      is_read[v.index()] = true;
+    }
+  };
+  for (const auto& o : p.outputs) {
+    read(o.value);
+  }
+  for (const auto& w : p.weights) {
+    read(w.gradient);
+    read(w.next);
+  }
+  for (const auto& k : p.kept) {
+    read(k.after);
+  }
+  std::vector<bool> needed(p.steps.size(), true);
+  for (auto s = p.steps.size(); s-- > 0;) {
+    const auto& step = p.steps[s];
+    read(step.value);
+    if (step.kind == step_kind::run) {
+      const auto results = p.graph.results(step.node);
+      needed[s] = std::any_of(results.begin(), results.end(), [&](value_id v) { return is_read[v.index()]; });
+      for (const auto v : needed[s] ? p.graph.operands(step.node) : std::span<const value_id>{}) {
+        read(v);
+      }
+    }
+  }
+  return needed;
+}
+
+}  // namespace detail
+
+UNITY_INLINE rank_program without_unread(const rank_program& p) {
+  const auto needed = detail::needed_steps(p);
+  auto all = p;
+  all.steps.clear();
+  std::vector<std::uint32_t> places;
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    places.push_back(static_cast<std::uint32_t>(all.steps.size()));
+    if (needed[s]) {
+      all.steps.push_back(p.steps[s]);
+    }
+  }
+  for (auto& step : all.steps) {
+    step.peer = step.kind == step_kind::wait ? places[step.peer] : step.peer;
+  }
+  return all;
+}
 
 UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_program& p) {
   rank_program all = p;

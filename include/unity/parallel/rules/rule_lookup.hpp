@@ -14,7 +14,7 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
+#include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/syntax.hpp>

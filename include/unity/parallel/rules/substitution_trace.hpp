@@ -22,11 +22,10 @@
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/rules/chain_rules.hpp>
 #include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/parallel/rules/traced_graph.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/operation.hpp>

@@ -12,7 +12,6 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/pcg/parallel_operators.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/tensor/operation.hpp>

@@ -7,7 +7,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 
@@ -17,7 +17,7 @@ namespace unity::parallel {
 // computing, forward and backward, on its fastest kind of device, shared equally by all devices. Does not count
 // messages, gradients and updates.
 // Complexity: the tasks of each distinct operator, for each of its degrees and each kind of device.
-[[nodiscard]] picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all);
+[[nodiscard]] picoseconds compute_bound(lowering& l, const hardware::machine& m, const placements& all);
 
 }  // namespace unity::parallel
 
@@ -36,11 +36,11 @@ namespace unity::parallel {
 
 namespace unity::parallel {
 
-UNITY_INLINE picoseconds compute_bound(lowering& l, const machine::machine& m, const placements& all) {
-  std::vector<machine::device_id> one_of_each;  // one device per kind
+UNITY_INLINE picoseconds compute_bound(lowering& l, const hardware::machine& m, const placements& all) {
+  std::vector<hardware::device_id> one_of_each;  // one device per kind
   std::vector<bool> seen(m.devices.size());
   for (std::size_t d = 0; d < m.network.device_count(); ++d) {
-    const machine::device_id id{d};
+    const hardware::device_id id{d};
     if (!seen[m.network[id].model]) {
       seen[m.network[id].model] = true;
       one_of_each.push_back(id);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -17,7 +17,7 @@ namespace unity::parallel {
 // graphs with embedding tables, and `expert` for recurrent and all other networks. Outputs as for `megatron`.
 // Complexity: as those.
 [[nodiscard]] std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                      const graph_dimensions& all, const machine::topology& t);
+                                                      const graph_dimensions& all, const hardware::topology& t);
 
 }  // namespace unity::parallel
 
@@ -59,7 +59,7 @@ struct embedding_table {
 // Complexity: linear in the graph; tables times devices.
 // Source: Naumov et al., Deep learning recommendation model, 2019, section 4.
 [[nodiscard]] strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                    const graph_dimensions& all, const machine::topology& t);
+                                    const graph_dimensions& all, const hardware::topology& t);
 
 }  // namespace unity::parallel
 
@@ -88,7 +88,7 @@ UNITY_INLINE std::vector<embedding_table> tables_of(const tensor::algebra& a, co
 namespace unity::parallel {
 
 UNITY_INLINE strategy whole_tables(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                                   const machine::topology& t) {
+                                   const hardware::topology& t) {
   auto s = data_parallel(all, t);
   auto tables = detail::tables_of(a, g);
   std::sort(tables.begin(), tables.end(), [](const auto& x, const auto& y) {
@@ -99,14 +99,14 @@ UNITY_INLINE strategy whole_tables(const tensor::algebra& a, const tensor::tenso
     const auto least = static_cast<std::size_t>(std::min_element(held.begin(), held.end()) - held.begin());
     held[least] += table.size;
     for (const auto n : table.readers) {
-      s[n.index()] = on_device(all[n], machine::device_id{least});
+      s[n.index()] = on_device(all[n], hardware::device_id{least});
     }
   }
   return s;
 }
 
 UNITY_INLINE std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                     const graph_dimensions& all, const machine::topology& t) {
+                                                     const graph_dimensions& all, const hardware::topology& t) {
   const auto cell = a.kind("lstm_cell");
   for (const auto n : node_ids(g)) {
     if (g.operation(n).kind == cell) {

@@ -8,7 +8,7 @@
 
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/figure_plans.hpp>
 #include <unity/parallel/plan.hpp>
@@ -28,18 +28,18 @@ namespace detail {
 // no two-layer perceptron, or a size is no multiple of the number of devices.
 // Complexity: linear in the graph and the devices.
 [[nodiscard]] std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                         const graph_dimensions& all, const machine::topology& t,
+                                                         const graph_dimensions& all, const hardware::topology& t,
                                                          const layer_axes& how);
 
 // Figures 2a and 2b, as in figure_plans.hpp.
 [[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                                 const graph_dimensions& all,
-                                                                const machine::topology& t) {
+                                                                const hardware::topology& t) {
   return two_layer_strategy(a, g, all, t, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
 }
 [[nodiscard]] inline std::optional<strategy> figure_2b_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                                 const graph_dimensions& all,
-                                                                const machine::topology& t) {
+                                                                const hardware::topology& t) {
   return two_layer_strategy(a, g, all, t, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
 }
 
@@ -82,7 +82,7 @@ UNITY_INLINE bool is_two_layer_chain(const tensor::algebra& a, const tensor::ten
 namespace unity::parallel {
 
 UNITY_INLINE std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                                        const graph_dimensions& all, const machine::topology& t,
+                                                        const graph_dimensions& all, const hardware::topology& t,
                                                         const layer_axes& how) {
   if (!detail::is_two_layer_chain(a, g)) {
     return std::nullopt;

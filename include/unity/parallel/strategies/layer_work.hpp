@@ -11,16 +11,16 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -30,10 +30,10 @@ namespace unity::parallel {
 
 // Consecutive operators, or an exchange within the tensor-parallel group.
 struct work_step {
-  program::task_kind kind = program::task_kind::forward;  // transfer: an exchange
+  tasks::task_kind kind = tasks::task_kind::forward;      // transfer: an exchange
   picoseconds time{};                                     // of operators
-  machine::exchange how{};                                // of exchanges
-  bytes size{};                                           // as machine::collective counts it
+  hardware::exchange how{};                               // of exchanges
+  bytes size{};                                           // as hardware::collective counts it
 
   friend bool operator==(const work_step&, const work_step&) = default;
 };
@@ -82,7 +82,7 @@ struct value_spread {
 
 [[nodiscard]] value_spread spread_of(const parallel_type& t);
 // The exchange that converts one to the other; nothing if devices already have what they need.
-[[nodiscard]] std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to);
+[[nodiscard]] std::optional<hardware::exchange> exchange_between(const value_spread& from, const value_spread& to);
 
 class layer_work_finder {
  public:
@@ -118,13 +118,14 @@ class layer_work_finder {
   [[nodiscard]] shard_times times(node_id n);
   [[nodiscard]] bool is_dropout(node_id n) const { return graph_.operation(n).kind == algebra_.kind("dropout"); }
   [[nodiscard]] std::int64_t own_elements(node_id n) const;  // of the first result
+  [[nodiscard]] std::int64_t own_rows(node_id n) const;      // of scores of attention as one operator
   [[nodiscard]] picoseconds moving(std::int64_t moved) const {
     return moving_time(algebra_, durations_, model_, moved);
   }
   void write(std::uint32_t piece, const std::vector<node_id>& nodes);
   // Effects: consecutive operators become one step.
-  static void add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time);
-  void add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind);
+  static void add(std::vector<work_step>& steps, tasks::task_kind kind, picoseconds time);
+  void add_forward(std::vector<work_step>& steps, node_id n, tasks::task_kind kind);
 
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
@@ -162,6 +163,11 @@ class layer_work_finder {
   return detail::layer_work_finder{a, g, s, durations, model}.run();
 }
 
+// The work of a statement that divides gradients, for another d: only what sums of shares take depends on it.
+// Complexity: linear in the work.
+[[nodiscard]] transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
+                                                const tensor::durations& durations, std::uint32_t model = 0);
+
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_LAYER_WORK)
@@ -178,7 +184,7 @@ class layer_work_finder {
 #include <unity/core/hash.hpp>
 #include <unity/cost/duration.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/strategies/megatron.hpp>
 
 namespace unity::parallel::detail {
@@ -213,15 +219,15 @@ UNITY_INLINE value_spread spread_of(const parallel_type& t) {
   return {};
 }
 
-UNITY_INLINE std::optional<machine::exchange> exchange_between(const value_spread& from, const value_spread& to) {
+UNITY_INLINE std::optional<hardware::exchange> exchange_between(const value_spread& from, const value_spread& to) {
   using kinds = value_spread::kinds;
   if (from == to || from.kind == kinds::whole) {
     return std::nullopt;
   }
   if (from.kind == kinds::terms) {
-    return to.kind == kinds::block ? machine::exchange::reduce_scatter : machine::exchange::all_reduce;
+    return to.kind == kinds::block ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce;
   }
-  return to.kind == kinds::block ? machine::exchange::all_to_all : machine::exchange::all_gather;
+  return to.kind == kinds::block ? hardware::exchange::all_to_all : hardware::exchange::all_gather;
 }
 
 UNITY_INLINE layer_work_finder::layer_work_finder(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -278,7 +284,7 @@ UNITY_INLINE transformer_work layer_work_finder::run() {
 }
 
 UNITY_INLINE void layer_work_finder::find_types() {
-  machine::device_mesh mesh{"", {statement_.tensor}, {}};
+  hardware::device_mesh mesh{"", {statement_.tensor}, {}};
   for (std::int64_t i = 0; i < statement_.tensor; ++i) {
     mesh.devices.emplace_back(static_cast<std::size_t>(i));
   }
@@ -315,7 +321,7 @@ UNITY_INLINE void layer_work_finder::find_losses() {
     const bytes rows{tensor::element_count(graph_.type(logits).dims) / graph_.type(logits).dims[last] *
                      static_cast<std::int64_t>(tensor::size_of(graph_.type(logits).element))};
     // The largest logit of each row, that of its label, and the sum of exponentials.
-    exchanged_[n.index()].assign(3, {program::task_kind::transfer, {}, machine::exchange::all_reduce, rows});
+    exchanged_[n.index()].assign(3, {tasks::task_kind::transfer, {}, hardware::exchange::all_reduce, rows});
   }
 }
 
@@ -356,6 +362,13 @@ UNITY_INLINE void layer_work_finder::find_sums() {
 
 UNITY_INLINE std::int64_t layer_work_finder::own_elements(node_id n) const {
   return tensor::element_count(shard_type(types_[n.index()].results[0]).dims);
+}
+
+UNITY_INLINE std::int64_t layer_work_finder::own_rows(node_id n) const {
+  const auto& q = graph_.type(graph_.operands(n)[0]);
+  const auto heads = algebra_.read(graph_.operation(n)).integer("heads");
+  const auto width = heads == 0 ? q.dims.back() : q.dims.back() / heads;
+  return tensor::element_count(shard_type(types_[n.index()].operands[0]).dims) / width;
 }
 
 UNITY_INLINE bool layer_work_finder::is_made(value_id v) const {
@@ -413,7 +426,7 @@ UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
         types_[n.index()].operands[operand].partial > 1 ? made : spread_of(types_[n.index()].operands[operand]);
     if (const auto how = exchange_between(made, read);
         how && std::find(there.begin(), there.end(), read) == there.end()) {
-      before_[n.index()].push_back({program::task_kind::transfer, {}, *how, whole_bytes(v)});
+      before_[n.index()].push_back({tasks::task_kind::transfer, {}, *how, whole_bytes(v)});
       there.push_back(read);
     }
   }
@@ -422,7 +435,7 @@ UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
     const auto given = cotangent_spread(n, operand);
     if (const auto how = exchange_between(given, wanted);
         how && training_.wanted(n)[operand] && std::find(summed.begin(), summed.end(), given) == summed.end()) {
-      after_[n.index()].push_back({program::task_kind::transfer, {}, *how, whole_bytes(v)});
+      after_[n.index()].push_back({tasks::task_kind::transfer, {}, *how, whole_bytes(v)});
       summed.push_back(given);
     }
   }
@@ -440,7 +453,7 @@ UNITY_INLINE void layer_work_finder::find_core() {
       core.last = n.index();
     }
   }
-  if (statement_.recomputed == recomputed_part::selective && layers_.heads == 0) {
+  if (statement_.recomputed == recomputed_part::selective && !layers_.has_core) {
     throw error{"plan", "recompute=selective where attention is one operator", "none or full"};
   }
   for (const auto& [layer, core] : cores) {
@@ -477,6 +490,10 @@ UNITY_INLINE void layer_work_finder::find_kept() {
     if (is_dropout(n)) {
       auto& of_masks = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
       of_masks += bytes{own_elements(n) * mask_bytes};
+    }
+    if (graph_.operation(n).kind == algebra_.kind("dot_product_attention")) {
+      auto& of_rows = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
+      of_rows += bytes{own_rows(n) * row_bytes};
     }
     const auto& o = dimensions_[n];
     const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
@@ -521,14 +538,14 @@ UNITY_INLINE shard_times layer_work_finder::times(node_id n) {
   return all;
 }
 
-UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, program::task_kind kind, picoseconds time) {
+UNITY_INLINE void layer_work_finder::add(std::vector<work_step>& steps, tasks::task_kind kind, picoseconds time) {
   if (steps.empty() || steps.back().kind != kind) {
     steps.push_back({kind, {}, {}, {}});
   }
   steps.back().time += time;
 }
 
-UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, node_id n, program::task_kind kind) {
+UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, node_id n, tasks::task_kind kind) {
   steps.insert(steps.end(), before_[n.index()].begin(), before_[n.index()].end());
   add(steps, kind, times(n).forward);
   steps.insert(steps.end(), exchanged_[n.index()].begin(), exchanged_[n.index()].end());
@@ -537,7 +554,7 @@ UNITY_INLINE void layer_work_finder::add_forward(std::vector<work_step>& steps, 
 UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vector<node_id>& nodes) {
   auto& work = all_.pieces[number];
   for (const auto n : nodes) {
-    add_forward(work.forward, n, program::task_kind::forward);
+    add_forward(work.forward, n, tasks::task_kind::forward);
     for (const auto v : graph_.results(n)) {
       const auto& all = readers_[v.index()];
       if (std::any_of(all.begin(), all.end(), [&](const auto& r) { return piece(r.first) > number; })) {
@@ -552,21 +569,26 @@ UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vect
     const auto n = nodes[i];
     if (!again.empty() && n == again.back()) {
       for (const auto m : again) {
-        add_forward(work.backward, m, program::task_kind::recompute);
+        add_forward(work.backward, m, tasks::task_kind::recompute);
       }
       again.clear();
     }
     if (training_.has_backward(n)) {
-      add(work.backward, program::task_kind::backward, times(n).backward);
+      add(work.backward, tasks::task_kind::backward, times(n).backward);
       work.backward.insert(work.backward.end(), after_[n.index()].begin(), after_[n.index()].end());
     }
     if (summing_[n.index()] > picoseconds{}) {
-      add(work.backward, program::task_kind::backward, summing_[n.index()]);
+      add(work.backward, tasks::task_kind::backward, summing_[n.index()]);
     }
   }
   if (accumulating_[number] > picoseconds{}) {
-    add(work.backward, program::task_kind::backward, accumulating_[number]);
+    add(work.backward, tasks::task_kind::backward, accumulating_[number]);
   }
+}
+
+// To add a share of the gradient of a micro-batch to those before.
+UNITY_INLINE std::int64_t bytes_of_adding(const held_weight& w, std::int64_t data) {
+  return share_sum_bytes((w.elements + data - 1) / data, w.element);
 }
 
 UNITY_INLINE void layer_work_finder::find_weights() {
@@ -580,8 +602,7 @@ UNITY_INLINE void layer_work_finder::find_weights() {
     held_weight held{tensor::element_count(shard.dims), shard.element, {}, false, {}};
     const bool is_divided = statement_.divides_gradients();
     if (is_divided) {
-      const auto share = (held.elements + statement_.data - 1) / statement_.data;
-      held.adding = moving(share_sum_bytes(share, held.element));
+      held.adding = moving(bytes_of_adding(held, statement_.data));
     }
     std::set<std::uint32_t> pieces;
     for (const auto& use : w.uses) {
@@ -596,5 +617,17 @@ UNITY_INLINE void layer_work_finder::find_weights() {
 }
 
 }  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
+                                               const tensor::durations& durations, std::uint32_t model) {
+  for (auto& w : work.weights) {
+    w.adding = moving_time(a, durations, model, detail::bytes_of_adding(w, data));
+  }
+  return work;
+}
+
+}  // namespace unity::parallel
 
 #endif

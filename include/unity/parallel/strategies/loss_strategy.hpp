@@ -44,8 +44,8 @@ void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::siz
 #include <algorithm>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/task_grid.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/operator_grid.hpp>
 
 namespace unity::parallel::detail {
 
@@ -129,7 +129,7 @@ UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& 
       continue;
     }
     if (made == operands.end()) {
-      s[n] = {degree_list(o.divisible.size(), 1), {machine::device_id{std::size_t{0}}}, {}, {}, 1};
+      s[n] = {degree_list(o.divisible.size(), 1), {hardware::device_id{std::size_t{0}}}, {}, {}, 1};
       continue;
     }
     const bool is_number = o.outputs.size() == 1 && o.outputs.front().dims.empty();

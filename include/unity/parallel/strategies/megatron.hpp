@@ -12,8 +12,8 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -27,10 +27,10 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Whether the operator can be divided by heads: the composite attention, or a product of two tensors that both depend
+// Whether the operator can be divided by heads: attention as one operator, or a product of two tensors that both depend
 // on inputs.
 [[nodiscard]] inline bool mixes_positions(const tensor::algebra& a, const operator_dimensions& o) {
-  return o.op.kind == a.kind("attention") ||
+  return o.op.kind == a.kind("attention") || o.op.kind == a.kind("dot_product_attention") ||
          (o.op.kind == a.kind("matmul") && !o.inputs[0].constant && !o.inputs[1].constant);
 }
 
@@ -55,7 +55,7 @@ struct layer_division {
 class megatron_writer {
  public:
   megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                  machine::device_mesh mesh, std::optional<std::size_t> sample_axis,
+                  hardware::device_mesh mesh, std::optional<std::size_t> sample_axis,
                   std::optional<std::size_t> layer_axis, bool divides_positions = false);
 
   [[nodiscard]] strategy run();
@@ -90,7 +90,7 @@ class megatron_writer {
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
   const graph_dimensions& all_;
-  machine::device_mesh mesh_;
+  hardware::device_mesh mesh_;
   std::optional<std::size_t> sample_axis_;
   std::optional<std::size_t> layer_axis_;
   bool divides_positions_;
@@ -111,7 +111,7 @@ class megatron_writer {
 // Complexity: linear in graph and devices, for each divisor of the number of devices.
 // Source: Shoeybi et al., Megatron-LM, 2019, section 3.
 [[nodiscard]] std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                             const graph_dimensions& all, const machine::topology& t);
+                                             const graph_dimensions& all, const hardware::topology& t);
 
 }  // namespace unity::parallel
 
@@ -125,7 +125,7 @@ class megatron_writer {
 namespace unity::parallel::detail {
 
 UNITY_INLINE megatron_writer::megatron_writer(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                              const graph_dimensions& all, machine::device_mesh mesh,
+                                              const graph_dimensions& all, hardware::device_mesh mesh,
                                               std::optional<std::size_t> sample_axis,
                                               std::optional<std::size_t> layer_axis, bool divides_positions)
     : algebra_{a},
@@ -311,9 +311,9 @@ UNITY_INLINE bool is_transformer(const tensor::algebra& a, const graph_dimension
 }
 
 UNITY_INLINE std::vector<strategy> megatron(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                            const graph_dimensions& all, const machine::topology& t) {
-  std::vector<machine::device_id> devices;
-  for (const auto& row : machine::devices_by_node(t)) {
+                                            const graph_dimensions& all, const hardware::topology& t) {
+  std::vector<hardware::device_id> devices;
+  for (const auto& row : hardware::devices_by_node(t)) {
     devices.insert(devices.end(), row.begin(), row.end());
   }
   const auto count = static_cast<std::int64_t>(devices.size());
@@ -322,7 +322,7 @@ UNITY_INLINE std::vector<strategy> megatron(const tensor::algebra& a, const tens
     if (count % layers != 0) {
       continue;
     }
-    machine::device_mesh mesh{"", {}, devices};
+    hardware::device_mesh mesh{"", {}, devices};
     std::optional<std::size_t> sample_axis;
     std::optional<std::size_t> layer_axis;
     if (count / layers > 1 || count == 1) {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -16,7 +16,7 @@ namespace unity::parallel {
 
 // For an iteration of that many micro-batches. Backward passes are not split, whatever the schedule. Effects: simulates
 // the program of mesh_program.hpp. Complexity: as that, times the micro-batches.
-[[nodiscard]] strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
+[[nodiscard]] strategy_report mesh_report(const tensor::algebra& a, const hardware::machine& m, mesh_tables& tables,
                                           const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
                                           std::int64_t microbatches = 1);
 
@@ -31,13 +31,13 @@ namespace unity::parallel {
 #include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const machine::machine& m, mesh_tables& tables,
+UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const hardware::machine& m, mesh_tables& tables,
                                          const stage_mesh& stages, const operator_graph& g, const staged_mapping& s,
                                          std::int64_t microbatches) {
   pipeline turns{microbatches, {}, false, s.schedule, s.chunks};
@@ -55,8 +55,8 @@ UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const machine
   r.tasks = p.task_count();
   const auto group = static_cast<std::int64_t>(stages.mesh.devices.size() / s.stage_count);
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& t : p.code(program::fragment_id{f}).tasks) {
-      const bool computes = p.resources()[t.resource.index()].kind == program::resource_kind::stream;
+    for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+      const bool computes = p.resources()[t.resource.index()].kind == tasks::resource_kind::stream;
       (computes ? r.compute : r.communication) += picoseconds{t.duration.count() * group};
     }
   }

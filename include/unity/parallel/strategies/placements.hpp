@@ -10,7 +10,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
@@ -24,8 +24,8 @@ struct device_block {
   std::uint32_t stride = 1;
   std::uint32_t size = 1;
 
-  [[nodiscard]] machine::device_id operator[](std::size_t k) const noexcept {
-    return machine::device_id{first + k * stride};
+  [[nodiscard]] hardware::device_id operator[](std::size_t k) const noexcept {
+    return hardware::device_id{first + k * stride};
   }
 
   friend bool operator==(const device_block&, const device_block&) = default;

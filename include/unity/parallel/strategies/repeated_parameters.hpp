@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/operation.hpp>
@@ -17,7 +17,7 @@ namespace unity::parallel {
 // word table, are repeated on all devices, so that parameters are where samples are.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                const machine::topology& t, strategy s);
+                                                const hardware::topology& t, strategy s);
 
 }  // namespace unity::parallel
 
@@ -32,13 +32,13 @@ namespace unity::parallel {
 namespace unity::parallel {
 
 UNITY_INLINE strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                               const machine::topology& t, strategy s) {
+                                               const hardware::topology& t, strategy s) {
   const auto devices = detail::all_devices(t);
   for (const auto n : node_ids(all)) {
     const auto& o = all[n];
     if (!o.inputs.empty() && g.type(g.results(n)[0]).constant) {
       configuration c{degree_list(o.divisible.size(), 1), {}};
-      c.devices = decltype(c.devices){std::span<const machine::device_id>{devices}};
+      c.devices = decltype(c.devices){std::span<const hardware::device_id>{devices}};
       c.copies = static_cast<std::int64_t>(devices.size());
       s[n.index()] = std::move(c);
     }

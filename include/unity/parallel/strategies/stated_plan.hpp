@@ -7,7 +7,7 @@
 
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -51,7 +51,7 @@ struct stated_plan {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pipeline.hpp>
@@ -86,12 +86,12 @@ class plan_reader {
   const plan& p_;
   graph_dimensions all_;
   training_graph training_;
-  std::vector<machine::device_id> ranks_{};
+  std::vector<hardware::device_id> ranks_{};
 };
 
 UNITY_INLINE plan_reader::plan_reader(const tensor::algebra& a, const plan& p)
     : a_{a}, p_{p}, all_{a, p.graph}, training_{a, p.graph} {
-  for (const auto& row : machine::devices_by_node(p.machine.network)) {
+  for (const auto& row : hardware::devices_by_node(p.machine.network)) {
     ranks_.insert(ranks_.end(), row.begin(), row.end());
   }
 }
@@ -247,7 +247,7 @@ class transformer_plan_reader : plan_reader {
   [[nodiscard]] std::int64_t data(const guess& g) const {
     return static_cast<std::int64_t>(ranks_.size()) / stages() / g.tensor;
   }
-  [[nodiscard]] std::vector<machine::device_id> devices_of(const guess& g, std::int64_t stage) const;
+  [[nodiscard]] std::vector<hardware::device_id> devices_of(const guess& g, std::int64_t stage) const;
   [[nodiscard]] bool fits_stages(const guess& g) const;
   // Effects: counts. Returns false if the model cannot be divided so.
   [[nodiscard]] bool compare(guess& g) const;
@@ -266,9 +266,9 @@ class transformer_plan_reader : plan_reader {
   std::vector<bool> is_last_{};  // per node: of its layer, or of its layer's core
 };
 
-UNITY_INLINE std::vector<machine::device_id> transformer_plan_reader::devices_of(const guess& g,
-                                                                                 std::int64_t stage) const {
-  std::vector<machine::device_id> devices;
+UNITY_INLINE std::vector<hardware::device_id> transformer_plan_reader::devices_of(const guess& g,
+                                                                                  std::int64_t stage) const {
+  std::vector<hardware::device_id> devices;
   for (std::int64_t i = 0; i < data(g); ++i) {
     for (std::int64_t j = 0; j < g.tensor; ++j) {
       const auto group = g.are_stages_inside_data ? i * stages() + stage : stage * data(g) + i;
@@ -292,7 +292,7 @@ UNITY_INLINE bool transformer_plan_reader::fits_stages(const guess& g) const {
 UNITY_INLINE bool transformer_plan_reader::compare(guess& g) const {
   std::vector<strategy> by_stage;
   for (std::int64_t stage = 0; stage < stages(); ++stage) {
-    machine::device_mesh mesh{"", {}, {}};
+    hardware::device_mesh mesh{"", {}, {}};
     for (const auto d : devices_of(g, stage)) {
       mesh.devices.push_back(d);
     }

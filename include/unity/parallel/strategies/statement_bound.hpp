@@ -10,12 +10,11 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_stages.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
@@ -26,7 +25,8 @@ namespace unity::parallel {
 class statement_peaks {
  public:
   // No more than the most that a device holds in the simulated iteration; exact for zero 0 and 1: a device works on one
-  // phase after another, so what it holds follows from their order, whatever they take.
+  // phase after another, so what it holds follows from their order, whatever they take. With zero from 2 on, what is
+  // held of the pieces before and behind the one that runs is left out.
   // Complexity: stages times chunks times 4 p micro-batches: behind those the order repeats itself.
   [[nodiscard]] bytes least_of(const plan_statement& s, const statement_stages& all, optimizer how);
 
@@ -40,10 +40,12 @@ class statement_peaks {
 
 // No more than the simulated iteration. A stage waits for its first micro-batch, then does all its phases one after
 // another; the last backward pass goes back to the first stage; then come the sums of gradients, their norm and the
-// update. With zero from 2 on, the sums are left out.
+// update. With zero from 2 on, the sums are left out, and a stage takes at least what its exchanges of gradients and
+// weights take, which go one after another through its link.
 // Complexity: linear in chunks and stages.
 [[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
-                                          const machine::machine& m, const task_times& times, statement_groups& groups);
+                                          const hardware::machine& m, const task_times& times,
+                                          statement_groups& groups);
 
 // The same work with one step per pass of each chunk: a program of it takes exactly as long and holds as much. Nothing
 // where exchanges of tensor-parallel groups use links that other transfers use, too, as their order matters, and for
@@ -61,7 +63,7 @@ class statement_peaks {
 #include <unity/core/config.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/tasks/fragment.hpp>
 
 namespace unity::parallel::detail {
 
@@ -77,14 +79,14 @@ class phase_clock {
       return {};
     }
     const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
-    return groups_.time(is_backward ? group_kind::backward : group_kind::onward, machine::exchange::message, size);
+    return groups_.time(is_backward ? group_kind::backward : group_kind::onward, hardware::exchange::message, size);
   }
   [[nodiscard]] picoseconds phase(std::int64_t chunk, bool is_backward) const {
     const auto& c = all_.chunks()[static_cast<std::size_t>(chunk)];
     const auto* what = all_.sent_to(chunk, is_backward);
     const bool is_gathered = what != nullptr && what->is_handed_on_whole && statement_.tensor > 1;
     return (is_backward ? c.backward : c.forward) +
-           (is_gathered ? groups_.time(group_kind::tensor, machine::exchange::all_gather, what->handed_on)
+           (is_gathered ? groups_.time(group_kind::tensor, hardware::exchange::all_gather, what->handed_on)
                         : picoseconds{});
   }
 
@@ -154,7 +156,7 @@ UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const stat
       const auto& c = all.chunks()[static_cast<std::size_t>(p.chunk * s.pipeline + k)];
       const bool is_backward = p.pass == pipeline_pass::backward;
       held += is_backward ? c.again : c.kept;
-      most = std::max(most, held);
+      most = std::max(most, held + (is_backward ? c.whole : c.gathered));
       held -= is_backward ? c.again + c.kept : bytes{};
     }
     peak = std::max(peak, most + all.permanent_bytes(k, how));
@@ -163,31 +165,33 @@ UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const stat
 }
 
 UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
-                                         const machine::machine& m, const task_times& times, statement_groups& groups) {
+                                         const hardware::machine& m, const task_times& times,
+                                         statement_groups& groups) {
   const detail::phase_clock clock{s, all, groups};
   std::vector<picoseconds> done(static_cast<std::size_t>(s.pipeline));  // when a stage has done its phases, at least
   picoseconds first{};                                                  // when its first micro-batch comes
   for (std::int64_t k = 0; k < s.pipeline; ++k) {
     first += clock.message(k, false);
     picoseconds each{};
+    picoseconds exchanged{};
     for (auto c = k; c < s.chunks(); c += s.pipeline) {
       each += clock.phase(c, false) + clock.phase(c, true);
+      exchanged += all.chunks()[static_cast<std::size_t>(c)].exchanged;
     }
-    done[static_cast<std::size_t>(k)] = first + picoseconds{each.count() * s.microbatches()};
+    done[static_cast<std::size_t>(k)] = std::max(first + picoseconds{each.count() * s.microbatches()},
+                                                 picoseconds{exchanged.count() * s.microbatches()});
     first += clock.phase(k, false);
   }
   for (auto k = s.pipeline - 1; k-- > 0;) {
     const auto at = static_cast<std::size_t>(k);
     done[at] = std::max(done[at], done[at + 1] + clock.message(k, true) + clock.phase(k, true));
   }
-  using machine::exchange;
-  const bool is_summed_here = s.zero < 2 || s.data == 1;
+  using hardware::exchange;
   const bool is_divided = s.zero > 0 && s.data > 1;
   const auto add = [&](std::int64_t stage, group_kind group, exchange how, bytes size) {
-    done[static_cast<std::size_t>(stage)] +=
-        is_summed_here && size > bytes{} ? groups.time(group, how, size) : picoseconds{};
+    done[static_cast<std::size_t>(stage)] += size > bytes{} ? groups.time(group, how, size) : picoseconds{};
   };
-  for (std::int64_t k = 0; k < s.pipeline; ++k) {
+  for (std::int64_t k = 0; k < s.pipeline && !s.divides_gradients(); ++k) {
     if (s.tensor > 1) {
       add(k, group_kind::tensor, exchange::all_reduce, detail::gradients_of(all.summed_of(k)));
     }
@@ -198,8 +202,9 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
   }
   if (const auto tied = detail::gradients_of(all.tied()); tied > bytes{}) {
     done.front() = done.back() = std::max(done.front(), done.back());
-    add(0, group_kind::ends, exchange::all_reduce, tied);
-    add(s.pipeline - 1, group_kind::ends, exchange::all_reduce, tied);
+    const auto summed = s.divides_gradients() ? bytes{} : tied;
+    add(0, group_kind::ends, exchange::all_reduce, summed);
+    add(s.pipeline - 1, group_kind::ends, exchange::all_reduce, summed);
   }
   if (s.tensor * s.pipeline * s.data > 1) {  // the norm of gradients, a number: all wait for all
     const auto norm = groups.time(group_kind::all, exchange::all_reduce, bytes{gradient_bytes(tensor::dtype::float32)});
@@ -209,7 +214,7 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
   const auto model = m.network[groups.device({})].model;
   for (std::int64_t k = 0; k < s.pipeline; ++k) {
     done[static_cast<std::size_t>(k)] += detail::update_of(all.weights_of(k), is_divided ? s.data : 1, times, model);
-    if (is_divided) {
+    if (is_divided && !s.divides_weights()) {
       add(k, group_kind::data, exchange::all_gather, detail::weight_bytes(all.weights_of(k)));
     }
     end = std::max(end, done[static_cast<std::size_t>(k)]);
@@ -219,7 +224,7 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
 
 UNITY_INLINE std::optional<transformer_work> in_one_step_each(const plan_statement& s, const statement_stages& all,
                                                               const transformer_work& work, statement_groups& groups) {
-  if (s.zero > 1 && s.data > 1) {
+  if (s.divides_gradients()) {
     return std::nullopt;
   }
   for (std::int64_t k = 0; k < s.pipeline && s.tensor > 1; ++k) {
@@ -246,8 +251,8 @@ UNITY_INLINE std::optional<transformer_work> in_one_step_each(const plan_stateme
     const auto chunk = all.chunk_of(static_cast<std::int64_t>(i));
     if (chunk != before) {
       const auto& c = all.chunks()[static_cast<std::size_t>(chunk)];
-      piece.forward.push_back({program::task_kind::forward, c.forward, {}, {}});
-      piece.backward.push_back({program::task_kind::backward, c.backward, {}, {}});
+      piece.forward.push_back({tasks::task_kind::forward, c.forward, {}, {}});
+      piece.backward.push_back({tasks::task_kind::backward, c.backward, {}, {}});
     }
     before = chunk;
   }

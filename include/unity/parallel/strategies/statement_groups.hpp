@@ -1,21 +1,69 @@
 // The groups of devices that a plan statement makes of a machine, and what their exchanges take.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/collective_cost.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/hardware/collective_cost.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::parallel {
+
+// Plans of transformers as people state them: "megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp".
+
+// What is computed again in the backward pass: nothing, the attention core (from the product of queries and keys to
+// that with the values), or each layer from its input.
+// Source: Korthikanti et al., Reducing activation recomputation in large transformer models, MLSys 2023, section 5.
+enum class recomputed_part : std::uint8_t { none, selective, full };
+inline constexpr std::array<std::string_view, 3> recomputed_part_names{"none", "selective", "full"};
+
+// Regular. Devices are numbered node by node; tensor-parallel groups are neighbours, then come data-parallel groups,
+// then stages. Source: Narayanan et al., Efficient large-scale language model training on GPU clusters using
+// Megatron-LM, SC 2021, section 3.
+struct plan_statement {
+  std::int64_t tensor = 1;      // t: devices of a node that divide each layer
+  std::int64_t pipeline = 1;    // p: stages of equally many layers; the embedding on the first, the head on the last
+  std::int64_t data = 1;        // d: groups of stages with samples of their own
+  std::int64_t micro = 1;       // samples of a micro-batch, on each of the d
+  std::int64_t batch = 1;       // samples of an iteration, on all devices
+  std::int64_t interleave = 1;  // chunks of layers on a device
+  bool is_sequence_parallel = false;  // sp: what tensor parallelism leaves whole is divided along positions
+  // What is divided among the d: what the optimizer keeps (1), gradients, too (2), weights, too (3). From 2 on a
+  // gradient is reduced and scattered in each micro-batch, layer by layer, beside the backward pass.
+  // Source: Rajbhandari et al., ZeRO, SC 2020.
+  std::int64_t zero = 0;
+  recomputed_part recomputed = recomputed_part::none;
+
+  [[nodiscard]] std::int64_t microbatches() const noexcept { return batch / (data * micro); }
+  [[nodiscard]] std::int64_t chunks() const noexcept { return pipeline * interleave; }
+  [[nodiscard]] bool divides_gradients() const noexcept { return zero >= 2 && data > 1; }
+  [[nodiscard]] bool divides_weights() const noexcept { return zero >= 3 && data > 1; }
+
+  friend bool operator==(const plan_statement&, const plan_statement&) = default;
+};
+
+// "megatron:" and, between commas, t, p, d, micro, batch, interleave, zero (0 to 3) and recompute (none, selective,
+// full) with values, and sp, in any order. What is left out is 1, 0 or none; batch is then d * micro.
+// Throws: unity::error for another text.
+[[nodiscard]] plan_statement parse_plan_statement(std::string_view text);
+
+// The same statement in one order, without what is as if left out, but for t, p, d, micro and batch.
+// Law: parse_plan_statement(to_string(s)) == s.
+[[nodiscard]] std::string to_string(const plan_statement& s);
+
+// Throws: unity::error where degrees do not multiply to the devices, samples do not divide, or stages do not
+// interleave.
+void check(const plan_statement& s, std::size_t devices);
 
 // Along what an exchange goes: a tensor-parallel group, a data-parallel one, from each stage to the next or back,
 // between the first and the last stage, or among all devices.
@@ -38,30 +86,30 @@ class statement_groups {
  public:
   // Throws: unity::error where the degrees do not multiply to the devices, devices or nodes differ, or tensor-parallel
   // groups do not fit into nodes.
-  statement_groups(const plan_statement& s, const machine::machine& m);
+  statement_groups(const plan_statement& s, const hardware::machine& m);
 
-  [[nodiscard]] machine::device_id device(const group_place& p) const {
+  [[nodiscard]] hardware::device_id device(const group_place& p) const {
     return devices_[static_cast<std::size_t>((p.stage * statement_.data + p.data) * statement_.tensor + p.tensor)];
   }
-  // Of so many bytes, as machine::collective counts them; messages are those of each device.
-  [[nodiscard]] picoseconds time(group_kind group, machine::exchange how, bytes size);
+  // Of so many bytes, as hardware::collective counts them; messages are those of each device.
+  [[nodiscard]] picoseconds time(group_kind group, hardware::exchange how, bytes size);
   // What a device holds meanwhile.
-  [[nodiscard]] machine::resource_id link(group_kind group, const group_place& p);
+  [[nodiscard]] hardware::resource_id link(group_kind group, const group_place& p);
 
  private:
-  using members = std::vector<machine::device_id>;
+  using members = std::vector<hardware::device_id>;
 
   [[nodiscard]] std::vector<members> groups(group_kind kind) const;
   // Of a message, the closed form of all of them.
-  [[nodiscard]] const std::vector<machine::common_way>& ways(group_kind group, machine::exchange how);
+  [[nodiscard]] const std::vector<hardware::common_way>& ways(group_kind group, hardware::exchange how);
   [[nodiscard]] members group_of(group_kind kind, const group_place& p) const;
 
   plan_statement statement_;
-  const machine::machine* machine_;
-  machine::route_table routes_{};
+  const hardware::machine* machine_;
+  hardware::route_table routes_{};
   members devices_{};  // node by node
-  std::map<std::pair<group_kind, machine::exchange>, std::vector<machine::common_way>> ways_{};
-  std::map<std::tuple<group_kind, machine::exchange, bytes>, picoseconds> times_{};
+  std::map<std::pair<group_kind, hardware::exchange>, std::vector<hardware::common_way>> ways_{};
+  std::map<std::tuple<group_kind, hardware::exchange, bytes>, picoseconds> times_{};
 };
 
 }  // namespace unity::parallel
@@ -70,20 +118,127 @@ class statement_groups {
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include <fmt/core.h>
 
+#include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/machine/collective_fit.hpp>
-#include <unity/machine/collective_flows.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/core/printable.hpp>
+#include <unity/hardware/collective_fit.hpp>
+#include <unity/hardware/collective_flows.hpp>
+#include <unity/hardware/device_mesh.hpp>
+
+namespace unity::parallel::detail {
+
+inline constexpr std::string_view megatron_prefix = "megatron:";
+inline constexpr std::int64_t most_of_statement = 1 << 24;  // so that products of three do not overflow
+
+struct statement_key {
+  std::string_view name;
+  std::int64_t plan_statement::* member;
+  std::int64_t least;
+  std::int64_t most;
+};
+inline constexpr std::array<statement_key, 7> statement_keys{{
+    {"t", &plan_statement::tensor, 1, 1 << 16},
+    {"p", &plan_statement::pipeline, 1, 1 << 16},
+    {"d", &plan_statement::data, 1, 1 << 16},
+    {"micro", &plan_statement::micro, 1, 1 << 16},
+    {"batch", &plan_statement::batch, 1, most_of_statement},
+    {"interleave", &plan_statement::interleave, 1, 1 << 16},
+    {"zero", &plan_statement::zero, 0, 3},
+}};
+
+UNITY_INLINE void read_statement_part(std::string_view key, std::string_view value, plan_statement& s) {
+  const auto where = fmt::format("plan, '{}'", printable(key));
+  if (key == "sp") {
+    if (!value.empty()) {
+      throw error{where, "a value", "sp alone"};
+    }
+    s.is_sequence_parallel = true;
+    return;
+  }
+  if (key == "recompute") {
+    const auto* const name = std::find(recomputed_part_names.begin(), recomputed_part_names.end(), value);
+    if (name == recomputed_part_names.end()) {
+      throw error{where, fmt::format("'{}'", printable(value)), "none, selective or full"};
+    }
+    s.recomputed = static_cast<recomputed_part>(std::distance(recomputed_part_names.begin(), name));
+    return;
+  }
+  const auto* const known =
+      std::find_if(statement_keys.begin(), statement_keys.end(), [&](const auto& k) { return k.name == key; });
+  if (known == statement_keys.end()) {
+    throw error{where, "no such key", "t, p, d, micro, batch, interleave, sp, zero, recompute"};
+  }
+  const auto number = to_number<std::int64_t>(value).value_or(-1);
+  if (number < known->least || number > known->most) {
+    throw error{where, fmt::format("'{}'", printable(value)),
+                fmt::format("a number from {} to {}", known->least, known->most)};
+  }
+  s.*known->member = number;
+}
+
+}  // namespace unity::parallel::detail
 
 namespace unity::parallel {
 
-UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const machine::machine& m)
+UNITY_INLINE plan_statement parse_plan_statement(std::string_view text) {
+  if (!text.starts_with(detail::megatron_prefix)) {
+    throw error{fmt::format("plan '{}'", printable(text)), "no kind of plan", "megatron:t=..,p=..,d=..,..."};
+  }
+  plan_statement s;
+  std::set<std::string_view> given;
+  auto rest = text.substr(detail::megatron_prefix.size());
+  while (!rest.empty()) {
+    const auto part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const auto key = part.substr(0, part.find('='));
+    if (!given.insert(key).second) {
+      throw error{fmt::format("plan, '{}'", printable(key)), "a second time", "each key once"};
+    }
+    detail::read_statement_part(key, part.substr(std::min(key.size() + 1, part.size())), s);
+  }
+  if (given.count("batch") == 0) {
+    s.batch = s.data * s.micro;
+  }
+  return s;
+}
+
+UNITY_INLINE std::string to_string(const plan_statement& s) {
+  auto text = fmt::format("{}t={},p={},d={},micro={},batch={}", detail::megatron_prefix, s.tensor, s.pipeline, s.data,
+                          s.micro, s.batch);
+  const auto add = [&](bool is_given, const std::string& part) { text += is_given ? "," + part : std::string{}; };
+  add(s.interleave > 1, fmt::format("interleave={}", s.interleave));
+  add(s.is_sequence_parallel, "sp");
+  add(s.zero > 0, fmt::format("zero={}", s.zero));
+  add(s.recomputed != recomputed_part::none,
+      fmt::format("recompute={}", recomputed_part_names[static_cast<std::size_t>(s.recomputed)]));
+  return text;
+}
+
+UNITY_INLINE void check(const plan_statement& s, std::size_t devices) {
+  const auto degrees = s.tensor * s.pipeline * s.data;
+  if (degrees != static_cast<std::int64_t>(devices)) {
+    throw error{"plan", fmt::format("t={} times p={} times d={} are {} devices", s.tensor, s.pipeline, s.data, degrees),
+                fmt::format("the {} of the machine", devices)};
+  }
+  if (s.batch % (s.data * s.micro) != 0) {
+    throw error{"plan", fmt::format("batch={}", s.batch),
+                fmt::format("a multiple of d={} times micro={}", s.data, s.micro)};
+  }
+  if (s.interleave > 1 && (s.pipeline == 1 || s.microbatches() % s.pipeline != 0)) {
+    throw error{"plan",
+                fmt::format("interleave={} with p={} and {} micro-batches", s.interleave, s.pipeline, s.microbatches()),
+                "several stages, and a multiple of them of micro-batches"};
+  }
+}
+
+UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const hardware::machine& m)
     : statement_{s}, machine_{&m} {
   check(s, m.network.device_count());
-  const auto nodes = machine::devices_by_node(m.network);
+  const auto nodes = hardware::devices_by_node(m.network);
   for (const auto& node : nodes) {
     if (node.size() != nodes[0].size()) {
       throw error{"plan", fmt::format("nodes of {} and {} devices", nodes[0].size(), node.size()),
@@ -99,7 +254,7 @@ UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const m
   if (nodes[0].size() % static_cast<std::size_t>(s.tensor) != 0) {
     throw error{"plan", fmt::format("t={} on nodes of {} devices", s.tensor, nodes[0].size()), "a divisor of them"};
   }
-  routes_ = machine::route_table{m.network, fmt::format("machine {}", m.name)};
+  routes_ = hardware::route_table{m.network, fmt::format("machine {}", m.name)};
 }
 
 UNITY_INLINE statement_groups::members statement_groups::group_of(group_kind kind, const group_place& p) const {
@@ -144,37 +299,37 @@ UNITY_INLINE std::vector<statement_groups::members> statement_groups::groups(gro
   return all;
 }
 
-UNITY_INLINE const std::vector<machine::common_way>& statement_groups::ways(group_kind group, machine::exchange how) {
+UNITY_INLINE const std::vector<hardware::common_way>& statement_groups::ways(group_kind group, hardware::exchange how) {
   auto& found = ways_[{group, how}];
   if (!found.empty()) {
     return found;
   }
   const auto all = groups(group);
-  if (how != machine::exchange::message) {
-    found = machine::common_ways(*machine_, routes_, how, all);
+  if (how != hardware::exchange::message) {
+    found = hardware::common_ways(*machine_, routes_, how, all);
     return found;
   }
-  machine::collective_flows flows{1, {{1, {}}}};
+  hardware::collective_flows flows{1, {{1, {}}}};
   for (const auto& g : all) {
-    flows.phases[0].flows.push_back({machine::topology::vertex_of(g[0]), machine::topology::vertex_of(g[1]), 1});
+    flows.phases[0].flows.push_back({hardware::topology::vertex_of(g[0]), hardware::topology::vertex_of(g[1]), 1});
   }
-  const auto start = machine::start_of(*machine_, devices_[0]);
-  const auto line = machine::line_of(machine_->network, routes_, {&flows, 1}, start);
-  found.push_back({machine::collective_algorithm::ring, line, {}});
+  const auto start = hardware::start_of(*machine_, devices_[0]);
+  const auto line = hardware::line_of(machine_->network, routes_, {&flows, 1}, start);
+  found.push_back({hardware::collective_algorithm::ring, line, {}});
   return found;
 }
 
-UNITY_INLINE picoseconds statement_groups::time(group_kind group, machine::exchange how, bytes size) {
+UNITY_INLINE picoseconds statement_groups::time(group_kind group, hardware::exchange how, bytes size) {
   const auto [known, is_new] = times_.try_emplace({group, how, size});
   if (is_new) {
-    const auto line = [](const machine::common_way& w) { return w.line; };
-    const auto measured = machine::measured_time(machine_->links, how, group_of(group, {}).size(), size);
-    known->second = measured ? *measured : machine::chosen_way(ways(group, how), size, line).line(size);
+    const auto line = [](const hardware::common_way& w) { return w.line; };
+    const auto measured = hardware::measured_time(machine_->links, how, group_of(group, {}).size(), size);
+    known->second = measured ? *measured : hardware::chosen_way(ways(group, how), size, line).line(size);
   }
   return known->second;
 }
 
-UNITY_INLINE machine::resource_id statement_groups::link(group_kind group, const group_place& p) {
+UNITY_INLINE hardware::resource_id statement_groups::link(group_kind group, const group_place& p) {
   const auto own = device(p);
   const auto& t = machine_->network;
   const auto all = group_of(group, p);

@@ -12,21 +12,20 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/pipeline_phases.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -36,33 +35,33 @@ namespace unity::parallel {
 enum class statement_devices : std::uint8_t { all, one_of_each_stage };
 
 struct statement_program {
-  program::program code{};
-  std::vector<machine::device_id> devices{};  // by their number in the program
+  tasks::program code{};
+  std::vector<hardware::device_id> devices{};  // by their number in the program
 };
 
 namespace detail {
 
 class statement_lowering {
  public:
-  statement_lowering(const plan_statement& s, const machine::machine& m, const transformer_work& work,
+  statement_lowering(const plan_statement& s, const hardware::machine& m, const transformer_work& work,
                      const task_times& times, statement_groups& groups, statement_devices which);
 
   [[nodiscard]] statement_program run();
 
  private:
-  using task_list = std::vector<program::task_ref>;
+  using task_list = std::vector<tasks::task_ref>;
   struct gathered_piece {
     task_list ready{};
-    program::buffer_ref held{};  // of the null fragment: it has no weights
+    tasks::buffer_ref held{};  // of the null fragment: it has no weights
   };
   // A device and what its next task waits for.
   struct lane {
     group_place place{};
-    program::device_index number = 0;
+    tasks::device_index number = 0;
     task_list last{};
-    std::array<program::resource_id, group_kind_count> links{};  // by kind of group; the null id: not asked for yet
+    std::array<tasks::resource_id, group_kind_count> links{};    // by kind of group; the null id: not asked for yet
     std::deque<gathered_piece> gathered{};                       // in the order in which they are read
-    std::map<std::uint32_t, std::vector<program::buffer_ref>> gradients{};  // by the piece that completes them
+    std::map<std::uint32_t, std::vector<tasks::buffer_ref>> gradients{};    // by the piece that completes them
     task_list scattered{};                                                  // the last gradients
     task_list added{};                                                      // the last shares
   };
@@ -74,9 +73,9 @@ class statement_lowering {
   };
   // A chunk of layers on a micro-batch, on a device: its first task, and those behind which it is done.
   struct phase_ends {
-    program::task_ref first{};
+    tasks::task_ref first{};
     task_list last{};
-    program::buffer_ref held{};
+    tasks::buffer_ref held{};
   };
   struct phase_key {
     std::int64_t chunk = 0;
@@ -99,11 +98,11 @@ class statement_lowering {
   void find_chunks();
   [[nodiscard]] pipeline order_of_stages() const;
   [[nodiscard]] stage_lanes lanes_of(std::int64_t stage);
-  program::task_ref add(lane& l, const program::task& t, std::span<const program::task_ref> before);
+  tasks::task_ref add(lane& l, const tasks::task& t, std::span<const tasks::task_ref> before);
   // Begins when what the lanes last did has ended, beside what they do next. Returns its tasks, one per lane.
-  task_list exchange_beside(std::span<lane* const> lanes, group_kind group, machine::exchange how, bytes size);
+  task_list exchange_beside(std::span<lane* const> lanes, group_kind group, hardware::exchange how, bytes size);
   // Effects: every one goes on when all are done.
-  void exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how, bytes size);
+  void exchange(std::span<lane* const> lanes, group_kind group, hardware::exchange how, bytes size);
   void run_steps(const stage_lanes& lanes, std::span<const work_step> steps);
   void run_phase(const stage_lanes& lanes, const phase_key& k);
   // The weights of the piece at that place of a phase, beside what runs. FSDP looks one piece ahead.
@@ -138,18 +137,18 @@ class statement_lowering {
     }
     return sum;
   }
-  [[nodiscard]] program::resource_id link(lane& l, group_kind group);
+  [[nodiscard]] tasks::resource_id link(lane& l, group_kind group);
 
   plan_statement statement_;
-  const machine::machine& machine_;
+  const hardware::machine& machine_;
   const transformer_work& work_;
   const task_times& times_;
   statement_groups& groups_;
   std::vector<lane> lanes_{};
   std::vector<chunk> chunks_{};
   std::vector<std::vector<phase_ends>> phases_{};  // by lane
-  std::vector<program::fragment> codes_{};         // by lane
-  std::map<machine::resource_id, program::resource_id> links_{};
+  std::vector<tasks::fragment> codes_{};           // by lane
+  std::map<hardware::resource_id, tasks::resource_id> links_{};
   statement_program all_{};
 };
 
@@ -158,13 +157,13 @@ class statement_lowering {
 // Precondition: the work is that of the statement; the groups are those of its degrees on the machine, and of several
 // chunks if it has them.
 // Complexity: linear in the devices that it has, their phases and the layers of each.
-[[nodiscard]] inline statement_program program_of(const plan_statement& s, const machine::machine& m,
+[[nodiscard]] inline statement_program program_of(const plan_statement& s, const hardware::machine& m,
                                                   const transformer_work& work, const task_times& times,
                                                   statement_groups& groups,
                                                   statement_devices which = statement_devices::one_of_each_stage) {
   return detail::statement_lowering{s, m, work, times, groups, which}.run();
 }
-[[nodiscard]] inline statement_program program_of(const plan_statement& s, const machine::machine& m,
+[[nodiscard]] inline statement_program program_of(const plan_statement& s, const hardware::machine& m,
                                                   const transformer_work& work, const task_times& times,
                                                   statement_devices which = statement_devices::one_of_each_stage) {
   statement_groups groups{s, m};
@@ -194,7 +193,7 @@ struct time_breakdown {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, const machine::machine& m,
+UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, const hardware::machine& m,
                                                     const transformer_work& work, const task_times& times,
                                                     statement_groups& groups, statement_devices which)
     : statement_{s}, machine_{m}, work_{work}, times_{times}, groups_{groups} {
@@ -207,12 +206,12 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
   for (std::int64_t k = 0; k < statement_.pipeline; ++k) {
     for (std::int64_t i = 0; i < (is_folded ? 1 : statement_.data); ++i) {
       for (std::int64_t j = 0; j < (is_folded ? 1 : statement_.tensor); ++j) {
-        const auto number = static_cast<program::device_index>(lanes_.size());
+        const auto number = static_cast<tasks::device_index>(lanes_.size());
         lanes_.push_back({{k, i, j}, number, {}, {}, {}, {}, {}, {}});
         all_.devices.push_back(groups_.device({k, i, j}));
         const auto& name = machine_.network[all_.devices.back()].name;
-        all_.code.add_resource({name, program::resource_kind::stream, number});
-        all_.code.add_fragment({program::owner_kind::other, number, fmt::format("stage {}", k)});
+        all_.code.add_resource({name, tasks::resource_kind::stream, number});
+        all_.code.add_fragment({tasks::owner_kind::other, number, fmt::format("stage {}", k)});
       }
     }
   }
@@ -268,7 +267,7 @@ UNITY_INLINE statement_program statement_lowering::run() {
   }
   add_messages();
   synchronize();
-  all_.code.replace(program::replacements_of(codes_));
+  all_.code.replace(tasks::replacements_of(codes_));
   all_.code.commit();
   return std::move(all_);
 }
@@ -294,17 +293,17 @@ UNITY_INLINE statement_lowering::stage_lanes statement_lowering::lanes_of(std::i
   return all;
 }
 
-UNITY_INLINE program::task_ref statement_lowering::add(lane& l, const program::task& t,
-                                                       std::span<const program::task_ref> before) {
+UNITY_INLINE tasks::task_ref statement_lowering::add(lane& l, const tasks::task& t,
+                                                     std::span<const tasks::task_ref> before) {
   auto& code = codes_[l.number];
-  const program::task_ref own{program::fragment_id{l.number}, code.add(t)};
+  const tasks::task_ref own{tasks::fragment_id{l.number}, code.add(t)};
   for (const auto& b : before) {
     code.dependencies.push_back({b, own, false});
   }
   return own;
 }
 
-UNITY_INLINE program::resource_id statement_lowering::link(lane& l, group_kind group) {
+UNITY_INLINE tasks::resource_id statement_lowering::link(lane& l, group_kind group) {
   auto& own = l.links[static_cast<std::size_t>(group)];
   if (!own.valid()) {
     const auto real = groups_.link(group, l.place);
@@ -312,7 +311,7 @@ UNITY_INLINE program::resource_id statement_lowering::link(lane& l, group_kind g
     if (is_new) {
       const auto& name = machine_.network[all_.devices[l.number]].name;
       at->second = all_.code.add_resource(
-          {fmt::format("{}: link {}", name, real.index()), program::resource_kind::link, l.number});
+          {fmt::format("{}: link {}", name, real.index()), tasks::resource_kind::link, l.number});
     }
     own = at->second;
   }
@@ -320,7 +319,7 @@ UNITY_INLINE program::resource_id statement_lowering::link(lane& l, group_kind g
 }
 
 UNITY_INLINE statement_lowering::task_list statement_lowering::exchange_beside(std::span<lane* const> lanes,
-                                                                               group_kind group, machine::exchange how,
+                                                                               group_kind group, hardware::exchange how,
                                                                                bytes size) {
   const auto takes = groups_.time(group, how, size);
   task_list before;
@@ -333,12 +332,12 @@ UNITY_INLINE statement_lowering::task_list statement_lowering::exchange_beside(s
   before.erase(std::unique(before.begin(), before.end()), before.end());
   task_list own;
   for (auto* l : lanes) {
-    own.push_back(add(*l, {link(*l, group), takes, {}, size, program::task_kind::transfer, l->number}, before));
+    own.push_back(add(*l, {link(*l, group), takes, {}, size, tasks::task_kind::transfer, l->number}, before));
   }
   return own;
 }
 
-UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, machine::exchange how,
+UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, hardware::exchange how,
                                                bytes size) {
   const auto own = exchange_beside(lanes, group, how, size);
   for (auto* l : lanes) {
@@ -348,14 +347,14 @@ UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, gro
 
 UNITY_INLINE void statement_lowering::run_steps(const stage_lanes& lanes, std::span<const work_step> steps) {
   for (const auto& s : steps) {
-    if (s.kind == program::task_kind::transfer) {
+    if (s.kind == tasks::task_kind::transfer) {
       for (const auto& group : lanes.tensor) {
         exchange(group, group_kind::tensor, s.how, s.size);
       }
       continue;
     }
     for (auto* l : lanes.all) {
-      l->last = {add(*l, {program::resource_id{l->number}, s.time, {}, {}, s.kind, l->number}, l->last)};
+      l->last = {add(*l, {tasks::resource_id{l->number}, s.time, {}, {}, s.kind, l->number}, l->last)};
     }
   }
 }
@@ -368,13 +367,13 @@ UNITY_INLINE void statement_lowering::gather(const stage_lanes& lanes, const pha
   const auto size = c.shards[k.is_backward ? c.last - c.first - place : place].gathered;
   for (const auto& group : lanes.data) {
     const auto ready =
-        size > bytes{} ? exchange_beside(group, group_kind::data, machine::exchange::all_gather, size) : task_list{};
+        size > bytes{} ? exchange_beside(group, group_kind::data, hardware::exchange::all_gather, size) : task_list{};
     for (std::size_t i = 0; i < group.size(); ++i) {
       auto& l = *group[i];
       l.gathered.push_back({ready, {}});
       if (!ready.empty()) {
         auto& code = codes_[l.number];
-        l.gathered.back().held = {program::fragment_id{l.number}, static_cast<std::uint32_t>(code.buffers.size())};
+        l.gathered.back().held = {tasks::fragment_id{l.number}, static_cast<std::uint32_t>(code.buffers.size())};
         code.buffers.push_back({size, l.number, ready[i], false});
       }
     }
@@ -384,14 +383,13 @@ UNITY_INLINE void statement_lowering::gather(const stage_lanes& lanes, const pha
 UNITY_INLINE void statement_lowering::run_piece(const stage_lanes& lanes, const phase_key& k, std::uint32_t piece) {
   const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
   const auto own = [&](const lane& l, std::size_t index) {
-    return program::task_ref{program::fragment_id{l.number}, static_cast<std::uint32_t>(index)};
+    return tasks::task_ref{tasks::fragment_id{l.number}, static_cast<std::uint32_t>(index)};
   };
   for (auto* l : lanes.all) {
     auto& code = codes_[l->number];
     if (k.is_backward && statement_.divides_gradients()) {
       for (const auto& [until, size] : c.shards[piece - c.first].begun) {
-        l->gradients[until].push_back(
-            {program::fragment_id{l->number}, static_cast<std::uint32_t>(code.buffers.size())});
+        l->gradients[until].push_back({tasks::fragment_id{l->number}, static_cast<std::uint32_t>(code.buffers.size())});
         code.buffers.push_back({size, l->number, own(*l, code.tasks.size()), false});
       }
     }
@@ -422,7 +420,7 @@ UNITY_INLINE void statement_lowering::scatter(const stage_lanes& lanes, const ch
   }
   for (const auto& group : lanes.data) {
     const auto scattered =
-        exchange_beside(group, group_kind::data, machine::exchange::reduce_scatter, shards.scattered);
+        exchange_beside(group, group_kind::data, hardware::exchange::reduce_scatter, shards.scattered);
     for (std::size_t i = 0; i < group.size(); ++i) {
       auto& l = *group[i];
       l.scattered = scattered;
@@ -432,8 +430,8 @@ UNITY_INLINE void statement_lowering::scatter(const stage_lanes& lanes, const ch
       l.gradients.erase(piece);
       auto before = scattered;
       before.insert(before.end(), l.added.begin(), l.added.end());
-      l.added = {add(l, {program::resource_id{l.number}, shards.adding, {}, {}, program::task_kind::reduce, l.number},
-                     before)};
+      l.added = {
+          add(l, {tasks::resource_id{l.number}, shards.adding, {}, {}, tasks::task_kind::reduce, l.number}, before)};
     }
   }
 }
@@ -449,7 +447,7 @@ UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const 
   }
   if (const auto* from = sent_to(k); from != nullptr && from->is_handed_on_whole && statement_.tensor > 1) {
     for (const auto& group : lanes.tensor) {
-      exchange(group, group_kind::tensor, machine::exchange::all_gather, from->handed_on);
+      exchange(group, group_kind::tensor, hardware::exchange::all_gather, from->handed_on);
     }
   }
   std::vector<std::uint32_t> last(lanes.all.size());
@@ -469,10 +467,10 @@ UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const 
   for (std::size_t i = 0; i < lanes.all.size(); ++i) {
     auto& l = *lanes.all[i];
     auto& code = codes_[l.number];
-    const program::fragment_id id{l.number};
-    const program::task_ref begin{id, first[i]};
-    const program::task_ref end{id, last[i]};
-    const program::buffer_ref held{id, static_cast<std::uint32_t>(code.buffers.size())};
+    const tasks::fragment_id id{l.number};
+    const tasks::task_ref begin{id, first[i]};
+    const tasks::task_ref end{id, last[i]};
+    const tasks::buffer_ref held{id, static_cast<std::uint32_t>(code.buffers.size())};
     code.buffers.push_back({k.is_backward ? c.again : c.kept, l.number, begin, false});
     code.reads.push_back({held, end});
     ends(l, k) = {begin, l.last, held};
@@ -509,11 +507,10 @@ UNITY_INLINE void statement_lowering::add_message(lane& to, const phase_key& key
   auto& from = lane_at({sent.chunk % statement_.pipeline, to.place.data, to.place.tensor});
   const auto group = key.is_backward ? group_kind::backward : group_kind::onward;
   const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
-  const auto takes = groups_.time(group, machine::exchange::message, size);
+  const auto takes = groups_.time(group, hardware::exchange::message, size);
   auto& code = codes_[to.number];
-  const program::task_ref message{
-      program::fragment_id{to.number},
-      code.add({link(from, group), takes, {}, size, program::task_kind::transfer, to.number})};
+  const tasks::task_ref message{tasks::fragment_id{to.number},
+                                code.add({link(from, group), takes, {}, size, tasks::task_kind::transfer, to.number})};
   for (const auto& t : ends(from, sent).last) {
     code.dependencies.push_back({t, message, false});
   }
@@ -553,7 +550,7 @@ UNITY_INLINE void statement_lowering::synchronize() {
     l.last.insert(l.last.end(), l.added.begin(), l.added.end());
   }
   const bool is_divided = statement_.zero > 0 && statement_.data > 1;
-  const auto over_all = [&](group_kind kind, machine::exchange how, const auto& counted, const auto& size_of) {
+  const auto over_all = [&](group_kind kind, hardware::exchange how, const auto& counted, const auto& size_of) {
     for (auto& l : lanes_) {
       const bool is_first = members(kind, l).front() == &l;
       const auto size = sum_of_weights(l.place.stage, [&](const auto& w) { return counted(w) ? size_of(w) : 0; });
@@ -565,25 +562,25 @@ UNITY_INLINE void statement_lowering::synchronize() {
   const auto any = [](const held_weight&) { return true; };
   if (statement_.tensor > 1) {
     over_all(
-        group_kind::tensor, machine::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
+        group_kind::tensor, hardware::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
   }
   if (statement_.data > 1 && !statement_.divides_gradients()) {
-    over_all(group_kind::data, is_divided ? machine::exchange::reduce_scatter : machine::exchange::all_reduce, any,
+    over_all(group_kind::data, is_divided ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce, any,
              gradient_size);
   }
   if (statement_.pipeline > 1) {
     const auto tied = [&](const auto& w) { return holds(0, w) && holds(statement_.pipeline - 1, w); };
-    over_all(group_kind::ends, machine::exchange::all_reduce, tied, gradient_size);
+    over_all(group_kind::ends, hardware::exchange::all_reduce, tied, gradient_size);
   }
   if (statement_.tensor * statement_.pipeline * statement_.data > 1) {
     const bytes norm{gradient_bytes(tensor::dtype::float32)};  // its square, a number
-    exchange(members(group_kind::all, lanes_.front()), group_kind::all, machine::exchange::all_reduce, norm);
+    exchange(members(group_kind::all, lanes_.front()), group_kind::all, hardware::exchange::all_reduce, norm);
   }
   for (auto& l : lanes_) {
     update(l, is_divided ? statement_.data : 1);
   }
   if (is_divided && !statement_.divides_weights()) {
-    over_all(group_kind::data, machine::exchange::all_gather, any, weight_size);
+    over_all(group_kind::data, hardware::exchange::all_gather, any, weight_size);
   }
 }
 
@@ -606,7 +603,7 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
             (statement_.divides_gradients() ? own : count) * gradient_bytes(element) +
             own * state_bytes(times_.how(), element);
   }
-  l.last = {add(l, {program::resource_id{l.number}, takes, {}, {}, program::task_kind::update, l.number}, l.last)};
+  l.last = {add(l, {tasks::resource_id{l.number}, takes, {}, {}, tasks::task_kind::update, l.number}, l.last)};
   codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});
 }
 
@@ -646,17 +643,17 @@ UNITY_INLINE time_breakdown breakdown_of(const statement_program& p, std::span<c
   for (std::size_t f = 0; f < p.code.fragment_count(); ++f) {
     spans computing;
     spans moving;
-    const program::fragment_id id{f};
+    const tasks::fragment_id id{f};
     const auto& tasks = p.code.code(id).tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const auto& t = times[p.code.find(id, i).index()];
       const auto seconds = to_seconds(picoseconds{t.end - t.start});
       end = std::max(end, t.end);
-      (tasks[i].kind == program::task_kind::transfer ? moving : computing).emplace_back(t.start, t.end);
+      (tasks[i].kind == tasks::task_kind::transfer ? moving : computing).emplace_back(t.start, t.end);
       switch (tasks[i].kind) {
-        case program::task_kind::transfer: break;
-        case program::task_kind::recompute: all.recompute += seconds; break;
-        case program::task_kind::update: all.optimizer += seconds; break;
+        case tasks::task_kind::transfer: break;
+        case tasks::task_kind::recompute: all.recompute += seconds; break;
+        case tasks::task_kind::update: all.optimizer += seconds; break;
         default: all.compute += seconds;
       }
     }

@@ -14,10 +14,9 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_bound.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/statement_space.hpp>
@@ -72,14 +71,14 @@ namespace detail {
 
 class statement_searcher {
  public:
-  statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of, const machine::machine& m,
+  statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of, const hardware::machine& m,
                      const tensor::durations& durations, optimizer how, const statement_search_options& options);
 
   [[nodiscard]] statement_search_result run(const statement_space& space);
 
  private:
-  // Micro-batch, t, sp, recomputation, and, where gradients are divided, ZeRO and d.
-  using work_key = std::tuple<std::int64_t, std::int64_t, bool, recomputed_part, std::int64_t, std::int64_t>;
+  // Micro-batch, t, sp, recomputation, and whether gradients are divided.
+  using work_key = std::tuple<std::int64_t, std::int64_t, bool, recomputed_part, bool>;
   using group_key = std::tuple<std::int64_t, std::int64_t, bool>;  // t, p, whether there are several chunks
   struct candidate {
     plan_statement statement{};
@@ -91,6 +90,7 @@ class statement_searcher {
   [[nodiscard]] bool is_too_much(bytes b) const { return options_.memory > bytes{} && b > options_.memory; }
   [[nodiscard]] std::vector<plan_statement> all_of(const statement_space& space);
   [[nodiscard]] transformer_work new_work(const plan_statement& s, std::uint32_t layers);
+  // Where gradients are divided, for any d.
   [[nodiscard]] const transformer_work& work(const plan_statement& s);
   [[nodiscard]] statement_groups& groups(const plan_statement& s);
   void find_candidates(const std::vector<plan_statement>& all);
@@ -103,7 +103,8 @@ class statement_searcher {
 
   const tensor::algebra& algebra_;
   microbatch_graphs graph_of_;
-  const machine::machine& machine_;
+  const hardware::machine& machine_;
+  std::uint32_t model_;
   const tensor::durations& durations_;
   task_times times_;
   statement_search_options options_;
@@ -130,7 +131,7 @@ class statement_searcher {
 // fits, and where time is over before one was simulated.
 [[nodiscard]] inline statement_search_result search_statements(const tensor::algebra& a,
                                                                const microbatch_graphs& graph_of,
-                                                               const machine::machine& m,
+                                                               const hardware::machine& m,
                                                                const tensor::durations& durations, optimizer how,
                                                                const statement_space& space,
                                                                const statement_search_options& options) {
@@ -146,7 +147,7 @@ class statement_searcher {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/stable_sort.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/strategies/statement_stages.hpp>
@@ -156,11 +157,12 @@ class statement_searcher {
 namespace unity::parallel::detail {
 
 UNITY_INLINE statement_searcher::statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of,
-                                                    const machine::machine& m, const tensor::durations& durations,
+                                                    const hardware::machine& m, const tensor::durations& durations,
                                                     optimizer how, const statement_search_options& options)
     : algebra_{a},
       graph_of_{std::move(graph_of)},
       machine_{m},
+      model_{m.network[hardware::device_id{0U}].model},
       durations_{durations},
       times_{a, durations, how},
       options_{options} {}
@@ -188,10 +190,10 @@ UNITY_INLINE std::vector<plan_statement> statement_searcher::all_of(const statem
   const auto& graph = graphs_.emplace(std::pair{std::int64_t{1}, 0U}, graph_of_(1, 0)).first->second;
   const auto layers = layers_of(algebra_, graph, graph_dimensions{algebra_, graph});
   layers_ = layers.count;
-  const auto nodes = machine::devices_by_node(machine_.network);
-  auto all = all_statements(
-      space, {static_cast<std::int64_t>(machine_.network.device_count()),
-              static_cast<std::int64_t>(nodes.empty() ? 1 : nodes[0].size()), layers.count, layers.heads});
+  const auto nodes = hardware::devices_by_node(machine_.network);
+  auto all = all_statements(space, {static_cast<std::int64_t>(machine_.network.device_count()),
+                                    static_cast<std::int64_t>(nodes.empty() ? 1 : nodes[0].size()), layers.count,
+                                    layers.heads, layers.has_core});
   result_.statements = all.size();
   return all;
 }
@@ -213,17 +215,11 @@ UNITY_INLINE transformer_work statement_searcher::new_work(const plan_statement&
   }
   auto whole = s;
   whole.pipeline = whole.interleave = 1;  // so that any number of layers divides
-  return work_of(algebra_, graph->second, whole, durations_, machine_.network[machine::device_id{0U}].model);
+  return work_of(algebra_, graph->second, whole, durations_, model_);
 }
 
 UNITY_INLINE const transformer_work& statement_searcher::work(const plan_statement& s) {
-  const bool is_divided = s.zero > 1 && s.data > 1;
-  const work_key key{s.micro,
-                     s.tensor,
-                     s.is_sequence_parallel,
-                     s.recomputed,
-                     is_divided ? s.zero : std::int64_t{0},
-                     is_divided ? s.data : std::int64_t{1}};
+  const work_key key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed, s.divides_gradients()};
   auto at = works_.find(key);
   if (at != works_.end()) {
     return at->second;
@@ -263,8 +259,10 @@ UNITY_INLINE void statement_searcher::find_candidates(const std::vector<plan_sta
 UNITY_INLINE void statement_searcher::simulate(const candidate& c) {
   auto& g = groups(c.statement);
   const auto& all = work(c.statement);
-  const auto one = in_one_step_each(c.statement, statement_stages{c.statement, all, g}, all, g);
-  const auto p = program_of(c.statement, machine_, one ? *one : all, times_, g);
+  const auto own = c.statement.divides_gradients()
+                       ? std::optional{with_data_groups(all, algebra_, c.statement.data, durations_, model_)}
+                       : in_one_step_each(c.statement, statement_stages{c.statement, all, g}, all, g);
+  const auto p = program_of(c.statement, machine_, own ? *own : all, times_, g);
   const auto iteration = simulation_.run(p.code);
   bytes peak{};
   for (const auto& m : simulate::memory_profiles(p.code, simulation_.times())) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct piece_shards {
 // Of the pieces from first to last, which one stage has. Complexity: linear in pieces and weights.
 [[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::uint32_t first,
                                                   std::uint32_t last);
+// Of all pieces, by the chunk that each is of, ascending: what shards_of says of the pieces of each.
+// Complexity: linear in pieces and weights.
+[[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::span<const std::int64_t> chunks);
 
 }  // namespace unity::parallel
 
@@ -38,6 +42,30 @@ struct piece_shards {
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/tensor/shape.hpp>
 
+namespace unity::parallel::detail {
+
+// Effects: adds what a weight that these pieces of a chunk read brings to them; the first of all is number `first`.
+UNITY_INLINE void add_shards(std::vector<piece_shards>& all, const held_weight& w,
+                             std::span<const std::uint32_t> readers, std::uint32_t first) {
+  for (const auto piece : readers) {
+    all[piece - first].gathered += bytes{w.elements * static_cast<std::int64_t>(tensor::size_of(w.element))};
+  }
+  const bytes gradient{w.elements * gradient_bytes(w.element)};
+  auto& complete = all[readers.front() - first];
+  complete.scattered += gradient;
+  complete.adding += w.adding;
+  auto& begun = all[readers.back() - first].begun;
+  const auto known =
+      std::find_if(begun.begin(), begun.end(), [&](const auto& b) { return b.first == readers.front(); });
+  if (known != begun.end()) {
+    known->second += gradient;
+  } else {
+    begun.emplace_back(readers.front(), gradient);
+  }
+}
+
+}  // namespace unity::parallel::detail
+
 namespace unity::parallel {
 
 UNITY_INLINE std::vector<piece_shards> shards_of(const transformer_work& work, std::uint32_t first,
@@ -46,22 +74,20 @@ UNITY_INLINE std::vector<piece_shards> shards_of(const transformer_work& work, s
   for (const auto& w : work.weights) {
     const auto begin = std::lower_bound(w.pieces.begin(), w.pieces.end(), first);
     const auto end = std::upper_bound(begin, w.pieces.end(), last);
-    if (begin == end) {
-      continue;
+    if (begin != end) {
+      detail::add_shards(all, w, {begin, end}, first);
     }
-    for (auto p = begin; p != end; ++p) {
-      all[*p - first].gathered += bytes{w.elements * static_cast<std::int64_t>(tensor::size_of(w.element))};
-    }
-    const bytes gradient{w.elements * gradient_bytes(w.element)};
-    auto& complete = all[*begin - first];
-    complete.scattered += gradient;
-    complete.adding += w.adding;
-    auto& begun = all[*(end - 1) - first].begun;
-    const auto known = std::find_if(begun.begin(), begun.end(), [&](const auto& b) { return b.first == *begin; });
-    if (known != begun.end()) {
-      known->second += gradient;
-    } else {
-      begun.emplace_back(*begin, gradient);
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<piece_shards> shards_of(const transformer_work& work, std::span<const std::int64_t> chunks) {
+  std::vector<piece_shards> all(work.pieces.size());
+  for (const auto& w : work.weights) {
+    for (auto begin = w.pieces.begin(); begin != w.pieces.end();) {
+      const auto end = std::find_if(begin, w.pieces.end(), [&](auto piece) { return chunks[piece] != chunks[*begin]; });
+      detail::add_shards(all, w, {begin, end}, 0);
+      begin = end;
     }
   }
   return all;

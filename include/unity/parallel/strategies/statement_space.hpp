@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include <unity/parallel/strategies/plan_statement.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 
 namespace unity::parallel {
 
 // The stages of ZeRO that are searched.
-inline constexpr std::array<std::int64_t, 2> searched_zeros{0, 1};
+inline constexpr std::array<std::int64_t, 4> searched_zeros{0, 1, 2, 3};
 
 // Those statements that have the given values. Regular.
 struct statement_space {
@@ -40,7 +40,8 @@ struct statement_limits {
   std::int64_t devices = 1;
   std::int64_t devices_of_node = 1;
   std::int64_t layers = 1;
-  std::int64_t heads = 0;  // 0: attention is one operator, which has no core to recompute
+  std::int64_t heads = 0;  // 0: none are known, and any t divides them
+  bool has_core = true;    // selective recomputation is one of those
 };
 
 // All that divide: t divides heads and the devices of a node; p interleave divides layers, d micro the batch; with
@@ -154,7 +155,7 @@ UNITY_INLINE void statement_writer::add_flags() {
       for (std::size_t part = 0; part < recomputed_part_names.size(); ++part) {
         const auto how = static_cast<recomputed_part>(part);
         if (space_.is_given("recompute") ? how == space_.values.recomputed
-                                         : how != recomputed_part::selective || limits_.heads > 0) {
+                                         : how != recomputed_part::selective || limits_.has_core) {
           auto one = now_;
           one.is_sequence_parallel = sp;
           one.zero = zero;

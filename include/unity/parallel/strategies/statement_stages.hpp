@@ -9,7 +9,6 @@
 #include <unity/core/units.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
-#include <unity/parallel/strategies/plan_statement.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -23,12 +22,17 @@ struct statement_chunk {
   bytes again{};
   bytes handed_on{};
   bool is_handed_on_whole = true;
+  // Where gradients or weights are divided:
+  bytes gathered{};         // weights of a piece while it runs forward, at most
+  bytes whole{};            // backward, weights of a piece and gradients that begin with it
+  picoseconds exchanged{};  // of weights and gradients in both passes, one after another
 };
 
 // Chunk c is on stage c mod p. Refers to the work.
 class statement_stages {
  public:
-  // Precondition: the work is that of the statement, whose chunks divide its layers.
+  // Precondition: the work is that of the statement, or one that with_data_groups makes that; its chunks divide its
+  // layers.
   // Complexity: linear in the steps of the work.
   statement_stages(const plan_statement& s, const transformer_work& work, statement_groups& groups);
 
@@ -48,6 +52,8 @@ class statement_stages {
   [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer how) const;
 
  private:
+  void find_shares(statement_groups& groups);
+
   plan_statement statement_;
   const transformer_work* work_;
   std::vector<statement_chunk> chunks_{};
@@ -69,9 +75,10 @@ class statement_stages {
 #include <span>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/link.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -85,8 +92,7 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
   const auto time_of = [&](std::span<const work_step> steps) {
     picoseconds sum{};
     for (const auto& step : steps) {
-      sum +=
-          step.kind == program::task_kind::transfer ? groups.time(group_kind::tensor, step.how, step.size) : step.time;
+      sum += step.kind == tasks::task_kind::transfer ? groups.time(group_kind::tensor, step.how, step.size) : step.time;
     }
     return sum;
   };
@@ -115,6 +121,43 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
     if (has.size() > 1 && has.front() && has.back()) {
       tied_[w.element] += w.elements;
     }
+  }
+  if (s.divides_gradients()) {
+    find_shares(groups);
+  }
+}
+
+UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
+  std::vector<std::int64_t> chunks;
+  for (std::size_t i = 0; i < work_->pieces.size(); ++i) {
+    chunks.push_back(chunk_of(static_cast<std::int64_t>(i)));
+  }
+  const auto all = shards_of(*work_, chunks);
+  const auto takes = [&](hardware::exchange how, bytes size) {
+    return size > bytes{} ? groups.time(group_kind::data, how, size) : picoseconds{};
+  };
+  const auto runs = [](std::span<const work_step> steps) {
+    return std::any_of(steps.begin(), steps.end(), [](const auto& step) {
+      return step.kind == tasks::task_kind::transfer || step.time > picoseconds{};
+    });
+  };
+  piece_shards before;
+  picoseconds time{};  // of those before
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto& c = chunks_[static_cast<std::size_t>(chunks[i])];
+    const auto gathered = statement_.divides_weights() ? all[i].gathered : bytes{};
+    auto whole = gathered;
+    for (const auto& [until, size] : all[i].begun) {
+      whole += size;
+    }
+    c.gathered = std::max(c.gathered, runs(work_->pieces[i].forward) ? gathered : bytes{});
+    c.whole = std::max(c.whole, runs(work_->pieces[i].backward) ? whole : bytes{});
+    if (i == 0 || all[i].gathered != before.gathered || all[i].scattered != before.scattered) {
+      const auto once = takes(hardware::exchange::all_gather, gathered);
+      time = once + once + takes(hardware::exchange::reduce_scatter, all[i].scattered);
+      before = all[i];
+    }
+    c.exchanged += time;
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
@@ -38,7 +38,7 @@ namespace detail {
 // Precondition: the width divides the number of devices.
 // Source: Shoeybi et al., Megatron-LM, 2019, as far as operators without copies and partial sums can follow it.
 [[nodiscard]] strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                            const machine::topology& t, std::size_t width);
+                                            const hardware::topology& t, std::size_t width);
 
 }  // namespace unity::parallel
 
@@ -70,7 +70,7 @@ UNITY_INLINE std::optional<configuration> divided_twice(const operator_dimension
   if (dimension) {
     c.degrees[*dimension] = static_cast<std::int64_t>(parts);
   }
-  const auto place = [&](std::size_t group, std::size_t part) { return machine::device_id{group * width + part}; };
+  const auto place = [&](std::size_t group, std::size_t part) { return hardware::device_id{group * width + part}; };
   const bool is_outer = !sample || !dimension || *sample < *dimension;
   for (std::size_t t = 0; t < groups * parts; ++t) {
     c.devices.push_back(is_outer ? place(t / parts, t % parts) : place(t % groups, t / groups));
@@ -111,7 +111,7 @@ UNITY_INLINE std::vector<std::size_t> dimensions_by_rank(const tensor::tensor_gr
 namespace unity::parallel {
 
 UNITY_INLINE strategy data_tensor_parallel(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                           const machine::topology& t, std::size_t width) {
+                                           const hardware::topology& t, std::size_t width) {
   const auto devices = t.device_count();
   UNITY_EXPECTS(width > 0 && devices % width == 0, "a width that divides the number of devices");
   strategy s;
@@ -132,7 +132,7 @@ UNITY_INLINE strategy data_tensor_parallel(const tensor::tensor_graph& g, const 
       }
     }
     best = best ? std::move(best) : detail::divided_twice(o, devices, width, std::nullopt);
-    c = best ? std::move(*best) : on_device(o, machine::device_id{0U});
+    c = best ? std::move(*best) : on_device(o, hardware::device_id{0U});
   }
   return s;
 }

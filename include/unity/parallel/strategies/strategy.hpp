@@ -12,7 +12,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
@@ -24,13 +24,13 @@
 namespace unity::parallel {
 
 // Runs the whole operator on one device.
-[[nodiscard]] inline configuration on_device(const operator_dimensions& o, machine::device_id d) {
+[[nodiscard]] inline configuration on_device(const operator_dimensions& o, hardware::device_id d) {
   return o.inputs.empty() ? configuration{} : configuration{degree_list(o.divisible.size(), 1), {d}};
 }
 
 namespace detail {
 
-[[nodiscard]] std::vector<machine::device_id> all_devices(const machine::topology& t);
+[[nodiscard]] std::vector<hardware::device_id> all_devices(const hardware::topology& t);
 
 // The first dimension of that kind.
 [[nodiscard]] std::optional<std::size_t> find_dimension(const operator_dimensions& o, parallelism kind);
@@ -38,26 +38,26 @@ namespace detail {
 // Divides the dimension into as many parts as possible, on the first of the devices; runs whole on the first device if
 // it cannot be divided.
 [[nodiscard]] configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
-                                    std::span<const machine::device_id> devices);
+                                    std::span<const hardware::device_id> devices);
 
-[[nodiscard]] strategy data_parallel_on(const graph_dimensions& all, std::span<const machine::device_id> devices);
+[[nodiscard]] strategy data_parallel_on(const graph_dimensions& all, std::span<const hardware::device_id> devices);
 
 // Divides the sum over samples into as many parts as possible; copies on all devices if there is no such sum.
 [[nodiscard]] configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
-                                           std::span<const machine::device_id> devices);
+                                           std::span<const hardware::device_id> devices);
 
 }  // namespace detail
 
 // Divides samples among all devices, as far as their number permits. Sums over samples, such as the statistics of a
 // batch, add up the samples of each device; what is computed from such sums is computed on all devices.
-[[nodiscard]] strategy data_parallel(const graph_dimensions& all, const machine::topology& t);
+[[nodiscard]] strategy data_parallel(const graph_dimensions& all, const hardware::topology& t);
 
 // The same, but values computed from weights alone are computed on all devices instead of one, so that devices exchange
 // only gradients.
-[[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t);
+[[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all, const hardware::topology& t);
 // On a subset of the devices. Precondition: it is not empty.
 [[nodiscard]] strategy replicated_data_parallel(const graph_dimensions& all,
-                                                std::span<const machine::device_id> devices);
+                                                std::span<const hardware::device_id> devices);
 
 // The layer of each node. Operators that share a weight (steps of an unrolled cell) are in one layer, as are operators
 // without weights that follow them. Layers are numbered in the order of their first operators; sources have number
@@ -82,23 +82,23 @@ namespace detail {
 // Each layer on one device: consecutive layers, with about equal work per device.
 // Source: Jia's dissertation (2020), section 3.4.1, figure 3.4a.
 [[nodiscard]] strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                      const graph_dimensions& all, const machine::topology& t);
+                                      const graph_dimensions& all, const hardware::topology& t);
 
 // Divides convolutions and operators between them by samples, dense layers by their parameters; elementwise operators
 // after dense layers are divided like them.
 // Source: Krizhevsky, One weird trick, 2014; Jia's dissertation (2020), section 3.7.1.
 [[nodiscard]] strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                            const graph_dimensions& all, const machine::topology& t);
+                                            const graph_dimensions& all, const hardware::topology& t);
 
 // Divides samples among nodes; within each node, assigns consecutive layers to devices, with about equal work per
 // device.
 // Source: Wu et al., Google's neural machine translation system, 2016; Jia's dissertation (2020), section 3.7.1.
 [[nodiscard]] strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                        const graph_dimensions& all, const machine::topology& t);
+                                        const graph_dimensions& all, const hardware::topology& t);
 
 // expert_recurrent if the graph has recurrent cells, otherwise expert_convolutional.
 [[nodiscard]] strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                              const machine::topology& t);
+                              const hardware::topology& t);
 
 // Draws degrees one after another, in random order of dimensions, uniformly from those that keep the configuration
 // valid; draws devices without repetition.
@@ -116,15 +116,15 @@ namespace detail {
 #include <numeric>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::vector<machine::device_id> all_devices(const machine::topology& t) {
-  std::vector<machine::device_id> all;
+UNITY_INLINE std::vector<hardware::device_id> all_devices(const hardware::topology& t) {
+  std::vector<hardware::device_id> all;
   for (std::size_t d = 0; d < t.device_count(); ++d) {
-    all.push_back(machine::device_id{d});
+    all.push_back(hardware::device_id{d});
   }
   return all;
 }
@@ -139,7 +139,7 @@ UNITY_INLINE std::optional<std::size_t> find_dimension(const operator_dimensions
 }
 
 UNITY_INLINE configuration divided(const operator_dimensions& o, std::optional<std::size_t> dimension,
-                                   std::span<const machine::device_id> devices) {
+                                   std::span<const hardware::device_id> devices) {
   auto c = on_device(o, devices.front());
   const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
   for (auto degree = devices.size(); dimension && degree > 1; --degree) {
@@ -154,7 +154,7 @@ UNITY_INLINE configuration divided(const operator_dimensions& o, std::optional<s
 }
 
 UNITY_INLINE configuration of_all_samples(const operator_dimensions& o, std::optional<std::size_t> sum,
-                                          std::span<const machine::device_id> devices) {
+                                          std::span<const hardware::device_id> devices) {
   if (!sum) {
     return {degree_list(o.divisible.size(), 1),
             decltype(configuration::devices){devices},
@@ -183,7 +183,7 @@ UNITY_INLINE configuration of_all_samples(const operator_dimensions& o, std::opt
 namespace unity::parallel {
 
 UNITY_INLINE strategy detail::data_parallel_on(const graph_dimensions& all,
-                                               std::span<const machine::device_id> devices) {
+                                               std::span<const hardware::device_id> devices) {
   strategy s;
   for (const auto n : node_ids(all)) {
     const auto& o = all[n];
@@ -198,16 +198,16 @@ UNITY_INLINE strategy detail::data_parallel_on(const graph_dimensions& all,
   return s;
 }
 
-UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE strategy data_parallel(const graph_dimensions& all, const hardware::topology& t) {
   return detail::data_parallel_on(all, detail::all_devices(t));
 }
 
-UNITY_INLINE strategy replicated_data_parallel(const graph_dimensions& all, const machine::topology& t) {
+UNITY_INLINE strategy replicated_data_parallel(const graph_dimensions& all, const hardware::topology& t) {
   return replicated_data_parallel(all, detail::all_devices(t));
 }
 
 UNITY_INLINE strategy replicated_data_parallel(const graph_dimensions& all,
-                                               std::span<const machine::device_id> devices) {
+                                               std::span<const hardware::device_id> devices) {
   auto s = detail::data_parallel_on(all, devices);
   const auto known = std::max_element(devices.begin(), devices.end())->index() + std::size_t{1};
   for (const auto n : node_ids(all)) {
@@ -285,19 +285,19 @@ UNITY_INLINE std::vector<std::size_t> balanced_groups(const tensor::algebra& a, 
 namespace unity::parallel {
 
 UNITY_INLINE strategy model_parallel(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                     const graph_dimensions& all, const machine::topology& t) {
+                                     const graph_dimensions& all, const hardware::topology& t) {
   const auto layers = layers_of(a, g);
   const auto group = detail::balanced_groups(a, all, layers, t.device_count());
   strategy s;
   for (const auto n : node_ids(all)) {
     const auto layer = layers.layer_of[n.index()];
-    s.push_back(layer == graph_layers::none ? configuration{} : on_device(all[n], machine::device_id{group[layer]}));
+    s.push_back(layer == graph_layers::none ? configuration{} : on_device(all[n], hardware::device_id{group[layer]}));
   }
   return s;
 }
 
 UNITY_INLINE strategy expert_convolutional(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                           const graph_dimensions& all, const machine::topology& t) {
+                                           const graph_dimensions& all, const hardware::topology& t) {
   const auto devices = detail::all_devices(t);
   const auto linear = a.kind("linear");
   const auto matmul = a.kind("matmul");
@@ -325,8 +325,8 @@ UNITY_INLINE strategy expert_convolutional(const tensor::algebra& a, const tenso
 }
 
 UNITY_INLINE strategy expert_recurrent(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                       const graph_dimensions& all, const machine::topology& t) {
-  std::vector<std::vector<machine::device_id>> nodes;
+                                       const graph_dimensions& all, const hardware::topology& t) {
+  std::vector<std::vector<hardware::device_id>> nodes;
   std::vector<std::uint32_t> numbers;
   for (const auto d : detail::all_devices(t)) {
     const auto at = static_cast<std::size_t>(std::find(numbers.begin(), numbers.end(), t[d].node) - numbers.begin());
@@ -349,7 +349,7 @@ UNITY_INLINE strategy expert_recurrent(const tensor::algebra& a, const tensor::t
       s.emplace_back();
       continue;
     }
-    std::vector<machine::device_id> column;
+    std::vector<hardware::device_id> column;
     for (const auto& node : nodes) {
       column.push_back(node[group[layers.layer_of[n.index()]]]);
     }
@@ -359,7 +359,7 @@ UNITY_INLINE strategy expert_recurrent(const tensor::algebra& a, const tensor::t
 }
 
 UNITY_INLINE strategy expert(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& all,
-                             const machine::topology& t) {
+                             const hardware::topology& t) {
   const auto cell = a.kind("lstm_cell");
   for (const auto n : node_ids(g)) {
     if (g.operation(n).kind == cell) {
@@ -375,9 +375,9 @@ UNITY_INLINE configuration random_configuration(const operator_dimensions& o, st
     return {};
   }
   configuration c{degree_list(o.divisible.size(), 1), {}};
-  std::vector<machine::device_id> drawn;
+  std::vector<hardware::device_id> drawn;
   for (std::size_t d = 0; d < devices; ++d) {
-    drawn.push_back(machine::device_id{d});
+    drawn.push_back(hardware::device_id{d});
   }
   for (std::size_t d = 0; d + 1 < devices; ++d) {
     std::swap(drawn[d], drawn[d + random.below(devices - d)]);
@@ -393,7 +393,7 @@ UNITY_INLINE configuration random_configuration(const operator_dimensions& o, st
     for (std::size_t degree = 1; degree * tasks <= devices; ++degree) {
       auto tried = c;
       tried.degrees[k] = static_cast<std::int64_t>(degree);
-      tried.devices.resize(degree * tasks, machine::device_id{std::size_t{0}});
+      tried.devices.resize(degree * tasks, hardware::device_id{std::size_t{0}});
       if (why_not(o, tried, devices).empty()) {
         possible.push_back(static_cast<std::int64_t>(degree));
       }
@@ -402,7 +402,7 @@ UNITY_INLINE configuration random_configuration(const operator_dimensions& o, st
     tasks *= static_cast<std::size_t>(c.degrees[k]);
   }
   drawn.resize(tasks);
-  c.devices = decltype(c.devices){std::span<const machine::device_id>{drawn}};
+  c.devices = decltype(c.devices){std::span<const hardware::device_id>{drawn}};
   return c;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
@@ -38,7 +38,7 @@ struct strategy_report {
 
 // Effects: lowers and simulates an iteration, with all micro-batches if there are stages. Complexity: as those.
 // Throws: unity::error if the strategy does not fit the graph, the machine and the stages.
-[[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
+[[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const hardware::machine& m,
                                         const strategy& s, const pipeline& stages = {},
                                         const synchronization& sync = {}, const recomputation& again = {});
 
@@ -50,14 +50,14 @@ struct strategy_report {
 
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/memory.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const machine::machine& m,
+UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const hardware::machine& m,
                                        const strategy& s, const pipeline& stages, const synchronization& sync,
                                        const recomputation& again) {
   check_gathers(g, l.training(), s, stages, sync);
@@ -69,25 +69,25 @@ UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& 
   const auto in_bucket = [](const weight_sync& w, std::uint32_t bucket) {
     return std::any_of(w.parts.begin(), w.parts.end(), [&](const synchronizer& part) { return part.bucket == bucket; });
   };
-  const auto size_of = [&](const program::owner& o) {
+  const auto size_of = [&](const tasks::owner& o) {
     auto weight = o.index;
-    if (o.kind == program::owner_kind::bucket) {  // all of its weights have elements of one type
+    if (o.kind == tasks::owner_kind::bucket) {  // all of its weights have elements of one type
       for (weight = 0; !in_bucket(sync.weights[weight], o.index);) {
         ++weight;
       }
     }
-    const auto v = o.kind == program::owner_kind::edge ? l.training().edges()[o.index].value
-                                                       : l.training().weights()[weight].value;
+    const auto v =
+        o.kind == tasks::owner_kind::edge ? l.training().edges()[o.index].value : l.training().weights()[weight].value;
     return static_cast<std::int64_t>(tensor::size_of(g.type(v).element));
   };
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const program::fragment_id id{f};
+    const tasks::fragment_id id{f};
     for (const auto& t : p.code(id).tasks) {
       if (!t.resource.valid()) {
         continue;
       }
       const auto& resource = p.resources()[t.resource.index()];
-      const bool computes = resource.kind == program::resource_kind::stream;
+      const bool computes = resource.kind == tasks::resource_kind::stream;
       r.compute += computes ? t.duration : picoseconds{};
       r.communication += !computes && t.volume > bytes{} ? t.duration : picoseconds{};
     }

@@ -16,8 +16,8 @@
 #include <unity/parallel/lowering/delays.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -117,7 +117,7 @@ class strategy_tables {
                                const std::vector<std::size_t>& number);
   void add_operators(lowering& l, const strategy_choices& choices);
 
-  [[nodiscard]] std::vector<resource_load> links_of(const program::fragment& f) const;
+  [[nodiscard]] std::vector<resource_load> links_of(const tasks::fragment& f) const;
 
   void add_edge(lowering& l, const strategy_choices& choices, std::uint32_t number);
 
@@ -157,7 +157,7 @@ class strategy_tables {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/row_major.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 
 namespace unity::parallel {
 
@@ -218,7 +218,7 @@ UNITY_INLINE void strategy_tables::add_operators(lowering& l, const strategy_cho
   }
 }
 
-UNITY_INLINE std::vector<resource_load> strategy_tables::links_of(const program::fragment& f) const {
+UNITY_INLINE std::vector<resource_load> strategy_tables::links_of(const tasks::fragment& f) const {
   std::vector<resource_load> all;
   for (const auto& t : f.tasks) {
     if (!t.resource.valid() || t.resource.index() < devices_) {

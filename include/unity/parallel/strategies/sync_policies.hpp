@@ -46,7 +46,7 @@ namespace unity::parallel {
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -131,7 +131,7 @@ UNITY_INLINE synchronization served_sync(lowering& l, const strategy& s) {
       const auto least = std::min_element(loads.begin(), loads.end());
       *least += sizes[w];
       all.weights[w].parts.front() = {sync_kind::parameter_server, synchronizer::no_bucket,
-                                      machine::device_id{static_cast<std::size_t>(least - loads.begin())}};
+                                      hardware::device_id{static_cast<std::size_t>(least - loads.begin())}};
     }
   }
   return all;

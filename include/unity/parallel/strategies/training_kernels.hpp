@@ -23,6 +23,10 @@ namespace unity::parallel {
 // Of a mask of a dropout, per element.
 inline constexpr std::int64_t mask_bytes = 1;
 
+// Of a row of scores that attention as one operator keeps: the logarithm of its sum of exponentials.
+// Source: Dao et al., FlashAttention, NeurIPS 2022, section 3.1.
+inline constexpr std::int64_t row_bytes = 4;
+
 // A dropout, forward: reads the operand, writes the result and the mask; backward: reads cotangent and mask, writes a
 // cotangent.
 [[nodiscard]] constexpr std::int64_t dropout_bytes(std::int64_t elements, tensor::dtype element) noexcept {

@@ -13,7 +13,8 @@ namespace unity::parallel {
 // Regular.
 struct transformer_layers {
   std::uint32_t count = 0;
-  std::int64_t heads = 0;               // 0: attention is one operator
+  std::int64_t heads = 0;               // 0: attention is one operator with its projections
+  bool has_core = true;                 // attention is several operators, from product to product
   std::vector<std::uint32_t> pieces{};  // per node: 0 before the layers (the embedding), 1 to count, count + 1 behind
 
   friend bool operator==(const transformer_layers&, const transformer_layers&) = default;
@@ -47,13 +48,15 @@ namespace unity::parallel::detail {
 struct graph_segments {
   std::vector<std::uint32_t> of{};         // per node
   std::vector<std::uint32_t> attention{};  // segments with attention, ascending
+  std::vector<std::uint32_t> branched{};   // those in which several operators read one value, ascending
   std::uint32_t count = 0;
 };
 
 UNITY_INLINE graph_segments segments_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                         const graph_dimensions& all) {
   const auto cuts = cuts_of(g);
-  graph_segments s{std::vector<std::uint32_t>(g.node_count()), {}, 1};
+  graph_segments s{std::vector<std::uint32_t>(g.node_count()), {}, {}, 1};
+  std::vector<node_id> reader(g.value_count());
   for (const auto n : node_ids(g)) {
     s.of[n.index()] = s.count - 1;
     if (g.operands(n).empty()) {
@@ -62,16 +65,38 @@ UNITY_INLINE graph_segments segments_of(const tensor::algebra& a, const tensor::
     if (mixes_positions(a, all[n]) && (s.attention.empty() || s.attention.back() != s.count - 1)) {
       s.attention.push_back(s.count - 1);
     }
+    for (const auto v : g.operands(n)) {
+      const auto from = g.producer(v);
+      if (is_of_weights(g, n) || is_of_weights(g, from) || g.operands(from).empty()) {
+        continue;
+      }
+      auto& other = reader[v.index()];
+      if (other.valid() && other != n && (s.branched.empty() || s.branched.back() != s.count - 1)) {
+        s.branched.push_back(s.count - 1);
+      }
+      other = n;
+    }
     s.count += cuts[n.index()] ? 1 : 0;
   }
   return s;
+}
+
+// Of a graph with one layer. Its second branch ends as its first does: with as many operators behind it, such as a
+// norm. If it has no second one, all but the last operator is of the layer.
+UNITY_INLINE std::uint32_t length_of_layer(const graph_segments& s) {
+  const auto first = s.attention.front();
+  const auto next = std::upper_bound(s.branched.begin(), s.branched.end(), first);
+  if (next == s.branched.end()) {
+    return std::max<std::uint32_t>(1, s.count - 2 - first);  // the last one is empty
+  }
+  return std::min(2 * (*next - first), s.count - first);
 }
 
 // The number of segments per layer; 0 if layers differ.
 UNITY_INLINE std::uint32_t period_of(const graph_segments& s) {
   const auto& at = s.attention;
   if (at.size() == 1) {
-    return std::max<std::uint32_t>(1, s.count - 2 - at[0]);  // the last one is empty
+    return length_of_layer(s);
   }
   for (std::size_t i = 2; i < at.size(); ++i) {
     if (at[i] - at[i - 1] != at[1] - at[0]) {
@@ -92,7 +117,7 @@ UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor
     throw error{"plan", "a model without attention", "a transformer"};
   }
   const auto period = detail::period_of(segments);
-  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 0, segments.of};
+  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 0, true, segments.of};
   std::vector<std::size_t> operators(layers.count + 2);
   for (const auto n : node_ids(g)) {
     auto& piece = layers.pieces[n.index()];
@@ -102,7 +127,13 @@ UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor
       continue;
     }
     ++operators[piece];
-    if (layers.heads == 0 && a.kind("matmul") == all[n].op.kind && detail::mixes_positions(a, all[n]) &&
+    const auto kind = all[n].op.kind;
+    layers.has_core = layers.has_core && kind != a.kind("attention") && kind != a.kind("dot_product_attention");
+    if (layers.heads == 0 && kind == a.kind("dot_product_attention")) {
+      const auto heads = a.read(all[n].op).integer("heads");
+      layers.heads = heads == 0 ? all[n].inputs[0].dims[1] : heads;
+    }
+    if (layers.heads == 0 && kind == a.kind("matmul") && detail::mixes_positions(a, all[n]) &&
         all[n].outputs[0].dims.size() > 2) {
       layers.heads = all[n].outputs[0].dims[all[n].outputs[0].dims.size() - 3];
     }

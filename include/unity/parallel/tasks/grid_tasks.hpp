@@ -8,8 +8,8 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/index_box.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>

@@ -11,7 +11,7 @@
 #include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/task_grid.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/parallel/tasks/task_share.hpp>
 #include <unity/rewrite/algebra.hpp>

@@ -13,11 +13,11 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/task_grid.hpp>
 #include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
@@ -30,7 +30,7 @@ namespace unity::parallel {
 // Roofline durations for each of the machine's kinds of devices. Uses the rate of float32 for element types without a
 // rate. The algebra and the machine must outlive it.
 // Throws: unity::error for a kind of device without a measured rate.
-[[nodiscard]] tensor::roofline_durations analytic_durations(const tensor::algebra& a, const machine::machine& m);
+[[nodiscard]] tensor::roofline_durations analytic_durations(const tensor::algebra& a, const hardware::machine& m);
 
 namespace detail {
 
@@ -128,23 +128,23 @@ class task_times {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/machine/link.hpp>
-#include <unity/program/fragment.hpp>
+#include <unity/hardware/link.hpp>
+#include <unity/tasks/fragment.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/resize.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE tensor::roofline_durations analytic_durations(const tensor::algebra& a, const machine::machine& m) {
+UNITY_INLINE tensor::roofline_durations analytic_durations(const tensor::algebra& a, const hardware::machine& m) {
   std::vector<tensor::rates_by_element> devices;
   for (const auto& d : m.devices) {
-    const auto usual = machine::roofline_of(d);
+    const auto usual = hardware::roofline_of(d);
     if (!usual) {
       throw error{fmt::format("machine {}, device {}", m.name, d.name), "no float32 rate", "one, to predict times"};
     }
     auto& rates = devices.emplace_back();
     for (std::size_t element = 0; element < rates.size(); ++element) {
-      rates[element] = machine::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual);
+      rates[element] = hardware::roofline_of(d, static_cast<tensor::dtype>(element)).value_or(*usual);
     }
   }
   return {a, std::move(devices)};
@@ -247,7 +247,7 @@ UNITY_INLINE picoseconds task_times::timed(std::uint32_t model, const tensor::op
                                            std::span<const tensor::tensor_type> inputs,
                                            std::span<const tensor::tensor_type> outputs) const {
   const auto t = durations_.duration_of(model, op, inputs, outputs).expected;
-  if (t > program::longest_task) {
+  if (t > tasks::longest_task) {
     throw error{fmt::format("operator {}", algebra_->signature(op.kind).name),
                 fmt::format("it would take {:f} s on the machine's device {}", to_seconds(t), model),
                 "at most 100 s; are the device's rates right?"};

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/compressor.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -36,12 +36,12 @@ struct weight_facts {
 // The input of builders. Regular.
 struct sync_problem {
   std::vector<weight_facts> weights{};        // of the graph, in node order
-  std::vector<machine::device_id> servers{};  // candidates for parameter servers; at least one
+  std::vector<hardware::device_id> servers{};  // candidates for parameter servers; at least one
   bool is_per_node = true;                    // devices of a node exchange with a server as one, like AutoDist's
 };
 
 [[nodiscard]] sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                           std::vector<machine::device_id> servers);
+                                           std::vector<hardware::device_id> servers);
 
 // Options of builders. Regular.
 struct builder_options {
@@ -225,7 +225,7 @@ class sync_writer {
   [[nodiscard]] bool may_share(std::size_t w) const {
     return !problem_.weights[w].is_sparse && !is_of_one_weight(options_.compressor);
   }
-  [[nodiscard]] parallel::synchronizer server(machine::device_id d, std::size_t w, bool may_proxy) const {
+  [[nodiscard]] parallel::synchronizer server(hardware::device_id d, std::size_t w, bool may_proxy) const {
     parallel::synchronizer s;
     s.kind = parallel::sync_kind::parameter_server;
     s.destination = d;
@@ -269,7 +269,7 @@ template <class Parts>
 }  // namespace detail
 
 UNITY_INLINE sync_problem sync_problem_of(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                          std::vector<machine::device_id> servers) {
+                                          std::vector<hardware::device_id> servers) {
   sync_problem p{{}, std::move(servers)};
   const parallel::training_graph training{a, g};
   for (const auto& w : training.weights()) {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/learn/ranker.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/autodist/builders.hpp>
 
@@ -36,7 +36,7 @@ inline constexpr std::size_t sync_estimate = 0;
 class sync_features {
  public:
   // Replicas produce gradients. Precondition: at least one replica and one server, all on the machine.
-  sync_features(const sync_problem& p, const machine::machine& m, std::span<const machine::device_id> replicas);
+  sync_features(const sync_problem& p, const hardware::machine& m, std::span<const hardware::device_id> replicas);
 
   [[nodiscard]] learn::ranking_shape shape() const { return {sync_item_features, sync_list_features}; }
   // The number of trained weights.
@@ -89,8 +89,8 @@ class sync_features {
 
 namespace unity::systems {
 
-UNITY_INLINE sync_features::sync_features(const sync_problem& p, const machine::machine& m,
-                                          std::span<const machine::device_id> replicas)
+UNITY_INLINE sync_features::sync_features(const sync_problem& p, const hardware::machine& m,
+                                          std::span<const hardware::device_id> replicas)
     : problem_{p},
       replicas_{static_cast<double>(replicas.size())},
       senders_{replicas_},
@@ -111,8 +111,8 @@ UNITY_INLINE sync_features::sync_features(const sync_problem& p, const machine::
     }
     senders_ = static_cast<double>(nodes.size());
   }
-  const machine::route_table routes{m.network};
-  const auto widen = [&](machine::device_id from, machine::device_id to, double& rate, double& latency) {
+  const hardware::route_table routes{m.network};
+  const auto widen = [&](hardware::device_id from, hardware::device_id to, double& rate, double& latency) {
     const auto c = routes.cost(m.network, from, to);
     if (c.bytes_per_second > 0) {
       rate = std::min(rate, static_cast<double>(c.bytes_per_second));

@@ -20,7 +20,6 @@
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
-#include <unity/search/result.hpp>
 #include <unity/search/search_space.hpp>
 
 namespace unity::systems {

@@ -11,7 +11,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/config.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/dpro/space.hpp>
 #include <unity/systems/dpro/strategy.hpp>
 #include <unity/systems/dpro/synchronization.hpp>

@@ -15,10 +15,10 @@
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/units.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/program/fragment.hpp>
-#include <unity/program/program.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/systems/flexflow/moves.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::systems {
 
@@ -77,7 +77,7 @@ class strategy_evaluator {
   // False if one resource has more work than the bound allows. Checked after all operators, after each edge, and after
   // all weights.
   bool lower_all(cost_value bound);
-  void add(program::fragment f) {
+  void add(tasks::fragment f) {
     count(f, true);
     codes_.push_back(std::move(f));
   }
@@ -86,7 +86,7 @@ class strategy_evaluator {
   [[nodiscard]] std::optional<cost_value> simulated(cost_value bound);
   [[nodiscard]] cost_value cost_of(picoseconds iteration);
 
-  void count(const program::fragment& f, bool on);
+  void count(const tasks::fragment& f, bool on);
   // Called once the simulation holds the old program again.
   void restore();
 
@@ -108,9 +108,9 @@ class strategy_evaluator {
   std::vector<std::uint64_t> weight_stamps_{};
   std::vector<std::uint32_t> edges_{};
   std::vector<std::uint32_t> weights_{};
-  std::vector<program::fragment_id> touched_{};
-  std::vector<program::fragment> codes_{};
-  std::vector<program::replacement> replacements_{};
+  std::vector<tasks::fragment_id> touched_{};
+  std::vector<tasks::fragment> codes_{};
+  std::vector<tasks::replacement> replacements_{};
 };
 
 }  // namespace unity::systems
@@ -135,7 +135,7 @@ UNITY_INLINE cost_value strategy_evaluator::reset(const parallel::strategy& s) {
   loads_.assign(p.resources().size(), 0);
   sums_ = parallel::buffer_sums{limits_.size()};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    count(p.code(program::fragment_id{f}), true);
+    count(p.code(tasks::fragment_id{f}), true);
   }
   return cost_ = cost_of(simulation_->iteration_time());
 }
@@ -296,7 +296,7 @@ UNITY_INLINE cost_value strategy_evaluator::cost_of(picoseconds iteration) {
   return over == 0 ? time : over_memory + 1000 * std::min(over, most) + time;
 }
 
-UNITY_INLINE void strategy_evaluator::count(const program::fragment& f, bool on) {
+UNITY_INLINE void strategy_evaluator::count(const tasks::fragment& f, bool on) {
   for (const auto& t : f.tasks) {
     if (t.resource.valid()) {
       loads_[t.resource.index()] += on ? t.duration.count() : -t.duration.count();

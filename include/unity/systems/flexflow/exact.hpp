@@ -13,14 +13,14 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/cost_model.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/strategy_bound.hpp>
 #include <unity/parallel/strategies/strategy_tables.hpp>
 #include <unity/parallel/strategies/units.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -75,7 +75,7 @@ struct flexflow_exact_result {
 // Complexity: see parallel::strategy_tables and branch_and_bound; for graphs of some tens of operators and few devices.
 // Throws: unity::error if an initial strategy does not fit the graph and machine, or there are too many choices
 // (strategy_tables).
-[[nodiscard]] flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
+[[nodiscard]] flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const hardware::machine& m,
                                                    parallel::lowering lowering,
                                                    const std::vector<parallel::strategy>& initial,
                                                    const flexflow_exact_options& options = {});
@@ -121,7 +121,7 @@ UNITY_INLINE parallel::strategy strategy_problem::strategy_of(const std::vector<
   return s;
 }
 
-UNITY_INLINE flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const machine::machine& m,
+UNITY_INLINE flexflow_exact_result flexflow_exact(const tensor::tensor_graph& g, const hardware::machine& m,
                                                   parallel::lowering lowering,
                                                   const std::vector<parallel::strategy>& initial,
                                                   const flexflow_exact_options& options) {

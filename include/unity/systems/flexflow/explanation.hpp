@@ -88,7 +88,7 @@ class plan_prices {
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
-#include <unity/program/program.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::systems {
 
@@ -139,7 +139,7 @@ UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a,
   const auto& p = prices.plan();
   auto& l = prices.lowering();
   const auto code = l.run(p.configurations, p.synchronization, p.recomputed);
-  const auto taken = [&](program::fragment_id f) {
+  const auto taken = [&](tasks::fragment_id f) {
     picoseconds sum{};
     for (const auto& t : code.code(f).tasks) {
       sum += t.duration;

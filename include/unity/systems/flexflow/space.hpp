@@ -16,7 +16,7 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/units.hpp>
-#include <unity/search/evaluator_space.hpp>
+#include <unity/search/evaluator.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 

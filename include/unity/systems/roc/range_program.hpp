@@ -125,7 +125,7 @@ class range_scheduler {
 #include <unity/backend/detail/transposes.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/ranks/unread_steps.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/train/forward_programs.hpp>
 
 namespace unity::systems {

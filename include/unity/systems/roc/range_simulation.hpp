@@ -6,7 +6,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/gnn/vertex_partition.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/systems/roc/range_balancer.hpp>
 #include <unity/systems/roc/range_model.hpp>
 #include <unity/systems/roc/range_program.hpp>
@@ -33,14 +33,14 @@ struct simulated_epoch {
 // bytes per second between a device and its host, for the moves that a bound t.memory causes, as in train_graph; 0: no
 // bound. Complexity: range_graph_of for each part, with one part in memory at a time.
 // Throws: unity::error if the machine has fewer devices than there are parts; as range_graph_of and range_model_of.
-[[nodiscard]] simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
+[[nodiscard]] simulated_epoch simulate_epoch(const tensor::algebra& a, const hardware::machine& m,
                                              const tensor::durations& times, const vertex_training& t,
                                              const vertex_scales& scales, const gnn::vertex_partition& p,
                                              double host_rate = 0);
 
 // A partition from costs learned on simulated epochs: starts with equal edges, and repeats at most `rounds` times while
 // a faster one is predicted. Returns the fastest as simulated.
-[[nodiscard]] gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
+[[nodiscard]] gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const hardware::machine& m,
                                                               const tensor::durations& times, const vertex_training& t,
                                                               const vertex_scales& scales, std::size_t parts,
                                                               double host_rate = 0, std::size_t rounds = 5);
@@ -62,7 +62,7 @@ struct simulated_epoch {
 
 namespace unity::systems {
 
-UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const machine::machine& m,
+UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const hardware::machine& m,
                                             const tensor::durations& times, const vertex_training& t,
                                             const vertex_scales& scales, const gnn::vertex_partition& p,
                                             double host_rate) {
@@ -105,7 +105,7 @@ UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const mach
   return result;
 }
 
-UNITY_INLINE gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const machine::machine& m,
+UNITY_INLINE gnn::vertex_partition learn_simulated_partition(const tensor::algebra& a, const hardware::machine& m,
                                                              const tensor::durations& times, const vertex_training& t,
                                                              const vertex_scales& scales, std::size_t parts,
                                                              double host_rate, std::size_t rounds) {
@@ -113,7 +113,7 @@ UNITY_INLINE gnn::vertex_partition learn_simulated_partition(const tensor::algeb
   auto epoch = simulate_epoch(a, m, times, t, scales, now, host_rate);
   std::vector<std::size_t> kinds;
   for (std::size_t k = 0; k < parts; ++k) {
-    kinds.push_back(m.network[machine::device_id{k}].model);
+    kinds.push_back(m.network[hardware::device_id{k}].model);
   }
   range_balancer balancer{t.graph, epoch.widths, std::move(kinds)};
   auto best = now;

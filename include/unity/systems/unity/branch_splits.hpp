@@ -13,9 +13,9 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
-#include <unity/machine/device_mesh.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
 #include <unity/parallel/mesh/mapping_goals.hpp>
@@ -38,7 +38,7 @@ namespace unity::systems {
 class split_mappings {
  public:
   // most_axes: the limit for meshes of blocks.
-  split_mappings(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
+  split_mappings(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
                  parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
                  std::size_t most_axes, std::int64_t memory_limit = 0);
   ~split_mappings();
@@ -71,19 +71,19 @@ class split_mappings {
     std::uint32_t number = 0;
     mesh_room* room = nullptr;
   };
-  [[nodiscard]] const std::vector<numbered_room>& rooms_of(std::span<const machine::device_id> devices);
+  [[nodiscard]] const std::vector<numbered_room>& rooms_of(std::span<const hardware::device_id> devices);
   [[nodiscard]] program& program_of(mesh_room& room, const parallel::mapping_objective& o);
   // Equal for lists of devices with equal links between corresponding devices.
-  [[nodiscard]] fingerprint shape_of(std::span<const machine::device_id> devices) const;
+  [[nodiscard]] fingerprint shape_of(std::span<const hardware::device_id> devices) const;
   // The mesh of an operator's block, with that block's devices.
-  [[nodiscard]] machine::device_mesh mesh_of(mesh_room& room, parallel::mesh_block b) const;
+  [[nodiscard]] hardware::device_mesh mesh_of(mesh_room& room, parallel::mesh_block b) const;
   [[nodiscard]] mesh_room& room_of(mesh_room& room, parallel::mesh_block b) const {
     return b.mesh == parallel::mesh_block::all_devices ? room : *all_[b.mesh];
   }
 
   const tensor::algebra& algebra_;
-  const machine::machine& machine_;
-  const machine::route_table& routes_;
+  const hardware::machine& machine_;
+  const hardware::route_table& routes_;
   parallel::shard_clock& clock_;
   parallel::index_uses uses_;
   parallel::optimizer optimizer_;
@@ -91,7 +91,7 @@ class split_mappings {
   std::int64_t memory_limit_;
   std::vector<std::unique_ptr<mesh_room>> all_{};
   std::map<fingerprint, std::vector<numbered_room>> by_shape_{};
-  std::map<std::vector<machine::device_id>, const std::vector<numbered_room>*> by_devices_{};
+  std::map<std::vector<hardware::device_id>, const std::vector<numbered_room>*> by_devices_{};
   std::map<std::pair<const mesh_room*, parallel::mapping_objective>, std::unique_ptr<program>> programs_;
   const parallel::operator_graph* graph_ = nullptr;
   std::uint64_t graphs_ = 0;  // solved so far; tells a program whether its graph is the current one
@@ -107,7 +107,6 @@ class split_mappings {
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
-#include <unity/parallel/mesh/layout_handover.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/tensor/shape.hpp>
@@ -153,7 +152,7 @@ class split_mappings::join_splits : public parallel::parallel_splits {
   // results to the range.
   [[nodiscard]] std::int64_t least(const goal& join, const branch& b, device_range on);
   [[nodiscard]] bool can_cut(device_range on, std::uint32_t cut) const;
-  [[nodiscard]] std::span<const machine::device_id> devices(device_range on) const {
+  [[nodiscard]] std::span<const hardware::device_id> devices(device_range on) const {
     return std::span{room_.mesh().devices}.subspan(on.first, on.count);
   }
 
@@ -175,7 +174,7 @@ class split_mappings::join_splits : public parallel::parallel_splits {
                                                       const numbered_room& in);
   // Costs of transfers between layouts on all devices and layouts on a block, computed on demand.
   struct handovers {
-    machine::device_mesh block{};
+    hardware::device_mesh block{};
     const parallel::layout_space* whole = nullptr;  // layouts on all devices
     const parallel::layout_space* part = nullptr;   // on the block
     std::vector<std::int64_t> costs{};              // by layout on all devices, then on the block; -1: unknown
@@ -539,8 +538,8 @@ UNITY_INLINE void split_mappings::join_splits::trace_branch(const goal& join, co
   UNITY_EXPECTS(false, "a mesh with a cost that was found before");
 }
 
-UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const machine::machine& m,
-                                            const machine::route_table& routes, parallel::shard_clock& clock,
+UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const hardware::machine& m,
+                                            const hardware::route_table& routes, parallel::shard_clock& clock,
                                             parallel::index_uses uses, parallel::optimizer how, std::size_t most_axes,
                                             std::int64_t memory_limit)
     : algebra_{a},
@@ -607,7 +606,7 @@ UNITY_INLINE std::pair<std::int64_t, std::int64_t> split_mappings::memory_and_sy
           *std::max_element(synchronizing.begin(), synchronizing.end())};
 }
 
-UNITY_INLINE auto split_mappings::rooms_of(std::span<const machine::device_id> devices)
+UNITY_INLINE auto split_mappings::rooms_of(std::span<const hardware::device_id> devices)
     -> const std::vector<numbered_room>& {
   auto& known = by_devices_[{devices.begin(), devices.end()}];
   if (known != nullptr) {
@@ -616,7 +615,7 @@ UNITY_INLINE auto split_mappings::rooms_of(std::span<const machine::device_id> d
   const auto [at, is_new] = by_shape_.try_emplace(shape_of(devices));
   known = &at->second;
   if (is_new) {
-    std::vector<std::vector<machine::device_id>> rows;
+    std::vector<std::vector<hardware::device_id>> rows;
     for (const auto d : devices) {
       const bool is_next = rows.empty() || machine_.network[rows.back().back()].node != machine_.network[d].node;
       if (is_next) {
@@ -624,7 +623,7 @@ UNITY_INLINE auto split_mappings::rooms_of(std::span<const machine::device_id> d
       }
       rows.back().push_back(d);
     }
-    for (const auto& mesh : machine::meshes_of(rows, most_axes_)) {
+    for (const auto& mesh : hardware::meshes_of(rows, most_axes_)) {
       at->second.push_back({static_cast<std::uint32_t>(all_.size()), nullptr});
       all_.push_back(
           std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses_, optimizer_, memory_limit_));
@@ -647,16 +646,16 @@ UNITY_INLINE auto split_mappings::program_of(mesh_room& room, const parallel::ma
   return *p;
 }
 
-UNITY_INLINE fingerprint split_mappings::shape_of(std::span<const machine::device_id> devices) const {
+UNITY_INLINE fingerprint split_mappings::shape_of(std::span<const hardware::device_id> devices) const {
   const auto& t = machine_.network;
   hasher h{devices.size()};
   std::map<std::size_t, std::uint64_t> numbers;  // numbers of link resources, in order of first use
   std::map<std::uint32_t, std::uint64_t> nodes;
   for (const auto from : devices) {
     h.add(t[from].model).add(nodes.try_emplace(t[from].node, nodes.size()).first->second);
-    h.add(static_cast<std::uint64_t>(machine::start_of(machine_, from).start.count()));
+    h.add(static_cast<std::uint64_t>(hardware::start_of(machine_, from).start.count()));
     for (const auto to : devices) {
-      for (const auto l : from == to ? machine::route{} : routes_.between(t, from, to)) {
+      for (const auto l : from == to ? hardware::route{} : routes_.between(t, from, to)) {
         h.add(numbers.try_emplace(t.resource(l).index(), numbers.size()).first->second);
         h.add(static_cast<std::uint64_t>(t.bytes_per_second(l)));
         h.add(static_cast<std::uint64_t>(t.latency(l).count()));
@@ -667,7 +666,7 @@ UNITY_INLINE fingerprint split_mappings::shape_of(std::span<const machine::devic
   return h.result();
 }
 
-UNITY_INLINE machine::device_mesh split_mappings::mesh_of(mesh_room& room, parallel::mesh_block b) const {
+UNITY_INLINE hardware::device_mesh split_mappings::mesh_of(mesh_room& room, parallel::mesh_block b) const {
   if (b.mesh == parallel::mesh_block::all_devices) {
     return room.mesh();
   }

@@ -53,7 +53,6 @@ class computing_bound {
 #include <optional>
 
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/systems/unity/mesh_places.hpp>
 
 namespace unity::systems {
 

@@ -22,10 +22,10 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/unity/joint_space.hpp>

@@ -67,7 +67,7 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10
 #include <numeric>
 #include <tuple>
 
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 
 namespace unity::systems {
 

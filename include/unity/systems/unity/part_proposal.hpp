@@ -10,6 +10,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -19,14 +20,28 @@
 
 namespace unity::systems {
 
-// Moves one or two parts, each of connected operators, to a block of devices each. A single operator alone would seldom
-// be better away from its neighbours, nor one part where another one still is. Or replicates an operator on the devices
-// that read it, which no move of a part achieves. Half of the proposals are mesh_proposal's.
-// Models proposal_for strategy_evaluator. A value; threads may share it.
+// Which parts are moved, and where.
+enum class part_moves : std::uint8_t {
+  // One or two parts, each of connected operators, to a block of devices each. A single operator alone would seldom be
+  // better away from its neighbours, nor one part where another one still is. Or an operator is repeated on the devices
+  // that read it, which no move of a part achieves. Where that is not possible there is no proposal, which ends a
+  // chain: the next one starts from the best plan. For graphs of some tens of operators that is worth more than going
+  // on (docs/performance.md).
+  connected,
+  // Also all parts that no value connects, each to one of two blocks; an operator repeated while its readers move
+  // apart, each of which alone would wait for the operator; and an operator divided along any two axes, sums, terms and
+  // copies included. There is always a proposal. For graphs of a few operators.
+  all,
+};
+
+// Moves parts of a graph; half of the proposals, a quarter for part_moves::all, are mesh_proposal's. Models
+// proposal_for strategy_evaluator. A value; threads may share it.
 class part_proposal {
  public:
-  // devices: 0 makes only mesh_proposal's proposals. Complexity: as parallel::placements.
-  part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices);
+  // devices: 0 makes only mesh_proposal's proposals. Refers to the graph's dimensions. Complexity: as
+  // parallel::placements.
+  part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices,
+                part_moves moves = part_moves::connected);
 
   [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy& s,
                                                                 random_engine& random) const;
@@ -34,16 +49,34 @@ class part_proposal {
  private:
   // Draws connected operators that are not met yet: as many as possible, or up to a random number.
   [[nodiscard]] std::vector<std::uint32_t> draw_part(std::vector<bool>& met, random_engine& random) const;
-  // Effects: adds to the change that the part goes to a random block; all its operators are divided along outer
-  // dimensions, or all along inner ones.
-  void move(std::span<const std::uint32_t> part, random_engine& random, strategy_change& change) const;
+  // Up to so many operators that are not met yet, connected with the first.
+  [[nodiscard]] std::vector<std::uint32_t> connected(std::uint32_t first, std::size_t most,
+                                                     std::vector<bool>& met) const;
+  [[nodiscard]] const parallel::device_block& draw_block(random_engine& random) const;
+  // Another block of that size and stride, if there is one: they are disjoint.
+  [[nodiscard]] const parallel::device_block& beside(const parallel::device_block& block, random_engine& random) const;
+  // Effects: adds to the change that the part goes to the block; all its operators are divided along outer dimensions,
+  // or all along inner ones. outer: from 0 to less than 1.
+  void move(std::span<const std::uint32_t> part, const parallel::device_block& block, double outer,
+            strategy_change& change) const;
+  // All operators, on one or two blocks; connected ones on the same one.
+  [[nodiscard]] strategy_change spread(random_engine& random) const;
+  // Each reader of the operator, with what is connected with it, on one of two blocks; the operator is repeated on
+  // their devices, or divided on either block in the same way.
+  [[nodiscard]] strategy_change forked(std::uint32_t op, random_engine& random) const;
+  // The operator divided along up to two axes on a block; empty if it cannot be divided like that.
+  [[nodiscard]] strategy_change divided(std::uint32_t op, random_engine& random) const;
   // The undivided operator on each device that reads it; empty if there are fewer than two such devices or many.
   [[nodiscard]] strategy_change repeated(std::uint32_t op, const parallel::strategy& s) const;
 
   mesh_proposal on_mesh_;
+  const parallel::graph_dimensions* dimensions_;
+  std::size_t devices_;
+  part_moves moves_;
   parallel::placements placements_;
   std::vector<std::size_t> sizes_{};  // of blocks
   std::vector<node_id> nodes_{};
+  std::vector<bool> is_output_{};
   std::vector<std::vector<std::uint32_t>> neighbours_{};
   std::vector<std::vector<std::uint32_t>> readers_{};
 };
@@ -53,14 +86,23 @@ class part_proposal {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_PART_PROPOSAL)
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/parallel_type.hpp>
 
 namespace unity::systems {
 
-UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices)
-    : on_mesh_{std::move(on_mesh)}, placements_{g.dimensions(), devices}, neighbours_(g.size()), readers_(g.size()) {
+UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel::operator_graph& g, std::size_t devices,
+                                          part_moves moves)
+    : on_mesh_{std::move(on_mesh)},
+      dimensions_{&g.dimensions()},
+      devices_{devices},
+      moves_{moves},
+      placements_{g.dimensions(), devices},
+      neighbours_(g.size()),
+      readers_(g.size()) {
   for (std::size_t size = 1; size <= devices; ++size) {
     if (devices % size == 0) {
       sizes_.push_back(size);
@@ -68,6 +110,7 @@ UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel:
   }
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     nodes_.push_back(g.node(i));
+    is_output_.push_back(g.placed(i).is_output);
     for (const auto& s : g.sources(i)) {
       if (s.from != parallel::operand_source::none) {
         neighbours_[i].push_back(s.from);
@@ -80,32 +123,57 @@ UNITY_INLINE part_proposal::part_proposal(mesh_proposal on_mesh, const parallel:
 
 UNITY_INLINE std::optional<proposed<strategy_change>> part_proposal::sample(const parallel::strategy& s,
                                                                             random_engine& random) const {
-  if (nodes_.empty() || sizes_.empty() || random.below(2) == 0) {
+  const bool is_all = moves_ == part_moves::all;
+  if (nodes_.empty() || sizes_.empty() || random.below(is_all ? 4 : 2) == 0) {
     return on_mesh_.sample(s, random);
   }
+  const auto drawn = [&] { return static_cast<std::uint32_t>(random.below(nodes_.size())); };
+  const auto kind = random.below(is_all ? 6 : 4);
   strategy_change change;
-  if (random.below(4) == 0) {
-    change = repeated(static_cast<std::uint32_t>(random.below(nodes_.size())), s);
+  if (kind == 0) {
+    change = repeated(drawn(), s);
+  } else if (is_all && kind == 1) {
+    change = divided(drawn(), random);
+  } else if (is_all && kind == 2) {
+    change = spread(random);
+  } else if (is_all && kind == 3) {
+    change = forked(drawn(), random);
   } else {
     std::vector<bool> met(nodes_.size());
     for (auto parts = 1 + random.below(2); parts > 0; --parts) {
-      move(draw_part(met, random), random, change);
+      const auto part = draw_part(met, random);
+      const auto& block = draw_block(random);
+      move(part, block, random.unit(), change);
     }
   }
-  // Nothing ends the chain, and the next one starts from the best: docs/performance.md says what that is worth.
-  return change.empty() ? std::nullopt : std::optional{proposed<strategy_change>{std::move(change), 0}};
+  if (change.empty()) {
+    return is_all ? on_mesh_.sample(s, random) : std::nullopt;
+  }
+  return proposed<strategy_change>{std::move(change), 0};
 }
 
-UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, random_engine& random,
-                                      strategy_change& change) const {
-  const auto size = sizes_[random.below(sizes_.size())];
-  const auto blocks = placements_.blocks(size);
-  const auto& block = blocks[random.below(blocks.size())];
-  const auto outer = random.unit();
+UNITY_INLINE const parallel::device_block& part_proposal::draw_block(random_engine& random) const {
+  const auto blocks = placements_.blocks(sizes_[random.below(sizes_.size())]);
+  return blocks[random.below(blocks.size())];
+}
+
+UNITY_INLINE const parallel::device_block& part_proposal::beside(const parallel::device_block& block,
+                                                                 random_engine& random) const {
+  std::vector<const parallel::device_block*> others;
+  for (const auto& other : placements_.blocks(block.size)) {
+    if (other.stride == block.stride && other.first != block.first) {
+      others.push_back(&other);
+    }
+  }
+  return others.empty() ? block : *others[random.below(others.size())];
+}
+
+UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, const parallel::device_block& block,
+                                      double outer, strategy_change& change) const {
   for (const auto i : part) {
     std::vector<const parallel::degree_list*> fitting;  // later ones divide more along outer dimensions
     for (const auto& degrees : placements_.degrees(nodes_[i])) {
-      if (parallel::placements::tasks_of(degrees) == size) {
+      if (parallel::placements::tasks_of(degrees) == block.size) {
         fitting.push_back(&degrees);
       }
     }
@@ -114,6 +182,108 @@ UNITY_INLINE void part_proposal::move(std::span<const std::uint32_t> part, rando
       change.push_back({nodes_[i], parallel::on_block(*fitting[chosen], block)});
     }
   }
+}
+
+UNITY_INLINE strategy_change part_proposal::spread(random_engine& random) const {
+  const auto& first = draw_block(random);
+  const auto& second = draw_block(random);
+  const std::array blocks{&first, &second};
+  const auto outer_of_first = random.unit();
+  const auto outer_of_second = random.unit();
+  const std::array outer{outer_of_first, outer_of_second};
+  std::vector<bool> met(nodes_.size());
+  strategy_change change;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (!met[i]) {
+      const auto part = connected(i, nodes_.size(), met);
+      const auto to = random.below(2);
+      move(part, *blocks[to], outer[to], change);
+    }
+  }
+  return change;
+}
+
+UNITY_INLINE strategy_change part_proposal::forked(std::uint32_t op, random_engine& random) const {
+  const auto degrees = placements_.degrees(nodes_[op]);
+  if (readers_[op].empty() || degrees.empty()) {
+    return {};
+  }
+  const auto& first = draw_block(random);
+  const bool is_divided = random.below(2) == 0;
+  const auto& second = is_divided ? beside(first, random) : draw_block(random);
+  const std::array blocks{&first, &second};
+  const auto outer = random.unit();
+  strategy_change change;
+  std::vector<bool> met(nodes_.size());
+  met[op] = true;
+  std::array<bool, 2> is_used{is_divided, is_divided};
+  for (const auto reader : readers_[op]) {
+    const auto to = random.below(2);
+    if (!met[reader]) {
+      move(connected(reader, nodes_.size(), met), *blocks[to], outer, change);
+      is_used[to] = true;
+    }
+  }
+  parallel::configuration c;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    for (std::size_t k = 0; k < (is_used[b] ? blocks[b]->size : 0); ++k) {
+      const auto d = (*blocks[b])[k];
+      if (std::find(c.devices.begin(), c.devices.end(), d) == c.devices.end()) {
+        c.devices.push_back(d);
+      }
+    }
+  }
+  c.degrees = parallel::degree_list(degrees.front().size(), 1);
+  c.copies = static_cast<std::int64_t>(c.devices.size());
+  if (is_divided && c.devices.size() == 2 * first.size) {
+    strategy_change one;
+    move({&op, 1}, first, outer, one);
+    if (!one.empty()) {
+      c.degrees = one.front().to.degrees;
+      c.copies = 2;
+    }
+  }
+  change.push_back({nodes_[op], std::move(c)});
+  return change;
+}
+
+UNITY_INLINE strategy_change part_proposal::divided(std::uint32_t op, random_engine& random) const {
+  const auto& o = (*dimensions_)[nodes_[op]];
+  const auto& block = draw_block(random);
+  parallel::configuration c;
+  c.degrees = parallel::degree_list(o.divisible.size(), 1);
+  c.reductions = parallel::degree_list(o.reductions.size(), 1);
+  c.terms = parallel::degree_list(o.groups.size(), 1);
+  const auto axis = [&](std::size_t k) -> std::int64_t& {
+    for (auto* list : {&c.degrees, &c.reductions, &c.terms}) {
+      if (k < list->size()) {
+        return (*list)[k];
+      }
+      k -= list->size();
+    }
+    return c.copies;
+  };
+  const auto axes = o.divisible.size() + o.reductions.size() + o.groups.size() + 1;
+  std::vector<std::size_t> factors;
+  std::copy_if(sizes_.begin(), sizes_.end(), std::back_inserter(factors),
+               [&](std::size_t d) { return block.size % d == 0; });
+  const auto rows = factors[random.below(factors.size())];
+  const auto columns = block.size / rows;
+  axis(random.below(axes)) *= static_cast<std::int64_t>(rows);
+  axis(random.below(axes)) *= static_cast<std::int64_t>(columns);
+  const bool is_transposed = random.below(2) == 0;  // neighbours along the other axis are close to each other
+  for (std::size_t t = 0; t < block.size; ++t) {
+    c.devices.push_back(block[is_transposed ? t % columns * rows + t / columns : t]);
+  }
+  const bool is_sum = parallel::product(c.reductions) * parallel::product(c.terms) > 1;
+  if ((is_sum && is_output_[op]) || !parallel::why_not(o, c, devices_).empty()) {
+    return {};
+  }
+  if (!is_sum) {
+    c.reductions = {};
+    c.terms = {};
+  }
+  return {{nodes_[op], std::move(c)}};
 }
 
 UNITY_INLINE strategy_change part_proposal::repeated(std::uint32_t op, const parallel::strategy& s) const {
@@ -150,7 +320,11 @@ UNITY_INLINE std::vector<std::uint32_t> part_proposal::draw_part(std::vector<boo
     return {};
   }
   const auto first = others[random.below(others.size())];
-  const auto most = random.below(2) == 0 ? nodes_.size() : 1 + random.below(nodes_.size());
+  return connected(first, random.below(2) == 0 ? nodes_.size() : 1 + random.below(nodes_.size()), met);
+}
+
+UNITY_INLINE std::vector<std::uint32_t> part_proposal::connected(std::uint32_t first, std::size_t most,
+                                                                 std::vector<bool>& met) const {
   std::vector<std::uint32_t> part{first};
   met[first] = true;
   for (std::size_t k = 0; k < part.size(); ++k) {

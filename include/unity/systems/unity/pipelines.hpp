@@ -15,15 +15,15 @@
 #include <unity/core/hash.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
-#include <unity/machine/machine.hpp>
-#include <unity/machine/topology.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
+#include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
@@ -86,7 +86,7 @@ struct pipeline_candidate {
 // here the time to fill and drain the pipeline counts.
 class pipeline_search {
  public:
-  pipeline_search(const tensor::algebra& a, const machine::machine& m, const machine::route_table& routes,
+  pipeline_search(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
                   parallel::shard_clock& clock, const pipeline_options& options)
       : algebra_{a}, machine_{m}, routes_{routes}, clock_{clock}, options_{options} {}
 
@@ -130,8 +130,8 @@ class pipeline_search {
                  std::vector<stage_piece>& pieces);
 
   const tensor::algebra& algebra_;
-  const machine::machine& machine_;
-  const machine::route_table& routes_;
+  const hardware::machine& machine_;
+  const hardware::route_table& routes_;
   parallel::shard_clock& clock_;
   pipeline_options options_;
   std::map<std::int64_t, std::unique_ptr<microbatch_graph>> graphs_{};
@@ -150,7 +150,7 @@ class pipeline_search {
 #include <tuple>
 
 #include <unity/core/id.hpp>
-#include <unity/machine/device_mesh.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/microbatch.hpp>
@@ -162,7 +162,7 @@ namespace unity::systems {
 UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g, double seconds) {
   const stopwatch watch;
   const auto is_late = [&] { return watch.seconds() >= seconds; };
-  const auto rows = machine::devices_by_node(machine_.network);
+  const auto rows = hardware::devices_by_node(machine_.network);
   const auto width = rows.front().size();
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
   const auto devices = machine_.network.device_count();
@@ -204,7 +204,7 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
   parallel::strategy s(c.graph->graph.node_count());
   const auto& devices = c.stage->stages.mesh.devices;
   const auto group = devices.size() / c.mapping.stage_count;
-  std::map<machine::device_id, std::size_t> place;  // in the first stage
+  std::map<hardware::device_id, std::size_t> place;  // in the first stage
   for (std::size_t i = 0; i < group; ++i) {
     place.emplace(devices[i], i);
   }
@@ -267,12 +267,12 @@ UNITY_INLINE const microbatch_graph* pipeline_search::graph_of(const tensor::ten
 UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
   auto& known = rooms_[stages];
   if (known == nullptr) {
-    std::vector<machine::device_id> devices;
-    for (const auto& row : machine::devices_by_node(machine_.network)) {
+    std::vector<hardware::device_id> devices;
+    for (const auto& row : hardware::devices_by_node(machine_.network)) {
       devices.insert(devices.end(), row.begin(), row.end());
     }
     const auto group = devices.size() / stages;
-    std::vector<std::vector<machine::device_id>> first;  // devices of the first stage, by node
+    std::vector<std::vector<hardware::device_id>> first;  // devices of the first stage, by node
     for (std::size_t i = 0; i < group; ++i) {
       if (first.empty() || machine_.network[first.back().front()].node != machine_.network[devices[i]].node) {
         first.emplace_back();
@@ -281,7 +281,7 @@ UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
     }
     known = std::make_unique<stage_rooms>(stage_rooms{{machine_, routes_, std::move(devices), stages}, {}});
     constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
-    for (auto& mesh : machine::meshes_of(first, options_.mesh_axes)) {
+    for (auto& mesh : hardware::meshes_of(first, options_.mesh_axes)) {
       known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_,
                                                          options_.uses & ~placed, options_.optimizer,
                                                          options_.memory_limit));

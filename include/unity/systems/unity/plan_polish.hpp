@@ -10,13 +10,13 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/cost/cost_model.hpp>
-#include <unity/machine/machine.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/result.hpp>
+#include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/unity/part_proposal.hpp>
@@ -45,7 +45,7 @@ struct polish_options {
 class plan_polish {
  public:
   // mesh: nullopt if the plan is on no mesh.
-  plan_polish(const tensor::algebra& a, const tensor::tensor_graph& g, const machine::machine& m,
+  plan_polish(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
               const parallel::lowering& lowering, parallel::strategy initial, std::optional<part_proposal> mesh,
               bool is_free);
   plan_polish(const plan_polish&) = delete;
@@ -90,7 +90,7 @@ class plan_polish {
 namespace unity::systems {
 
 UNITY_INLINE plan_polish::plan_polish(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                      const machine::machine& m, const parallel::lowering& lowering,
+                                      const hardware::machine& m, const parallel::lowering& lowering,
                                       parallel::strategy initial, std::optional<part_proposal> mesh, bool is_free)
     : algebra_{a},
       graph_{g},

@@ -18,8 +18,8 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
-#include <unity/parallel/mesh/spine.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>

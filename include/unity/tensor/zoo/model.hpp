@@ -32,6 +32,7 @@ struct sizes {
   std::int64_t branches = absent;
   std::int64_t image = absent;
   std::int64_t statistics = absent;  // of batch norms, one of batch_statistics
+  std::int64_t attention = absent;   // how it is computed, one of attention_kernels
 
   friend bool operator==(const sizes&, const sizes&) = default;
 };
@@ -39,6 +40,11 @@ struct sizes {
 // Where batch norms take means and variances from: weights (inference), or the current batch (training).
 enum batch_statistics : std::int64_t { given_statistics, statistics_of_batch };
 inline constexpr std::array<std::string_view, 2> batch_statistics_names{"given", "batch"};
+
+// Products, a softmax and what is between them; or one operator that keeps no scores.
+// Source of the latter: Dao et al., FlashAttention, NeurIPS 2022.
+enum attention_kernels : std::int64_t { attention_by_products, flash_attention };
+inline constexpr std::array<std::string_view, 2> attention_kernel_names{"products", "flash"};
 
 // A key of the text form, and the range of values that make sense.
 struct key {
@@ -49,7 +55,7 @@ struct key {
   std::span<const std::string_view> words{};  // not empty: names of the values, from 0
 };
 
-inline constexpr std::array<key, 10> keys{{{"batch", &sizes::batch, 1, 1 << 20},
+inline constexpr std::array<key, 11> keys{{{"batch", &sizes::batch, 1, 1 << 20},
                                           {"layers", &sizes::layers, 1, 4096},
                                           {"hidden", &sizes::hidden, 1, 1 << 20},
                                           {"heads", &sizes::heads, 1, 1 << 16},
@@ -58,7 +64,8 @@ inline constexpr std::array<key, 10> keys{{{"batch", &sizes::batch, 1, 1 << 20},
                                            {"items", &sizes::items, 1, 1 << 30},
                                           {"branches", &sizes::branches, 0, 1},
                                           {"image", &sizes::image, 1, 1 << 14},
-                                          {"statistics", &sizes::statistics, 0, 1, batch_statistics_names}}};
+                                          {"statistics", &sizes::statistics, 0, 1, batch_statistics_names},
+                                          {"attention", &sizes::attention, 0, 1, attention_kernel_names}}};
 
 struct form {
   std::string_view name;

@@ -54,6 +54,8 @@ class transformer_parts {
   value_id dropped(value_id x) { return rate_ > 0 ? b_.dropout(x, rate_, ++seed_) : x; }
   // x gives the queries, `from` the keys and values.
   value_id attention(const std::string& name, value_id x, value_id from, value_id mask);
+  // One operator, of positions that each attend to no later ones. Dropouts of its weights are its own affair.
+  value_id flash_attention(const std::string& name, value_id x);
 
   builder& b_;
   sizes s_;
@@ -115,7 +117,9 @@ class gpt_decoder : private transformer_parts {
  public:
   gpt_decoder(builder& b, const sizes& s, double rate) : transformer_parts{b, s, 1e-5, rate} {
     words_ = b.weight("embeddings.word", {s.vocab, s.hidden});
-    mask_ = b.input("mask", {s.seq, s.seq});
+    if (s.attention != zoo::flash_attention) {
+      mask_ = b.input("mask", {s.seq, s.seq});
+    }
   }
 
   value_id embeddings() {
@@ -141,16 +145,21 @@ class gpt_decoder : private transformer_parts {
 }  // namespace detail
 
 // One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 for positions
-// that a position may attend to, and a large negative number for the others (later ones).
+// that a position may attend to, and a large negative number for the others (later ones). With attention=flash
+// attention is one operator, dot_product_attention, that sees no later positions: there is no mask.
 [[nodiscard]] tensor_graph gpt(const algebra& operators, const sizes& s);
 
-// With the dropouts of training, each with a tenth of its elements: behind the embeddings, on the weights of attention,
-// and on what both branches of a layer add.
+// With the dropouts of training, each with a tenth of its elements: behind the embeddings, on the weights of attention
+// (but for attention=flash, whose kernel draws its own), and on what both branches of a layer add.
 [[nodiscard]] tensor_graph gpt_training(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> gpt_forms{
-    {{"faithful", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt},
-     {"training", {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257}, gpt_training}}};
+    {{"faithful",
+      {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .attention = 0},
+      gpt},
+     {"training",
+      {.batch = 1, .layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .attention = 0},
+      gpt_training}}};
 
 // Encoder-decoder Transformers, and decoders with attention within chunks.
 // Sources: Vaswani et al., Attention is all you need, NeurIPS 2017 (the base size is the default); Kitaev et al.,
@@ -271,6 +280,14 @@ UNITY_INLINE value_id transformer_parts::attention(const std::string& name, valu
   return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
 }
 
+UNITY_INLINE value_id transformer_parts::flash_attention(const std::string& name, value_id x) {
+  const auto q = heads(name + ".query", x, {0, 2, 1, 3});
+  const auto k = heads(name + ".key", x, {0, 2, 1, 3});
+  const auto v = heads(name + ".value", x, {0, 2, 1, 3});
+  const auto y = b_.transpose(b_.causal_attention(q, k, v), {0, 2, 1, 3});
+  return b_.reshape(y, {s_.batch, s_.seq, s_.hidden});
+}
+
 UNITY_INLINE value_id bert_encoder::embeddings() {
   const std::string name = "embeddings";
   const auto ids = b_.input("input_ids", {s_.batch, s_.seq}, dtype::int64);
@@ -347,7 +364,9 @@ UNITY_INLINE tensor_graph bert_ae(const algebra& operators, const sizes& s) {
 namespace unity::tensor::zoo::detail {
 
 UNITY_INLINE value_id gpt_decoder::layer(const std::string& name, value_id x) {
-  const auto attended = attention(name + ".attention", normalized(name + ".attention", x), mask_);
+  const auto own = normalized(name + ".attention", x);
+  const auto attended = s_.attention == zoo::flash_attention ? flash_attention(name + ".attention", own)
+                                                             : attention(name + ".attention", own, mask_);
   x = b_.add(x, dropped(affine(name + ".attention.output", attended, s_.hidden)));
   const auto wide = b_.gelu(affine(name + ".wide", normalized(name + ".wide", x), 4 * s_.hidden));
   return b_.add(x, dropped(affine(name + ".narrow", wide, s_.hidden)));

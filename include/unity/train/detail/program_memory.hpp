@@ -11,7 +11,7 @@
 #include <unity/core/units.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/placement/memory_graph.hpp>
-#include <unity/program/storage.hpp>
+#include <unity/tasks/storage.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/value_places.hpp>
 
@@ -23,7 +23,7 @@ using placement::tensor_id;
 inline constexpr bytes arena_alignment{static_cast<std::int64_t>(backend::memory_alignment)};
 
 [[nodiscard]] constexpr bytes in_arena(std::size_t size) noexcept {
-  return bytes{program::detail::rounded_up(bytes{static_cast<std::int64_t>(size)}, arena_alignment)};
+  return bytes{tasks::detail::rounded_up(bytes{static_cast<std::int64_t>(size)}, arena_alignment)};
 }
 
 // A rank's program as a memory graph, with an operator for each step except loads and steps without work. Values in

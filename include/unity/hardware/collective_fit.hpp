@@ -1,0 +1,260 @@
+// Models of measured collectives: one link per group size, fitted to samples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/hardware/link.hpp>
+
+namespace unity::hardware {
+
+// The time of a collective: from the link of its group; for a group that was not measured, by interpolation along the
+// line through the nearest two, in logarithms of ranks and time. If only one group was measured, its time is used.
+// Units: bytes as link counts them, seconds. Precondition: some link has that kind.
+// Complexity: linear in the links and their ranges.
+[[nodiscard]] double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size);
+
+// The same, or nothing if no link has that kind. Precondition: at least two ranks.
+[[nodiscard]] std::optional<picoseconds> measured_time(std::span<const link> groups, exchange kind, std::size_t ranks,
+                                                       bytes size);
+
+// A measured collective of a group of ranks on one kind of link.
+struct collective_sample {
+  exchange kind = exchange::all_reduce;
+  int ranks = 2;
+  std::int64_t size = 0;  // bytes, as link counts them
+  double seconds = 0;
+
+  friend bool operator==(const collective_sample&, const collective_sample&) = default;
+};
+
+// The samples that padding cannot make faster: no sample of the same kind and group that is at least as large takes
+// less than 1 / (1 + slack) of their time. Removes slow samples at sizes that libraries cannot move in whole words;
+// callers can avoid these by padding. Keeps the order. Complexity: n log n.
+[[nodiscard]] std::vector<collective_sample> unpadded(std::span<const collective_sample> samples, double slack = 0.1);
+
+// One link per group size, ascending: ranges by fit_ranges, over the medians by size of unpadded(samples).
+// Preconditions: times are positive, sizes not negative, groups of at least 2.
+// Complexity: cubic in the sizes of each kind and group.
+[[nodiscard]] std::vector<link> fit_collectives(std::span<const collective_sample> samples);
+
+// Mean absolute relative errors of predictions for samples that were left out of the fit.
+struct held_out_error {
+  double sizes = 0;      // every fifth size was left out
+  double sizes_all = 0;  // likewise, over all samples, including those that unpadded removes
+  double group = -1;     // the whole group was left out; negative if no other group was measured
+  std::size_t samples = 0;
+  std::size_t padded = 0;  // of these: removed by unpadded
+};
+
+// Predictions are compared with unpadded samples, except for sizes_all. Complexity: as fit_collectives, per group.
+[[nodiscard]] std::map<exchange, std::map<int, held_out_error>> held_out_errors(
+    std::span<const collective_sample> samples);
+
+}  // namespace unity::hardware
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_HARDWARE_COLLECTIVE_FIT)
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include <unity/core/config.hpp>
+
+namespace unity::hardware::detail {
+
+// The link of the group nearest to `ranks`, and of the others the nearest on the other side, or just the nearest if all
+// are on one side. Null if there is none.
+[[nodiscard]] inline std::pair<const link*, const link*> groups_around(std::span<const link> groups, exchange kind,
+                                                                       int ranks) {
+  const auto distance = [&](const link& l) { return std::abs(std::log2(static_cast<double>(l.ranks) / ranks)); };
+  const auto nearest = [&](const auto& may_be) {
+    const link* best = nullptr;
+    for (const auto& l : groups) {
+      if (l.costs.contains(kind) && may_be(l) && (best == nullptr || distance(l) < distance(*best))) {
+        best = &l;
+      }
+    }
+    return best;
+  };
+  const auto* near = nearest([](const link&) { return true; });
+  if (near == nullptr) {
+    return {};
+  }
+  const auto* across = nearest([&](const link& l) { return (l.ranks > ranks) != (near->ranks > ranks); });
+  return {near, across != nullptr ? across : nearest([&](const link& l) { return l.ranks != near->ranks; })};
+}
+
+}  // namespace unity::hardware::detail
+
+namespace unity::hardware {
+
+UNITY_INLINE double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size) {
+  const auto [near, other] = detail::groups_around(groups, kind, ranks);
+  UNITY_EXPECTS(near != nullptr && ranks > 1, "a measured kind and at least two ranks");
+  const auto first = exchange_seconds(near->costs.at(kind), size);
+  if (near->ranks == ranks || other == nullptr) {
+    return first;
+  }
+  const auto second = exchange_seconds(other->costs.at(kind), size);
+  if (!(first > 0 && second > 0)) {
+    return first;
+  }
+  const auto share =
+      std::log2(static_cast<double>(ranks) / near->ranks) / std::log2(static_cast<double>(other->ranks) / near->ranks);
+  return first * std::pow(second / first, share);
+}
+
+UNITY_INLINE std::optional<picoseconds> measured_time(std::span<const link> groups, exchange kind, std::size_t ranks,
+                                                      bytes size) {
+  const auto has = [&](const link& l) { return l.costs.contains(kind); };
+  if (std::none_of(groups.begin(), groups.end(), has)) {
+    return std::nullopt;
+  }
+  return from_seconds(collective_seconds(groups, kind, static_cast<int>(ranks), size.count()));
+}
+
+}  // namespace unity::hardware
+
+namespace unity::hardware::detail {
+
+using collective_group = std::pair<exchange, int>;
+using samples_by_group = std::map<collective_group, std::vector<exchange_sample>>;
+
+// Ascending in size; for equal sizes, faster samples first.
+[[nodiscard]] inline samples_by_group grouped(std::span<const collective_sample> samples) {
+  samples_by_group groups;
+  for (const auto& s : samples) {
+    UNITY_EXPECTS(s.ranks > 1 && s.size >= 0 && s.seconds > 0, "a positive time of at least two ranks");
+    groups[{s.kind, s.ranks}].push_back({s.size, s.seconds});
+  }
+  for (auto& [group, all] : groups) {
+    std::sort(all.begin(), all.end(), [](const exchange_sample& a, const exchange_sample& b) {
+      return std::tie(a.size, a.seconds) < std::tie(b.size, b.seconds);
+    });
+  }
+  return groups;
+}
+
+// One sample per size: the median; for an even number, the mean of the middle two.
+[[nodiscard]] inline std::vector<exchange_sample> medians(std::span<const exchange_sample> ascending) {
+  std::vector<exchange_sample> of_sizes;
+  for (std::size_t first = 0; first < ascending.size();) {
+    auto last = first;
+    while (last < ascending.size() && ascending[last].size == ascending[first].size) {
+      ++last;
+    }
+    const auto low = ascending[first + (last - first - 1) / 2].seconds;
+    const auto high = ascending[first + (last - first) / 2].seconds;
+    of_sizes.push_back({ascending[first].size, low + (high - low) / 2});
+    first = last;
+  }
+  return of_sizes;
+}
+
+[[nodiscard]] inline double mean_error(std::span<const link> fitted, const collective_group& group,
+                                       std::span<const exchange_sample> samples) {
+  double sum = 0;
+  for (const auto& s : samples) {
+    sum += std::abs(collective_seconds(fitted, group.first, group.second, s.size) / s.seconds - 1);
+  }
+  return samples.empty() ? 0 : sum / static_cast<double>(samples.size());
+}
+
+// Every fifth size of a group, in ascending order.
+[[nodiscard]] inline std::vector<std::int64_t> held_out_sizes(std::span<const exchange_sample> ascending) {
+  std::vector<std::int64_t> sizes;
+  const auto all = medians(ascending);
+  for (std::size_t i = 2; i < all.size(); i += 5) {
+    sizes.push_back(all[i].size);
+  }
+  return sizes;
+}
+
+[[nodiscard]] inline std::vector<exchange_sample> only(std::span<const exchange_sample> samples,
+                                                       std::span<const std::int64_t> sizes) {
+  std::vector<exchange_sample> chosen;
+  std::copy_if(samples.begin(), samples.end(), std::back_inserter(chosen),
+               [&](const exchange_sample& s) { return std::binary_search(sizes.begin(), sizes.end(), s.size); });
+  return chosen;
+}
+
+}  // namespace unity::hardware::detail
+
+namespace unity::hardware {
+
+UNITY_INLINE std::vector<collective_sample> unpadded(std::span<const collective_sample> samples, double slack) {
+  auto floors = detail::grouped(samples);  // by size, the least time of samples that are at least as large
+  for (auto& [group, all] : floors) {
+    auto least = std::numeric_limits<double>::infinity();
+    for (auto s = all.rbegin(); s != all.rend(); ++s) {
+      s->seconds = least = std::min(least, s->seconds);
+    }
+  }
+  std::vector<collective_sample> kept;
+  std::copy_if(samples.begin(), samples.end(), std::back_inserter(kept), [&](const collective_sample& s) {
+    const auto& floor = floors.at({s.kind, s.ranks});
+    const auto at = std::lower_bound(floor.begin(), floor.end(), s.size,
+                                     [](const exchange_sample& f, std::int64_t size) { return f.size < size; });
+    return s.seconds <= (1 + slack) * at->seconds;
+  });
+  return kept;
+}
+
+UNITY_INLINE std::vector<link> fit_collectives(std::span<const collective_sample> samples) {
+  constexpr std::size_t most_ranges = 6;
+  std::map<int, link> links;
+  for (const auto& [group, all] : detail::grouped(unpadded(samples))) {
+    auto& l = links[group.second];
+    l.name = "measured";
+    l.ranks = group.second;
+    l.costs[group.first] = fit_ranges(detail::medians(all), most_ranges);
+  }
+  std::vector<link> in_order;
+  for (auto& [ranks, l] : links) {
+    in_order.push_back(std::move(l));
+  }
+  return in_order;
+}
+
+UNITY_INLINE std::map<exchange, std::map<int, held_out_error>> held_out_errors(
+    std::span<const collective_sample> samples) {
+  const auto all = detail::grouped(samples);
+  const auto fast = detail::grouped(unpadded(samples));
+  std::vector<collective_sample> seen;
+  std::copy_if(samples.begin(), samples.end(), std::back_inserter(seen), [&](const collective_sample& s) {
+    const auto sizes = detail::held_out_sizes(all.at({s.kind, s.ranks}));
+    return !std::binary_search(sizes.begin(), sizes.end(), s.size);
+  });
+  const auto by_size = fit_collectives(seen);
+  const auto by_group = fit_collectives(samples);
+  std::map<exchange, std::map<int, held_out_error>> errors;
+  for (const auto& [group, those] : all) {
+    auto& e = errors[group.first][group.second];
+    const auto& floor = fast.at(group);
+    const auto sizes = detail::held_out_sizes(those);
+    e.samples = those.size();
+    e.padded = those.size() - floor.size();
+    e.sizes = detail::mean_error(by_size, group, detail::only(floor, sizes));
+    e.sizes_all = detail::mean_error(by_size, group, detail::only(those, sizes));
+    auto others = by_group;
+    others.erase(
+        std::remove_if(others.begin(), others.end(),
+                       [&](const link& l) { return l.ranks == group.second || !l.costs.contains(group.first); }),
+        others.end());
+    e.group = others.empty() ? -1 : detail::mean_error(others, group, floor);
+  }
+  return errors;
+}
+
+}  // namespace unity::hardware
+
+#endif

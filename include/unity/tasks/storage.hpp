@@ -1,0 +1,167 @@
+// Offsets in one block of memory for values with different lifetimes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
+
+namespace unity::tasks {
+
+// A value that must be in memory from step `first` to step `last`, both included.
+struct stored_value {
+  bytes size{};
+  std::size_t first = 0;
+  std::size_t last = 0;
+
+  friend bool operator==(const stored_value&, const stored_value&) = default;
+};
+
+[[nodiscard]] constexpr bool alive_together(const stored_value& a, const stored_value& b) noexcept {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+struct storage_plan {
+  std::vector<bytes> offsets{};  // one per value, multiples of the alignment
+  bytes peak{};                  // the size of the block, a multiple of the alignment
+
+  friend bool operator==(const storage_plan&, const storage_plan&) = default;
+};
+
+namespace detail {
+
+[[nodiscard]] constexpr std::int64_t rounded_up(bytes size, bytes alignment) noexcept {
+  return (size.count() + alignment.count() - 1) / alignment.count() * alignment.count();
+}
+
+// Places values in a given order, each into the smallest gap that fits between those that are alive with it.
+class best_fit {
+ public:
+  best_fit(std::span<const stored_value> values, bytes alignment) : values_{values}, plan_{{}, {}} {
+    plan_.offsets.resize(values.size());
+    for (const auto& v : values) {
+      sizes_.push_back(rounded_up(v.size, alignment));
+    }
+  }
+
+  [[nodiscard]] storage_plan run(std::span<const std::size_t> order) {
+    for (const auto i : order) {
+      if (sizes_[i] > 0) {
+        place(i, find_gap(i));
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // Linear in the placed values.
+  [[nodiscard]] std::int64_t find_gap(std::size_t i) const {
+    std::int64_t best = -1;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = 0;  // values alive together with i, so far
+    for (const auto p : placed_) {
+      if (!alive_together(values_[i], values_[p])) {
+        continue;
+      }
+      const auto begin = plan_.offsets[p].count();
+      if (begin - end >= sizes_[i] && begin - end < least) {
+        least = begin - end;
+        best = end;
+      }
+      end = std::max(end, begin + sizes_[p]);
+    }
+    return best < 0 ? end : best;
+  }
+
+  void place(std::size_t i, std::int64_t offset) {
+    plan_.offsets[i] = bytes{offset};
+    plan_.peak = std::max(plan_.peak, bytes{offset + sizes_[i]});
+    const auto later = [&](std::int64_t o, std::size_t p) { return o < plan_.offsets[p].count(); };
+    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset, later), i);
+  }
+
+  std::span<const stored_value> values_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<std::size_t> placed_;  // by offset
+  storage_plan plan_;
+};
+
+// Matching values before the others, each in their previous order.
+template <class Predicate>
+[[nodiscard]] std::vector<std::size_t> put_first(std::span<const std::size_t> order, const Predicate& matches) {
+  std::vector<std::size_t> arranged;
+  std::copy_if(order.begin(), order.end(), std::back_inserter(arranged), matches);
+  std::copy_if(order.begin(), order.end(), std::back_inserter(arranged), std::not_fn(matches));
+  return arranged;
+}
+
+}  // namespace detail
+
+// A lower bound for any plan: the largest sum of sizes, rounded up to the alignment, that are alive at one step.
+// Complexity: n log n.
+[[nodiscard]] inline bytes least_storage(std::span<const stored_value> values, bytes alignment) {
+  UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
+  std::vector<std::pair<std::size_t, std::int64_t>> changes;  // births come before the deaths of the previous step
+  for (const auto& v : values) {
+    changes.emplace_back(2 * v.first, detail::rounded_up(v.size, alignment));
+    changes.emplace_back(2 * v.last + 1, -detail::rounded_up(v.size, alignment));
+  }
+  std::sort(changes.begin(), changes.end());
+  std::int64_t alive = 0;
+  std::int64_t most = 0;
+  for (const auto& [when, change] : changes) {
+    alive += change;
+    most = std::max(most, alive);
+  }
+  return bytes{most};
+}
+
+// Offsets such that values which are alive at one step never overlap. Tries several greedy orders (by size, by size
+// times lifetime, by first step; and each again with the highest values first) and returns the plan with the lowest
+// peak, so equal values give equal plans. Values of size 0 have offset 0. Complexity: quadratic in the values.
+// Source: Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020: greedy by size.
+[[nodiscard]] inline storage_plan plan_storage(std::span<const stored_value> values, bytes alignment) {
+  UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
+  UNITY_EXPECTS(
+      std::all_of(values.begin(), values.end(), [](const auto& v) { return v.size.count() >= 0 && v.first <= v.last; }),
+      "sizes of 0 or more, and lifetimes that end after they begin");
+  constexpr int improvements = 20;  // one per order
+  const auto size = [&](std::size_t i) { return static_cast<double>(values[i].size.count()); };
+  const auto length = [&](std::size_t i) { return static_cast<double>(values[i].last - values[i].first + 1); };
+  const auto first = [&](std::size_t i) { return -static_cast<double>(values[i].first); };
+  const std::array<std::function<double(std::size_t)>, 3> urgencies{
+      size, [&](std::size_t i) { return size(i) * length(i); }, first};
+  const auto least = least_storage(values, alignment);
+  storage_plan best;
+  bool is_planned = false;
+  std::vector<std::size_t> order(values.size());
+  for (const auto& urgency : urgencies) {
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const auto x = urgency(a);
+      const auto y = urgency(b);
+      return x != y ? x > y : values[a].size != values[b].size ? values[a].size > values[b].size : a < b;
+    });
+    for (int i = 0; i <= improvements && !(is_planned && best.peak == least); ++i) {
+      auto plan = detail::best_fit{values, alignment}.run(order);
+      order = detail::put_first(order, [&](std::size_t v) { return plan.offsets[v] + values[v].size > least; });
+      if (!is_planned || plan.peak < best.peak) {
+        best = std::move(plan);
+        is_planned = true;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace unity::tasks

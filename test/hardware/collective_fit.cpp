@@ -1,0 +1,107 @@
+#include <unity/hardware/collective_fit.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+
+namespace tests_of_collective_fit {
+
+namespace {
+
+using namespace unity;
+using hardware::collective_sample;
+using hardware::exchange;
+
+constexpr double alpha = 3e-5;
+constexpr double beta = 2e-11;
+
+// Time grows as a power of the ranks: the line of collective_seconds through two groups meets every other.
+double truth(int ranks, std::int64_t size) { return (alpha + beta * static_cast<double>(size)) * std::pow(ranks, 0.5); }
+std::vector<collective_sample> sampled(const std::vector<int>& groups) {
+  std::vector<collective_sample> samples;
+  for (const auto ranks : groups) {
+    for (std::int64_t size = 0; size <= 60 << 20; size += 1 << 20) {
+      samples.push_back({exchange::all_reduce, ranks, size, truth(ranks, size)});
+    }
+  }
+  return samples;
+}
+
+TEST_CASE("collectives are fitted by group, and groups between and beyond follow") {
+  const auto links = hardware::fit_collectives(sampled({2, 8}));
+  REQUIRE(links.size() == 2);
+  CHECK((links[0].ranks == 2 && links[1].ranks == 8));
+  for (const auto ranks : {2, 4, 5, 8, 16}) {
+    for (const std::int64_t size : {0, 1 << 20, 7 << 20, 500 << 20}) {
+      CHECK(hardware::collective_seconds(links, exchange::all_reduce, ranks, size) ==
+            Approx(truth(ranks, size)).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("what one group alone tells is taken for all") {
+  const auto links = hardware::fit_collectives(sampled({4}));
+  CHECK(hardware::collective_seconds(links, exchange::all_reduce, 2, 1 << 20) == Approx(truth(4, 1 << 20)));
+  CHECK(hardware::collective_seconds(links, exchange::all_reduce, 8, 1 << 20) == Approx(truth(4, 1 << 20)));
+}
+
+TEST_CASE("a group that was not measured lies between those around it, whichever are nearer") {
+  const auto links = hardware::fit_collectives(sampled({2, 3, 64}));
+  const auto between = hardware::collective_seconds(links, exchange::all_reduce, 4, 1 << 20);
+  CHECK(between > truth(3, 1 << 20));
+  CHECK(between < truth(64, 1 << 20));
+}
+
+TEST_CASE("what a larger size takes less for is left out, in any order and with any number of repeats") {
+  const std::uint64_t seed = 20261124;
+  INFO("seed " << seed);
+  auto random = random_engine{seed};
+  for (int round = 0; round < 50; ++round) {
+    std::vector<collective_sample> samples;
+    for (std::size_t i = 0; i < 40; ++i) {
+      const auto size = static_cast<std::int64_t>(random.below(12)) << 20;
+      samples.push_back({random.below(2) == 0 ? exchange::all_gather : exchange::all_to_all,
+                         random.below(2) == 0 ? 2 : 4, size,
+                         truth(2, size) * (1 + 4e-4 * static_cast<double>(random.below(1000)))});
+    }
+    std::vector<collective_sample> expected;
+    for (const auto& s : samples) {
+      bool is_padded = false;
+      for (const auto& other : samples) {
+        is_padded = is_padded || (other.kind == s.kind && other.ranks == s.ranks && other.size >= s.size &&
+                                  s.seconds > 1.1 * other.seconds);
+      }
+      if (!is_padded) {
+        expected.push_back(s);
+      }
+    }
+    CHECK(hardware::unpadded(samples) == expected);
+  }
+}
+
+TEST_CASE("errors are those of samples that the fit did not see") {
+  auto samples = sampled({2, 4, 8});
+  const auto exact = hardware::held_out_errors(samples).at(exchange::all_reduce);
+  for (const auto ranks : {2, 4, 8}) {
+    CHECK(exact.at(ranks).sizes < 1e-9);
+    CHECK(exact.at(ranks).group < 1e-9);
+    CHECK((exact.at(ranks).samples == 61 && exact.at(ranks).padded == 0));
+  }
+  // Were the left-out sizes seen, their error could be fitted away; a group of twice the time is off by half.
+  for (auto& s : samples) {
+    s.seconds *= s.ranks == 4 ? 2 : 1;
+  }
+  const auto off = hardware::held_out_errors(samples).at(exchange::all_reduce);
+  CHECK(off.at(4).sizes < 1e-9);
+  CHECK(off.at(4).group == Approx(0.5));
+  CHECK(hardware::held_out_errors(sampled({2})).at(exchange::all_reduce).at(2).group < 0);
+}
+
+}  // namespace
+
+}  // namespace tests_of_collective_fit

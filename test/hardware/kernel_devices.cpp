@@ -1,0 +1,63 @@
+#include <unity/hardware/kernel_devices.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+
+#include <unity/core/error.hpp>
+#include <unity/cost/kernel_table.hpp>
+#include <unity/hardware/presets.hpp>
+
+namespace tests_of_kernel_devices {
+
+namespace {
+
+using namespace unity;
+
+const kernel_device& of(const tensor::kernel_devices_by_element& all, tensor::dtype e) {
+  return all[static_cast<std::size_t>(e)];
+}
+
+TEST_CASE("what calibrate measured of a device is taken as it is") {
+  hardware::device d;
+  d.name = "Some H100 of a cloud";
+  d.peaks = {{tensor::dtype::float32, "matmul", 3e13}, {tensor::dtype::bfloat16, "matmul", 5e14}};
+  d.bytes_per_second = 2e12;
+  d.launch_seconds = 4e-6;
+  d.sources = {{"bytes_per_second", "measured: sums"}, {"peaks.bfloat16", "measured"}, {"peaks.float32", "measured"}};
+  const auto all = hardware::kernel_devices_of(d);
+  const auto& narrow = of(all, tensor::dtype::bfloat16);
+  CHECK(narrow.rates.brief == 5e14);
+  CHECK(narrow.bytes_per_second == 2e12);
+  CHECK(narrow.launch_seconds == 4e-6);
+  CHECK(narrow.units == 132);  // of the board
+  CHECK(of(all, tensor::dtype::float32).rates.sustained == 3e13);
+  CHECK(of(all, tensor::dtype::float16).rates.brief == 3e13);  // none of its own
+  d.units = 100;
+  CHECK(of(hardware::kernel_devices_of(d), tensor::dtype::float32).units == 100);
+}
+
+TEST_CASE("a known device has what was measured of it, another one a share of its data sheet") {
+  const auto h100 = hardware::kernel_devices_of(*hardware::find_model("h100"));
+  CHECK(of(h100, tensor::dtype::bfloat16).rates.brief > 0.6 * 989e12);
+  CHECK(of(h100, tensor::dtype::bfloat16).rates.brief < 0.9 * 989e12);
+  CHECK(of(h100, tensor::dtype::float32).bytes_per_second < 3.35e12);
+  const auto l4 = hardware::kernel_devices_of(*hardware::find_model("l4"));
+  CHECK(of(l4, tensor::dtype::float32).rates.brief == Approx(30.3e12 * share_of_float32_rate));
+  CHECK(of(l4, tensor::dtype::bfloat16).rates.brief == Approx(121e12 * share_of_bfloat16_rate));
+  CHECK(of(l4, tensor::dtype::float32).bytes_per_second == Approx(300e9 * share_of_bandwidth));
+  CHECK(of(l4, tensor::dtype::float32).l2 == 50331648);
+}
+
+TEST_CASE("a device without a float32 rate has no kernels") {
+  hardware::machine m;
+  m.name = "pair";
+  m.devices.push_back({.name = "odd"});
+  const auto operators = tensor::standard_algebra();
+  CHECK_THROWS_WITH(hardware::kernel_durations(operators, m),
+                    "machine pair, device odd: no float32 rate; expected one, to predict times");
+}
+
+}  // namespace
+
+}  // namespace tests_of_kernel_devices

@@ -1,0 +1,122 @@
+#include <unity/hardware/link.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <unity/core/random.hpp>
+
+namespace tests_of_link {
+
+namespace {
+
+using namespace unity;
+using hardware::cost_range;
+using hardware::exchange_sample;
+
+std::vector<exchange_sample> sampled(const std::vector<cost_range>& truth) {
+  std::vector<exchange_sample> samples;
+  for (std::int64_t size = 4; size <= std::int64_t{1} << 26U; size *= 2) {
+    samples.push_back({size, hardware::exchange_seconds(truth, size)});
+  }
+  return samples;
+}
+double squares(const std::vector<cost_range>& ranges, const std::vector<exchange_sample>& samples) {
+  double sum = 0;
+  for (const auto& s : samples) {
+    const auto relative = hardware::exchange_seconds(ranges, s.size) / s.seconds - 1;
+    sum += relative * relative;
+  }
+  return sum;
+}
+
+TEST_CASE("a size costs what its range says, ends included") {
+  const std::vector<cost_range> ranges{{100, 1, 0.5}, {200, 2, 0.25}, {cost_range::no_end, 0, 1}};
+  CHECK(hardware::exchange_seconds(ranges, 0) == 1);
+  CHECK(hardware::exchange_seconds(ranges, 100) == 51);
+  CHECK(hardware::exchange_seconds(ranges, 104) == 28);
+  CHECK(hardware::exchange_seconds(ranges, 200) == 52);
+  CHECK(hardware::exchange_seconds(ranges, 201) == 201);
+}
+
+TEST_CASE("latency and bandwidth are found where times follow one line, and one range is enough") {
+  const auto fitted = hardware::fit_ranges(sampled({{cost_range::no_end, 5e-6, 1e-10}}));
+  REQUIRE(fitted.size() == 1);
+  CHECK(fitted[0].up_to == cost_range::no_end);
+  CHECK(fitted[0].alpha == Approx(5e-6));
+  CHECK(fitted[0].beta == Approx(1e-10));
+}
+
+TEST_CASE("where times follow several lines, all of them are found, and where they part") {
+  const std::vector<cost_range> truth{{1024, 2e-6, 5e-10}, {1 << 18, 8e-6, 2e-10}, {cost_range::no_end, 5e-5, 1e-10}};
+  const auto fitted = hardware::fit_ranges(sampled(truth));
+  REQUIRE(fitted.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(fitted[i].up_to == truth[i].up_to);
+    CHECK(fitted[i].alpha == Approx(truth[i].alpha));
+    CHECK(fitted[i].beta == Approx(truth[i].beta));
+  }
+}
+
+TEST_CASE("no coefficient is negative, and no other pair of coefficients fits one range better") {
+  const auto seed = GENERATE(range(1U, 30U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::vector<exchange_sample> samples;
+  for (std::int64_t size = 8; size <= 1 << 20; size *= 4) {
+    samples.push_back({size, static_cast<double>(random.between(1, 1000)) * 1e-6});
+  }
+  const auto fitted = hardware::fit_ranges(samples, 1);
+  REQUIRE(fitted.size() == 1);
+  CHECK(fitted[0].alpha >= 0);
+  CHECK(fitted[0].beta >= 0);
+  const auto best = squares(fitted, samples);
+  for (int i = 0; i < 200; ++i) {
+    const auto scaled = [&](double x, double unit) { return std::max(0.0, x + unit * (2 * random.unit() - 1)); };
+    const auto unit = std::pow(10.0, -static_cast<double>(random.between(0, 6)));
+    const std::vector<cost_range> other{
+        {cost_range::no_end, scaled(fitted[0].alpha, 1e-4 * unit), scaled(fitted[0].beta, 1e-9 * unit)}};
+    REQUIRE(squares(other, samples) >= best * (1 - 1e-9));
+  }
+}
+
+TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
+  const auto seed = GENERATE(range(1U, 30U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  std::vector<exchange_sample> samples;
+  for (std::int64_t size = 4; size <= 1 << 22; size *= 2) {
+    const auto disturbed = 1 + 0.3 * random.unit();
+    samples.push_back(
+        {size, disturbed * (1e-6 * static_cast<double>(random.between(1, 5)) + 1e-9 * static_cast<double>(size))});
+  }
+  auto before = std::numeric_limits<double>::infinity();
+  for (std::size_t most = 1; most <= 4; ++most) {
+    const auto fitted = hardware::fit_ranges(samples, most);
+    REQUIRE(fitted.size() <= most);
+    CHECK(squares(fitted, samples) <= before * (1 + 1e-9));
+    before = squares(fitted, samples);
+    CHECK(fitted.back().up_to == cost_range::no_end);
+    std::int64_t begin = 0;
+    for (const auto& r : fitted) {
+      CHECK(r.up_to > begin);
+      CHECK(std::count_if(samples.begin(), samples.end(),
+                          [&](const auto& s) { return s.size > begin && s.size <= r.up_to; }) >= 3);
+      begin = r.up_to;
+    }
+  }
+}
+
+TEST_CASE("one sample is a latency") {
+  const std::vector<exchange_sample> one{{64, 3e-6}};
+  const auto fitted = hardware::fit_ranges(one);
+  REQUIRE(fitted.size() == 1);
+  CHECK(hardware::exchange_seconds(fitted, 64) == Approx(3e-6));
+}
+
+}  // namespace
+
+}  // namespace tests_of_link

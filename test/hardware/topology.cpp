@@ -1,0 +1,105 @@
+#include <unity/hardware/topology.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "../support/message_of.hpp"
+
+namespace tests_of_topology {
+
+static_assert(std::regular<unity::hardware::topology>);
+
+namespace {
+
+using namespace unity;
+using hardware::cable;
+using hardware::duplex;
+using hardware::link_id;
+using hardware::topology;
+using hardware::vertex_id;
+
+vertex_id v(std::size_t i) { return vertex_id{i}; }
+link_id l(std::size_t i) { return link_id{i}; }
+
+// Two devices and a switch; one cable of each kind.
+topology example() {
+  return {{{"a", 0, 0}, {"b", 0, 0}},
+          {"s"},
+          {{v(0), v(2), 100, picoseconds{1}, duplex::full},
+           {v(2), v(1), 200, picoseconds{2}, duplex::half},
+           {v(0), v(1), 300, picoseconds{3}, duplex::simplex}}};
+}
+std::string complaint(const std::vector<hardware::placed_device>& devices, const std::vector<std::string>& switches,
+                      const std::vector<cable>& cables) {
+  return unity::test::message_of([&] { static_cast<void>(topology{devices, switches, cables, "m.json"}); });
+}
+
+TEST_CASE("a cable is a link each way, a shared one a single resource, a simplex one a single link") {
+  const auto t = example();
+  REQUIRE(t.link_count() == 5);
+  CHECK(t.resource_count() == 4);
+  CHECK(t.name(l(0)) == "a -> s");
+  CHECK(t.name(l(1)) == "s -> a");
+  CHECK(t.resource(l(0)) != t.resource(l(1)));
+  CHECK(t.name(l(2)) == "s -> b");
+  CHECK(t.name(l(3)) == "b -> s");
+  CHECK(t.resource(l(2)) == t.resource(l(3)));
+  CHECK(t.name(l(4)) == "a -> b");
+  CHECK(t.bytes_per_second(l(3)) == 200);
+  CHECK(t.latency(l(4)) == picoseconds{3});
+}
+
+TEST_CASE("links are found by where they begin and end") {
+  const auto t = example();
+  CHECK(std::vector(t.links_from(v(0)).begin(), t.links_from(v(0)).end()) == std::vector{l(0), l(4)});
+  CHECK(std::vector(t.links_to(v(1)).begin(), t.links_to(v(1)).end()) == std::vector{l(2), l(4)});
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < t.vertex_count(); ++i) {
+    for (const auto link : t.links_from(v(i))) {
+      CHECK(t.source(link) == v(i));
+      ++seen;
+    }
+  }
+  CHECK(seen == t.link_count());
+}
+
+TEST_CASE("topologies are equal where devices, switches and cables are") {
+  CHECK(example() == example());
+  CHECK(topology{} == topology{{}, {}, {}});
+  CHECK_FALSE(example() == topology{});
+}
+
+TEST_CASE("a byte takes a time, and times are rounded up") {
+  CHECK(hardware::transfer_time(bytes{0}, 7) == picoseconds{0});
+  CHECK(hardware::transfer_time(bytes{1}, 1'000'000'000'000) == picoseconds{1});
+  CHECK(hardware::transfer_time(bytes{1}, 3'000'000'000'000) == picoseconds{1});
+  CHECK(hardware::transfer_time(bytes{10}, 3'000'000'000'000) == picoseconds{4});
+  CHECK(hardware::transfer_time(bytes{12'500'000'000}, 12'500'000'000) == picoseconds{1'000'000'000'000});
+  CHECK(hardware::transfer_time(bytes{std::numeric_limits<std::int64_t>::max()}, 1).count() ==
+        std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_CASE("a complaint names the place, the cable and what was expected") {
+  const std::vector<hardware::placed_device> ab{{"a", 0, 0}, {"b", 0, 0}};
+  CHECK(complaint(ab, {}, {{v(0), v(1), 0, {}, duplex::full}}) ==
+        "m.json, links[0] (a - b): a bandwidth of 0; expected bytes per second above 0");
+  CHECK(complaint(ab, {}, {{v(0), v(1), 1, {}, duplex::full}, {v(0), v(2), 1, {}, duplex::full}}) ==
+        "m.json, links[1]: an end that is no device and no switch; expected one of the 2");
+  CHECK(complaint(ab, {}, {{v(1), v(1), 1, {}, duplex::full}}) ==
+        "m.json, links[0] (b - b): both ends are the same; expected two ends");
+  CHECK(complaint(ab, {}, {{v(0), v(1), 1, picoseconds{-1}, duplex::full}}) ==
+        "m.json, links[0] (a - b): a latency of -1 ps; expected at least 0");
+  CHECK(complaint(ab, {"a"}, {}) == "m.json: two devices or switches named \"a\"; expected names of their own");
+  CHECK(complaint({{"", 0, 0}}, {}, {}) == "m.json: a device or switch without a name; expected names");
+  CHECK(complaint(ab, {"s"}, {}).empty());
+}
+
+}  // namespace
+
+}  // namespace tests_of_topology
