@@ -21,7 +21,6 @@
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/scalar.hpp>
 
-#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "random_case.hpp"
 #include "random_edges.hpp"
@@ -37,7 +36,7 @@ namespace {
 using unity::node_id;
 using unity::value_id;
 
-constexpr int rounds = unity::test::all_or(20, 6);
+constexpr int rounds = 20;
 
 constexpr auto& training = unity::test::training::operators;
 
