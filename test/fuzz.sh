@@ -1,28 +1,24 @@
 #!/usr/bin/env bash
-# fuzz.sh [--quick] [--seconds N | --minutes N] [TARGET...]: builds the fuzz targets (clang-19) and runs each for that
-# long, as many at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in build/fuzz/corpus;
-# an input that breaks a target is named, kept in build/fuzz/found, and the exit code is 1. Add it to the corpus once
-# the defect is repaired. The last line counts.
-# --quick does not optimize the targets: they compile in a third of the time, and take four times as long for an input,
-# which is what a run of seconds wants.
+# fuzz.sh [--seconds N | --minutes N] [TARGET...]: builds the fuzz targets (clang-19) and runs each for that long, as
+# many at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in build/fuzz/corpus; an input
+# that breaks a target is named, kept in build/fuzz/found, and the exit code is 1. Add it to the corpus once the defect
+# is repaired. The last line counts.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 seconds=60
-optimization=-O1 timeout=10  # seconds of one input
 targets=()
 while (($# > 0)); do
   case $1 in
-    --quick) optimization=-O0 timeout=40 && shift ;;
     --seconds) seconds=${2:?--seconds needs a number} && shift 2 ;;
     --minutes) seconds=$((${2:?--minutes needs a number} * 60)) && shift 2 ;;
-    -*) echo "usage: fuzz.sh [--quick] [--seconds N | --minutes N] [TARGET...]" >&2 && exit 2 ;;
+    -*) echo "usage: fuzz.sh [--seconds N | --minutes N] [TARGET...]" >&2 && exit 2 ;;
     *) targets+=("$1") && shift ;;
   esac
 done
 
 cd "$root"
-cmake --preset fuzz -D "UNITY_FUZZ_OPTIMIZATION=$optimization"
+cmake --preset fuzz
 cmake --build --preset fuzz ${targets[@]+--target "${targets[@]/#/fuzz_}"}
 if ((${#targets[@]} == 0)); then
   for source in test/fuzz/*.cpp; do
@@ -47,7 +43,7 @@ run() { # run TARGET
   if [[ -f test/fuzz/$1.dict ]]; then
     arguments+=(-dict="test/fuzz/$1.dict")
   fi
-  "build/fuzz/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout="$timeout" -rss_limit_mb=2048 -print_final_stats=1 \
+  "build/fuzz/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -verbosity=0 -artifact_prefix="build/fuzz/found/$1-" "$own" "${arguments[@]}" < /dev/null > "build/fuzz/log/$1" 2>&1
 }
 
