@@ -493,7 +493,7 @@ UNITY_INLINE void layer_work_finder::find_kept() {
     }
     if (graph_.operation(n).kind == algebra_.kind("dot_product_attention")) {
       auto& of_rows = is_again(n) ? all_.pieces[piece(n)].again : all_.pieces[piece(n)].kept;
-      of_rows += bytes{own_rows(n) * row_bytes};
+      of_rows += bytes{own_rows(n) * log_sum_bytes};
     }
     const auto& o = dimensions_[n];
     const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});

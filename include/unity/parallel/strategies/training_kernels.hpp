@@ -25,7 +25,7 @@ inline constexpr std::int64_t mask_bytes = 1;
 
 // Of a row of scores that attention as one operator keeps: the logarithm of its sum of exponentials.
 // Source: Dao et al., FlashAttention, NeurIPS 2022, section 3.1.
-inline constexpr std::int64_t row_bytes = 4;
+inline constexpr std::int64_t log_sum_bytes = 4;
 
 // A dropout, forward: reads the operand, writes the result and the mask; backward: reads cotangent and mask, writes a
 // cotangent.
