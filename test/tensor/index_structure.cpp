@@ -140,6 +140,13 @@ TEST_CASE("sums over one index are divided together, if what joins them adds the
   CHECK(spelled("add", true) == index_kind::whole);
 }
 
+TEST_CASE("what a composite numbers is whole: its parts would begin at number 0 wherever they lie") {
+  const types operands{type({2, 3, 8, 4}), type({2, 3, 9, 4}), type({2, 3, 9, 5})};
+  CHECK(spell("dot_product_attention", {}, operands) == "a b c D, a b e D, a b e f -> a b c f; e stat");
+  CHECK(spell("dot_product_attention", {{"causal", true}}, operands) ==
+        "a b C D, a b e D, a b e f -> a b C f; e stat");
+}
+
 TEST_CASE("an opaque operator is whole") {
   CHECK(spell("opaque", {{"name", "x"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 5}}}, {type({5})}) ==
         "A -> B;");

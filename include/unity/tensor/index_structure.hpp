@@ -1,5 +1,5 @@
-// Which index runs along which dimension of every operand and result of an operator. Shrinking sizes and splitting
-// operators depend on it.
+// Which index runs along which dimension of every operand and result; shrinking and splitting operators depend on it.
+// Over 500 lines because primitives, views, composites and opaque operators are unified by the same forest of indices.
 #pragma once
 
 #include <cstddef>
@@ -160,11 +160,15 @@ namespace unity::tensor {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_INDEX_STRUCTURE)
 
+#include <algorithm>
 #include <map>
 #include <numeric>
+#include <variant>
 
 #include <unity/core/config.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/scalar.hpp>
 
 namespace unity::tensor::detail {
 
@@ -372,12 +376,64 @@ UNITY_INLINE void body_indices::join_sums() {
   }
 }
 
+// Adds the dimensions that run over positions which the kernel of a node reads.
+inline void add_read_positions(const algebra& a, const tensor_graph& body, node_id n,
+                               const std::vector<dimension_lists>& dims, dimension_lists& found) {
+  const auto& op = body.operation(n);
+  const auto* p = op.kind.valid() ? std::get_if<primitive>(&a.definition_of(op.kind).body) : nullptr;
+  if (p == nullptr) {
+    return;
+  }
+  std::vector<tensor_type> types;
+  for (const auto v : body.operands(n)) {
+    types.push_back(body.type(v));
+  }
+  const auto kernel = p->kernel(a.read(op), types);
+  const auto reads = [&](std::size_t index) {
+    const auto at = [&](const instruction& i) {
+      return i.op == scalar_op::coordinate && static_cast<std::size_t>(i.number) == index;
+    };
+    return std::any_of(kernel.inner.begin(), kernel.inner.end(), at) ||
+           std::any_of(kernel.outer.begin(), kernel.outer.end(), at);
+  };
+  const auto own = *indices_of(a, op, types);
+  const auto add = [&](const tensor_indices& indices, value_id v) {
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      if (std::any_of(indices[d].indices.begin(), indices[d].indices.end(), reads)) {
+        found.push_back(dims[v.index()][d]);
+      }
+    }
+  };
+  for (std::size_t x = 0; x < own.operands.size(); ++x) {
+    add(own.operands[x], body.operands(n)[x]);
+  }
+  for (std::size_t r = 0; r < own.results.size(); ++r) {
+    add(own.results[r], body.results(n)[r]);
+  }
+}
+
 UNITY_INLINE index_structure body_indices::finish(std::size_t operand_count) const {
   std::vector<dimension_lists> results;
   for (const auto v : body_.outputs()) {
     results.push_back(dims_[v.index()]);
   }
-  return unifier_.finish({dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)}, results);
+  const std::vector<dimension_lists> operands{dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)};
+  auto out = unifier_.finish(operands, results);
+  // A part of a composite begins at position 0 wherever it lies, so an index whose positions a kernel of the body reads
+  // is not divided; along a statistic the whole is computed.
+  results.push_back({});
+  for (const auto n : node_ids(body_)) {
+    add_read_positions(algebra_, body_, n, dims_, results.back());
+  }
+  const auto numbered = unifier_.finish(operands, results);
+  for (const auto& d : numbered.results.back()) {
+    for (const auto i : d.indices) {
+      if (i < out.indices.size() && out.indices[i].kind != index_kind::statistic) {
+        out.indices[i].kind = index_kind::whole;
+      }
+    }
+  }
+  return out;
 }
 
 UNITY_INLINE void body_indices::add(node_id n) {
