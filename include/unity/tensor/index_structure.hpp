@@ -417,7 +417,8 @@ UNITY_INLINE index_structure body_indices::finish(std::size_t operand_count) con
   for (const auto v : body_.outputs()) {
     results.push_back(dims_[v.index()]);
   }
-  const std::vector<dimension_lists> operands{dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)};
+  const std::vector<dimension_lists> operands{dims_.begin(),
+                                              dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)};
   auto out = unifier_.finish(operands, results);
   // A part of a composite begins at position 0 wherever it lies, so an index whose positions a kernel of the body reads
   // is not divided; along a statistic the whole is computed.
