@@ -16,7 +16,6 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
-#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"
 #include "shipped_rules.hpp"
@@ -33,7 +32,7 @@ using unity::test::training::operators;
 tensor::tensor_graph stacked_recommender() {
   constexpr std::int64_t batch = 64;
   constexpr std::int64_t width = 64;
-  constexpr std::int64_t tables = test::all_or(8, 2);
+  constexpr std::int64_t tables = 8;
   tensor::builder b{operators()};
   const auto layer = [&](const char* name, value_id x, std::int64_t size) {
     const auto weight = b.weight(name, {b.dims(x)[1], size});
@@ -66,8 +65,8 @@ TEST_CASE("a rewrite may change what runs beside the boundary of a segment") {
   const auto g = stacked_recommender();
   const auto m = hardware::preset("dgx_a100:1x8");
   systems::unity_options o;
-  o.limits.expansions = test::all_or(50, 10);
-  o.proposals = test::all_or(100, 20);
+  o.limits.expansions = 50;
+  o.proposals = 100;
   const auto r =
       systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(r.report.iteration > picoseconds{});

@@ -177,11 +177,10 @@ TEST_CASE("all plans of two operators on two devices, tried one by one: none is 
 }
 
 TEST_CASE("of all plans of all graphs a substitution away, none is much faster than the one that is found") {
-  // The polish draws: of these, seed 1 is 6.5% off (of 400, 9 are more than 5% off, docs/performance.md).
+  // The polish draws: of 500 seeds, 2 are more than 5% off, none of them among these (docs/performance.md).
   const auto s = compare_all(0, unity::test::cases(8), 0, 200, 1.05);
-  CHECK(s.close + 1 >= s.all);
+  CHECK(s.close == s.all);
   CHECK(10 * s.equal >= 8 * s.all);
-  CHECK(s.worst <= 1.07);
 }
 
 // By hand, an hour: test_systems "[plans]"; FIRST, COUNT, PREFIXES and, of percent, MEMORY in the environment.
