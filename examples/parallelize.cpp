@@ -8,6 +8,7 @@
 // run: zoo:lenet?batch=4 --machine p100:1x2 --algorithm beam --width 2 --placement one --json {out}/result.json
 // run: zoo:mlp?form=fig1 --machine summit:1x2 --search unity --out {out} --json {out}/result.json
 // run: zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16 --machine p100:1x4 --search unity --optimizer adam
+// run: zoo:mlp?form=ae --machine p100:1x2 --search unity --optimizer adam --frontier --max-proposals 20 --json {out}/r.json
 // run: zoo:dlrm?form=ae --machine summit:2x6 --search unity --dims data,model --mesh-axes 2 --candidates 4
 
 #include <CLI/CLI.hpp>
@@ -182,6 +183,10 @@ std::string title_of(const arguments& a, const support::strategy_comparison& c) 
   return fmt::format("{} on {}: {}", a.model, c.machine().name, c.best().name);
 }
 
+constexpr const char* frontier_name = "frontier";
+
+bool is_of_frontier(const support::named_strategy& s) { return s.name.starts_with(frontier_name); }
+
 std::string to_report(const arguments& a, const support::strategy_comparison& c) {
   io::html_report page{fmt::format("{} on {}", a.model, c.machine().name)};
   page.paragraph(
@@ -193,7 +198,12 @@ std::string to_report(const arguments& a, const support::strategy_comparison& c)
     const double ms = to_seconds(s.report.iteration) * 1e3;
     const double held = static_cast<double>(s.report.memory_peak().count()) * 1e-6;
     times.push_back({s.name, ms});
-    frontier.lines.push_back({s.name, {{ms, held}}});
+    // Plans of the frontier are one line, and the others a point each.
+    if (is_of_frontier(s) && !frontier.lines.empty() && frontier.lines.back().name == frontier_name) {
+      frontier.lines.back().points.push_back({ms, held});
+    } else {
+      frontier.lines.push_back({is_of_frontier(s) ? frontier_name : s.name, {{ms, held}}});
+    }
     rows.push_back({s.name, fmt::format("{:.3f}", ms), fmt::format("{:.3f}", to_seconds(s.report.compute) * 1e3),
                     fmt::format("{:.3f}", to_seconds(s.report.communication) * 1e3), fmt::format("{:.3f}", held),
                     s.report.excess.empty() ? "yes" : "no", &s == &c.best() ? "best" : ""});

@@ -2,12 +2,13 @@
 """Exports models by PyTorch itself, with random weights: those that real files come from.
 
     export_models.py FOLDER [NAME...] [--exporter script|dynamo] [--attention eager|sdpa] [--batch N]
-                     [--layers N] [--width N] [--sequence N]
+                     [--layers N] [--width N] [--sequence N] [--open-batch]
 
 Writes FOLDER/NAME_EXPORTER.onnx for each NAME, by both exporters where none is named; without names all that the
 installed packages have. Language models (package transformers) have a mask of attention and, where nothing else is
-said, two layers of width 64; the others have their full size (torchvision). What an exporter refuses is said, and the
-others go on.
+said, two layers of width 64; the others have their full size (torchvision; dlrm: eight tables of 100,000 rows). What
+an exporter refuses is said, and the others go on. --open-batch: the dimension of samples has no size but the name
+`samples`.
 Needs `pip install torch onnx onnxscript`, and transformers or torchvision. Exit codes: 0; 1 where nothing was written
 or for bad input (one line on standard error); 2 for bad usage.
 """
@@ -65,11 +66,37 @@ def vision_models():
     return {name: (lambda name=name: torchvision.models.get_model(name, weights=None), ["image"]) for name in VISION}
 
 
+TABLES, ROWS, FEATURES = 8, 100_000, 64  # of dlrm
+
+
+def recommendation_model(torch):
+    """A network as DLRM (Naumov et al., 2019) has it: tables, and products of all pairs of their rows."""
+    class Recommendation(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            def layers(*sizes):
+                return torch.nn.Sequential(*(layer for a, b in zip(sizes, sizes[1:])
+                                             for layer in (torch.nn.Linear(a, b), torch.nn.ReLU())))
+            self.tables = torch.nn.ModuleList(torch.nn.Embedding(ROWS, FEATURES) for _ in range(TABLES))
+            self.bottom = layers(13, 512, 256, FEATURES)
+            vectors = TABLES + 1
+            self.top = torch.nn.Sequential(layers(vectors * (FEATURES + vectors), 1024, 256), torch.nn.Linear(256, 1))
+
+        def forward(self, dense, *rows):
+            vectors = [self.bottom(dense)] + [table(row) for table, row in zip(self.tables, rows)]
+            z = torch.stack(vectors, 1)
+            pairs = torch.bmm(z, z.transpose(1, 2)).flatten(1)
+            return torch.sigmoid(self.top(torch.cat([pairs, z.flatten(1)], 1)))
+
+    return Recommendation()
+
+
 def example_inputs(torch, names, batch, sequence):
     ids = torch.randint(0, VOCABULARY, (batch, sequence))
     mask = torch.ones(batch, sequence, dtype=torch.long)
     mask[-1, sequence // 2:] = 0
     values = {"input_ids": ids, "decoder_input_ids": ids, "attention_mask": mask}
+    values |= {"dense": torch.randn(batch, 13), **{f"rows_{i}": torch.randint(0, ROWS, (batch,)) for i in range(TABLES)}}
     return tuple(values[name] if name in values else torch.randn(batch, 3, 224, 224) for name in names)
 
 
@@ -81,7 +108,7 @@ def positional(torch, model, names):
             self.model = model
 
         def forward(self, *values):
-            if names == ["image"]:
+            if names[0] in ("image", "dense"):
                 return self.model(*values)
             return self.model(**dict(zip(names, values)), return_dict=False)[0]
 
@@ -92,6 +119,8 @@ def export(torch, path, build, names, exporter, args):
     torch.manual_seed(0)
     model = positional(torch, build().eval(), names)
     how = {"dynamo": True, "opset_version": 18} if exporter == "dynamo" else {"dynamo": False, "opset_version": 17}
+    if args.open_batch:
+        how["dynamic_axes"] = {name: {0: "samples"} for name in [*names, "result"]}
     inputs = example_inputs(torch, names, args.batch, args.sequence)
     torch.onnx.export(model, inputs, path, input_names=names, output_names=["result"], **how)
 
@@ -105,13 +134,15 @@ def main():
     parser.add_argument("--batch", type=int, default=8)
     for name, default in (("--layers", 2), ("--width", 64), ("--sequence", 16)):
         parser.add_argument(name, type=int, default=default, help="of language models")
+    parser.add_argument("--open-batch", action="store_true")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     try:
         import torch
     except ImportError as e:
         sys.exit(f"export_models.py: torch cannot be imported by {sys.executable} ({e}); expected what pip installs")
-    known = {**language_models(args), **vision_models()}
+    known = {**language_models(args), **vision_models(),
+             "dlrm": (lambda: recommendation_model(torch), ["dense", *(f"rows_{i}" for i in range(TABLES))])}
     unknown = [name for name in args.names if name not in known]
     if unknown:
         sys.exit(f"export_models.py: '{unknown[0]}'; expected one of {', '.join(known) or 'none: no package is there'}")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -85,8 +86,10 @@ class strategy_comparison {
     add(std::move(name), graph, std::move(s), std::move(report));
   }
   void add(std::string name, std::size_t graph, unity::parallel::strategy s, unity::parallel::strategy_report report,
-           unity::parallel::pipeline p = {}) {
-    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), {}, {}, {}, {}});
+           unity::parallel::pipeline p = {}, unity::parallel::synchronization sync = {},
+           unity::parallel::recomputation again = {}) {
+    strategies_.push_back({std::move(name), graph, std::move(s), std::move(report), std::move(p), std::move(sync),
+                           std::move(again), {}, {}});
   }
   // The best of several, which are of one graph.
   void add_best(std::string name, std::size_t graph, const std::vector<unity::parallel::strategy>& several) {
@@ -212,6 +215,22 @@ inline std::string_view schedule_name(const unity::parallel::pipeline& p) {
   return unity::parallel::pipeline_schedule_names[static_cast<std::size_t>(p.schedule)];
 }
 
+inline std::size_t recomputed_operators(const named_strategy& s) {
+  return static_cast<std::size_t>(std::count(s.recomputed.begin(), s.recomputed.end(), true));
+}
+
+// Weights of each of ZeRO's stages.
+inline std::array<std::size_t, 3> sharded_weights(const named_strategy& s) {
+  std::array<std::size_t, 3> counts{};
+  for (const auto& w : s.synchronization.weights) {
+    const auto& part = w.parts.front();
+    if (part.kind == unity::parallel::sync_kind::sharded) {
+      ++counts[part.stage - 1];
+    }
+  }
+  return counts;
+}
+
 inline nlohmann::json to_json(const unity::hardware::machine& m, const named_strategy& s) {
   const auto& p = s.report;
   auto over = nlohmann::json::array();
@@ -229,6 +248,8 @@ inline nlohmann::json to_json(const unity::hardware::machine& m, const named_str
       {"microbatches", s.pipeline.microbatches},
       {"schedule", s.pipeline.stage_count() > 1 ? nlohmann::json(schedule_name(s.pipeline)) : nlohmann::json{}},
       {"chunks", s.pipeline.chunks},
+      {"recomputed_operators", recomputed_operators(s)},
+      {"sharded_weights", sharded_weights(s)},
       {"memory_peak_bytes", p.memory_peak().count()},
       {"out_of_memory", over},
       {"offloaded", to_json(s.offloaded)}};
@@ -259,6 +280,10 @@ inline void print(const strategy_comparison& c) {
       fmt::print("{}: {} micro-batches in {} stages, {}{}\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count(),
                  schedule_name(s.pipeline),
                  s.pipeline.chunks == 1 ? "" : fmt::format(", {} chunks of each", s.pipeline.chunks));
+    }
+    if (const auto sharded = sharded_weights(s); recomputed_operators(s) + sharded[0] + sharded[1] + sharded[2] > 0) {
+      fmt::print("{}: {} operators recomputed; weights of ZeRO 1, 2 and 3: {}, {} and {}\n", s.name,
+                 recomputed_operators(s), sharded[0], sharded[1], sharded[2]);
     }
     if (s.report.is_of_representatives) {
       fmt::print("{}: one device of each stage was simulated, the others do the same\n", s.name);

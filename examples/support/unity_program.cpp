@@ -42,6 +42,7 @@
 #include <unity/systems/taso.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/systems/unity/joint_space.hpp>
+#include <unity/systems/unity/memory_search.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
@@ -274,6 +275,10 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       "--baseline-budget",
       [&f](const std::string& given) { f.baseline_seconds = parse_quantity("--baseline-budget", given, durations); },
       "time that flexflow, sequential and taso have each, apart from --budget; default: a part of it"));
+  own(app.add_flag("--frontier", o.frontier,
+                   "also plans that hold less memory and take longer: results recomputed, weights divided among replicas "
+                   "(ZeRO 1 to 3), micro-batches, pipelines; those that no other beats in both are listed as frontier1, "
+                   "frontier2 and so on; by default such plans are only tried where none fits"));
   own(app.add_flag("--keep-graph", f.keeps_graph,
                    "no substitutions: operators are those of the model, as `export_plan` needs them"));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));
@@ -342,8 +347,17 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
   if (f.baseline_seconds) {
     add(c, search_baselines(c, rules, f, *f.baseline_seconds, r));
   }
-  c.add("unity", c.add_graph(r.found.graph), r.found.strategy, r.found.report, r.found.pipeline);
-  r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies().back())));
+  const auto own_at = c.strategies().size();
+  c.add("unity", c.add_graph(r.found.graph), r.found.strategy, r.found.report, r.found.pipeline,
+        r.found.synchronization, r.found.recomputed);
+  for (const auto& p : r.found.frontier) {
+    const bool is_result = p.report == r.found.report && p.strategy == r.found.strategy;
+    r.frontier.push_back(is_result ? "unity" : fmt::format("frontier{}", r.frontier.size() + 1));
+    if (!is_result) {
+      c.add(r.frontier.back(), c.add_graph(p.graph), p.strategy, p.report, p.pipeline, p.synchronization, p.recomputed);
+    }
+  }
+  r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies()[own_at])));
   const auto best = c.plan_of(c.best());
   r.trace_to_best = trace_of(c.operators(), best);
   r.checked = checked(c.operators(), best);
@@ -369,6 +383,7 @@ nlohmann::json to_json(const unity_outcome& r) {
     phases[std::string{p.name}] = p.seconds;
   }
   return {{"joint", {{"algebraic_rules_used", algebraic}, {"parallel_rules_used", parallel}}},
+          {"frontier", r.frontier},
           {"bound_s", unity::to_seconds(r.found.mapping_bound)},
           {"checked", r.checked.verdict == unity::parallel::value_comparison::verdicts::equal},
           {"graphs_bound_s", unity::to_seconds(r.found.graphs_bound)},

@@ -33,6 +33,7 @@ struct unity_outcome {
   std::vector<unity::parallel::substitution_step>
       trace_to_best{};                          // from the graph of the best plan to that of the plan
   unity::parallel::value_comparison checked{};  // the best plan beside its graph
+  std::vector<std::string> frontier{};          // strategies of the frontier of time and memory, fastest first
   struct baseline {
     std::string name{};
     double seconds = 0;

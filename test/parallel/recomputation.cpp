@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/core/random.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -120,6 +122,74 @@ TEST_CASE("checkpoints are as many as the root of the operators, where all paths
       }
     }
   }
+}
+
+TEST_CASE("checkpoints: what is kept and the largest span are little more than the least of all choices", "[law]") {
+  const std::uint64_t seed = 31;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  double worst = 1;
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto g = chain(5);  // ten operators, the last of which is an output
+    parallel::recomputation all(g.node_count());
+    std::vector<std::int64_t> held(g.node_count());
+    std::vector<std::size_t> free;
+    std::int64_t sum = 0;
+    for (const auto n : node_ids(g)) {
+      if (parallel::can_recompute(g, n)) {
+        all[n.index()] = random.between(0, 3) > 0;
+        held[n.index()] = random.between(1, 1000);
+        sum += all[n.index()] ? held[n.index()] : 0;
+        if (all[n.index()]) {
+          free.push_back(n.index());
+        }
+      }
+    }
+    // In a chain, an operator that is kept ends a span.
+    const auto peak = [&](const parallel::recomputation& r) {
+      std::int64_t kept = 0;
+      std::int64_t since = 0;
+      std::int64_t largest = 0;
+      for (const auto n : node_ids(g)) {
+        const auto i = n.index();
+        since = r[i] ? since + held[i] : g.operands(n).empty() ? since : 0;
+        kept += all[i] && !r[i] ? held[i] : 0;
+        largest = std::max(largest, since);
+      }
+      return kept + largest;
+    };
+    auto least = sum;
+    for (std::size_t chosen = 0; chosen < (std::size_t{1} << free.size()); ++chosen) {
+      auto r = all;
+      for (std::size_t k = 0; k < free.size(); ++k) {
+        r[free[k]] = (chosen >> k & 1U) == 0;
+      }
+      least = std::min(least, peak(r));
+    }
+    const auto found = parallel::with_checkpoints(g, all, held);
+    for (std::size_t n = 0; n < found.size(); ++n) {
+      REQUIRE((all[n] || !found[n]));
+    }
+    REQUIRE(peak(found) <= sum);
+    REQUIRE(peak(found) >= least);
+    if (least > 0) {
+      worst = std::max(worst, static_cast<double>(peak(found)) / static_cast<double>(least));
+    }
+  }
+  CHECK(worst < 1.1);
+}
+
+TEST_CASE("checkpoints of a long chain of equal results are about as many as a span has operators") {
+  const auto g = chain(50);
+  parallel::recomputation all(g.node_count());
+  for (const auto n : node_ids(g)) {
+    all[n.index()] = parallel::can_recompute(g, n);
+  }
+  const std::vector<std::int64_t> held(g.node_count(), 100);
+  const auto found = parallel::with_checkpoints(g, all, held);
+  const auto dropped = std::count(all.begin(), all.end(), true) - std::count(found.begin(), found.end(), true);
+  CHECK(dropped >= 8);
+  CHECK(dropped <= 12);
 }
 
 }  // namespace tests_of_recomputation

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
@@ -59,7 +61,48 @@ tensor::tensor_graph stacked_recommender() {
   return std::move(b).finish({b.sigmoid(last)});
 }
 
+// Layers that each read another value of a chain of operators on integers alone, which no input reaches; as T5's
+// positions of words.
+tensor::tensor_graph layers_with_positions() {
+  constexpr std::int64_t size = 64;
+  tensor::builder b{operators()};
+  auto x = b.input("x", {size, size});
+  auto positions = b.constant("positions", {size}, tensor::dtype::int64);
+  for (std::int64_t i = 0; i < 15; ++i) {
+    positions = b.apply("abs", {positions})[0];
+    const auto shift = b.apply("cast", {positions}, {{"element", name_of(tensor::dtype::float32)}})[0];
+    x = b.relu(b.matmul(b.add(x, shift), b.weight(fmt::format("w{}", i), {size, size})));
+    x = b.tanh(b.mul(x, x));
+  }
+  return std::move(b).finish({x});
+}
+
 }  // namespace
+
+TEST_CASE("constant values may cross the boundaries of segments") {
+  const auto g = layers_with_positions();
+  const auto m = hardware::preset("p100:1x4");
+  systems::unity_options o;
+  o.uses = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::data);
+  o.limits.expansions = 10;
+  o.proposals = 0;
+  const auto r =
+      systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
+  CHECK(r.segments > 1);
+  test::check_graph(g, r);
+  for (const auto n : node_ids(r.graph)) {
+    std::vector<tensor::tensor_type> operands;
+    std::vector<tensor::tensor_type> results;
+    for (const auto v : r.graph.operands(n)) {
+      operands.push_back(r.graph.type(v));
+    }
+    for (const auto v : r.graph.results(n)) {
+      results.push_back(r.graph.type(v));
+    }
+    CAPTURE(n.index());
+    CHECK(operators().infer(r.graph.operation(n), operands) == std::optional{results});
+  }
+}
 
 TEST_CASE("a rewrite may change what runs beside the boundary of a segment") {
   const auto g = stacked_recommender();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include <unity/core/id.hpp>
@@ -48,6 +50,13 @@ namespace detail {
 // Source: Hu et al., dPRO, MLSys 2022, its memory passes.
 [[nodiscard]] recomputation recomputation_between_products(const tensor::algebra& a, const tensor::tensor_graph& g);
 
+// Of operators to recompute, those that remain after some are kept as checkpoints, at cuts of the graph. What is between
+// two checkpoints is recomputed and held together. The sum of what is kept and the largest span is at most 10% above
+// the least. held: bytes of each node's results.
+// Complexity: linear in the graph, times 64.
+[[nodiscard]] recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
+                                             std::span<const std::int64_t> held);
+
 // Keeps every k-th operator, in the order of the graph. Precondition: k is positive; 1 keeps all.
 [[nodiscard]] recomputation recomputation_but_every(const tensor::tensor_graph& g, std::size_t k);
 
@@ -56,6 +65,9 @@ namespace detail {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RECOMPUTATION)
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -155,6 +167,82 @@ UNITY_INLINE recomputation recomputation_between_products(const tensor::algebra&
     all[n.index()] = can_recompute(g, n) && !detail::is_product(dimensions[n].structure);
   }
   return all;
+}
+
+namespace detail {
+
+// A place where a span may end: a cut, or the end of the graph.
+struct checkpoint_place {
+  std::size_t node = 0;
+  std::int64_t before = 0;  // bytes that are recomputed in front of it, from the beginning of the graph
+  std::int64_t behind = 0;  // likewise, if it is recomputed as well
+  std::int64_t costs = 0;   // bytes to keep it
+};
+
+// The places to keep with the least sum, so that no span has more bytes than `most`; empty if there are none.
+[[nodiscard]] inline std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_place> places,
+                                                             std::int64_t most) {
+  std::vector<std::int64_t> sums;         // by place: of the best choice that ends with it
+  std::vector<std::size_t> previous;
+  std::deque<std::size_t> window;         // candidates for the previous place, with ascending sums
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    while (!window.empty() && places[k].before - places[window.front()].behind > most) {
+      window.pop_front();
+    }
+    const bool is_first = places[k].before <= most;  // no place is needed in front of it
+    if (!is_first && window.empty()) {
+      return {};
+    }
+    previous.push_back(is_first ? places.size() : window.front());
+    sums.push_back(places[k].costs + (is_first ? 0 : sums[window.front()]));
+    while (!window.empty() && sums[window.back()] >= sums[k]) {
+      window.pop_back();
+    }
+    window.push_back(k);
+  }
+  std::vector<std::size_t> kept;
+  for (auto k = places.size() - 1; k < places.size(); k = previous[k]) {
+    kept.push_back(k);
+  }
+  return kept;
+}
+
+}  // namespace detail
+
+UNITY_INLINE recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
+                                            std::span<const std::int64_t> held) {
+  UNITY_EXPECTS(r.size() == g.node_count() && held.size() == g.node_count(), "an entry for each node");
+  const auto cuts = detail::cuts_of(g);
+  std::vector<detail::checkpoint_place> places;
+  std::int64_t all = 0;
+  for (std::size_t n = 0; n < r.size(); ++n) {
+    const auto own = r[n] ? held[n] : 0;
+    if (cuts[n]) {
+      places.push_back({n, all, all + own, own});
+    }
+    all += own;
+  }
+  places.push_back({r.size(), all, all, 0});
+  auto best = r;
+  auto least = all;
+  constexpr int bounds = 64;
+  for (int k = 1; k <= bounds; ++k) {
+    const auto most = static_cast<std::int64_t>(static_cast<double>(all) * std::exp2(-k / 8.0));
+    const auto kept = detail::checkpoints_of(places, most);
+    auto sum = most;
+    auto now = r;
+    for (const auto place : kept) {
+      sum += places[place].costs;
+      if (places[place].node < now.size()) {
+        now[places[place].node] = false;
+      }
+    }
+    if (!kept.empty() && sum < least) {
+      least = sum;
+      best = std::move(now);
+    }
+  }
+  return best;
 }
 
 UNITY_INLINE recomputation recomputation_but_every(const tensor::tensor_graph& g, std::size_t k) {

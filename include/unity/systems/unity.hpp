@@ -26,8 +26,10 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/strategies/units.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/rewrite_space.hpp>
@@ -36,6 +38,7 @@
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
+#include <unity/systems/unity/memory_search.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/plan_polish.hpp>
@@ -68,6 +71,9 @@ struct unity_options : search_options {
   std::function<std::vector<known_plan>()> known{};
   double known_share = 0;  // share of the time limit for `known`
   parallel::optimizer optimizer = parallel::optimizer::sgd;
+  // Also searches plans that trade time for memory (memory_search.hpp), for which the steps before leave 40% of their
+  // time. false: only if no plan fits in memory.
+  bool frontier = false;
   joint_options joint{};
 };
 
@@ -95,7 +101,10 @@ struct unity_result {
   tensor::tensor_graph graph{};  // of one micro-batch; dedicated operators deliver its outputs
   parallel::strategy strategy{};
   parallel::pipeline pipeline{};
+  parallel::synchronization synchronization{};
+  parallel::recomputation recomputed{};
   parallel::strategy_report report{};
+  std::vector<memory_plan> frontier{};  // of time and memory, fastest first, if it was searched
   hardware::device_mesh mesh{};       // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
@@ -224,6 +233,10 @@ class unity_search {
   [[nodiscard]] std::uint64_t goals() const;
   // Effects: adopts the plan as the result if it is better; it has no mesh and no known substitutions.
   void take(known_plan p, unity_result& r);
+
+  // Effects: simulates plans that trade time for memory, of the given graph and of the best mapping's, if they are asked
+  // for or nothing fits; adopts the best as the result if it is better.
+  void trade_memory(const std::vector<graph_variant>& variants, const simulated_best& best, unity_result& r);
 
   // Effects: adds graphs after substitutions for the cheapest mesh, with gradient reductions counted in full and not
   // counted; the latter also with only samples and weights divided; and with only samples divided, as those reductions
@@ -373,6 +386,9 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     }
   }
   std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
+  constexpr double without_memory = 0.6;
+  const auto own_seconds = own_seconds_;
+  own_seconds_ *= options_.frontier ? without_memory : 1;
   auto found = search(rules, variants, r);
   auto& best = found.best;
   auto& in_stages = found.in_stages;
@@ -394,7 +410,14 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     finish(r, split_mappings::has_blocks(best.candidate.solution));
   }
   end_phase("bounds", r);
+  own_seconds_ = own_seconds;
+  trade_memory(variants, best, r);
+  end_phase("memory", r);
   polish(variants, best, found.first, nearby, r);
+  if (options_.frontier) {
+    r.frontier.push_back({r.graph, r.strategy, r.pipeline, r.synchronization, r.recomputed, r.report});
+    r.frontier = frontier_of(std::move(r.frontier));
+  }
   r.goals = goals();
   for (const auto& one : rooms_) {
     ended_early_ = ended_early_ || one->ended_early();
@@ -768,6 +791,55 @@ UNITY_INLINE void unity_search::take(simulated_pipeline best, unity_result& r) {
   r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
 }
 
+UNITY_INLINE void unity_search::trade_memory(const std::vector<graph_variant>& variants, const simulated_best& best,
+                                             unity_result& r) {
+  if ((!options_.frontier && r.report.excess.empty()) || !options_.joint.dynamic) {
+    return;
+  }
+  constexpr std::size_t most_rooms = 3;
+  std::vector<std::pair<mesh_room*, int>> rooms;
+  for (const auto& c : first_) {
+    const bool is_whole = c.room->mesh().devices.size() == machine_.network.device_count();
+    const bool is_known = std::any_of(rooms.begin(), rooms.end(), [&](const auto& k) { return k.first == c.room; });
+    if (is_whole && !is_known && rooms.size() < most_rooms) {
+      rooms.emplace_back(c.room, c.objective.synchronizing_16ths);
+    }
+  }
+  const auto graphs = best.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{best.graph, 0};
+  memory_options o;
+  o.program_tasks = options_.program_tasks;
+  o.stages = parallel::has(options_.uses, parallel::index_use::pipeline) ? options_.stages : 1;
+  o.mesh_axes = std::max<std::size_t>(options_.mesh_axes, 2) - 1;
+  o.uses = options_.uses;
+  o.optimizer = options_.optimizer;
+  o.memory_limit = limit_;
+  o.is_whole = options_.frontier;
+  constexpr double share = 0.6;  // of what is left; the polish has the rest
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    const auto left = options_.limits.seconds - watch_.seconds();
+    o.seconds = std::max(0.0, share * left / static_cast<double>(graphs.size() - i));
+    const auto& variant = variants[graphs[i]];
+    for (auto& p : memory_plans(algebra_, machine_, routes_, clock_, durations_, variant.graph, rooms, o)) {
+      r.simulated.push_back({graphs[i], {}, p.pipeline.stage_count(), p.pipeline.microbatches, options_.uses, {},
+                             p.report, false, p.pipeline.schedule, p.pipeline.chunks});
+      if (is_better(p.report, r.report)) {
+        r.mapping_bound = picoseconds{computing_of(p.graph).count() * p.pipeline.microbatches};
+        r.mesh = {};
+        r.rules = variant.rules;
+        r.graph = p.graph;
+        r.strategy = p.strategy;
+        r.pipeline = p.pipeline;
+        r.synchronization = p.synchronization;
+        r.recomputed = p.recomputed;
+        r.report = p.report;
+      }
+      if (options_.frontier) {
+        r.frontier.push_back(std::move(p));
+      }
+    }
+  }
+}
+
 UNITY_INLINE void unity_search::add_variants(const rule_set& rules, std::vector<graph_variant>& variants,
                                              unity_result& r) {
   if (rules.empty()) {
@@ -986,6 +1058,8 @@ UNITY_INLINE void unity_search::take(known_plan p, unity_result& r) {
   r.graph = std::move(p.graph);
   r.strategy = std::move(p.strategy);
   r.pipeline = {};
+  r.synchronization = {};
+  r.recomputed = {};
   r.report = std::move(p.report);
 }
 

@@ -78,6 +78,10 @@ struct mesh_option {
   picoseconds starting{};       // part of `synchronizing`, in which no link is busy
   bytes weights{};              // of one device: with gradients and optimizer state
   bytes activations{};          // of one device: results until their use in the backward pass
+  bytes state_copies{};         // part of `weights`: optimizer state that ZeRO spares, because other devices have it
+  bytes weight_copies{};        // likewise of the weights themselves; gradients have as much
+  picoseconds share_updating{};  // instead of `updating`, if devices update shares of what they have in common
+  bool can_recompute = false;    // results that are outputs of the graph are kept
 };
 
 [[nodiscard]] operator_grid grid_of(const operator_dimensions& o, const hardware::device_mesh& m,
@@ -453,12 +457,19 @@ UNITY_INLINE void option_finder::price(mesh_option& o, const shard_times& times)
     for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
       copies |= o.operands[x][a] == mesh_layout::copies && mesh_.sizes[a] > 1 ? axis_set{1} << a : axis_set{0};
     }
+    const auto replicas = costs_.size(copies);
     o.synchronizing += costs_.all_reduce(copies, held);
     o.starting += costs_.all_reduce_start(copies, held);
     const auto element = static_cast<std::int64_t>(tensor::size_of(d.inputs[x].element));
+    const auto state = held.count() / element * state_bytes(optimizer_, d.inputs[x].element);
     o.updating += clock_.update(held.count() / element, d.inputs[x].element, optimizer_);
-    o.weights += bytes{2 * held.count() + held.count() / element * state_bytes(optimizer_, d.inputs[x].element)};
+    o.share_updating +=
+        clock_.update(std::max<std::int64_t>(1, held.count() / element / replicas), d.inputs[x].element, optimizer_);
+    o.weights += bytes{2 * held.count() + state};
+    o.state_copies += bytes{state - state / replicas};
+    o.weight_copies += bytes{held.count() - held.count() / replicas};
   }
+  o.can_recompute = !operator_->is_output;
   for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
     o.activations += shard_bytes(type, mesh_, layout);
   }
@@ -487,6 +498,9 @@ UNITY_INLINE void option_finder::share(mesh_option& o) const {
   part(o.starting);
   part(o.weights);
   part(o.activations);
+  part(o.state_copies);
+  part(o.weight_copies);
+  part(o.share_updating);
 }
 
 }  // namespace unity::parallel

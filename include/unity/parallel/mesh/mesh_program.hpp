@@ -38,8 +38,10 @@ struct staged_mapping {
   std::uint32_t stage_count = 1;         // of devices
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
   std::uint32_t chunks = 1;  // of each stage; chunk k of stage s is virtual stage k * stage_count + s
+  std::vector<memory_trade> trades{};  // per operator; empty: none
 
   [[nodiscard]] std::uint32_t stage_of(std::size_t op) const { return stages[op] % stage_count; }
+  [[nodiscard]] memory_trade trade_of(std::size_t op) const { return trades.empty() ? memory_trade{} : trades[op]; }
 
   friend bool operator==(const staged_mapping&, const staged_mapping&) = default;
 };
@@ -104,8 +106,29 @@ class mesh_program_writer {
   [[nodiscard]] static tasks::task_ref task(std::uint32_t i, bool is_backward) {
     return {tasks::fragment_id{i}, is_backward ? 1U : 0U};
   }
+  [[nodiscard]] std::uint32_t result_count(std::uint32_t i) const {
+    return static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
+  }
 
-  // Task 0: forward. Task 1: backward. Buffers: the results, one each, then the cotangents of operands.
+  // Recomputation. As in recomputed_code.hpp, results are recomputed when the stage has finished the backward task
+  // before the first one that needs them.
+  static constexpr std::uint32_t never = operand_source::none;
+  // Effects: finds, by operator, whose backward task is the first that needs its recomputed results, or never.
+  void find_recomputed();
+  [[nodiscard]] bool is_recomputed(std::uint32_t i) const { return first_reader_[i] != never; }
+  // The last task, follows the others of an operator.
+  [[nodiscard]] tasks::task_ref again(std::uint32_t i) const {
+    return {tasks::fragment_id{i}, has_backward(i) ? 2U : 1U};
+  }
+  [[nodiscard]] tasks::buffer_ref buffer_again(std::uint32_t i, std::uint32_t result) const {
+    const auto cotangents = has_backward(i) ? graph_.placed(i).uses.size() : 0;
+    return {tasks::fragment_id{i}, result_count(i) + static_cast<std::uint32_t>(cotangents) + result};
+  }
+  // The task that the stage does before the backward task of the operator.
+  [[nodiscard]] tasks::task_ref before_backward(std::uint32_t i) const;
+
+  // Task 0: forward. Task 1: backward. Then recomputation. Buffers: the results, one each, then the cotangents of
+  // operands, then the recomputed results.
   [[nodiscard]] tasks::fragment operator_code(std::uint32_t i);
 
   // The operands from other operators.
@@ -134,6 +157,7 @@ class mesh_program_writer {
   bool between_nodes_;
   layout_distances distances_{};
   std::map<fingerprint, backward_reads> kept_{};
+  std::vector<std::uint32_t> first_reader_{};  // by operator
   std::vector<bool> crosses_{};  // per axis: neighbours are on different nodes
   std::vector<tasks::fragment> codes_{};
   tasks::program all_{};
@@ -144,7 +168,7 @@ class mesh_program_writer {
 // The program of one micro-batch with one device per stage: device k stands for all devices of stage k, which do the
 // same. Exchanges have the times of mesh_costs; those between nodes run one after another, as do those within nodes.
 // Otherwise like lowering's programs, and tens of times smaller: a thousand devices are simulated in a second. Placed
-// operators count as if all devices did their share of them.
+// operators count as if all devices did their share of them. Trades: recomputation, and of ZeRO the first stage.
 // Precondition: values go from a stage to itself or the next, or around to the first.
 // Complexity: linear in the graph.
 [[nodiscard]] inline tasks::program mesh_program(const tensor::algebra& a, const hardware::topology& t,
@@ -193,6 +217,7 @@ UNITY_INLINE tasks::program mesh_program_writer::run() {
     const auto last = (static_cast<std::size_t>(mesh.sizes[a]) - 1) * mesh.stride(a);
     crosses_.push_back(topology_[mesh.devices[0]].node != topology_[mesh.devices[last]].node);
   }
+  find_recomputed();
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
     add_fragment(tasks::owner_kind::node, i, operator_code(i));
   }
@@ -228,6 +253,46 @@ UNITY_INLINE const backward_reads& mesh_program_writer::kept(std::uint32_t i) {
   return at->second;
 }
 
+UNITY_INLINE void mesh_program_writer::find_recomputed() {
+  first_reader_.assign(graph_.size(), never);
+  const auto needs = [&](std::uint32_t i, std::uint32_t reader) {
+    first_reader_[i] = first_reader_[i] == never ? reader : std::max(first_reader_[i], reader);
+  };
+  for (auto i = static_cast<std::uint32_t>(graph_.size()); i-- > 0;) {
+    // Readers come behind, so what they need of this operator is known.
+    const auto& own = kept(i).results;
+    if (mapping_.trade_of(i).is_recomputed && has_backward(i) && std::find(own.begin(), own.end(), true) != own.end()) {
+      needs(i, i);
+    }
+    const auto sources = graph_.sources(i);
+    for (std::uint32_t x = 0; x < sources.size(); ++x) {
+      const auto from = sources[x].from;
+      if (from == operand_source::none || !mapping_.trade_of(from).is_recomputed || !exchanges_of(i, x).empty()) {
+        continue;  // what arrives in another layout is held
+      }
+      if (has_backward(i) && kept(i).operands[x]) {
+        needs(from, i);
+      }
+      if (is_recomputed(i)) {
+        needs(from, first_reader_[i]);
+      }
+    }
+  }
+}
+
+UNITY_INLINE tasks::task_ref mesh_program_writer::before_backward(std::uint32_t i) const {
+  auto last = i;
+  for (auto k = i + 1; k < graph_.size(); ++k) {
+    if (mapping_.stages[k] == mapping_.stages[i]) {
+      if (has_backward(k)) {
+        return task(k, true);
+      }
+      last = k;
+    }
+  }
+  return task(last, false);
+}
+
 UNITY_INLINE tasks::fragment mesh_program_writer::operator_code(std::uint32_t i) {
   const auto& o = option(i);
   const auto& d = *graph_.placed(i).dimensions;
@@ -237,20 +302,30 @@ UNITY_INLINE tasks::fragment mesh_program_writer::operator_code(std::uint32_t i)
   for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
     f.buffers.push_back({shard_bytes(type, tables_.mesh(), layout), stage, {{}, 0}, false});
   }
-  if (!has_backward(i)) {
-    return f;
-  }
-  f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, tasks::task_kind::backward, stage});
-  f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
-  for (std::uint32_t r = 0; r < d.outputs.size(); ++r) {
-    if (kept(i).results[r]) {
-      f.reads.push_back({{{}, r}, {{}, 1}});
+  if (has_backward(i)) {
+    f.add({stream(i), at_least_one(o.computing - o.forward - o.updating), {}, {}, tasks::task_kind::backward, stage});
+    f.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+    for (std::uint32_t r = 0; r < d.outputs.size(); ++r) {
+      if (kept(i).results[r]) {
+        f.reads.push_back({is_recomputed(i) ? buffer_again(i, r) : tasks::buffer_ref{{}, r}, {{}, 1}});
+      }
+    }
+    for (std::size_t x = 0; x < d.inputs.size(); ++x) {
+      const bool is_sent = graph_.placed(i).wanted[x] && graph_.placed(i).uses[x] == operand_use::made;
+      f.buffers.push_back(
+          {is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
     }
   }
-  for (std::size_t x = 0; x < d.inputs.size(); ++x) {
-    const bool is_sent = graph_.placed(i).wanted[x] && graph_.placed(i).uses[x] == operand_use::made;
-    f.buffers.push_back(
-        {is_sent ? shard_bytes(d.inputs[x], tables_.mesh(), o.operands[x]) : bytes{}, stage, {{}, 1}, false});
+  if (!is_recomputed(i)) {
+    return f;
+  }
+  const auto t = f.add({stream(i), at_least_one(o.forward), {}, {}, tasks::task_kind::recompute, stage});
+  f.dependencies.push_back({before_backward(first_reader_[i]), {{}, t}, false});
+  if (has_backward(i)) {
+    f.dependencies.push_back({{{}, t}, {{}, 1}, false});
+  }
+  for (const auto& [type, layout] : ranges::views::zip(d.outputs, std::as_const(o.results))) {
+    f.buffers.push_back({shard_bytes(type, tables_.mesh(), layout), stage, {{}, t}, false});
   }
   return f;
 }
@@ -324,8 +399,20 @@ UNITY_INLINE void mesh_program_writer::add_operand(tasks::fragment& f, std::uint
   }
   f.dependencies.push_back({here, task(i, false), false});
   f.reads.push_back({value, task(i, false)});
+  if (steps.empty() && is_recomputed(source.from)) {
+    value = buffer_again(source.from, source.result);
+    if (is_kept) {
+      f.dependencies.push_back({again(source.from), task(i, true), false});
+    }
+    if (is_recomputed(i)) {
+      f.dependencies.push_back({again(source.from), again(i), false});
+    }
+  }
   if (is_kept) {
     f.reads.push_back({value, task(i, true)});
+  }
+  if (is_recomputed(i)) {
+    f.reads.push_back({value, again(i)});
   }
   if (!is_wanted) {
     return;
@@ -349,28 +436,38 @@ UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
     return f;
   }
   const auto stage = mapping_.stage_of(i);
-  f.buffers.push_back({o.weights, stage, {}, true});
+  const auto trade = mapping_.trade_of(i);
+  const bool is_shared = trade.sharding > 0 && o.synchronizing > picoseconds{};
+  f.buffers.push_back({bytes{costs_of(o, trade, {}).weights}, stage, {}, true});
   if (!has_backward(i)) {
     return f;
   }
   auto done = task(i, true);
+  bool is_between = false;
+  const auto exchange = [&](int parts) {
+    const auto start = f.add({starts(stage), o.starting, {}, {}, tasks::task_kind::reduce, stage});
+    f.dependencies.push_back({done, {{}, start}, false});
+    const picoseconds takes{(o.synchronizing - o.starting).count() / parts};
+    const auto t = f.add({link(stage, is_between), takes, {}, {}, tasks::task_kind::transfer, stage});
+    f.dependencies.push_back({{{}, start}, {{}, t}, false});
+    done = {{}, t};
+  };
   if (o.synchronizing > picoseconds{}) {
-    bool is_between = false;
     for (std::size_t x = 0; x < p.uses.size(); ++x) {
       for (std::size_t a = 0; a < crosses_.size() && p.uses[x] == operand_use::weight; ++a) {
         is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
       }
     }
-    const auto start = f.add({starts(stage), o.starting, {}, {}, tasks::task_kind::reduce, stage});
-    f.dependencies.push_back({done, {{}, start}, false});
-    const auto t =
-        f.add({link(stage, is_between), o.synchronizing - o.starting, {}, {}, tasks::task_kind::transfer, stage});
-    f.dependencies.push_back({{{}, start}, {{}, t}, false});
-    done = {{}, t};
+    exchange(is_shared ? 2 : 1);
   }
   if (o.updating > picoseconds{}) {
-    const auto t = f.add({stream(i), o.updating, {}, {}, tasks::task_kind::update, stage});
+    const auto takes = is_shared ? o.share_updating : o.updating;
+    const auto t = f.add({stream(i), takes, {}, {}, tasks::task_kind::update, stage});
     f.dependencies.push_back({done, {{}, t}, false});
+    done = {{}, t};
+  }
+  if (is_shared) {
+    exchange(2);
   }
   return f;
 }

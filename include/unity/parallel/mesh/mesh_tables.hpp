@@ -24,15 +24,48 @@
 
 namespace unity::parallel {
 
+// What an operator may give up time for to hold less memory. recomputing: its results are recomputed in the backward
+// pass; its weights' optimizer state is divided among devices that have the same weights (ZeRO, stage 1).
+// sharding: gradients and weights may be divided, too (stages 2 and 3).
+enum class memory_trades : std::uint8_t { none, recomputing, sharding };
+
 // The objective to minimize, in picoseconds. Gradient reductions count in part, because they overlap with the backward
 // pass. A byte of memory costs `per_mebibyte` / 2^20; activations are held `in_flight` times at once.
 struct mapping_objective {
   int synchronizing_16ths = 16;
   std::int64_t per_mebibyte = 0;  // picoseconds
   std::int64_t in_flight = 1;
+  memory_trades trades = memory_trades::none;
+  // Of what ZeRO's stages 2 and 3 exchange for each micro-batch, where all-reduces come once for all of them.
+  int sharding_16ths = 16;
 
   friend auto operator<=>(const mapping_objective&, const mapping_objective&) = default;
 };
+
+// How an operator holds its results and weights. Regular.
+struct memory_trade {
+  bool is_recomputed = false;
+  std::uint32_t sharding = 0;  // ZeRO's stage; 0: devices hold all that they read
+
+  friend bool operator==(const memory_trade&, const memory_trade&) = default;
+};
+
+// Picoseconds, and bytes of one device, of an option under a trade.
+struct traded_costs {
+  std::int64_t computing = 0;
+  std::int64_t synchronizing = 0;  // as far as the objective counts it
+  std::int64_t weights = 0;
+  std::int64_t activations = 0;
+
+  friend bool operator==(const traded_costs&, const traded_costs&) = default;
+};
+
+// An all-reduce is taken for a reduce-scatter and a gather of half its time each. Stage 1 starts both by themselves;
+// stage 3 gathers twice, for each pass. Memory of what is recomputed, or gathered, for a while is not counted.
+[[nodiscard]] traded_costs costs_of(const mesh_option& o, const memory_trade& t,
+                                    const mapping_objective& objective) noexcept;
+// The cheapest. Precondition: the objective allows trades.
+[[nodiscard]] memory_trade trade_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
 // An option of an operator by the numbers of its layouts; `state`: the number of the combination of its results'
 // layouts.
@@ -59,6 +92,7 @@ struct operator_table {
   return kibibytes / unit * per_mebibyte + kibibytes % unit * per_mebibyte / unit;
 }
 
+// Of the option under its cheapest trade.
 [[nodiscard]] std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
 // For one mesh. Tables are made on demand, once for equal operators of any graph. Holds references to its arguments.
@@ -116,10 +150,57 @@ class mesh_tables {
 
 namespace unity::parallel {
 
+UNITY_INLINE traded_costs costs_of(const mesh_option& o, const memory_trade& t,
+                                   const mapping_objective& objective) noexcept {
+  traded_costs c{o.computing.count(), o.synchronizing.count() * objective.synchronizing_16ths / 16, o.weights.count(),
+                 o.activations.count()};
+  if (t.is_recomputed) {
+    c.computing += o.forward.count();
+    c.activations = 0;
+  }
+  if (t.sharding == 0) {
+    return c;
+  }
+  const auto half = (o.synchronizing.count() + o.starting.count()) / 2;
+  const auto once = half * objective.synchronizing_16ths / 16;
+  const auto repeated = half * objective.sharding_16ths / 16;
+  c.computing += (o.share_updating - o.updating).count();
+  c.synchronizing = t.sharding == 1 ? 2 * once : t.sharding == 2 ? once + repeated : 3 * repeated;
+  c.weights -= o.state_copies.count() + (static_cast<std::int64_t>(t.sharding) - 1) * o.weight_copies.count();
+  return c;
+}
+
+namespace detail {
+
+[[nodiscard]] inline std::int64_t price_of(const traded_costs& c, const mapping_objective& objective) noexcept {
+  return c.computing + c.synchronizing +
+         price_of_memory(c.weights + objective.in_flight * c.activations, objective.per_mebibyte);
+}
+
+}  // namespace detail
+
+UNITY_INLINE memory_trade trade_of(const mesh_option& o, const mapping_objective& objective) noexcept {
+  memory_trade best;
+  auto least = detail::price_of(costs_of(o, best, objective), objective);
+  const auto stages = o.weight_copies == bytes{} ? 0U : objective.trades == memory_trades::sharding ? 3U : 1U;
+  for (const bool again : {false, true}) {
+    if (again && !o.can_recompute) {
+      continue;
+    }
+    for (std::uint32_t stage = 0; stage <= stages; ++stage) {
+      const memory_trade t{again, stage};
+      if (const auto price = detail::price_of(costs_of(o, t, objective), objective); price < least) {
+        best = t;
+        least = price;
+      }
+    }
+  }
+  return best;
+}
+
 UNITY_INLINE std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept {
-  const bytes memory{o.weights.count() + objective.in_flight * o.activations.count()};
-  return o.computing.count() + o.synchronizing.count() * objective.synchronizing_16ths / 16 +
-         price_of_memory(memory.count(), objective.per_mebibyte);
+  const auto trade = objective.trades == memory_trades::none ? memory_trade{} : trade_of(o, objective);
+  return detail::price_of(costs_of(o, trade, objective), objective);
 }
 
 UNITY_INLINE const operator_table& mesh_tables::of(const placed_operator& p) {

@@ -29,6 +29,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -42,6 +43,9 @@ struct pipeline_options {
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
+  // none: the candidates of each mesh are those of the least price of memory that makes them fit. Otherwise those of
+  // all prices, with what operators trade for memory at each.
+  parallel::memory_trades trades = parallel::memory_trades::none;
 };
 
 // A graph of one micro-batch, and what is known of it.
@@ -72,11 +76,31 @@ struct stage_rooms {
 
 struct pipeline_candidate {
   const microbatch_graph* graph = nullptr;
-  stage_rooms* stage = nullptr;
+  stage_rooms* stage = nullptr;  // null: a single stage, on the devices of the room
   mesh_room* room = nullptr;
   parallel::staged_mapping mapping{};
   std::int64_t predicted = 0;  // picoseconds of an iteration
   std::int64_t excess = 0;     // bytes above the limit of memory, as far as the estimate goes
+  std::int64_t held = 0;       // bytes of the fullest device, likewise
+};
+
+// The graphs of micro-batches of some graphs, each made once.
+class microbatch_graphs {
+ public:
+  explicit microbatch_graphs(const tensor::algebra& a) : algebra_{a} {}
+
+  // Null if samples cannot be divided so. Complexity: linear in the graph.
+  [[nodiscard]] const microbatch_graph* of(const tensor::tensor_graph& g, std::int64_t count);
+
+ private:
+  struct entry {
+    tensor::tensor_graph whole{};
+    std::int64_t count = 1;
+    std::unique_ptr<microbatch_graph> part{};
+  };
+
+  const tensor::algebra& algebra_;
+  std::vector<entry> all_{};
 };
 
 // All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
@@ -105,24 +129,25 @@ class pipeline_search {
  private:
   // One to eight for each stage, as far as samples can be divided so.
   [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages);
-  [[nodiscard]] const microbatch_graph* graph_of(const tensor::tensor_graph& g,
-                                                 const parallel::graph_dimensions& dimensions, std::int64_t count);
   [[nodiscard]] stage_rooms& rooms_of(std::uint32_t stages);
 
   void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
 
   // Limits of memory are looked at where a stage is of one chunk.
   [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                       std::vector<std::uint32_t> options, std::uint32_t chunks = 1);
+                                       std::vector<std::uint32_t> options, std::vector<parallel::memory_trade> trades,
+                                       std::uint32_t chunks = 1);
   // By operator: its step of the spine; what is attached goes with its reader.
   [[nodiscard]] static std::vector<std::size_t> steps_of(const microbatch_graph& g);
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
   [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p);
-  // Results that its own backward pass reads, and operands that it reads and that are there for it alone.
+  // Results that its own backward pass reads, and operands that it reads and that are there for it alone; without what
+  // is recomputed.
   [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room,
-                                        std::span<const std::uint32_t> options, std::uint32_t i);
+                                        std::span<const std::uint32_t> options,
+                                        std::span<const parallel::memory_trade> trades, std::uint32_t i);
   // Effects: adds to pieces what the operator's operands take to come into their
   // layouts, and what it takes to send them on.
   void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
@@ -134,7 +159,7 @@ class pipeline_search {
   const hardware::route_table& routes_;
   parallel::shard_clock& clock_;
   pipeline_options options_;
-  std::map<std::int64_t, std::unique_ptr<microbatch_graph>> graphs_{};
+  microbatch_graphs graphs_{algebra_};
   std::map<std::uint32_t, std::unique_ptr<stage_rooms>> rooms_{};
   std::map<fingerprint, parallel::backward_reads> kept_{};
   std::map<const mesh_room*, parallel::detail::layout_distances> distances_{};
@@ -166,7 +191,6 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
   const auto width = rows.front().size();
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
   const auto devices = machine_.network.device_count();
-  const parallel::graph_dimensions dimensions{algebra_, g};
   const auto samples = parallel::sample_count(algebra_, g);
   std::vector<pipeline_candidate> all;
   for (std::size_t s = 2; alike && samples > 1 && s <= std::min(devices, options_.stages); ++s) {
@@ -175,7 +199,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       continue;
     }
     for (const auto count : microbatch_counts(samples, static_cast<std::int64_t>(s))) {
-      const auto* part = is_late() ? nullptr : graph_of(g, dimensions, count);
+      const auto* part = is_late() ? nullptr : graphs_.of(g, count);
       if (part == nullptr || part->steps.size() < s) {
         continue;
       }
@@ -201,6 +225,9 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
 }
 
 UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_candidate& c) {
+  if (c.stage == nullptr) {
+    return c.room->strategy_of(c.graph->ops, c.mapping.options, c.graph->graph.node_count());
+  }
   parallel::strategy s(c.graph->graph.node_count());
   const auto& devices = c.stage->stages.mesh.devices;
   const auto group = devices.size() / c.mapping.stage_count;
@@ -220,6 +247,10 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
 
 UNITY_INLINE parallel::pipeline pipeline_search::pipeline_of(const pipeline_candidate& c) {
   parallel::pipeline p{c.graph->count, {}, false, c.mapping.schedule, c.mapping.chunks};
+  if (c.stage == nullptr) {
+    p.stages.assign(c.graph->count > 1 ? c.room->mesh().devices.size() : 0, 0);
+    return p;
+  }
   const auto& devices = c.stage->stages.mesh.devices;
   p.stages.resize(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -252,16 +283,19 @@ UNITY_INLINE std::vector<std::int64_t> pipeline_search::microbatch_counts(std::i
   return counts;
 }
 
-UNITY_INLINE const microbatch_graph* pipeline_search::graph_of(const tensor::tensor_graph& g,
-                                                               const parallel::graph_dimensions& dimensions,
-                                                               std::int64_t count) {
-  const auto [at, is_new] = graphs_.try_emplace(count);
-  if (is_new) {
-    if (auto part = parallel::microbatch(algebra_, g, dimensions, count)) {
-      at->second = std::make_unique<microbatch_graph>(algebra_, *std::move(part), count);
-    }
+UNITY_INLINE const microbatch_graph* microbatch_graphs::of(const tensor::tensor_graph& g, std::int64_t count) {
+  const auto known = std::find_if(all_.begin(), all_.end(),
+                                  [&](const entry& e) { return e.count == count && e.whole == g; });
+  if (known != all_.end()) {
+    return known->part.get();
   }
-  return at->second.get();
+  auto& added = all_.emplace_back(entry{g, count, nullptr});
+  if (count == 1) {
+    added.part = std::make_unique<microbatch_graph>(algebra_, g, 1);
+  } else if (auto part = parallel::microbatch(algebra_, g, parallel::graph_dimensions{algebra_, g}, count)) {
+    added.part = std::make_unique<microbatch_graph>(algebra_, *std::move(part), count);
+  }
+  return added.part.get();
 }
 
 UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
@@ -294,17 +328,25 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
                                        std::vector<pipeline_candidate>& all) {
   const auto stages = stage.stages.mesh.sizes[0];
   const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
+  const bool has_trades = options_.trades != parallel::memory_trades::none;
   std::optional<pipeline_candidate> best;
   for (const auto price : memory_prices) {
-    const parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
+    parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
+    o.trades = price == 0 ? parallel::memory_trades::none : options_.trades;
     auto found = room.solve(g.ops, o);
     if (found.cost >= parallel::unreachable) {
       break;
     }
-    if (best && best->mapping.options == found.options) {
+    auto trades = has_trades ? trades_of(room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
+    if (best && best->mapping.options == found.options && best->mapping.trades == trades) {
       continue;
     }
-    auto c = cut(g, stage, room, std::move(found.options));
+    auto c = cut(g, stage, room, std::move(found.options), std::move(trades));
+    if (has_trades) {
+      all.push_back(c);
+      best = std::move(c);
+      continue;
+    }
     if (!best || std::pair{c.excess, c.predicted} < std::pair{best->excess, best->predicted}) {
       best = std::move(c);
     }
@@ -312,24 +354,28 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
       break;
     }
   }
-  if (best) {
+  if (best && !has_trades) {
     all.push_back(*std::move(best));
   }
 }
 
 UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                                     std::vector<std::uint32_t> options, std::uint32_t chunks) {
+                                                     std::vector<std::uint32_t> options,
+                                                     std::vector<parallel::memory_trade> trades, std::uint32_t chunks) {
   const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
   const auto step_of = steps_of(g);
   std::vector<stage_piece> pieces(g.steps.size());
   std::int64_t once = 0;  // reductions and updates
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
+    const auto trade = trades.empty() ? parallel::memory_trade{} : trades[i];
+    const auto costs = parallel::costs_of(o, trade, {});
+    const auto updating = (trade.sharding > 0 ? o.share_updating : o.updating).count();
     auto& piece = pieces[step_of[i]];
-    piece.takes += (o.computing - o.updating).count();
-    piece.weights += o.weights.count();
-    piece.activations += kept_bytes(g, room, options, i);
-    once += (o.updating + o.synchronizing).count();
+    piece.takes += costs.computing - updating;
+    piece.weights += costs.weights;
+    piece.activations += kept_bytes(g, room, options, trades, i);
+    once += updating + costs.synchronizing;
     add_reads(g, stage, room, options, step_of, i, pieces);
   }
   const auto cuts = cut_into_stages(pieces, stages * chunks, g.count, chunks == 1 ? options_.memory_limit : 0);
@@ -338,6 +384,7 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
       &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)},
       0,     cuts.excess};
   c.mapping.chunks = chunks;
+  c.mapping.trades = std::move(trades);
   if (chunks > 1) {
     c.mapping.schedule = parallel::pipeline_schedule::interleaved;
   }
@@ -350,6 +397,15 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
     through += p.takes;
   }
   c.predicted = through + (g.count - 1) * chunks * cuts.slowest;
+  for (std::size_t k = 0; k < cuts.first.size(); ++k) {
+    const auto in_flight = std::min<std::int64_t>(g.count, static_cast<std::int64_t>(stages * chunks - k));
+    const auto end = k + 1 < cuts.first.size() ? cuts.first[k + 1] : pieces.size();
+    std::int64_t held = 0;
+    for (auto j = cuts.first[k]; j < end; ++j) {
+      held += pieces[j].weights + in_flight * pieces[j].activations;
+    }
+    c.held = std::max(c.held, held);
+  }
   return c;
 }
 
@@ -361,7 +417,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
     if (c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
       continue;
     }
-    auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, chunks);
+    auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, c.mapping.trades, chunks);
     // Who reads nothing of the stages before would be of an earlier chunk.
     const auto found = parallel::chunks_of(c.graph->graph, strategy_of(other), pipeline_of(other));
     bool is_same = true;
@@ -402,15 +458,17 @@ UNITY_INLINE const parallel::backward_reads& pipeline_search::kept(const paralle
 }
 
 UNITY_INLINE std::int64_t pipeline_search::kept_bytes(const microbatch_graph& g, mesh_room& room,
-                                                      std::span<const std::uint32_t> options, std::uint32_t i) {
+                                                      std::span<const std::uint32_t> options,
+                                                      std::span<const parallel::memory_trade> trades, std::uint32_t i) {
   const auto& p = g.ops.placed(i);
   if (!has_backward(p)) {
     return 0;
   }
   const auto& o = room.tables().of(p).options[options[i]];
   const auto& reads = kept(p);
+  const auto is_recomputed = [&](std::uint32_t k) { return !trades.empty() && trades[k].is_recomputed; };
   std::int64_t sum = 0;
-  for (std::size_t r = 0; r < p.dimensions->outputs.size(); ++r) {
+  for (std::size_t r = 0; r < p.dimensions->outputs.size() && !is_recomputed(i); ++r) {
     sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], room.mesh(), o.results[r]).count() : 0;
   }
   for (std::size_t x = 0; x < p.uses.size(); ++x) {
@@ -420,8 +478,9 @@ UNITY_INLINE std::int64_t pipeline_search::kept_bytes(const microbatch_graph& g,
     }
     const auto& maker = g.ops.placed(source.from);
     const bool is_kept_there =
-        has_backward(maker) && kept(maker).results[source.result] &&
-        room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x];
+        is_recomputed(source.from) ||
+        (has_backward(maker) && kept(maker).results[source.result] &&
+         room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x]);
     sum += is_kept_there ? 0 : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]).count();
   }
   return sum;

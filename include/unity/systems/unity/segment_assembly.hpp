@@ -36,7 +36,14 @@ class piece_writer {
 
   // Appends an operator of the piece; map: from values of the piece to values of the result.
   void add(const tensor::tensor_graph& piece, node_id node, std::vector<value_id>& map) {
-    copy_node(piece, node, out_, map);
+    std::vector<value_id> operands;
+    for (const auto v : piece.operands(node)) {
+      operands.push_back(map[v.index()]);
+    }
+    const auto own = out_.results(add_inferred(a_, out_, piece.operation(node), operands));
+    for (std::size_t r = 0; r < own.size(); ++r) {
+      map[piece.results(node)[r].index()] = own[r];
+    }
   }
   // Whether an operator is a source that stands for the value before a piece.
   [[nodiscard]] bool is_entry(const tensor::operation& op) const {

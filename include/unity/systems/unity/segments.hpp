@@ -130,6 +130,11 @@ class segment_writer {
 
 namespace detail {
 
+// Effects: appends the operator with results of the types that it infers. Whether a value is constant depends on what
+// is in the graph: in a piece, what came from outside is not.
+node_id add_inferred(const tensor::algebra& a, tensor::tensor_graph& g, const tensor::operation& op,
+                     std::span<const value_id> operands);
+
 void add_with_attached(const parallel::operator_graph& ops, std::uint32_t op, std::vector<node_id>& nodes);
 
 }  // namespace detail
@@ -273,6 +278,17 @@ UNITY_INLINE tensor::operation boundary(const tensor::algebra& a, const std::str
       {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
 }
 
+UNITY_INLINE node_id add_inferred(const tensor::algebra& a, tensor::tensor_graph& g, const tensor::operation& op,
+                                  std::span<const value_id> operands) {
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : operands) {
+    types.push_back(g.type(v));
+  }
+  const auto made = a.infer(op, types);
+  UNITY_EXPECTS(made.has_value(), "an operator that takes its operands");
+  return g.add_node(op, operands, *made);
+}
+
 UNITY_INLINE void segment_writer::enter(const piece_entry& e) {
   const auto name = fmt::format("{}_{}", before_, s_.entries.size());
   const auto& t = g_.type(e.value);
@@ -295,14 +311,9 @@ UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, s
     for (const auto v : g_.operands(n)) {
       operands.push_back(value(v));
     }
-    const auto results = g_.results(n);
-    std::vector<tensor::tensor_type> types;
-    for (const auto r : results) {
-      types.push_back(g_.type(r));
-    }
-    const auto own = s_.graph.add_node(g_.operation(n), operands, types);
+    const auto own = add_inferred(a_, s_.graph, g_.operation(n), operands);
     count(s_.graph.operation(own), operands);
-    for (const auto& [whole, part] : ranges::views::zip(results, s_.graph.results(own))) {
+    for (const auto& [whole, part] : ranges::views::zip(g_.results(n), s_.graph.results(own))) {
       map_[whole.index()] = part;
     }
   }
@@ -329,13 +340,7 @@ UNITY_INLINE segment_graph segment_writer::run(std::span<const node_id> nodes, s
 }
 
 UNITY_INLINE value_id segment_writer::add(const tensor::operation& op, const std::vector<value_id>& operands) {
-  std::vector<tensor::tensor_type> types;
-  for (const auto v : operands) {
-    types.push_back(s_.graph.type(v));
-  }
-  const auto made = a_.infer(op, types);
-  UNITY_EXPECTS(made.has_value(), "an operator that takes its operands");
-  return s_.graph.results(s_.graph.add_node(op, operands, *made))[0];
+  return s_.graph.results(add_inferred(a_, s_.graph, op, operands))[0];
 }
 
 UNITY_INLINE void segment_writer::count(const tensor::operation& op, const std::vector<value_id>& operands) {

@@ -1,0 +1,303 @@
+// Plans of a graph that trade time for memory, and the frontier of both.
+// Source: Unger et al., Unity (OSDI 2022), section 5.2, has memory as a limit with a price; what is traded is of Chen et
+// al., Training deep nets with sublinear memory cost (2016), and Rajbhandari et al., ZeRO (SC 2020).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
+#include <unity/parallel/mesh/mesh_tables.hpp>
+#include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/synchronization.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/pipelines.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/differentiate.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// A plan with its simulated time and memory.
+struct memory_plan {
+  tensor::tensor_graph graph{};  // of one micro-batch
+  parallel::strategy strategy{};
+  parallel::pipeline pipeline{};
+  parallel::synchronization synchronization{};
+  parallel::recomputation recomputed{};
+  parallel::strategy_report report{};
+};
+
+// Those of which none other is at least as fast and holds at most as much, fastest first; of equal ones the first.
+// Complexity: n log n.
+[[nodiscard]] std::vector<memory_plan> frontier_of(std::vector<memory_plan> plans);
+
+struct memory_options {
+  std::size_t plans = 24;                   // to simulate, of each graph
+  std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage is simulated
+  std::size_t stages = 64;                  // of pipelines, at most; 1: none
+  std::size_t mesh_axes = 2;                // of the devices of a stage, at most
+  parallel::index_uses uses = parallel::all_index_uses;
+  parallel::optimizer optimizer = parallel::optimizer::sgd;
+  std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
+  double seconds = 0;             // of each graph; infinity: no limit
+  // All plans that are on the predicted frontier are simulated. false: those whose predicted memory is nearest to the
+  // limit.
+  bool is_whole = true;
+};
+
+// Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines. At
+// each of several prices of memory, dynamic programs choose how each operator is divided, whether its results are
+// recomputed, and which of ZeRO's stages its weights have (in pipelines none or the first). Those that are predicted to
+// be on the frontier are simulated; further schedules are tried for the pipelines among them.
+// rooms: each with the share of gradient reductions that its objective counts.
+// Complexity: a solution for each room or stage mesh, number of micro-batches and price.
+[[nodiscard]] std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
+                                                    const hardware::route_table& routes, parallel::shard_clock& clock,
+                                                    const tensor::durations& durations, const tensor::tensor_graph& g,
+                                                    std::span<const std::pair<mesh_room*, int>> rooms,
+                                                    const memory_options& options);
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MEMORY_SEARCH)
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <tuple>
+
+#include <unity/core/budget.hpp>
+#include <unity/core/config.hpp>
+#include <unity/core/stable_sort.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/mesh/mesh_program.hpp>
+#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/strategies/mesh_report.hpp>
+
+namespace unity::systems {
+
+namespace detail {
+
+class memory_search {
+ public:
+  memory_search(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
+                parallel::shard_clock& clock, const tensor::durations& durations, const memory_options& options)
+      : algebra_{a},
+        machine_{m},
+        routes_{routes},
+        durations_{durations},
+        options_{options},
+        graphs_{a},
+        pipelines_{a, m, routes, clock,
+                   pipeline_options{options.stages, options.mesh_axes, options.uses, options.optimizer,
+                                    options.memory_limit, parallel::memory_trades::recomputing}} {}
+
+  [[nodiscard]] std::vector<memory_plan> run(const tensor::tensor_graph& g,
+                                             std::span<const std::pair<mesh_room*, int>> rooms) &&;
+
+ private:
+  [[nodiscard]] bool is_late(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
+  // Effects: adds the mappings at all prices. share: of all-reduces, in 16ths.
+  void add(const microbatch_graph& g, mesh_room& room, int share);
+  // Effects: removes what is not on the predicted frontier; what is to be simulated first comes first.
+  void choose();
+  void simulate(const pipeline_candidate& c);
+  // Whether a program of all devices would be too large. Of large ones, ZeRO's stages 2 and 3 are not simulated.
+  [[nodiscard]] bool is_large(const microbatch_graph& g, std::uint32_t stages) const {
+    const auto of_one = 2 * g.ops.size() * machine_.network.device_count() / stages;
+    return of_one * static_cast<std::uint64_t>(g.count) > options_.program_tasks;
+  }
+  [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c, const memory_plan& p) const;
+
+  static constexpr std::int64_t most_microbatches = 64;
+
+  const tensor::algebra& algebra_;
+  const hardware::machine& machine_;
+  const hardware::route_table& routes_;
+  const tensor::durations& durations_;
+  const memory_options& options_;
+  microbatch_graphs graphs_;
+  pipeline_search pipelines_;
+  std::vector<pipeline_candidate> candidates_{};
+  std::vector<memory_plan> plans_{};
+  stopwatch watch_{};
+};
+
+UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_graph& g,
+                                                         std::span<const std::pair<mesh_room*, int>> rooms) && {
+  const auto samples = parallel::sample_count(algebra_, g);
+  for (std::int64_t count = 1; count == 1 || count <= std::min(samples, most_microbatches); count *= 2) {
+    for (const auto& [room, share] : rooms) {
+      const auto* part = is_late(0.3) || samples % count != 0 ? nullptr : graphs_.of(g, count);
+      if (part != nullptr) {
+        room->end_in(0.3 * options_.seconds - watch_.seconds());
+        add(*part, *room, share);
+        room->end_in(std::numeric_limits<double>::infinity());
+      }
+    }
+  }
+  if (options_.stages > 1) {
+    auto staged = pipelines_.run(g, 0.6 * options_.seconds - watch_.seconds());
+    std::move(staged.begin(), staged.end(), std::back_inserter(candidates_));
+  }
+  choose();
+  const auto most = std::min(candidates_.size(), options_.plans);
+  for (std::size_t i = 0; i < most && !is_late(0.9); ++i) {
+    simulate(candidates_[i]);
+  }
+  for (std::size_t i = 0; i < most && !is_late(); ++i) {
+    if (candidates_[i].stage != nullptr) {
+      for (const auto& c : pipelines_.schedules_of(candidates_[i])) {
+        if (!is_late()) {
+          simulate(c);
+        }
+      }
+    }
+  }
+  return std::move(plans_);
+}
+
+UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, int share) {
+  const auto count = static_cast<int>(g.count);
+  const pipeline_candidate* last = nullptr;
+  for (const auto price : memory_prices) {
+    parallel::mapping_objective o{(share + count - 1) / count, price};
+    o.trades = price == 0       ? parallel::memory_trades::none
+               : is_large(g, 1) ? parallel::memory_trades::recomputing
+                                : parallel::memory_trades::sharding;
+    o.sharding_16ths = count > 1 ? 16 : share;
+    auto found = room.solve(g.ops, o);
+    if (found.cost >= parallel::unreachable) {
+      return;
+    }
+    std::vector<parallel::memory_trade> trades(g.ops.size());
+    if (price > 0) {
+      trades = trades_of(room, g.graph, g.ops, found.options, o);
+    }
+    if (last != nullptr && last->mapping.options == found.options && last->mapping.trades == trades) {
+      continue;
+    }
+    parallel::traded_costs sum;
+    std::int64_t between = found.cost;  // what it takes to bring operands into their layouts
+    for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+      const auto& option = room.tables().of(g.ops.placed(i)).options[found.options[i]];
+      const auto c = parallel::costs_of(option, trades[i], o);
+      between -= parallel::price_of(option, o);
+      sum.computing += c.computing;
+      sum.synchronizing += c.synchronizing;
+      sum.weights += c.weights;
+      sum.activations += c.activations;
+    }
+    pipeline_candidate c{&g, nullptr, &room, {std::move(found.options), {}, 1}, 0, 0, sum.weights + sum.activations};
+    c.mapping.stages.assign(g.ops.size(), 0);
+    c.mapping.trades = std::move(trades);
+    c.predicted = g.count * (sum.computing + sum.synchronizing + between);
+    candidates_.push_back(std::move(c));
+    last = &candidates_.back();
+  }
+}
+
+UNITY_INLINE void memory_search::choose() {
+  unity::stable_sort(candidates_, [](const pipeline_candidate& x, const pipeline_candidate& y) {
+    return std::tuple{x.predicted, x.held} < std::tuple{y.predicted, y.held};
+  });
+  std::vector<pipeline_candidate> front;
+  for (auto& c : candidates_) {
+    if (front.empty() || c.held < front.back().held) {
+      front.push_back(std::move(c));
+    }
+  }
+  if (options_.is_whole) {
+    // The first, the last, and ever more of those between.
+    std::vector<pipeline_candidate> ordered;
+    std::vector<bool> is_taken(front.size());
+    for (auto step = std::max<std::size_t>(1, std::bit_floor(front.size())); step > 0; step /= 2) {
+      for (std::size_t i = 0; i < front.size(); i += step) {
+        if (!is_taken[i]) {
+          is_taken[i] = true;
+          ordered.push_back(std::move(front[i]));
+        }
+      }
+    }
+    front = std::move(ordered);
+  } else {
+    const auto distance = [&](const pipeline_candidate& c) {
+      return std::abs(std::log(static_cast<double>(c.held + 1) / static_cast<double>(options_.memory_limit + 1)));
+    };
+    unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
+  }
+  candidates_ = std::move(front);
+}
+
+UNITY_INLINE void memory_search::simulate(const pipeline_candidate& c) {
+  if (c.mapping.schedule == parallel::pipeline_schedule::zero_bubble && is_large(*c.graph, c.mapping.stage_count)) {
+    return;  // a simulation of one device per stage does not support separate weight gradients
+  }
+  const auto& g = *c.graph;
+  memory_plan p{g.graph,
+                pipeline_search::strategy_of(c),
+                pipeline_search::pipeline_of(c),
+                synchronization_of(g.graph, g.training, g.ops, c.mapping.trades),
+                recomputation_of(g.graph, g.ops, c.mapping.trades),
+                {}};
+  p.report = report_on(c, p);
+  plans_.push_back(std::move(p));
+}
+
+UNITY_INLINE parallel::strategy_report memory_search::report_on(const pipeline_candidate& c,
+                                                                const memory_plan& p) const {
+  const auto& g = *c.graph;
+  if (!is_large(g, c.mapping.stage_count)) {
+    parallel::lowering lowering{algebra_, g.graph, machine_, durations_, parallel::transfers::exchanges,
+                                options_.optimizer};
+    return parallel::report_on(lowering, p.graph, machine_, p.strategy, p.pipeline, p.synchronization, p.recomputed);
+  }
+  if (c.stage != nullptr) {
+    return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, g.ops, c.mapping, g.count);
+  }
+  const parallel::stage_mesh all{machine_, routes_, c.room->mesh().devices, 1};
+  return parallel::mesh_report(algebra_, machine_, c.room->tables(), all, g.ops, c.mapping, g.count);
+}
+
+}  // namespace detail
+
+UNITY_INLINE std::vector<memory_plan> frontier_of(std::vector<memory_plan> plans) {
+  unity::stable_sort(plans, [](const memory_plan& x, const memory_plan& y) {
+    return std::tuple{x.report.iteration, x.report.memory_peak()} <
+           std::tuple{y.report.iteration, y.report.memory_peak()};
+  });
+  std::vector<memory_plan> front;
+  for (auto& p : plans) {
+    if (front.empty() || p.report.memory_peak() < front.back().report.memory_peak()) {
+      front.push_back(std::move(p));
+    }
+  }
+  return front;
+}
+
+UNITY_INLINE std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
+                                                   const hardware::route_table& routes, parallel::shard_clock& clock,
+                                                   const tensor::durations& durations, const tensor::tensor_graph& g,
+                                                   std::span<const std::pair<mesh_room*, int>> rooms,
+                                                   const memory_options& options) {
+  return detail::memory_search{a, m, routes, clock, durations, options}.run(g, rooms);
+}
+
+}  // namespace unity::systems
+
+#endif
