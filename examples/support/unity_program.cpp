@@ -75,19 +75,23 @@ unity::rule_set training_rules(const unity::tensor::algebra& a, std::string_view
                                syntax::standing::proved, tensor::mode::training);
 }
 
-// Samples divided; what depends on weights alone computed by one device, and by all.
+// Samples divided: what depends on weights alone computed by one device, and by all; and samples followed to whichever
+// dimension operators move them.
 std::vector<unity::parallel::strategy> data_strategies(strategy_comparison& c, std::size_t graph) {
   const auto& all = c.lowering(graph).dimensions();
   const auto& t = c.machine().network;
-  std::vector<unity::parallel::strategy> both{unity::parallel::data_parallel(all, t)};
-  if (auto s = unity::parallel::with_repeated_parameters(c.graph(graph), all, t, both[0]); s != both[0]) {
-    both.push_back(std::move(s));
+  std::vector<unity::parallel::strategy> several{unity::parallel::data_parallel(all, t)};
+  for (auto s : {unity::parallel::with_repeated_parameters(c.graph(graph), all, t, several[0]),
+                 unity::parallel::with_samples_followed(c.operators(), c.graph(graph), all, t, several[0])}) {
+    if (std::find(several.begin(), several.end(), s) == several.end()) {
+      several.push_back(std::move(s));
+    }
   }
-  return both;
+  return several;
 }
 
-// FlexFlow's search with that much time. It also starts from the second of data_strategies: its moves do not
-// repeat operators.
+// FlexFlow's search with that much time. It also starts from the others of data_strategies: its moves do not repeat
+// operators.
 unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f,
                                          double seconds) {
   flexflow_flags flags;

@@ -180,8 +180,7 @@ struct checkpoint_place {
 };
 
 // The places to keep with the least sum, so that no span has more bytes than `most`; empty if there are none.
-[[nodiscard]] inline std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_place> places,
-                                                             std::int64_t most) {
+UNITY_INLINE std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_place> places, std::int64_t most) {
   std::vector<std::int64_t> sums;         // by place: of the best choice that ends with it
   std::vector<std::size_t> previous;
   std::deque<std::size_t> window;         // candidates for the previous place, with ascending sums

@@ -172,7 +172,7 @@ UNITY_INLINE traded_costs costs_of(const mesh_option& o, const memory_trade& t,
 
 namespace detail {
 
-[[nodiscard]] inline std::int64_t price_of(const traded_costs& c, const mapping_objective& objective) noexcept {
+UNITY_INLINE std::int64_t price_of(const traded_costs& c, const mapping_objective& objective) noexcept {
   return c.computing + c.synchronizing +
          price_of_memory(c.weights + objective.in_flight * c.activations, objective.per_mebibyte);
 }
