@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,13 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -103,6 +106,94 @@ TEST_CASE("one device alone: the program of representatives is that of all") {
       parallel::report_on(low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()));
   CHECK(one.iteration.count() == whole.iteration.count());
   CHECK(one.memory_peak() == whole.memory_peak());
+}
+
+TEST_CASE("one device alone: the program of representatives recomputes what that of all does", "[law]") {
+  const std::uint64_t seed = 41;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  int equal = 0;
+  for (const auto* model : {"zoo:mlp?form=fig1&batch=16", small_bert}) {
+    subject x{model, "p100:1x1"};
+    const auto mesh = unity::hardware::meshes_of(x.machine.network, 1).front();
+    systems::mesh_room room{
+        operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
+    const systems::detail::analyzed_graph known{operators(), x.graph};
+    const auto found = room.solve(known.ops, {});
+    const parallel::stage_mesh stages{x.machine, x.routes, mesh.devices, 1};
+    parallel::staged_mapping mapping{found.options, std::vector<std::uint32_t>(known.ops.size()), 1};
+    for (int trial = 0; trial < 6; ++trial) {
+      mapping.trades.assign(known.ops.size(), {});
+      for (std::uint32_t i = 0; i < known.ops.size(); ++i) {
+        mapping.trades[i].is_recomputed =
+            random.between(0, 5) <= trial && parallel::can_recompute(x.graph, known.ops.node(i));
+      }
+      const auto again = systems::recomputation_of(x.graph, known.ops, mapping.trades);
+      CAPTURE(model, trial, std::count(again.begin(), again.end(), true));
+      const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops, mapping);
+      parallel::lowering low{operators(), x.graph, x.machine};
+      const auto whole = parallel::report_on(low, x.graph, x.machine,
+                                             room.strategy_of(known.ops, found.options, x.graph.node_count()), {}, {},
+                                             again);
+      // An operator without work takes a picosecond in the one, which may decide which of two tasks goes first.
+      const auto most = static_cast<std::int64_t>(3 * known.ops.size());
+      CHECK(std::abs(one.iteration.count() - whole.iteration.count()) <= most);
+      CHECK(static_cast<double>(one.memory_peak().count()) ==
+            Approx(static_cast<double>(whole.memory_peak().count())).epsilon(0.1));
+      equal += one.memory_peak() == whole.memory_peak() ? 1 : 0;
+    }
+  }
+  CHECK(equal >= 11);  // of twelve
+}
+
+TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all devices and by one of each stage") {
+  subject x{small_bert, "p100:1x4"};
+  systems::pipeline_options o;
+  o.trades = parallel::memory_trades::recomputing;
+  o.optimizer = parallel::optimizer::adam;
+  auto search = x.search(o);
+  std::size_t recomputed = 0;
+  std::size_t sharded = 0;
+  std::size_t compared = 0;
+  for (const auto& c : search.run(x.graph)) {
+    const auto again = systems::recomputation_of(c.graph->graph, c.graph->ops, c.mapping.trades);
+    const auto sync = systems::synchronization_of(c.graph->graph, c.graph->training, c.graph->ops, c.mapping.trades);
+    recomputed += again.empty() ? 0 : 1;
+    sharded += sync.is_trivial() ? 0 : 1;
+    if (again.empty() || ++compared > 6) {
+      continue;
+    }
+    parallel::lowering low{operators(),
+                           c.graph->graph,
+                           x.machine,
+                           parallel::analytic_durations(operators(), x.machine),
+                           parallel::transfers::exchanges,
+                           parallel::optimizer::adam};
+    const auto whole =
+        parallel::report_on(low, c.graph->graph, x.machine, systems::pipeline_search::strategy_of(c),
+                            systems::pipeline_search::pipeline_of(c), sync, again);
+    const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
+                                           c.mapping, c.graph->count);
+    const auto took = static_cast<double>(whole.iteration.count());
+    CHECK(static_cast<double>(one.iteration.count()) == Approx(took).epsilon(0.4));
+    CHECK(static_cast<double>(c.predicted) == Approx(took).epsilon(0.5));
+    CHECK(static_cast<double>(one.memory_peak().count()) ==
+          Approx(static_cast<double>(whole.memory_peak().count())).epsilon(0.15));
+  }
+  CHECK(recomputed > 0);
+  CHECK(sharded > 0);
+}
+
+TEST_CASE("one search makes pipelines of several graphs, each of its own") {
+  subject x{small_bert, "p100:1x4"};
+  const subject other{"zoo:mlp?form=fig1&batch=16", "p100:1x4"};
+  auto search = x.search({});
+  const auto of_one = search.run(x.graph);
+  const auto of_other = search.run(other.graph);
+  REQUIRE_FALSE(of_one.empty());
+  REQUIRE_FALSE(of_other.empty());
+  CHECK(of_one.front().graph->graph.node_count() == x.graph.node_count());
+  CHECK(of_other.front().graph->graph.node_count() == other.graph.node_count());
 }
 
 TEST_CASE("memory that is short is divided among stages") {
