@@ -132,9 +132,8 @@ TEST_CASE("one device alone: the program of representatives recomputes what that
       CAPTURE(model, trial, std::count(again.begin(), again.end(), true));
       const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops, mapping);
       parallel::lowering low{operators(), x.graph, x.machine};
-      const auto whole = parallel::report_on(low, x.graph, x.machine,
-                                             room.strategy_of(known.ops, found.options, x.graph.node_count()), {}, {},
-                                             again);
+      const auto whole = parallel::report_on(
+          low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()), {}, {}, again);
       // An operator without work takes a picosecond in the one, which may decide which of two tasks goes first.
       const auto most = static_cast<std::int64_t>(3 * known.ops.size());
       CHECK(std::abs(one.iteration.count() - whole.iteration.count()) <= most);
@@ -169,9 +168,8 @@ TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all
                            parallel::analytic_durations(operators(), x.machine),
                            parallel::transfers::exchanges,
                            parallel::optimizer::adam};
-    const auto whole =
-        parallel::report_on(low, c.graph->graph, x.machine, systems::pipeline_search::strategy_of(c),
-                            systems::pipeline_search::pipeline_of(c), sync, again);
+    const auto whole = parallel::report_on(low, c.graph->graph, x.machine, systems::pipeline_search::strategy_of(c),
+                                           systems::pipeline_search::pipeline_of(c), sync, again);
     const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
                                            c.mapping, c.graph->count);
     const auto took = static_cast<double>(whole.iteration.count());

@@ -66,11 +66,14 @@ TEST_CASE("plans of the frontier are faster or smaller than each other, and simu
       CHECK(p.report.iteration > r.frontier[i - 1].report.iteration);
       CHECK(p.report.memory_peak() < r.frontier[i - 1].report.memory_peak());
     }
-    const parallel::plan plan{p.graph,         p.strategy, m, p.pipeline, parallel::optimizer::adam,
+    const parallel::plan plan{p.graph,           p.strategy,  m, p.pipeline, parallel::optimizer::adam,
                               p.synchronization, p.recomputed};
     check(operators(), plan);
-    parallel::lowering lowering{operators(), p.graph,           m,
-                                parallel::analytic_durations(operators(), m), parallel::transfers::exchanges,
+    parallel::lowering lowering{operators(),
+                                p.graph,
+                                m,
+                                parallel::analytic_durations(operators(), m),
+                                parallel::transfers::exchanges,
                                 parallel::optimizer::adam};
     CHECK(parallel::report_on(lowering, p.graph, m, p.strategy, p.pipeline, p.synchronization, p.recomputed) ==
           p.report);

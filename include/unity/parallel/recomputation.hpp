@@ -50,10 +50,9 @@ namespace detail {
 // Source: Hu et al., dPRO, MLSys 2022, its memory passes.
 [[nodiscard]] recomputation recomputation_between_products(const tensor::algebra& a, const tensor::tensor_graph& g);
 
-// Of operators to recompute, those that remain after some are kept as checkpoints, at cuts of the graph. What is between
-// two checkpoints is recomputed and held together. The sum of what is kept and the largest span is at most 10% above
-// the least. held: bytes of each node's results.
-// Complexity: linear in the graph, times 64.
+// Of operators to recompute, those that remain after some are kept as checkpoints, at cuts of the graph. What is
+// between two checkpoints is recomputed and held together. The sum of what is kept and the largest span is at most 10%
+// above the least. held: bytes of each node's results. Complexity: linear in the graph, times 64.
 [[nodiscard]] recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
                                              std::span<const std::int64_t> held);
 
@@ -181,9 +180,9 @@ struct checkpoint_place {
 
 // The places to keep with the least sum, so that no span has more bytes than `most`; empty if there are none.
 UNITY_INLINE std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_place> places, std::int64_t most) {
-  std::vector<std::int64_t> sums;         // by place: of the best choice that ends with it
+  std::vector<std::int64_t> sums;  // by place: of the best choice that ends with it
   std::vector<std::size_t> previous;
-  std::deque<std::size_t> window;         // candidates for the previous place, with ascending sums
+  std::deque<std::size_t> window;  // candidates for the previous place, with ascending sums
   for (std::size_t k = 0; k < places.size(); ++k) {
     while (!window.empty() && places[k].before - places[window.front()].behind > most) {
       window.pop_front();

@@ -37,7 +37,7 @@ struct staged_mapping {
   std::vector<std::uint32_t> stages{};   // per operator: virtual stage; operands come from the same or earlier ones
   std::uint32_t stage_count = 1;         // of devices
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
-  std::uint32_t chunks = 1;  // of each stage; chunk k of stage s is virtual stage k * stage_count + s
+  std::uint32_t chunks = 1;            // of each stage; chunk k of stage s is virtual stage k * stage_count + s
   std::vector<memory_trade> trades{};  // per operator; empty: none
 
   [[nodiscard]] std::uint32_t stage_of(std::size_t op) const { return stages[op] % stage_count; }
@@ -49,7 +49,7 @@ struct staged_mapping {
 // Devices by stage; those of a stage are consecutive. Neighbours communicate over the same links everywhere.
 struct stage_mesh {
   hardware::device_mesh mesh{};  // stages, then the devices of one
-  mesh_costs costs;             // along its first axis
+  mesh_costs costs;              // along its first axis
   bool between_nodes = false;
 
   stage_mesh(const hardware::machine& on, const hardware::route_table& routes, std::vector<hardware::device_id> devices,
@@ -158,7 +158,7 @@ class mesh_program_writer {
   layout_distances distances_{};
   std::map<fingerprint, backward_reads> kept_{};
   std::vector<std::uint32_t> first_reader_{};  // by operator
-  std::vector<bool> crosses_{};  // per axis: neighbours are on different nodes
+  std::vector<bool> crosses_{};                // per axis: neighbours are on different nodes
   std::vector<tasks::fragment> codes_{};
   tasks::program all_{};
 };
@@ -444,7 +444,7 @@ UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
   }
   auto done = task(i, true);
   bool is_between = false;
-  const auto exchange = [&](int parts) {
+  const auto exchange_part = [&](int parts) {
     const auto start = f.add({starts(stage), o.starting, {}, {}, tasks::task_kind::reduce, stage});
     f.dependencies.push_back({done, {{}, start}, false});
     const picoseconds takes{(o.synchronizing - o.starting).count() / parts};
@@ -458,7 +458,7 @@ UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
         is_between = is_between || (crosses_[a] && o.operands[x][a] == mesh_layout::copies);
       }
     }
-    exchange(is_shared ? 2 : 1);
+    exchange_part(is_shared ? 2 : 1);
   }
   if (o.updating > picoseconds{}) {
     const auto takes = is_shared ? o.share_updating : o.updating;
@@ -467,7 +467,7 @@ UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
     done = {{}, t};
   }
   if (is_shared) {
-    exchange(2);
+    exchange_part(2);
   }
   return f;
 }

@@ -21,8 +21,8 @@ namespace unity::parallel {
                                                 const hardware::topology& t, strategy s);
 
 // As one process per device does it: samples of inputs are divided among all devices, and each operator is divided
-// along the index by which it reads samples, whichever of its dimensions that is; what depends on no samples is repeated
-// on all devices. Operators of which that cannot be said, such as sums over samples, are as in `s`.
+// along the index by which it reads samples, whichever of its dimensions that is; what depends on no samples is
+// repeated on all devices. Operators of which that cannot be said, such as sums over samples, are as in `s`.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_samples_followed(const tensor::algebra& a, const tensor::tensor_graph& g,
                                              const graph_dimensions& all, const hardware::topology& t, strategy s);
@@ -65,7 +65,7 @@ namespace detail {
 // The index of which the operands have a part on each of so many devices, as the outer part of a dimension; nothing if
 // there is none, or several.
 UNITY_INLINE std::optional<std::size_t> divided_index(const operator_dimensions& o,
-                                                     std::span<const parallel_type> operands) {
+                                                      std::span<const parallel_type> operands) {
   std::optional<std::size_t> found;
   for (std::size_t x = 0; x < operands.size(); ++x) {
     for (std::size_t d = 0; d < operands[x].degrees.size(); ++d) {
@@ -117,8 +117,8 @@ UNITY_INLINE strategy with_samples_followed(const tensor::algebra& a, const tens
     }
     auto grid = undivided_grid(o);
     grid.indices[*along] = count;
-    const auto parts = why_not(o, grid).empty() && why_no_configuration(o, grid).empty() ? types_on(o, grid)
-                                                                                          : std::nullopt;
+    const auto parts =
+        why_not(o, grid).empty() && why_no_configuration(o, grid).empty() ? types_on(o, grid) : std::nullopt;
     if (!parts || std::any_of(parts->results.begin(), parts->results.end(),
                               [&](const parallel_type& r) { return product(r.degrees) != count; })) {
       continue;

@@ -1,6 +1,6 @@
 // Plans of a graph that trade time for memory, and the frontier of both.
-// Source: Unger et al., Unity (OSDI 2022), section 5.2, has memory as a limit with a price; what is traded is of Chen et
-// al., Training deep nets with sublinear memory cost (2016), and Rajbhandari et al., ZeRO (SC 2020).
+// Source: Unger et al., Unity (OSDI 2022), section 5.2, has memory as a limit with a price; what is traded is of Chen
+// et al., Training deep nets with sublinear memory cost (2016), and Rajbhandari et al., ZeRO (SC 2020).
 #pragma once
 
 #include <cstddef>
@@ -263,7 +263,7 @@ UNITY_INLINE parallel::strategy_report memory_search::report_on(const pipeline_c
                                                                 const memory_plan& p) const {
   const auto& g = *c.graph;
   if (!is_large(g, c.mapping.stage_count)) {
-    parallel::lowering lowering{algebra_, g.graph, machine_, durations_, parallel::transfers::exchanges,
+    parallel::lowering lowering{algebra_,          g.graph, machine_, durations_, parallel::transfers::exchanges,
                                 options_.optimizer};
     return parallel::report_on(lowering, p.graph, machine_, p.strategy, p.pipeline, p.synchronization, p.recomputed);
   }
