@@ -56,7 +56,7 @@ struct unity_options : search_options {
   parallel::index_uses uses = parallel::all_index_uses;
   std::size_t mesh_axes = 3;
   std::vector<hardware::device_mesh> meshes{};  // additional meshes to those of the machine
-  std::size_t stages = 64;                     // maximum of pipelines
+  std::size_t stages = 64;                      // maximum of pipelines
   std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
   std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage is simulated
   // Of the polish from the best of them: 8 times as many if it moves parts, and 128 times for tiny graphs, whose
@@ -79,7 +79,7 @@ struct unity_options : search_options {
 
 // A simulated mapping.
 struct simulated_mapping {
-  std::size_t graph = 0;        // 0: the given one; others: results of substitutions for one objective
+  std::size_t graph = 0;         // 0: the given one; others: results of substitutions for one objective
   hardware::device_mesh mesh{};  // of the first stage's devices
   std::uint32_t stages = 1;
   std::int64_t microbatches = 1;
@@ -105,8 +105,8 @@ struct unity_result {
   parallel::recomputation recomputed{};
   parallel::strategy_report report{};
   std::vector<memory_plan> frontier{};  // of time and memory, fastest first, if it was searched
-  hardware::device_mesh mesh{};       // of the first stage; empty if the plan began on no mesh
-  std::vector<applied_rule> rules{};  // substitutions that led to the graph, in order
+  hardware::device_mesh mesh{};         // of the first stage; empty if the plan began on no mesh
+  std::vector<applied_rule> rules{};    // substitutions that led to the graph, in order
   std::vector<simulated_mapping> simulated{};
   // A lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all plans
   // of the graph.
@@ -234,8 +234,8 @@ class unity_search {
   // Effects: adopts the plan as the result if it is better; it has no mesh and no known substitutions.
   void take(known_plan p, unity_result& r);
 
-  // Effects: simulates plans that trade time for memory, of the given graph and of the best mapping's, if they are asked
-  // for or nothing fits; adopts the best as the result if it is better.
+  // Effects: simulates plans that trade time for memory, of the given graph and of the best mapping's, if they are
+  // asked for or nothing fits; adopts the best as the result if it is better.
   void trade_memory(const std::vector<graph_variant>& variants, const simulated_best& best, unity_result& r);
 
   // Effects: adds graphs after substitutions for the cheapest mesh, with gradient reductions counted in full and not
@@ -285,11 +285,11 @@ class unity_search {
   // The search with one kind less, which has the rooms of what it found.
   std::optional<unity_options> fewer_options_{};
   std::unique_ptr<unity_search> fewer_{};
-  bool is_within_ = false;  // a search of fewer kinds, for another one
-  std::int64_t limit_ = 0;                  // memory in bytes of the smallest device; 0: unknown
-  bool ended_early_ = false;                // whether some step was cut short
-  double own_seconds_;                      // without the polish
-  double reported_ = 0;                     // of the longest report
+  bool is_within_ = false;    // a search of fewer kinds, for another one
+  std::int64_t limit_ = 0;    // memory in bytes of the smallest device; 0: unknown
+  bool ended_early_ = false;  // whether some step was cut short
+  double own_seconds_;        // without the polish
+  double reported_ = 0;       // of the longest report
   double phase_end_ = 0;
   stopwatch watch_{};
 };
@@ -471,8 +471,8 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
                                                     std::vector<graph_variant>& variants, unity_result& r)
     -> std::optional<simulated_best> {
   using use = parallel::index_use;
-  constexpr std::array order{use::data, use::model, use::reduction, use::special, use::spatial, use::placement,
-                             use::pipeline};
+  constexpr std::array order{use::data,    use::model,     use::reduction, use::special,
+                             use::spatial, use::placement, use::pipeline};
   const auto last = std::find_if(order.rbegin(), order.rend(), [&](use k) { return parallel::has(options_.uses, k); });
   const auto uses =
       last == order.rend() ? 0 : options_.uses & ~(parallel::index_uses{1} << static_cast<unsigned>(*last));
@@ -820,8 +820,16 @@ UNITY_INLINE void unity_search::trade_memory(const std::vector<graph_variant>& v
     o.seconds = std::max(0.0, share * left / static_cast<double>(graphs.size() - i));
     const auto& variant = variants[graphs[i]];
     for (auto& p : memory_plans(algebra_, machine_, routes_, clock_, durations_, variant.graph, rooms, o)) {
-      r.simulated.push_back({graphs[i], {}, p.pipeline.stage_count(), p.pipeline.microbatches, options_.uses, {},
-                             p.report, false, p.pipeline.schedule, p.pipeline.chunks});
+      r.simulated.push_back({graphs[i],
+                             {},
+                             p.pipeline.stage_count(),
+                             p.pipeline.microbatches,
+                             options_.uses,
+                             {},
+                             p.report,
+                             false,
+                             p.pipeline.schedule,
+                             p.pipeline.chunks});
       if (is_better(p.report, r.report)) {
         r.mapping_bound = picoseconds{computing_of(p.graph).count() * p.pipeline.microbatches};
         r.mesh = {};

@@ -28,8 +28,8 @@
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -284,8 +284,8 @@ UNITY_INLINE std::vector<std::int64_t> pipeline_search::microbatch_counts(std::i
 }
 
 UNITY_INLINE const microbatch_graph* microbatch_graphs::of(const tensor::tensor_graph& g, std::int64_t count) {
-  const auto known = std::find_if(all_.begin(), all_.end(),
-                                  [&](const entry& e) { return e.count == count && e.whole == g; });
+  const auto known =
+      std::find_if(all_.begin(), all_.end(), [&](const entry& e) { return e.count == count && e.whole == g; });
   if (known != all_.end()) {
     return known->part.get();
   }
@@ -337,7 +337,8 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
     if (found.cost >= parallel::unreachable) {
       break;
     }
-    auto trades = has_trades ? trades_of(room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
+    auto trades =
+        has_trades ? trades_of(room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
     if (best && best->mapping.options == found.options && best->mapping.trades == trades) {
       continue;
     }
