@@ -72,12 +72,15 @@ comparison compare(std::uint64_t seed, std::int64_t share, std::uint64_t most_pr
   }
   parallel::lowering lowering{operators(), r.graph, m};
   comparison c;
-  c.found = r.pipeline.is_trivial()
+  const bool is_plain = r.pipeline.is_trivial() && r.synchronization.is_trivial() && r.recomputed.empty();
+  c.found = is_plain
                 ? systems::strategy_evaluator{lowering, parallel::memory_limits(m)}.reset(r.strategy)
                 : r.report.iteration.count() + (r.report.excess.empty() ? 0 : systems::over_memory);
   c.best = c.found;
   c.lower_bound = c.found;
-  c.best_of_graph = test::exhaustive_plan(operators(), r.graph, m, c.found, most_prefixes).cost;
+  c.best_of_graph = r.pipeline.microbatches == 1  // else its graph is of fewer samples
+                        ? test::exhaustive_plan(operators(), r.graph, m, c.found, most_prefixes).cost
+                        : c.found;
   c.graphs_bound = r.graphs_bound.count();
   c.mapping_bound = r.mapping_bound.count();
   const auto delivered = parallel::with_delivered_outputs(operators(), g);

@@ -60,7 +60,8 @@ double try_one(std::uint64_t seed) {
   if (random.below(2) == 0) {
     o.uses = 1 + static_cast<parallel::index_uses>(random.below(parallel::all_index_uses));
   }
-  CAPTURE(seed, m.name, g.node_count(), o.limits.seconds, o.mesh_axes, o.uses);
+  o.frontier = random.below(4) == 0;
+  CAPTURE(seed, m.name, g.node_count(), o.limits.seconds, o.mesh_axes, o.uses, o.frontier);
   const auto start = computed();
   const auto r =
       systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
@@ -68,6 +69,7 @@ double try_one(std::uint64_t seed) {
   CHECK(r.report.iteration > picoseconds{});
   CHECK(r.graphs_bound <= r.report.iteration);
   test::check_graph(g, r);
+  CHECK(r.frontier.empty() != o.frontier);
   const auto values = test::compared_values(r.graph, r.strategy, seed);
   CAPTURE(values.sizes, values.nodes, values.elements);
   CHECK(values.verdict != parallel::value_comparison::verdicts::different);
