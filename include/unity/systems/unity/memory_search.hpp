@@ -45,7 +45,7 @@ struct memory_plan {
 [[nodiscard]] std::vector<memory_plan> frontier_of(std::vector<memory_plan> plans);
 
 struct memory_options {
-  std::size_t plans = 24;                   // to simulate, of each graph
+  std::size_t plans = 64;                   // to simulate, of each graph
   std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage is simulated
   std::size_t stages = 64;                  // of pipelines, at most; 1: none
   std::size_t mesh_axes = 2;                // of the devices of a stage, at most
@@ -53,15 +53,16 @@ struct memory_options {
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
   double seconds = 0;             // of each graph; infinity: no limit
-  // All plans that are on the predicted frontier are simulated. false: those whose predicted memory is nearest to the
+  // Plans from all of the predicted frontier are simulated. false: those whose predicted memory is nearest to the
   // limit.
   bool is_whole = true;
 };
 
 // Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines. At
 // each of several prices of memory, dynamic programs choose how each operator is divided, whether its results are
-// recomputed, and which of ZeRO's stages its weights have (in pipelines none or the first). Those that are predicted to
-// be on the frontier are simulated; further schedules are tried for the pipelines among them.
+// recomputed, and which of ZeRO's stages its weights have (in pipelines none or the first). What people choose by hand
+// is tried as well: the mapping that is fastest without trades, with the same trade for all operators. Those that are
+// predicted to be near the frontier are simulated; further schedules are tried for the pipelines among them.
 // rooms: each with the share of gradient reductions that its objective counts.
 // Complexity: a solution for each room or stage mesh, number of micro-batches and price.
 [[nodiscard]] std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
@@ -114,7 +115,13 @@ class memory_search {
   [[nodiscard]] bool is_late(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
   // Effects: adds the mappings at all prices. share: of all-reduces, in 16ths.
   void add(const microbatch_graph& g, mesh_room& room, int share);
-  // Effects: removes what is not on the predicted frontier; what is to be simulated first comes first.
+  // Effects: adds the mapping with each trade that all operators may have in common.
+  void add_uniform(const microbatch_graph& g, mesh_room& room, const std::vector<std::uint32_t>& options,
+                   std::int64_t between, const parallel::mapping_objective& o);
+  // between: picoseconds of a micro-batch to bring operands into their layouts.
+  void add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
+           std::vector<parallel::memory_trade> trades, std::int64_t between, const parallel::mapping_objective& o);
+  // Effects: removes what is far from the predicted frontier; what is to be simulated first comes first.
   void choose();
   void simulate(const pipeline_candidate& c);
   // Whether a program of all devices would be too large. Of large ones, ZeRO's stages 2 and 3 are not simulated.
@@ -174,52 +181,88 @@ UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_gr
 
 UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, int share) {
   const auto count = static_cast<int>(g.count);
-  const pipeline_candidate* last = nullptr;
-  for (const auto price : memory_prices) {
+  for (std::int64_t price = 0; price <= memory_prices.back();  // as those, but in smaller steps
+       price = price == 0 ? memory_prices[1] : 4 * price) {
+    const bool is_free = price == 0;
     parallel::mapping_objective o{(share + count - 1) / count, price};
-    o.trades = price == 0       ? parallel::memory_trades::none
-               : is_large(g, 1) ? parallel::memory_trades::recomputing
-                                : parallel::memory_trades::sharding;
+    const auto trades = is_large(g, 1) ? parallel::memory_trades::recomputing : parallel::memory_trades::sharding;
+    o.trades = is_free ? parallel::memory_trades::none : trades;
     o.sharding_16ths = count > 1 ? 16 : share;
     auto found = room.solve(g.ops, o);
     if (found.cost >= parallel::unreachable) {
       return;
     }
-    std::vector<parallel::memory_trade> trades(g.ops.size());
-    if (price > 0) {
-      trades = trades_of(room, g.graph, g.ops, found.options, o);
-    }
-    if (last != nullptr && last->mapping.options == found.options && last->mapping.trades == trades) {
-      continue;
-    }
-    parallel::traded_costs sum;
-    std::int64_t between = found.cost;  // what it takes to bring operands into their layouts
+    auto between = found.cost;
     for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-      const auto& option = room.tables().of(g.ops.placed(i)).options[found.options[i]];
-      const auto c = parallel::costs_of(option, trades[i], o);
-      between -= parallel::price_of(option, o);
-      sum.computing += c.computing;
-      sum.synchronizing += c.synchronizing;
-      sum.weights += c.weights;
-      sum.activations += c.activations;
+      between -= parallel::price_of(room.tables().of(g.ops.placed(i)).options[found.options[i]], o);
     }
-    pipeline_candidate c{&g, nullptr, &room, {std::move(found.options), {}, 1}, 0, 0, sum.weights + sum.activations};
-    c.mapping.stages.assign(g.ops.size(), 0);
-    c.mapping.trades = std::move(trades);
-    c.predicted = g.count * (sum.computing + sum.synchronizing + between);
-    candidates_.push_back(std::move(c));
-    last = &candidates_.back();
+    if (is_free) {
+      o.trades = trades;
+      add_uniform(g, room, found.options, between, o);
+    } else {
+      auto own = trades_of(room, g.graph, g.ops, found.options, o);
+      add(g, room, std::move(found.options), std::move(own), between, o);
+    }
   }
+}
+
+UNITY_INLINE void memory_search::add_uniform(const microbatch_graph& g, mesh_room& room,
+                                             const std::vector<std::uint32_t>& options, std::int64_t between,
+                                             const parallel::mapping_objective& o) {
+  const auto products = parallel::recomputation_between_products(algebra_, g.graph);
+  const auto full = parallel::full_recomputation(g.graph);
+  const auto stages = o.trades == parallel::memory_trades::sharding ? 3U : 1U;
+  for (std::uint32_t stage = 0; stage <= stages; ++stage) {
+    for (const auto* again : {static_cast<const parallel::recomputation*>(nullptr), &products, &full}) {
+      std::vector<parallel::memory_trade> trades(g.ops.size());
+      for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+        const auto& option = room.tables().of(g.ops.placed(i)).options[options[i]];
+        trades[i].sharding = option.weight_copies > bytes{} ? stage : 0;
+        trades[i].is_recomputed = again != nullptr && (*again)[g.ops.node(i).index()];
+      }
+      add(g, room, options, std::move(trades), between, o);
+    }
+  }
+}
+
+UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
+                                     std::vector<parallel::memory_trade> trades, std::int64_t between,
+                                     const parallel::mapping_objective& o) {
+  const auto is_same = [&](const pipeline_candidate& c) {
+    return c.graph == &g && c.room == &room && c.mapping.options == options && c.mapping.trades == trades;
+  };
+  if (std::any_of(candidates_.begin(), candidates_.end(), is_same)) {
+    return;
+  }
+  pipeline_candidate c{&g, nullptr, &room, {std::move(options), {}, 1}, 0, 0, 0};
+  c.mapping.stages.assign(g.ops.size(), 0);
+  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+    const auto costs =
+        parallel::costs_of(room.tables().of(g.ops.placed(i)).options[c.mapping.options[i]], trades[i], o);
+    c.predicted += costs.computing + costs.synchronizing;
+    c.held += costs.weights + pipelines_.kept_bytes(g, room, c.mapping.options, trades, i);
+  }
+  c.predicted = g.count * (c.predicted + between);
+  c.mapping.trades = std::move(trades);
+  candidates_.push_back(std::move(c));
 }
 
 UNITY_INLINE void memory_search::choose() {
   unity::stable_sort(candidates_, [](const pipeline_candidate& x, const pipeline_candidate& y) {
     return std::tuple{x.predicted, x.held} < std::tuple{y.predicted, y.held};
   });
+  // Predictions are not exact, so a candidate goes only if another is better by this share in both.
+  constexpr double near = 0.95;
   std::vector<pipeline_candidate> front;
-  for (auto& c : candidates_) {
-    if (front.empty() || c.held < front.back().held) {
-      front.push_back(std::move(c));
+  std::size_t faster = 0;  // candidates that are faster by that share
+  auto least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const auto limit = near * static_cast<double>(candidates_[i].predicted);
+    for (; static_cast<double>(candidates_[faster].predicted) <= limit; ++faster) {
+      least = std::min(least, static_cast<double>(candidates_[faster].held));
+    }
+    if (near * static_cast<double>(candidates_[i].held) < least) {
+      front.push_back(candidates_[i]);
     }
   }
   if (options_.is_whole) {
@@ -230,7 +273,7 @@ UNITY_INLINE void memory_search::choose() {
       for (std::size_t i = 0; i < front.size(); i += step) {
         if (!is_taken[i]) {
           is_taken[i] = true;
-          ordered.push_back(std::move(front[i]));
+          ordered.push_back(front[i]);
         }
       }
     }

@@ -125,6 +125,11 @@ class pipeline_search {
   // stage, where that can be done; gpipe takes no less than one_forward_one_backward, and holds more.
   [[nodiscard]] std::vector<pipeline_candidate> schedules_of(const pipeline_candidate& c);
   [[nodiscard]] std::uint64_t goals() const;
+  // Bytes of a device that an operator keeps for the backward pass: results that its own reads, and operands that it
+  // reads and that are there for it alone; without what is recomputed.
+  [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room,
+                                        std::span<const std::uint32_t> options,
+                                        std::span<const parallel::memory_trade> trades, std::uint32_t i);
 
  private:
   // One to eight for each stage, as far as samples can be divided so.
@@ -143,11 +148,6 @@ class pipeline_search {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
   [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p);
-  // Results that its own backward pass reads, and operands that it reads and that are there for it alone; without what
-  // is recomputed.
-  [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room,
-                                        std::span<const std::uint32_t> options,
-                                        std::span<const parallel::memory_trade> trades, std::uint32_t i);
   // Effects: adds to pieces what the operator's operands take to come into their
   // layouts, and what it takes to send them on.
   void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
