@@ -7,9 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/algorithm/equal.hpp>
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
@@ -77,6 +74,9 @@ class microbatch_maker {
 #include <algorithm>
 #include <span>
 #include <string>
+
+#include <range/v3/algorithm/equal.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/tensor/detail/resize.hpp>

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/units.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -47,13 +45,14 @@ struct path_share {
                                                          std::span<const task_times> times) {
   std::map<std::pair<tasks::task_kind, wait_reason>, path_share> all;
   const auto taken = step_times(path, times);
-  for (const auto& [step, time] : ranges::views::zip(path, taken)) {
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const auto& step = path[i];
     const auto kind = p.code(step.task).kind;
     auto& share = all[{kind, step.reason}];
     share.kind = kind;
     share.reason = step.reason;
     ++share.steps;
-    share.time += time;
+    share.time += taken[i];
   }
   std::vector<path_share> list;
   for (const auto& [key, share] : all) {

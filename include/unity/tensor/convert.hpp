@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -26,6 +24,7 @@ namespace unity::tensor {
 #include <vector>
 
 #include <fmt/core.h>
+#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
