@@ -21,7 +21,7 @@
 #include <unity/search/beam.hpp>
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/search/dynamic_programming.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 
 namespace {
 

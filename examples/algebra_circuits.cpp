@@ -18,9 +18,8 @@
 
 #include <fmt/core.h>
 
-#include <unity/rewrite/algebra_laws.hpp>
 #include <unity/search.hpp>
-#include <unity/search/test_rules.hpp>
+#include <unity/search/laws.hpp>
 
 using namespace unity;
 

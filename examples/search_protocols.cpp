@@ -19,12 +19,12 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
+#include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/search/dynamic_programming.hpp>
 #include <unity/search/evaluator.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/exact.hpp>
+#include <unity/search/mcmc.hpp>
 
 using unity::cost_value;
 

@@ -43,7 +43,6 @@
 #include <unity/simulate/iterations.hpp>
 #include <unity/simulate/launches.hpp>
 #include <unity/simulate/list_scheduling.hpp>
-#include <unity/simulate/path_shares.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tasks/program.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -10,7 +10,6 @@
 #include <range/v3/view/indices.hpp>
 
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>

@@ -17,7 +17,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/kernel_devices.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/tasks/task_times.hpp>

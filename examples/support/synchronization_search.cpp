@@ -7,7 +7,7 @@
 
 #include <unity/search/beam.hpp>
 #include <unity/search/evaluator.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 #include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/features.hpp>
 #include <unity/systems/autodist/moves.hpp>

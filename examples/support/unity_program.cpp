@@ -19,7 +19,6 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/graph/series_parallel.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/parallel/delivered_outputs.hpp>

@@ -22,8 +22,6 @@
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/search/dynamic_programming.hpp>
 #include <unity/search/evaluator.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
-#include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/search/search_space.hpp>

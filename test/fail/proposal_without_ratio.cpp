@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 
 struct distance {
   using state_type = int;

@@ -1,10 +1,8 @@
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 
 #include <catch2/catch.hpp>
 
 #include <concepts>
-
-#include <unity/hardware/machine.hpp>
 
 namespace tests_of_device {
 

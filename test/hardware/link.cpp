@@ -1,4 +1,4 @@
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 
 #include <catch2/catch.hpp>
 

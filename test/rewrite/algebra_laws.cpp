@@ -11,8 +11,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/algebra_laws.hpp>
 #include <unity/rewrite/node_store.hpp>
+#include <unity/search/laws.hpp>
 #include <unity/search/rewrite_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>

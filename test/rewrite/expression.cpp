@@ -9,7 +9,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/substitution.hpp>
 
 namespace tests_of_expression {
 

@@ -17,7 +17,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/device_mesh.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/io/dataset.hpp>

@@ -9,7 +9,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/random.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 
 #include "../support/child.hpp"
 

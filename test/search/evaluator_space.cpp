@@ -14,10 +14,10 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
+#include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
-#include <unity/search/exact.hpp>
+#include <unity/search/laws.hpp>
 #include <unity/search/search_space.hpp>
-#include <unity/search/space_laws.hpp>
 
 namespace tests_of_evaluator_space {
 

@@ -16,7 +16,7 @@
 #include <unity/core/random.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/search/exact.hpp>
+#include <unity/search/backtracking.hpp>
 #include <unity/search/rewrite_space.hpp>
 
 #include "../support/cases.hpp"

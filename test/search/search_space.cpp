@@ -8,7 +8,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
-#include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/search_space.hpp>
 

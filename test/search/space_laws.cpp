@@ -12,10 +12,9 @@
 #include <unity/core/random.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/search/laws.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/search/search_space.hpp>
-#include <unity/search/space_laws.hpp>
-#include <unity/search/test_rules.hpp>
 
 #include "../support/circuits.hpp"
 #include "../support/explicit_space.hpp"

@@ -8,7 +8,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
-#include <unity/simulate/device_queues.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/list_scheduling.hpp>
 #include <unity/tasks/program.hpp>

@@ -1,4 +1,4 @@
-#include <unity/simulate/path_shares.hpp>
+#include <unity/simulate/timeline.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/timeline.hpp>
 
 #include "random_program.hpp"
 

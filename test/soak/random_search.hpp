@@ -13,7 +13,6 @@
 #include <unity/rewrite/substitution.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
-#include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/tensor/algebra.hpp>

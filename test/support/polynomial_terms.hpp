@@ -13,7 +13,6 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/generation/language.hpp>
-#include <unity/rewrite/generation/sample_program.hpp>
 
 namespace unity::test {
 

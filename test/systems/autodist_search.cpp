@@ -16,7 +16,7 @@
 #include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/search/evaluator.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/systems/autodist/builders.hpp>

@@ -8,10 +8,9 @@
 #include <unity/core/random.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
-#include <unity/search/exact.hpp>
+#include <unity/search/laws.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/search_space.hpp>
-#include <unity/search/space_laws.hpp>
 
 #include "../fusion/random_instructions.hpp"
 #include "../support/cases.hpp"

@@ -13,7 +13,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/search/beam.hpp>
-#include <unity/search/space_laws.hpp>
+#include <unity/search/laws.hpp>
 #include <unity/systems/dpro/space.hpp>
 #include <unity/trace/eigen_alignment.hpp>
 #include <unity/trace/global_graph.hpp>

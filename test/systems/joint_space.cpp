@@ -18,9 +18,9 @@
 #include <unity/cost/cost_model.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
-#include <unity/search/space_laws.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
+#include <unity/search/laws.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/unity/joint_space.hpp>
 #include <unity/tensor/builder.hpp>

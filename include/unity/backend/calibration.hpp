@@ -20,7 +20,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -52,7 +52,6 @@ struct reduction_sample {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 

@@ -133,7 +133,6 @@ struct group_counts {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/hardware/link.hpp>
 
 namespace unity::fusion {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 
 namespace unity::hardware {

@@ -14,7 +14,6 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/collective.hpp>
 #include <unity/hardware/collective_flows.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 

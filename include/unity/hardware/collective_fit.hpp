@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 
 namespace unity::hardware {
 

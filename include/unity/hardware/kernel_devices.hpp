@@ -1,7 +1,6 @@
 // Devices in the form of the kernel model.
 #pragma once
 
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel_durations.hpp>

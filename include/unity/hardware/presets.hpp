@@ -13,7 +13,6 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 

@@ -30,7 +30,6 @@
 #include <nlohmann/json.hpp>
 
 #include <unity/core/file.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/io/json_place.hpp>

@@ -66,7 +66,7 @@ namespace unity::io {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 
 namespace unity::io::detail {
 

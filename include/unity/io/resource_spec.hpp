@@ -32,7 +32,6 @@
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
 

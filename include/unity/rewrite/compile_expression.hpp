@@ -16,7 +16,7 @@
 #include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/expression.hpp>
+#include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity::detail {

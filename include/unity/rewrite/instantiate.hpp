@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/matcher.hpp>
+#include <unity/rewrite/substitution.hpp>
 
 namespace unity::detail {
 

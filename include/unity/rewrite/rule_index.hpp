@@ -11,7 +11,6 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/node_store.hpp>
 #include <unity/rewrite/substitution.hpp>
 

@@ -19,7 +19,7 @@
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/placements.hpp>
 #include <unity/parallel/strategies/units.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>

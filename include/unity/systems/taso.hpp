@@ -27,7 +27,6 @@
 #include <unity/rewrite/syntax.hpp>
 #include <unity/search/backtracking.hpp>
 #include <unity/search/beam.hpp>
-#include <unity/search/exact.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/rewrite_space.hpp>
 #include <unity/search/search_space.hpp>

@@ -120,7 +120,7 @@ struct memory_peak {
 #include <tuple>
 #include <utility>
 
-#include <unity/simulate/device_queues.hpp>
+#include <unity/simulate/list_scheduling.hpp>
 
 namespace unity::trace {
 

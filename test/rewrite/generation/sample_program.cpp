@@ -1,4 +1,4 @@
-#include <unity/rewrite/generation/sample_program.hpp>
+#include <unity/rewrite/generation/language.hpp>
 
 #include <array>
 #include <cstddef>

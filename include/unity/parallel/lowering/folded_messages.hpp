@@ -15,7 +15,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/collective_flows.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>

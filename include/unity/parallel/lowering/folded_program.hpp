@@ -10,7 +10,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/hardware/collective_cost.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>

@@ -14,7 +14,6 @@
 #include <unity/hardware/collective_cost.hpp>
 #include <unity/hardware/collective_fit.hpp>
 #include <unity/hardware/collective_flows.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/tasks/fragment.hpp>

@@ -11,7 +11,7 @@
 
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/pipeline.hpp>

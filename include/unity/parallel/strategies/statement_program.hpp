@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <unity/core/units.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/optimizer.hpp>

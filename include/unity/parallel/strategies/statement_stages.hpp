@@ -75,7 +75,7 @@ class statement_stages {
 #include <span>
 
 #include <unity/core/config.hpp>
-#include <unity/hardware/link.hpp>
+#include <unity/hardware/machine.hpp>
 #include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/tasks/program.hpp>

@@ -128,7 +128,6 @@ class task_times {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
-#include <unity/hardware/link.hpp>
 #include <unity/tasks/fragment.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/resize.hpp>

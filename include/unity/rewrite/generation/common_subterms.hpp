@@ -15,7 +15,6 @@
 #include <unity/core/error.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/compile.hpp>
-#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 

@@ -18,7 +18,6 @@
 #include <fmt/core.h>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>

@@ -14,7 +14,6 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/rewrite/generation/language.hpp>
-#include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/rewrite/generation/term_store.hpp>
 
 namespace unity {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 
 namespace unity {

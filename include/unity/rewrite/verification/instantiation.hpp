@@ -12,7 +12,6 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/verification/axiom_form.hpp>
 #include <unity/rewrite/verification/equality_graph.hpp>

@@ -15,7 +15,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
-#include <unity/search/evaluator_mcmc.hpp>
+#include <unity/search/mcmc.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>

@@ -22,7 +22,6 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/language.hpp>
-#include <unity/rewrite/generation/sample_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/generation/vocabulary.hpp>
 #include <unity/tensor/kernel.hpp>

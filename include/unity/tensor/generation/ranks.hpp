@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/lifting.hpp>

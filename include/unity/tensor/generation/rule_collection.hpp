@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <unity/core/archive.hpp>
-#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/redundancy.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/prover.hpp>

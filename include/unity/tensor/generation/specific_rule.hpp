@@ -12,8 +12,8 @@
 #include <fmt/core.h>
 
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/generation/expressions.hpp>
 #include <unity/rewrite/generation/language.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/generation/detail/language.hpp>
 #include <unity/tensor/generation/language.hpp>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity::tensor {

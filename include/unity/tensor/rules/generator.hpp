@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/rules/guesses.hpp>

@@ -110,7 +110,6 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
 
 #include <fmt/core.h>
 
-#include <unity/rewrite/expression.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 
 namespace unity::tensor::detail {

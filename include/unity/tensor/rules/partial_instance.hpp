@@ -13,7 +13,6 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

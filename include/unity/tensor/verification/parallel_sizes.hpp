@@ -13,7 +13,6 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
-#include <unity/rewrite/expression.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>

@@ -18,7 +18,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/common_subterms.hpp>
-#include <unity/rewrite/generation/expressions.hpp>
+#include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/derivation.hpp>
