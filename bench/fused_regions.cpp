@@ -18,7 +18,7 @@
 #include <unity/fusion/row_roles.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/spelled_out.hpp>
+#include <unity/tensor/convert.hpp>
 
 namespace {
 

@@ -16,7 +16,6 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -25,6 +24,7 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
 namespace {

@@ -15,7 +15,7 @@
 #include <unity/io/onnx.hpp>
 #include <unity/io/onnx_open.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/operator_name.hpp>
+#include <unity/tensor/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/source_values.hpp>
 

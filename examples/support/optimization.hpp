@@ -21,7 +21,6 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/operator_name.hpp>
 
 #include "engine_target.hpp"
 #include "program.hpp"

@@ -21,7 +21,6 @@
 #include <unity/graph/series_parallel.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
@@ -43,6 +42,7 @@
 #include <unity/systems/unity/joint_space.hpp>
 #include <unity/systems/unity/memory_search.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/standard_rules.hpp>

@@ -23,10 +23,10 @@
 #include <unity/fusion/row_roles.hpp>
 #include <unity/graph/topological_order.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/spelled_out.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "kernel_run.hpp"

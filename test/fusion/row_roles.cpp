@@ -20,11 +20,10 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/tasks/task_share.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/loss.hpp>
-#include <unity/tensor/spelled_out.hpp>
 #include <unity/tensor/zoo.hpp>
 
 namespace tests_of_row_roles {

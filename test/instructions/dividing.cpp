@@ -11,7 +11,6 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -28,6 +27,7 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tasks/program.hpp>
 #include <unity/tasks/storage.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../parallel/fragments_around.hpp"

@@ -14,7 +14,6 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
@@ -24,6 +23,7 @@
 #include <unity/systems/unity/branch_splits.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 
 #include "../support/operators.hpp"
 

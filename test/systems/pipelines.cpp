@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/pipeline.hpp>

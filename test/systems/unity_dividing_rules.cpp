@@ -27,7 +27,6 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration_grid.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_rules.hpp>
@@ -45,6 +44,7 @@
 #include <unity/search/search_space.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/operation.hpp>
 
 #include "../parallel/rewritten.hpp"

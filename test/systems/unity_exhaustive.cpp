@@ -18,7 +18,6 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
@@ -29,6 +28,7 @@
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/operation.hpp>
 
 #include "../support/cases.hpp"

@@ -18,7 +18,6 @@
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/configuration_grid.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/operator_grid.hpp>
@@ -32,6 +31,7 @@
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/equivalence.hpp>
 #include <unity/tensor/zoo.hpp>

@@ -14,7 +14,6 @@
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
@@ -26,6 +25,7 @@
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/operation.hpp>
 
 #include "../support/cases.hpp"

@@ -7,13 +7,13 @@
 #include <string>
 
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
 #include <unity/parallel/strategies/figure_strategies.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"

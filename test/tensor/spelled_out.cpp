@@ -1,4 +1,4 @@
-#include <unity/tensor/spelled_out.hpp>
+#include <unity/tensor/convert.hpp>
 
 #include <catch2/catch.hpp>
 

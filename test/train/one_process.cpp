@@ -17,7 +17,6 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/compressor.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

@@ -16,7 +16,6 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/io/weights_file.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/plan.hpp>

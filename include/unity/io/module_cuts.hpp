@@ -101,7 +101,6 @@ struct recomputed_module {
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/pipeline.hpp>
-#include <unity/tensor/operator_name.hpp>
 
 namespace unity::io {
 

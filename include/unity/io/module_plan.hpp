@@ -90,7 +90,6 @@ struct module_plan {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/operator_name.hpp>
 
 namespace unity::io {
 

@@ -79,7 +79,7 @@ class microbatch_maker {
 #include <range/v3/view/zip.hpp>
 
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/convert.hpp>
 
 namespace unity::parallel {
 

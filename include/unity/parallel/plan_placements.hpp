@@ -64,7 +64,6 @@ struct plan_placements {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/operator_name.hpp>
 
 namespace unity::parallel {
 

@@ -87,7 +87,6 @@ void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g,
 
 #include <unity/core/error.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
-#include <unity/tensor/operator_name.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {

@@ -319,12 +319,12 @@ class unity_search {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/stable_sort.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/convert.hpp>
 
 namespace unity::systems::detail {
 

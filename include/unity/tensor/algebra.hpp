@@ -141,6 +141,9 @@ class algebra {
 // between ranks. Kinds of the standard algebra keep their numbers, so its graphs are also graphs of this algebra.
 [[nodiscard]] algebra training_algebra();
 
+// The kind of the operator; for an opaque one, which unity passes through without knowing it, the name from its origin.
+[[nodiscard]] std::string operator_name(const algebra& a, const operation& op);
+
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ALGEBRA)
@@ -218,6 +221,11 @@ UNITY_INLINE algebra training_algebra() {
     a.add(std::move(d));
   }
   return a;
+}
+
+UNITY_INLINE std::string operator_name(const algebra& a, const operation& op) {
+  const auto& d = a.definition_of(op.kind);
+  return std::holds_alternative<opaque>(d.body) ? std::string{a.read(op).word("name")} : d.signature.name;
 }
 
 }  // namespace unity::tensor

@@ -1,13 +1,60 @@
-// Graphs in another element type.
+// The same graph in another form: in another element type, at other sizes, with composites replaced by their bodies, or
+// with operators behind its outputs that deliver them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+// The absence of a size.
+inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
+
+// Whether resized() rewrites all attributes of the operator that hold sizes; otherwise it has none, or they are kept.
+[[nodiscard]] inline bool follows_sizes(const algebra& a, const operation& op) {
+  return static_cast<bool>(a.definition_of(op.kind).resize);
+}
+
+[[nodiscard]] operation resized(const algebra& a, const resizing& r);
+
+// The operator as one device runs it on its part of the operands and results.
+[[nodiscard]] operation resized_part(const algebra& a, const resizing& r);
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+// The graph with the body of each composite in its place, recursively. Composites with column_major results stay,
+// because bodies have row_major ones. Computes the same. Complexity: linear in the resulting graph.
+[[nodiscard]] tensor_graph spelled_out(const algebra& a, const tensor_graph& g);
+
+namespace detail {
+
+// Appends the computation of the node's results. now: maps the values of `from` to those of `to`; known for the
+// operands.
+void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
+                        std::vector<value_id>& now);
+
+}  // namespace detail
+
+}  // namespace unity::tensor
+
+namespace unity::parallel {
+
+// The graph with an identity behind each floating-point output of an operator. Outputs of a graph cannot be partial
+// sums; the identity is where terms can be added up before that. Nodes keep their numbers.
+// Complexity: linear in the graph.
+[[nodiscard]] tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g);
+
+}  // namespace unity::parallel
 
 namespace unity::tensor {
 
@@ -20,15 +67,109 @@ namespace unity::tensor {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_CONVERT)
 
+#include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include <fmt/core.h>
 #include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
-#include <unity/core/id.hpp>
+#include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE operation resized(const algebra& a, const resizing& r) {
+  auto op = r.op;
+  const auto& d = a.definition_of(op.kind);
+  if (d.resize) {
+    d.resize(attribute_writer{d.fields, op.attributes}, r);
+  }
+  return op;
+}
+
+UNITY_INLINE operation resized_part(const algebra& a, const resizing& r) {
+  const auto& d = a.definition_of(r.op.kind);
+  if (!d.resize_part) {
+    return resized(a, r);
+  }
+  auto op = r.op;
+  d.resize_part(attribute_writer{d.fields, op.attributes}, r);
+  return op;
+}
+
+UNITY_INLINE void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
+                                     std::vector<value_id>& now) {
+  std::vector<tensor_type> inputs;
+  for (const auto v : from.operands(n)) {
+    inputs.push_back(to.type(now[v.index()]));
+  }
+  const auto& op = from.operation(n);
+  const auto body = inputs.empty() || op.order != layout::row_major ? std::nullopt : a.body(op, inputs);
+  if (!body) {
+    static_cast<void>(copy_node(from, n, to, now));
+    return;
+  }
+  std::vector<value_id> inside(body->value_count());
+  std::size_t operand = 0;
+  for (const auto m : node_ids(*body)) {
+    if (!body->operation(m).kind.valid()) {
+      inside[body->results(m)[0].index()] = now[from.operands(n)[operand++].index()];
+    } else {
+      append_spelled_out(a, *body, m, to, inside);
+    }
+  }
+  for (std::size_t r = 0; r < from.results(n).size(); ++r) {
+    now[from.results(n)[r].index()] = inside[body->outputs()[r].index()];
+  }
+}
+
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+UNITY_INLINE tensor_graph spelled_out(const algebra& a, const tensor_graph& g) {
+  tensor_graph spelled;
+  std::vector<value_id> now(g.value_count());
+  for (const auto n : node_ids(g)) {
+    detail::append_spelled_out(a, g, n, spelled, now);
+  }
+  std::vector<value_id> outputs;
+  for (const auto v : g.outputs()) {
+    outputs.push_back(now[v.index()]);
+  }
+  spelled.set_outputs(outputs);
+  return spelled;
+}
+
+}  // namespace unity::tensor
+
+namespace unity::parallel {
+
+UNITY_INLINE tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g) {
+  auto copy = g;
+  std::vector<value_id> outputs(g.outputs().begin(), g.outputs().end());
+  std::vector<value_id> delivered(g.value_count());
+  const auto identity = a.make_operation("identity");
+  for (auto& v : outputs) {
+    const auto maker = g.producer(v);
+    if (g.operands(maker).empty() || g.operation(maker) == identity || !tensor::is_floating(g.type(v).element)) {
+      continue;
+    }
+    auto& d = delivered[v.index()];
+    if (!d.valid()) {
+      const std::vector<value_id> operands{v};
+      const std::vector<tensor::tensor_type> types{g.type(v)};
+      d = copy.results(copy.add_node(identity, operands, types))[0];
+    }
+    v = d;
+  }
+  copy.set_outputs(outputs);
+  return copy;
+}
+
+}  // namespace unity::parallel
 
 namespace unity::tensor {
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,13 @@
 #include <unity/tensor/detail/reverse_sweep.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+
+namespace unity::tensor::detail {
+
+// Throws: unity::error, with `what` as the adder of the input, if the graph already has an input of that name.
+void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what, const std::string& name);
+
+}  // namespace unity::tensor::detail
 
 namespace unity::tensor {
 
@@ -94,9 +102,22 @@ void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const
 #include <unity/core/error.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/detail/derive_adjoint.hpp>
-#include <unity/tensor/detail/free_name.hpp>
-#include <unity/tensor/operator_name.hpp>
 #include <unity/tensor/statistics.hpp>
+
+namespace unity::tensor::detail {
+
+UNITY_INLINE void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what,
+                                   const std::string& name) {
+  const auto kind = a.kind("input");
+  for (const auto n : node_ids(g)) {
+    const auto& op = g.operation(n);
+    if (op.kind == kind && a.read(op).word("name") == name) {
+      throw error{what, fmt::format("an input \"{}\" in the graph", name), "that name to be free"};
+    }
+  }
+}
+
+}  // namespace unity::tensor::detail
 
 namespace unity::tensor {
 

@@ -16,7 +16,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/detail/size_choice.hpp>
 #include <unity/tensor/detail/size_classes.hpp>
 #include <unity/tensor/detail/size_relations.hpp>

@@ -7,7 +7,7 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operators/loss.hpp>
 #include <unity/tensor/operators/selection.hpp>
-#include <unity/tensor/operators/unknown.hpp>
+#include <unity/tensor/operators/sources.hpp>
 
 namespace unity::tensor {
 
@@ -43,7 +43,6 @@ namespace unity::tensor {
 #include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/operators/resize.hpp>
 #include <unity/tensor/operators/segment.hpp>
-#include <unity/tensor/operators/sources.hpp>
 
 namespace unity::tensor {
 

@@ -289,7 +289,7 @@ class timing_cache {
 #include <unity/core/hash.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/tensor/operators/parts.hpp>
-#include <unity/tensor/operators/unknown.hpp>
+#include <unity/tensor/operators/sources.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::detail {

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/delivered_outputs.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/figure_strategies.hpp>
 #include <unity/parallel/strategies/repeated_parameters.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 

@@ -94,8 +94,8 @@ class region_plan {
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/tasks/task_share.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/resize.hpp>
 
 namespace unity::backend::detail {
 

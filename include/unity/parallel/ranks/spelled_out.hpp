@@ -12,7 +12,7 @@ namespace unity::parallel {
 // operands.
 [[nodiscard]] rank_program without_unread(const rank_program& p);
 
-// The program with composites replaced by their bodies (tensor/spelled_out.hpp). Operators with unread results are
+// The program with composites replaced by their bodies (tensor/convert.hpp). Operators with unread results are
 // removed. Complexity: linear in the result.
 [[nodiscard]] rank_program spelled_out(const tensor::algebra& a, const rank_program& p);
 
@@ -30,8 +30,8 @@ namespace unity::parallel {
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/spelled_out.hpp>
 
 namespace unity::parallel {
 

@@ -59,7 +59,6 @@ struct stated_plan {
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/operator_name.hpp>
 
 namespace unity::parallel::detail {
 

@@ -33,8 +33,8 @@ struct part_of_operation {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_TASKS_COMPOSITE_PARTS)
 
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/resize.hpp>
 
 namespace unity::parallel {
 

@@ -19,7 +19,7 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/parts.hpp>
-#include <unity/tensor/operators/unknown.hpp>
+#include <unity/tensor/operators/sources.hpp>
 
 namespace unity::parallel {
 
@@ -78,7 +78,7 @@ void add_margins(const tensor::algebra& a, const operator_dimensions& o, const s
 
 #include <unity/core/error.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/tensor/detail/resize.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {

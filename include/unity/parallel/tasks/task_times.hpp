@@ -129,8 +129,8 @@ class task_times {
 #include <unity/core/error.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/tasks/fragment.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/resize.hpp>
 
 namespace unity::parallel {
 

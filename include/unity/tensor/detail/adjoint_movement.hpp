@@ -168,7 +168,6 @@ class program_adjoint {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/tensor/adjoint_scalar.hpp>
 
 namespace unity::tensor::detail {
 

@@ -15,7 +15,7 @@
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/parts.hpp>
-#include <unity/tensor/operators/unknown.hpp>
+#include <unity/tensor/operators/sources.hpp>
 
 namespace unity::tensor {
 
@@ -61,10 +61,8 @@ inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_vi
 
 #include <unity/core/error.hpp>
 #include <unity/core/small_vector.hpp>
-#include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/detail/adjoint_movement.hpp>
 #include <unity/tensor/detail/reverse_sweep.hpp>
-#include <unity/tensor/operator_name.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 

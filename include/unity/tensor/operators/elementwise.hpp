@@ -67,7 +67,6 @@ void iterate_jointly(space& s, dtype element);
 
 #include <optional>
 
-#include <unity/tensor/adjoint_scalar.hpp>
 #include <unity/tensor/operators/parts.hpp>
 
 namespace unity::tensor::operators {

@@ -10,7 +10,7 @@
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/operation.hpp>
-#include <unity/tensor/operators/composite_gradient.hpp>
+#include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::operators {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/operators/composite_gradient.hpp>
+#include <unity/tensor/operators/parts.hpp>
 
 namespace unity::tensor::operators {
 
