@@ -42,7 +42,7 @@ tensor::tensor_graph chain(std::int64_t layers) {
   for (std::int64_t i = 0; i < layers; ++i) {
     x = b.linear(x, b.weight(fmt::format("w{}", i), {1024, 1024}), "relu");
   }
-  return parallel::with_delivered_outputs(operators(), std::move(b).finish({x}));
+  return tensor::with_delivered_outputs(operators(), std::move(b).finish({x}));
 }
 
 // The sum of what the cheapest mappings onto the meshes take, so that nothing is left out.
@@ -75,7 +75,7 @@ void a_chain_is_mapped_onto_four_devices(benchmark::State& state) {
 BENCHMARK(a_chain_is_mapped_onto_four_devices)->ArgName("layers")->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond);
 
 void a_large_transformer_is_mapped_onto_1024_devices(benchmark::State& state) {
-  const auto g = parallel::with_delivered_outputs(
+  const auto g = tensor::with_delivered_outputs(
       operators(),
       tensor::zoo::build(operators(), "zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200&batch=1024"));
   const auto m = hardware::preset("dgx_a100:128x8");

@@ -158,7 +158,7 @@ void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<n
   }
   if (compares(f, "expert")) {
     const bool is_transformer = parallel::is_transformer(a, c.lowering().dimensions());
-    const auto graph = is_transformer ? c.add_graph(parallel::with_delivered_outputs(a, c.graph())) : 0;
+    const auto graph = is_transformer ? c.add_graph(tensor::with_delivered_outputs(a, c.graph())) : 0;
     c.add_best("expert", graph, parallel::expert_strategies(a, c.graph(graph), c.lowering(graph).dimensions(), t));
   }
   for (const auto& s : given) {

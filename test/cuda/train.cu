@@ -42,7 +42,7 @@ const tensor::algebra& operators() {
 
 parallel::plan plan_of(const std::string& model, int devices, bool is_data) {
   parallel::plan p;
-  p.graph = parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model));
+  p.graph = tensor::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model));
   p.machine = hardware::preset("h200:1x" + std::to_string(devices));
   p.updates = parallel::optimizer::adam;
   const parallel::graph_dimensions all{operators(), p.graph};

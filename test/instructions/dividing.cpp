@@ -117,7 +117,7 @@ work lower_a_plan() {
 
 work map_onto_meshes() {
   const auto graph =
-      parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), "zoo:bert?layers=2&batch=16"));
+      tensor::with_delivered_outputs(operators(), tensor::zoo::build(operators(), "zoo:bert?layers=2&batch=16"));
   return [graph, m = hardware::preset("p100:1x4")] {
     const hardware::route_table routes{m.network};
     parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};

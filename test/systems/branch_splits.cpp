@@ -56,7 +56,7 @@ tensor::tensor_graph branches(const std::vector<std::vector<std::int64_t>>& widt
     }
     parts.push_back(v);
   }
-  return parallel::with_delivered_outputs(operators(), std::move(b).finish({b.concat(1, parts)}));
+  return tensor::with_delivered_outputs(operators(), std::move(b).finish({b.concat(1, parts)}));
 }
 
 struct analyzed {

@@ -43,7 +43,7 @@ struct subject {
 
   subject(const std::string& model, const char* on)
       : machine{unity::hardware::preset(on)},
-        graph{parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
+        graph{tensor::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
 
   [[nodiscard]] systems::pipeline_search search(systems::pipeline_options o = {}) {
     return {operators(), machine, routes, clock, o};

@@ -262,7 +262,7 @@ comparison compare(std::uint64_t seed, std::uint64_t expansions) {
   const auto g = test::random_training_graph(random, operators(), 3 + random.below(3));
   const std::size_t devices = random.below(2) == 0 ? 2 : 4;
   const auto m = hardware::preset(fmt::format("p100:1x{}", devices));
-  const auto plain = undivided(parallel::with_delivered_outputs(operators(), g));
+  const auto plain = undivided(tensor::with_delivered_outputs(operators(), g));
   rule_set rules;
   std::set<std::string> names;
   for (const auto n : node_ids(plain)) {

@@ -83,7 +83,7 @@ comparison compare(std::uint64_t seed, std::int64_t share, std::uint64_t most_pr
                         : c.found;
   c.graphs_bound = r.graphs_bound.count();
   c.mapping_bound = r.mapping_bound.count();
-  const auto delivered = parallel::with_delivered_outputs(operators(), g);
+  const auto delivered = tensor::with_delivered_outputs(operators(), g);
   test::for_each_rewritten(operators(), test::standard_rules(), delivered, 1, 300,
                            [&](const tensor::tensor_graph& h, std::size_t) {
                              const auto e = test::exhaustive_plan(operators(), h, m, c.best, most_prefixes);

@@ -86,7 +86,7 @@ found_plan search(const tensor::tensor_graph& g, const hardware::machine& m, con
 
 // The fastest of Megatron's plans, simulated.
 picoseconds megatron_time(const tensor::tensor_graph& given, const hardware::machine& m) {
-  const auto g = parallel::with_delivered_outputs(operators(), given);
+  const auto g = tensor::with_delivered_outputs(operators(), given);
   parallel::lowering l{operators(), g, m};
   picoseconds best{std::numeric_limits<std::int64_t>::max()};
   for (const auto& s : parallel::megatron(operators(), g, l.dimensions(), m.network)) {

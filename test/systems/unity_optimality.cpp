@@ -66,7 +66,7 @@ constexpr parallel::mapping_objective objective{16, 0};
 tensor::tensor_graph graph_of(std::uint64_t seed, std::size_t least, std::size_t most) {
   random_engine random{seed};
   const auto size = least + random.below(most - least + 1);
-  return parallel::with_delivered_outputs(operators(), test::random_training_graph(random, operators(), size));
+  return tensor::with_delivered_outputs(operators(), test::random_training_graph(random, operators(), size));
 }
 
 // Every choice of options, one after the other.

@@ -47,7 +47,7 @@ TEST_CASE("samples divided, weights divided and what experts do: the same values
     for (const char* name : models) {
       CAPTURE(name, preset);
       const auto m = hardware::preset(preset);
-      const auto g = parallel::with_delivered_outputs(test::training::operators(),
+      const auto g = tensor::with_delivered_outputs(test::training::operators(),
                                                       tensor::zoo::build(test::training::operators(), name));
       const parallel::graph_dimensions all{test::training::operators(), g};
       check_values(g, parallel::data_parallel(all, m.network), 1);

@@ -48,7 +48,7 @@ constexpr std::uint64_t steps = 3;
 // Of four devices two are in a node.
 parallel::plan plan_of(const std::string& model, std::size_t devices, dtype element) {
   parallel::plan p;
-  p.graph = parallel::with_delivered_outputs(
+  p.graph = tensor::with_delivered_outputs(
       operators(), tensor::converted(operators(), tensor::zoo::build(operators(), model), dtype::float32, element));
   p.machine = hardware::preset(devices == 4 ? "p100:2x2" : "p100:1x" + std::to_string(devices));
   p.configurations = parallel::data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);

@@ -47,7 +47,7 @@ constexpr std::uint64_t seed = 11;
 parallel::plan plan_of(const std::string& model, std::size_t devices, std::size_t computing,
                        std::int64_t microbatches = 1) {
   parallel::plan p;
-  p.graph = parallel::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model));
+  p.graph = tensor::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model));
   if (microbatches > 1) {
     p.graph = parallel::microbatch(operators(), p.graph, parallel::graph_dimensions{operators(), p.graph}, microbatches)
                   .value();

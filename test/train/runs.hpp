@@ -40,7 +40,7 @@ inline const tensor::algebra& operators() {
 // the rest.
 inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t devices, std::string_view how) {
   parallel::plan p;
-  p.graph = parallel::with_delivered_outputs(
+  p.graph = tensor::with_delivered_outputs(
       operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
   const auto per_node = std::min<std::size_t>(devices, 4);
   p.machine = hardware::preset("p100:" + std::to_string(devices / per_node) + "x" + std::to_string(per_node));

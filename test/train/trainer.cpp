@@ -55,7 +55,7 @@ tensor::tensor_graph normalized_convolutions() {
 parallel::plan plan_of(const std::string& model, std::size_t devices, const std::string& how) {
   parallel::plan p;
   const auto g = model == "batch norms" ? normalized_convolutions() : tensor::zoo::build(operators(), model);
-  p.graph = parallel::with_delivered_outputs(
+  p.graph = tensor::with_delivered_outputs(
       operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
   p.machine = hardware::preset("p100:1x" + std::to_string(devices));
   const parallel::graph_dimensions all{operators(), p.graph};

@@ -385,7 +385,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
       throw error{"graph", "an output that no operator makes", "operators between inputs and outputs"};
     }
   }
-  std::vector<graph_variant> variants{{parallel::with_delivered_outputs(algebra_, g), {}}};
+  std::vector<graph_variant> variants{{tensor::with_delivered_outputs(algebra_, g), {}}};
   constexpr double without_memory = 0.6;
   const auto own_seconds = own_seconds_;
   own_seconds_ *= options_.frontier ? without_memory : 1;

@@ -1,5 +1,5 @@
-// The same graph in another form: in another element type, at other sizes, with composites replaced by their bodies, or
-// with operators behind its outputs that deliver them.
+// Graphs and operators in another form: in another element type, at other sizes, with composites replaced by their
+// bodies, or with operators behind the outputs that deliver them.
 #pragma once
 
 #include <cstddef>
@@ -45,18 +45,10 @@ void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, t
 
 }  // namespace detail
 
-}  // namespace unity::tensor
-
-namespace unity::parallel {
-
 // The graph with an identity behind each floating-point output of an operator. Outputs of a graph cannot be partial
 // sums; the identity is where terms can be added up before that. Nodes keep their numbers.
 // Complexity: linear in the graph.
-[[nodiscard]] tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g);
-
-}  // namespace unity::parallel
-
-namespace unity::tensor {
+[[nodiscard]] tensor_graph with_delivered_outputs(const algebra& a, const tensor_graph& g);
 
 // The graph with element type `to` instead of `from` in its sources and casts, and in all values computed from them.
 // Complexity: linear in the graph.
@@ -67,12 +59,12 @@ namespace unity::tensor {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_CONVERT)
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
 
 #include <fmt/core.h>
-#include <range/v3/view/zip.hpp>
 
 #include <unity/core/error.hpp>
 #include <unity/graph/compact_graph.hpp>
@@ -143,24 +135,20 @@ UNITY_INLINE tensor_graph spelled_out(const algebra& a, const tensor_graph& g) {
   return spelled;
 }
 
-}  // namespace unity::tensor
-
-namespace unity::parallel {
-
-UNITY_INLINE tensor::tensor_graph with_delivered_outputs(const tensor::algebra& a, const tensor::tensor_graph& g) {
+UNITY_INLINE tensor_graph with_delivered_outputs(const algebra& a, const tensor_graph& g) {
   auto copy = g;
   std::vector<value_id> outputs(g.outputs().begin(), g.outputs().end());
   std::vector<value_id> delivered(g.value_count());
   const auto identity = a.make_operation("identity");
   for (auto& v : outputs) {
     const auto maker = g.producer(v);
-    if (g.operands(maker).empty() || g.operation(maker) == identity || !tensor::is_floating(g.type(v).element)) {
+    if (g.operands(maker).empty() || g.operation(maker) == identity || !is_floating(g.type(v).element)) {
       continue;
     }
     auto& d = delivered[v.index()];
     if (!d.valid()) {
       const std::vector<value_id> operands{v};
-      const std::vector<tensor::tensor_type> types{g.type(v)};
+      const std::vector<tensor_type> types{g.type(v)};
       d = copy.results(copy.add_node(identity, operands, types))[0];
     }
     v = d;
@@ -169,18 +157,15 @@ UNITY_INLINE tensor::tensor_graph with_delivered_outputs(const tensor::algebra& 
   return copy;
 }
 
-}  // namespace unity::parallel
-
-namespace unity::tensor {
-
 UNITY_INLINE tensor_graph converted(const algebra& a, const tensor_graph& g, dtype from, dtype to) {
   tensor_graph out;
   std::vector<value_id> now(g.value_count());
   for (const auto n : node_ids(g)) {
     auto op = g.operation(n);
     const auto& signature = a.signature(op.kind);
-    for (auto&& [field, value] : ranges::views::zip(signature.attributes, op.attributes)) {
-      if (field.name == "element" && value == attribute{static_cast<std::int64_t>(from)}) {
+    for (std::size_t i = 0; i < std::min(signature.attributes.size(), op.attributes.size()); ++i) {
+      auto& value = op.attributes[i];
+      if (signature.attributes[i].name == "element" && value == attribute{static_cast<std::int64_t>(from)}) {
         value = attribute{static_cast<std::int64_t>(to)};
       }
     }
@@ -196,8 +181,8 @@ UNITY_INLINE tensor_graph converted(const algebra& a, const tensor_graph& g, dty
                   "operands that it does not take", a.why_not(op, types)};
     }
     const auto own = out.add_node(op, operands, *made);
-    for (const auto& [before, after] : ranges::views::zip(g.results(n), out.results(own))) {
-      now[before.index()] = after;
+    for (std::size_t r = 0; r < g.results(n).size(); ++r) {
+      now[g.results(n)[r].index()] = out.results(own)[r];
     }
   }
   std::vector<value_id> outputs;
