@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <unity/core/error.hpp>
-#include <unity/io/flexflow_parallel_rules.hpp>
 #include <unity/io/flexflow_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>

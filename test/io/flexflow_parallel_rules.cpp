@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <unity/io/flexflow_parallel_rules.hpp>
+#include <unity/io/flexflow_rules.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/chains.hpp>

@@ -1,4 +1,4 @@
-#include <unity/io/open_sizes.hpp>
+#include <unity/io/onnx_model.hpp>
 
 #include <cstdint>
 #include <optional>

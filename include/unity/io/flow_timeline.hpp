@@ -44,7 +44,7 @@ struct shown_iteration {
 
 #include <fmt/core.h>
 
-#include <unity/io/trace_events.hpp>
+#include <unity/io/chrome_trace.hpp>
 
 namespace unity::io {
 

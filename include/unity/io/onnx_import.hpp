@@ -121,7 +121,6 @@ class model_reader {
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
-#include <unity/io/onnx/stream.hpp>
 
 namespace unity::io::detail {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <unity/io/onnx_model.hpp>
-#include <unity/io/open_sizes.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/equivalence.hpp>
 
@@ -52,8 +51,8 @@ namespace unity::io {
 #include <unity/core/id.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/size_record.hpp>
-#include <unity/io/onnx/stream.hpp>
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
 #include <unity/io/tensor_data.hpp>

@@ -97,7 +97,7 @@ struct svmlight_rows {
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/io/text_lines.hpp>
+#include <unity/io/graph_text.hpp>
 
 namespace unity::io {
 

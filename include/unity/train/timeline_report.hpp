@@ -17,7 +17,7 @@
 
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
-#include <unity/io/trace_events.hpp>
+#include <unity/io/chrome_trace.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/timeline.hpp>
 

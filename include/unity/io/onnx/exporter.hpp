@@ -16,8 +16,8 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/io/onnx/graph_writer.hpp>
-#include <unity/io/onnx/opaque_export.hpp>
 #include <unity/io/onnx/operators.hpp>
+#include <unity/io/onnx/untranslated.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/rewrite/algebra.hpp>

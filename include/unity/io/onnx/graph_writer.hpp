@@ -18,7 +18,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/core/small_vector.hpp>
-#include <unity/io/open_sizes.hpp>
+#include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/shape.hpp>
 

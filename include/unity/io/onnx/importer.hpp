@@ -18,10 +18,9 @@
 #include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
-#include <unity/io/onnx/opaque_import.hpp>
 #include <unity/io/onnx/operators.hpp>
-#include <unity/io/onnx/rest.hpp>
 #include <unity/io/onnx/size_record.hpp>
+#include <unity/io/onnx/untranslated.hpp>
 #include <unity/io/onnx_model.hpp>
 #include <unity/io/tensor_data.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -23,7 +23,7 @@
 
 #include <unity/core/file.hpp>
 #include <unity/io/onnx/graph_maker.hpp>
-#include <unity/io/open_sizes.hpp>
+#include <unity/io/onnx_model.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {

@@ -14,8 +14,8 @@
 #include <onnx/onnx_pb.h>
 
 #include <unity/io/onnx/graph_maker.hpp>
-#include <unity/io/onnx/opaque_import.hpp>
-#include <unity/io/open_sizes.hpp>
+#include <unity/io/onnx/untranslated.hpp>
+#include <unity/io/onnx_model.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::io::detail {
