@@ -25,7 +25,6 @@
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/executor.hpp>
-#include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/hardware/device_rates.hpp>
 #include <unity/rewrite/compile.hpp>

@@ -24,7 +24,6 @@
 #include <unity/learn/estimator_training.hpp>
 #include <unity/learn/kernel_features.hpp>
 #include <unity/learn/kernel_samples.hpp>
-#include <unity/learn/linear_estimator.hpp>
 #include <unity/tensor/algebra.hpp>
 
 #include "support/number_range.hpp"

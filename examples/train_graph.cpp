@@ -29,7 +29,7 @@
 #include <unity/tensor/standard_operators.hpp>
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/host_exchange.hpp>
-#include <unity/train/moved_values.hpp>
+#include <unity/train/outside_arena.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/timeline_report.hpp>
 #ifdef UNITY_HAS_MPI

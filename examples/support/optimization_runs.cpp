@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include <unity/backend/device_timer.hpp>
-#include <unity/backend/predicted_time.hpp>
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
 #include <unity/hardware/kernel_devices.hpp>

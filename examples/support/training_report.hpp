@@ -6,7 +6,7 @@
 
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/evaluation.hpp>
-#include <unity/train/moved_values.hpp>
+#include <unity/train/outside_arena.hpp>
 #include <unity/train/timeline.hpp>
 
 #include "training_flags.hpp"

@@ -15,7 +15,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/roc/range_simulation.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/train/moved_values.hpp>
+#include <unity/train/outside_arena.hpp>
 
 #include "machines.hpp"
 #include "quantity.hpp"

@@ -11,7 +11,6 @@
 
 #include <unity/backend/device_timer.hpp>
 #include <unity/backend/executor.hpp>
-#include <unity/backend/predicted_time.hpp>
 #include <unity/core/units.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/source_values.hpp>

@@ -1,4 +1,4 @@
-#include <unity/backend/predicted_time.hpp>
+#include <unity/backend/device_timer.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -10,7 +10,6 @@
 #include <unity/learn/estimator_file.hpp>
 #include <unity/learn/estimator_report.hpp>
 #include <unity/learn/kernel_features.hpp>
-#include <unity/learn/linear_estimator.hpp>
 
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"

@@ -10,7 +10,6 @@
 
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_report.hpp>
-#include <unity/learn/linear_estimator.hpp>
 
 #include "../support/message_of.hpp"
 #include "synthetic_kernels.hpp"

@@ -13,10 +13,10 @@
 #include <unity/io/dataset.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/train/batches.hpp>
 #include <unity/train/evaluation.hpp>
-#include <unity/train/forward_programs.hpp>
 
 #include "../io/dataset_files.hpp"
 #include "../io/sealed_files.hpp"

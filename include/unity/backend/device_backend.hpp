@@ -114,3 +114,12 @@ concept clocked_backend = device_backend<B> && requires(B& b, const typename B::
 };
 
 }  // namespace unity::backend
+
+namespace unity::backend::detail {
+
+// The next multiple of memory_alignment. Unit: bytes.
+[[nodiscard]] constexpr std::size_t aligned_size(std::size_t bytes) noexcept {
+  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+}
+
+}  // namespace unity::backend::detail

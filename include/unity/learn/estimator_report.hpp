@@ -1,4 +1,4 @@
-// Errors of estimators.
+// Errors of estimators, and the baseline for them: a linear model of kernel times. Needs unity::eigen.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,32 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/cost/eigen_least_squares.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/kernel_features.hpp>
 #include <unity/learn/kernel_samples.hpp>
 
 namespace unity::learn {
+
+// A launch, plus, per class of operators, their number, flops, outside bytes and inside bytes, each times a
+// coefficient. Models kernel_estimator. Regular.
+class linear_estimator {
+ public:
+  linear_estimator() = default;
+  // Coefficients that minimize the squared relative errors. Complexity: linear in samples.
+  explicit linear_estimator(std::span<const kernel_sample> samples);
+
+  [[nodiscard]] std::int64_t operator()(const fusion::kernel_description& k) const;
+
+  friend bool operator==(const linear_estimator&, const linear_estimator&) = default;
+
+ private:
+  static constexpr std::size_t per_class = 4;
+
+  [[nodiscard]] static std::vector<double> features_of(const fusion::kernel_description& k);
+
+  linear_predictor sum_{};
+};
 
 // Of |estimate - measured| / measured. Without samples everything is 0. Regular.
 struct accuracy {
@@ -67,6 +89,32 @@ struct sample_division {
 #include <unity/learn/estimator_training.hpp>
 
 namespace unity::learn {
+
+UNITY_INLINE linear_estimator::linear_estimator(std::span<const kernel_sample> samples) {
+  least_squares all{1 + per_class * fusion::operator_class_names.size()};
+  for (const auto& s : samples) {
+    const auto time = static_cast<double>(s.picoseconds);
+    all.observe(features_of(s.kernel), time, 1 / time);
+  }
+  sum_ = all.snapshot();
+}
+
+UNITY_INLINE std::int64_t linear_estimator::operator()(const fusion::kernel_description& k) const {
+  return sum_.coefficients().empty() ? 1 : whole_picoseconds(sum_.predict(features_of(k)).expected);
+}
+
+UNITY_INLINE std::vector<double> linear_estimator::features_of(const fusion::kernel_description& k) {
+  std::vector<double> f(1 + per_class * fusion::operator_class_names.size());
+  f[0] = 1;
+  for (const auto& p : k.parts) {
+    auto* const at = f.data() + 1 + per_class * static_cast<std::size_t>(p.kind);
+    at[0] += 1;
+    at[1] += p.flops;
+    at[2] += p.reads_outside + p.writes_outside;
+    at[3] += p.reads + p.writes - p.reads_outside - p.writes_outside;
+  }
+  return f;
+}
 
 UNITY_INLINE accuracy accuracy_of_errors(std::vector<double> errors) {
   if (errors.empty()) {

@@ -20,12 +20,12 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
+#include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/train/batches.hpp>
-#include <unity/train/forward_programs.hpp>
 #include <unity/train/held_state.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/rank_executor.hpp>

@@ -12,7 +12,7 @@
 #include <unity/placement/find_memory_plan.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/train/moved_values.hpp>
+#include <unity/train/outside_arena.hpp>
 
 namespace unity::train {
 

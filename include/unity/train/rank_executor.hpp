@@ -25,8 +25,7 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/train/held_state.hpp>
-#include <unity/train/messages_aside.hpp>
-#include <unity/train/moved_values.hpp>
+#include <unity/train/outside_arena.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/update.hpp>
 #include <unity/train/value_places.hpp>

@@ -170,7 +170,7 @@ class converting_routine final : public routine {
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise/program_writer.hpp>
 #include <unity/tensor/element.hpp>
 

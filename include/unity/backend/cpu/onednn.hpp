@@ -11,7 +11,7 @@
 #include <dnnl.hpp>
 
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/device_backend.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/operators/parts.hpp>
 #include <unity/tensor/shape.hpp>

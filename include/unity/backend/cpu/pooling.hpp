@@ -16,7 +16,7 @@
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/device_backend.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/parts.hpp>

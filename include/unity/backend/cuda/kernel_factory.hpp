@@ -20,7 +20,6 @@
 #include <unity/backend/cuda/rows.hpp>
 #include <unity/backend/cuda/segment.hpp>
 #include <unity/backend/cuda/selection.hpp>
-#include <unity/backend/detail/aligned_size.hpp>
 #include <unity/backend/detail/kernel_check.hpp>
 #include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/detail/run_list.hpp>

@@ -9,7 +9,7 @@
 #include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/cuda/movement.hpp>
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/detail/aligned_size.hpp>
+#include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

@@ -126,7 +126,6 @@ class range_scheduler {
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
-#include <unity/train/forward_programs.hpp>
 
 namespace unity::systems {
 

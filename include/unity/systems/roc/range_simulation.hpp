@@ -13,7 +13,7 @@
 #include <unity/systems/roc/vertex_training.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/train/moved_values.hpp>
+#include <unity/train/outside_arena.hpp>
 
 namespace unity::systems {
 

@@ -34,8 +34,8 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/memory_moves.hpp>
-#include <unity/train/moved_values.hpp>
 #include <unity/train/non_numbers.hpp>
+#include <unity/train/outside_arena.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/timeline.hpp>
