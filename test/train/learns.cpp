@@ -194,7 +194,7 @@ TEST_CASE("sets that are not what a model reads are refused") {
 TEST_CASE("forward programs are the forward steps of whole ones") {
   const auto p = train::test::plan_for(classifier, 4, "mixed");
   const auto all = parallel::programs_of_ranks(operators(), p);
-  const auto forward = train::forward_programs(all);
+  const auto forward = parallel::forward_programs(all);
   for (std::size_t r = 0; r < all.ranks.size(); ++r) {
     const auto& steps = forward.ranks[r].steps;
     CHECK(steps.size() < all.ranks[r].steps.size());

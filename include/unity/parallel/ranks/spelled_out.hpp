@@ -9,17 +9,11 @@
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/tensor/algebra.hpp>
 
-namespace unity::train {
+namespace unity::parallel {
 
 // Removes backward passes and updates: no weight has a gradient. Precondition: nothing is delayed. Complexity: linear
 // in the programs.
-[[nodiscard]] parallel::rank_programs forward_programs(parallel::rank_programs all);
-
-}  // namespace unity::train
-
-namespace unity::parallel {
-
-// Removes operators with unread results from a rank's program.
+[[nodiscard]] rank_programs forward_programs(rank_programs all);
 
 // The program without steps that run operators none of whose results are read. Complexity: linear in steps and their
 // operands.
@@ -44,19 +38,19 @@ namespace unity::parallel {
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/operation.hpp>
 
-namespace unity::train {
+namespace unity::parallel {
 
-UNITY_INLINE parallel::rank_programs forward_programs(parallel::rank_programs all) {
+UNITY_INLINE rank_programs forward_programs(rank_programs all) {
   for (auto& p : all.ranks) {
-    std::vector<parallel::rank_step> forward;
+    std::vector<rank_step> forward;
     std::vector<std::uint32_t> now(p.steps.size());  // new number of each remaining step
     for (std::size_t s = 0; s < p.steps.size(); ++s) {
       auto step = p.steps[s];
       UNITY_EXPECTS(!step.is_late, "programs without late steps");
-      if (step.is_backward || step.kind == parallel::step_kind::update) {
+      if (step.is_backward || step.kind == step_kind::update) {
         continue;
       }
-      if (step.kind == parallel::step_kind::wait) {
+      if (step.kind == step_kind::wait) {
         step.peer = now[step.peer];
       }
       now[s] = static_cast<std::uint32_t>(forward.size());
@@ -71,10 +65,6 @@ UNITY_INLINE parallel::rank_programs forward_programs(parallel::rank_programs al
   }
   return all;
 }
-
-}  // namespace unity::train
-
-namespace unity::parallel {
 
 namespace detail {
 

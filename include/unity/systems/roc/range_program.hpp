@@ -202,7 +202,7 @@ UNITY_INLINE parallel::rank_programs range_scheduler::schedule() && {
   rows.end[0] += range_.range.begin;
   output(1, model_.logits, std::move(rows));
   if (options_.is_forward) {
-    out_ = train::forward_programs(std::move(out_));
+    out_ = parallel::forward_programs(std::move(out_));
     program_ = parallel::without_unread(program_);
   }
   return std::move(out_);
