@@ -22,7 +22,6 @@
 #include <unity/core/thread_pool.hpp>
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/generators.hpp>
-#include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/metis_partition.hpp>
 #include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/range_graph.hpp>

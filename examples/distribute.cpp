@@ -30,7 +30,6 @@
 #include <unity/io/plan_json.hpp>
 #include <unity/io/resource_spec.hpp>
 #include <unity/io/synchronization_json.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>

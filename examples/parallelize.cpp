@@ -31,8 +31,8 @@
 #include <unity/io/strategy_json.hpp>
 #include <unity/io/strategy_svg.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -15,7 +15,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/range_graph.hpp>
 #include <unity/gnn/vertex_features.hpp>

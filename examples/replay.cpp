@@ -16,7 +16,6 @@
 #include <unity/core/error.hpp>
 #include <unity/io/flow_timeline.hpp>
 #include <unity/io/trace_files.hpp>
-#include <unity/trace/accuracy.hpp>
 #include <unity/trace/eigen_alignment.hpp>
 #include <unity/trace/global_graph.hpp>
 #include <unity/trace/replay.hpp>

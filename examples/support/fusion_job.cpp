@@ -12,7 +12,7 @@
 #include <unity/core/id.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

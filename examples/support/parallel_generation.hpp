@@ -20,7 +20,7 @@
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
-#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/rewrite/generation/redundancy.hpp>

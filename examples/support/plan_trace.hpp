@@ -16,7 +16,6 @@
 #include <unity/parallel/configuration_grid.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/rules/rule_lookup.hpp>

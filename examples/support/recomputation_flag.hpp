@@ -11,7 +11,6 @@
 
 #include <unity/core/error.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>

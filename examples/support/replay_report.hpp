@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <unity/trace/accuracy.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/global_graph.hpp>
 #include <unity/trace/replay.hpp>

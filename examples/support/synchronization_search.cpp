@@ -10,7 +10,6 @@
 #include <unity/search/mcmc.hpp>
 #include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/features.hpp>
-#include <unity/systems/autodist/moves.hpp>
 #include <unity/systems/autodist/reruns.hpp>
 
 namespace support {

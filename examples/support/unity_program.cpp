@@ -21,10 +21,10 @@
 #include <unity/graph/series_parallel.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/io/plan_json.hpp>
-#include <unity/parallel/microbatch.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>

@@ -1,4 +1,4 @@
-#include <unity/gnn/layer_cost.hpp>
+#include <unity/gnn/range_costs.hpp>
 
 #include <algorithm>
 #include <cmath>

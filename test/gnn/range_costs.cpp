@@ -11,7 +11,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/gnn/generators.hpp>
-#include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 

@@ -8,7 +8,6 @@
 
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>
 

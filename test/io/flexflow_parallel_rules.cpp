@@ -16,7 +16,7 @@
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
 #include <unity/rewrite/verification/theory.hpp>

@@ -9,7 +9,6 @@
 #include <catch2/catch.hpp>
 
 #include <unity/io/json_events.hpp>
-#include <unity/trace/accuracy.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/global_graph.hpp>
 #include <unity/trace/replay.hpp>

@@ -15,7 +15,6 @@
 #include <unity/io/json_events.hpp>
 #include <unity/io/packed_text.hpp>
 #include <unity/io/trace_files.hpp>
-#include <unity/trace/accuracy.hpp>
 #include <unity/trace/eigen_alignment.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/global_graph.hpp>

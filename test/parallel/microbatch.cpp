@@ -1,6 +1,6 @@
 // A graph on parts of its samples makes parts of what it makes of all.
 
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 
 #include <catch2/catch.hpp>
 

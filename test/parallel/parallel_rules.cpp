@@ -22,7 +22,7 @@
 #include <unity/parallel/pcg/pcg_adjoint.hpp>
 #include <unity/parallel/rules/dividing_rules.hpp>
 #include <unity/parallel/rules/operator_forms.hpp>
-#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 
 #include "operators.hpp"
 

@@ -22,7 +22,6 @@
 #include <unity/systems/autodist/builders.hpp>
 #include <unity/systems/autodist/evaluator.hpp>
 #include <unity/systems/autodist/features.hpp>
-#include <unity/systems/autodist/moves.hpp>
 #include <unity/systems/autodist/sampler.hpp>
 #include <unity/systems/autodist/trials.hpp>
 #include <unity/tasks/repeated.hpp>

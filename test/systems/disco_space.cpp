@@ -1,5 +1,5 @@
 // DisCo's space: laws, and searches of it against each other.
-#include <unity/systems/disco/search.hpp>
+#include <unity/systems/disco.hpp>
 
 #include <cstdint>
 

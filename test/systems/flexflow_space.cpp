@@ -1,4 +1,4 @@
-#include <unity/systems/flexflow/space.hpp>
+#include <unity/systems/flexflow.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -14,11 +14,11 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mapping_goals.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>

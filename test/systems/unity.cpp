@@ -13,8 +13,8 @@
 #include <unity/core/error.hpp>
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

@@ -12,7 +12,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>

@@ -12,13 +12,13 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>

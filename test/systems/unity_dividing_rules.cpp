@@ -33,7 +33,7 @@
 #include <unity/parallel/pcg/erasure.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>

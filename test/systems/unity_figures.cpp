@@ -21,7 +21,6 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/substitution_trace.hpp>
 #include <unity/parallel/strategies/megatron.hpp>

@@ -10,7 +10,7 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/operation.hpp>

@@ -14,12 +14,12 @@
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/unity/joint_search.hpp>

@@ -13,7 +13,7 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pcg/plan_values.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>

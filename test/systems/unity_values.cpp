@@ -8,7 +8,6 @@
 
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/strategies/expert_strategies.hpp>
 #include <unity/parallel/strategies/figure_strategies.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

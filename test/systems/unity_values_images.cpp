@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/hardware/presets.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/tensor/zoo.hpp>
 

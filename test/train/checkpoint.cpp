@@ -19,7 +19,6 @@
 #include <unity/core/error.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/io/weights_file.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>

@@ -17,8 +17,8 @@
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
 #include <unity/core/random.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/builder.hpp>

@@ -13,8 +13,8 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/pcg/interpreter.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/evaluate.hpp>

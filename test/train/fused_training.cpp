@@ -14,10 +14,10 @@
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/io/fusion_json.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/train/trainer.hpp>

@@ -12,7 +12,7 @@
 #include <unity/core/random.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/io/stored_tensor.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/train/batches.hpp>

@@ -16,7 +16,6 @@
 #include <unity/core/random.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

@@ -15,11 +15,10 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
-#include <unity/parallel/ranks/plan_fingerprint.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/recomputation.hpp>

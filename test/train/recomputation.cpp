@@ -14,7 +14,7 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

@@ -17,7 +17,7 @@
 #include <unity/hardware/topology.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

@@ -11,7 +11,6 @@
 #include <unity/core/id.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/instruction_graph.hpp>
-#include <unity/fusion/rank_rows.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>

@@ -37,7 +37,6 @@ namespace unity::fusion {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
-#include <unity/fusion/rank_rows.hpp>
 
 namespace unity::fusion {
 

@@ -13,7 +13,7 @@ namespace unity::parallel {
 inline constexpr std::string_view parallel_rules = R"rules(# Substitutions of parallel computation graphs.
 #
 # The format is told in docs/formats.md. Attribute variables that nothing binds are parameters, which a rule is given
-# before it is compiled (parallel/rules/rule_parameters.hpp): degrees ?k and ?j, dimensions ?d and ?e. Sections 1 and 2
+# before it is compiled (parallel/rules/rule_lookup.hpp): degrees ?k and ?j, dimensions ?d and ?e. Sections 1 and 2
 # are made by parallel/rules/rule_terms.hpp and dividing_rules.hpp; docs/rules.md tells how all are found and proved.
 
 # 1. Chains: what undoes each other, what is one, and what can change places.

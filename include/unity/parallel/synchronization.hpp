@@ -1,4 +1,4 @@
-// How the replicas of each weight are kept equal.
+// How the replicas of each weight are kept equal: by reductions or a server, at once or late, whole or compressed.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,15 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
@@ -22,6 +23,67 @@
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
+
+// How gradients are compressed before they are sent.
+
+// none
+// float16, bfloat16  rounds each element to 16 bits and sums the rounded values (Horovod's compression)
+// top_k              sends the elements of largest magnitude, the first of equal ones; a NaN counts as the largest, so
+//                    that it is not lost (Lin et al., Deep gradient compression, ICLR 2018)
+// power_sgd          approximates the matrix of the first axis by all others with a product of two narrow ones
+//                    (Vogels et al., PowerSGD, NeurIPS 2019); sends a vector unchanged
+enum class compression : std::uint8_t { none, float16, bfloat16, top_k, power_sgd };
+inline constexpr std::array<std::string_view, 5> compression_names{"none", "float16", "bfloat16", "top_k", "power_sgd"};
+
+[[nodiscard]] constexpr std::optional<compression> find_compression(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < compression_names.size(); ++i) {
+    if (compression_names[i] == name) {
+      return static_cast<compression>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// Regular.
+struct compressor {
+  compression kind = compression::none;
+  // Error feedback: what compression lost is added to the next gradient. Always true for top_k and power_sgd, which
+  // would not converge without it.
+  bool has_feedback = false;
+  // top_k: elements sent per 1,000, at least one in total. power_sgd: columns of the narrow matrices. Otherwise 0.
+  std::uint32_t amount = 0;
+
+  friend bool operator==(const compressor&, const compressor&) = default;
+};
+
+// The number of elements that top_k sends out of `elements`.
+[[nodiscard]] constexpr std::int64_t sent_elements(const compressor& c, std::int64_t elements) noexcept {
+  const auto share = elements * static_cast<std::int64_t>(c.amount) / 1000;
+  return share > 0 ? share : 1;
+}
+
+// Messages are of one weight or a part of one, so they are not bucketed.
+[[nodiscard]] constexpr bool is_of_one_weight(const compressor& c) noexcept {
+  return c.kind == compression::top_k || c.kind == compression::power_sgd;
+}
+
+// Messages have 16-bit elements.
+[[nodiscard]] constexpr bool is_rounded(const compressor& c) noexcept {
+  return c.kind == compression::float16 || c.kind == compression::bfloat16;
+}
+
+// The sizes of the messages, summed one after another, by which each device contributes `elements` elements of a weight
+// of that type. Time for rounding, products and the like is not included. Precondition: not top_k, whose messages are
+// gathered.
+[[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
+                                               std::int64_t elements);
+
+// Per device, the device that communicates with the server on its behalf: the server itself for devices of the server's
+// node, otherwise the first device of the node. Complexity: devices, times the logarithm of nodes.
+// Source: Zhang et al., AutoDist, section 2.2 (transfer destination); Li et al., Scaling distributed machine learning
+// with the parameter server, OSDI 2014.
+[[nodiscard]] std::vector<hardware::device_id> stations_of(std::span<const hardware::device_id> devices,
+                                                           hardware::device_id server, const hardware::topology& t);
 
 // all_reduce        devices add up the gradients of elements that they share; each updates all that it holds
 // sharded           gradients are reduce-scattered, each device updates its share, and shares are gathered: optimizer
@@ -65,7 +127,7 @@ struct synchronizer {
   // parameter_server: the number of iterations by which the weight that an iteration reads may be out of date.
   std::uint32_t staleness = 0;
   // parameter_server: one device per node adds up the node's gradients and sends the sum, and receives the weight and
-  // forwards it (node_stations.hpp). Sparse gradients are sent by each device, and stale versions to each.
+  // forwards it (synchronization.hpp). Sparse gradients are sent by each device, and stale versions to each.
   bool is_per_node = false;
   // Gradients are sent as indices and rows. For weights that only lookups read.
   bool is_sparse = false;
@@ -148,6 +210,7 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchr
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_SYNCHRONIZATION)
 
+#include <map>
 #include <set>
 
 #include <fmt/core.h>
@@ -156,6 +219,31 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchr
 #include <unity/core/error.hpp>
 
 namespace unity::parallel {
+
+UNITY_INLINE std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
+                                              std::int64_t elements) {
+  const auto each = tensor::size_of(weight.element);
+  if (is_rounded(c)) {
+    return {bytes{elements * 2}};
+  }
+  const auto columns = weight.dims.empty() ? 1 : tensor::element_count(weight.dims) / weight.dims[0];
+  const auto rows = elements / columns;
+  if (c.kind == compression::power_sgd && weight.dims.size() > 1 && std::min(rows, columns) > c.amount) {
+    return {bytes{rows * c.amount * each}, bytes{columns * c.amount * each}};
+  }
+  return {bytes{elements * each}};
+}
+
+UNITY_INLINE std::vector<hardware::device_id> stations_of(std::span<const hardware::device_id> devices,
+                                                          hardware::device_id server, const hardware::topology& t) {
+  std::map<std::uint32_t, hardware::device_id> of_node{{t[server].node, server}};
+  std::vector<hardware::device_id> all;
+  all.reserve(devices.size());
+  for (const auto d : devices) {
+    all.push_back(of_node.try_emplace(t[d].node, d).first->second);
+  }
+  return all;
+}
 
 namespace detail {
 

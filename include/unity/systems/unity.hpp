@@ -20,11 +20,11 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>

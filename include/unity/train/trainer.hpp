@@ -21,7 +21,6 @@
 #include <unity/core/id.hpp>
 #include <unity/io/dataset.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/plan_fingerprint.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/synchronization.hpp>

@@ -15,7 +15,6 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

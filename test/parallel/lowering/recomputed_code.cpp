@@ -20,7 +20,7 @@
 #include <unity/parallel/lowering/next_iteration.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/lowering/symmetry.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>

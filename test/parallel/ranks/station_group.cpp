@@ -9,9 +9,9 @@
 #include <unity/core/random.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/node_stations.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/server_exchange.hpp>
+#include <unity/parallel/synchronization.hpp>
 
 namespace tests_of_station_group {
 

@@ -12,7 +12,7 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/parallel_rules.hpp>
 #include <unity/parallel/pcg/chains.hpp>
-#include <unity/parallel/rules/rule_parameters.hpp>
+#include <unity/parallel/rules/rule_lookup.hpp>
 #include <unity/parallel/rules/term_enumeration.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>

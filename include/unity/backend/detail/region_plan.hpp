@@ -8,7 +8,7 @@
 #include <unity/core/id.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/fusion/row_roles.hpp>
-#include <unity/parallel/tasks/composite_parts.hpp>
+#include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>

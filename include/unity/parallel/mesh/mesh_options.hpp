@@ -22,7 +22,6 @@
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/index_types.hpp>

@@ -14,11 +14,11 @@
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/hardware/device_mesh.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -27,7 +27,6 @@
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
-#include <unity/parallel/tasks/composite_parts.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/parallel/tasks/primitive_parts.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -1,4 +1,5 @@
-// A plan with tables that lowering it to ranks needs frequently.
+// A plan with tables that lowering it to ranks needs frequently, such as the boxes of a value that are sent from its
+// producers to its readers.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +18,115 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
+#include <unity/parallel/lowering/edge_reads.hpp>
+#include <unity/parallel/lowering/messages.hpp>
+#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
-#include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/row_fetching.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
+
+namespace unity::parallel {
+
+// An operand of a task that reads a box of the value.
+struct flow_reader {
+  std::uint32_t operand = 0;
+  std::uint32_t task = 0;
+  box part{};
+
+  friend bool operator==(const flow_reader&, const flow_reader&) = default;
+};
+
+// A result that is read on the producer's device.
+struct local_flow {
+  std::uint32_t producer = 0;
+  flow_reader reader{};
+
+  friend bool operator==(const local_flow&, const local_flow&) = default;
+};
+
+// A box of one task's result, sent to another device once for all readers there.
+struct sent_flow {
+  std::uint32_t producer = 0;
+  std::uint32_t from = 0;  // devices
+  std::uint32_t to = 0;
+  box part{};
+  std::vector<flow_reader> readers{};  // with parts within the box
+
+  friend bool operator==(const sent_flow&, const sent_flow&) = default;
+};
+
+// A box of a sum of terms. Its owner adds up the terms and sends the sum to the holders; if the devices with terms are
+// those that read it, and all read the whole block, they reduce it together without an owner.
+struct summed_flow {
+  std::vector<std::uint32_t> producers{};  // one task per term
+  box part{};
+  bool is_reduced = false;
+  std::uint32_t owner = 0;               // a device
+  std::vector<std::uint32_t> holders{};  // devices that read it, ascending
+  std::vector<flow_reader> readers{};
+
+  friend bool operator==(const summed_flow&, const summed_flow&) = default;
+};
+
+struct value_flows {
+  std::vector<local_flow> local{};
+  std::vector<sent_flow> sent{};
+  std::vector<summed_flow> sums{};
+
+  friend bool operator==(const value_flows&, const value_flows&) = default;
+};
+
+// The cells between all boundaries of boxes that intersect some box, in row-major order. Complexity: the cells, times
+// boxes.
+[[nodiscard]] std::vector<box> cells_of(std::span<const box> boxes);
+
+namespace detail {
+
+class flow_finder {
+ public:
+  flow_finder(const divided_edge& e, std::uint32_t result) : edge_{e}, result_{result} {}
+
+  [[nodiscard]] value_flows run(const edge_reads& reads) &&;
+
+ private:
+  [[nodiscard]] const box& written(std::uint32_t producer) const { return edge_.from.parts[producer].results[result_]; }
+  // Readers are numbered operand by operand.
+  [[nodiscard]] flow_reader reader_of(std::uint32_t number, std::uint32_t producer) const;
+  [[nodiscard]] std::uint32_t device_of(const flow_reader& r) const {
+    return static_cast<std::uint32_t>(edge_.consumers[r.task].index());
+  }
+  [[nodiscard]] std::uint32_t producer_device(std::uint32_t task) const {
+    return static_cast<std::uint32_t>(edge_.producers[task].index());
+  }
+
+  // The row belongs to one producer.
+  void add_single(std::span<const overlap> row);
+  void add_sum(const term_sum& s);
+
+  [[nodiscard]] static std::vector<box> cells(std::span<const flow_reader> readers);
+  [[nodiscard]] static std::vector<flow_reader> within(std::span<const flow_reader> readers, const box& cell);
+
+  const divided_edge& edge_;
+  std::uint32_t result_;
+  value_flows all_{};
+};
+
+}  // namespace detail
+
+// result: of the first operator, which the second reads as operands. Every element of an operand that is in the value
+// is transferred once, from the task or terms that lowering chooses. Complexity: linear in overlaps, besides cells.
+[[nodiscard]] value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
+                                   std::uint32_t result);
+// Precondition: is_single.
+[[nodiscard]] value_flows single_flows_of(division_table& divisions, const divided_edge& e, std::uint32_t result);
+
+}  // namespace unity::parallel
 
 namespace unity::parallel::detail {
 
@@ -119,9 +219,158 @@ class divided_training {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_DIVIDED_TRAINING)
 
+#include <set>
+
 #include <unity/graph/concepts.hpp>
-#include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/pipeline.hpp>
+
+namespace unity::parallel {
+
+UNITY_INLINE std::vector<box> cells_of(std::span<const box> boxes) {
+  std::vector<box> cells;
+  if (boxes.empty()) {
+    return cells;
+  }
+  cells.push_back({});
+  for (std::size_t d = 0; d < boxes[0].begin.size(); ++d) {
+    std::set<std::int64_t> ends;
+    for (const auto& b : boxes) {
+      ends.insert({b.begin[d], b.end[d]});
+    }
+    std::vector<box> next;
+    for (const auto& c : cells) {
+      for (auto at = ends.begin(); std::next(at) != ends.end(); ++at) {
+        next.push_back(c);
+        next.back().begin.push_back(*at);
+        next.back().end.push_back(*std::next(at));
+      }
+    }
+    cells.swap(next);
+  }
+  std::erase_if(cells, [&](const box& c) {
+    return std::none_of(boxes.begin(), boxes.end(), [&](const box& b) { return !intersection(b, c).empty(); });
+  });
+  return cells;
+}
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
+
+UNITY_INLINE value_flows flow_finder::run(const edge_reads& reads) && {
+  for (std::size_t i = 0; i < reads.single.size();) {
+    auto end = i;
+    while (end < reads.single.size() && reads.single[end].producer == reads.single[i].producer) {
+      ++end;
+    }
+    add_single(std::span{reads.single}.subspan(i, end - i));
+    i = end;
+  }
+  for (const auto& s : reads.sums) {
+    add_sum(s);
+  }
+  return std::move(all_);
+}
+
+UNITY_INLINE flow_reader flow_finder::reader_of(std::uint32_t number, std::uint32_t producer) const {
+  const auto tasks = static_cast<std::uint32_t>(edge_.consumers.size());
+  flow_reader r{edge_.operands[number / tasks], number % tasks, {}};
+  r.part = intersection(written(producer), edge_.to.parts[r.task].operands[r.operand]);
+  return r;
+}
+
+UNITY_INLINE void flow_finder::add_single(std::span<const overlap> row) {
+  const auto producer = row[0].producer;
+  const auto from = producer_device(producer);
+  std::vector<std::pair<std::uint32_t, std::vector<flow_reader>>> remote;  // by device, in order of occurrence
+  for (const auto& o : row) {
+    auto r = reader_of(o.consumer, producer);
+    const auto to = device_of(r);
+    if (to == from) {
+      all_.local.push_back({producer, std::move(r)});
+      continue;
+    }
+    auto at = std::find_if(remote.begin(), remote.end(), [&](const auto& x) { return x.first == to; });
+    (at == remote.end() ? remote.emplace_back(to, std::vector<flow_reader>{}) : *at).second.push_back(std::move(r));
+  }
+  for (const auto& [to, readers] : remote) {
+    for (const auto& cell : cells(readers)) {
+      all_.sent.push_back({producer, from, to, cell, within(readers, cell)});
+    }
+  }
+}
+
+UNITY_INLINE void flow_finder::add_sum(const term_sum& s) {
+  std::vector<flow_reader> readers;
+  std::set<std::uint32_t> to;
+  std::set<std::uint32_t> from;
+  bool is_all = true;
+  for (const auto p : s.producers) {
+    from.insert(producer_device(p));
+  }
+  for (const auto r : s.readers) {
+    readers.push_back(reader_of(r, s.producers[0]));
+    to.insert(device_of(readers.back()));
+    is_all = is_all && readers.back().part == written(s.producers[0]);
+  }
+  if (is_all && from == to && from.size() > 1) {
+    all_.sums.push_back({s.producers, written(s.producers[0]), true, 0, {to.begin(), to.end()}, std::move(readers)});
+    return;
+  }
+  std::uint32_t turn = 0;  // owners take turns
+  for (const auto& cell : cells(readers)) {
+    summed_flow f{s.producers, cell, false, 0, {}, within(readers, cell)};
+    std::set<std::uint32_t> holders;
+    for (const auto& r : f.readers) {
+      holders.insert(device_of(r));
+    }
+    f.holders.assign(holders.begin(), holders.end());
+    std::vector<std::uint32_t> able;
+    std::copy_if(f.holders.begin(), f.holders.end(), std::back_inserter(able),
+                 [&](std::uint32_t d) { return from.contains(d); });
+    f.owner = able.empty() ? f.holders[turn++ % f.holders.size()] : able[turn++ % able.size()];
+    all_.sums.push_back(std::move(f));
+  }
+}
+
+UNITY_INLINE std::vector<box> flow_finder::cells(std::span<const flow_reader> readers) {
+  std::vector<box> boxes;
+  for (const auto& r : readers) {
+    if (std::find(boxes.begin(), boxes.end(), r.part) == boxes.end()) {
+      boxes.push_back(r.part);
+    }
+  }
+  return cells_of(boxes);
+}
+
+UNITY_INLINE std::vector<flow_reader> flow_finder::within(std::span<const flow_reader> readers, const box& cell) {
+  std::vector<flow_reader> all;
+  for (const auto& r : readers) {
+    if (const auto common = intersection(r.part, cell); !common.empty()) {
+      all.push_back({r.operand, r.task, common});
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+UNITY_INLINE value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
+                                  std::uint32_t result) {
+  if (is_single(e.from, e.to, e.operands)) {
+    return single_flows_of(divisions, e, result);
+  }
+  return detail::flow_finder{e, result}.run(reads_of(n, e, divisions.overlaps(e.from, result, e.to, e.operands)));
+}
+
+UNITY_INLINE value_flows single_flows_of(division_table& divisions, const divided_edge& e, std::uint32_t result) {
+  const auto overlaps = divisions.overlaps(e.from, result, e.to, e.operands);
+  return detail::flow_finder{e, result}.run({{overlaps.begin(), overlaps.end()}, {}});
+}
+
+}  // namespace unity::parallel
 
 namespace unity::parallel::detail {
 

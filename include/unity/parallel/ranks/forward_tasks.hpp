@@ -18,7 +18,6 @@
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
-#include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/parallel/tasks/task_operation.hpp>
 #include <unity/parallel/training_graph.hpp>

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
+#include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -53,7 +53,6 @@ namespace unity::parallel {
 #include <unity/parallel/ranks/recomputed_tasks.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
-#include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/operation.hpp>

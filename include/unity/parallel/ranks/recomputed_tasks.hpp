@@ -14,7 +14,6 @@
 #include <unity/parallel/ranks/forward_tasks.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
-#include <unity/parallel/ranks/value_flows.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
 
 namespace unity::parallel::detail {

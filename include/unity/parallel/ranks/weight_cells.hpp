@@ -149,7 +149,6 @@ class weight_cells {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/parallel/ranks/value_flows.hpp>
 
 namespace unity::parallel::detail {
 

@@ -24,7 +24,6 @@
 #include <unity/parallel/pcg/chains.hpp>
 #include <unity/parallel/pcg/pcg_algebra.hpp>
 #include <unity/parallel/rules/rule_lookup.hpp>
-#include <unity/parallel/rules/rule_parameters.hpp>
 #include <unity/parallel/rules/rule_terms.hpp>
 #include <unity/parallel/rules/traced_graph.hpp>
 #include <unity/rewrite/parse.hpp>

@@ -38,9 +38,9 @@ namespace unity::parallel {
 #include <unity/core/id.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/configuration_grid.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 
 namespace unity::parallel {

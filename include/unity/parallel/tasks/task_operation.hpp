@@ -12,7 +12,7 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
-#include <unity/parallel/tasks/composite_parts.hpp>
+#include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/parallel/tasks/task_share.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -13,7 +13,7 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/configuration.hpp>
-#include <unity/parallel/tasks/composite_parts.hpp>
+#include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/kernel.hpp>

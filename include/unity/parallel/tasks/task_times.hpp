@@ -18,7 +18,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/tasks/composite_parts.hpp>
+#include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/differentiate.hpp>

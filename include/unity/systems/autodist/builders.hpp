@@ -12,7 +12,6 @@
 
 #include <unity/core/units.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/compressor.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>

@@ -9,7 +9,6 @@
 
 #include <unity/core/config.hpp>
 #include <unity/gnn/csr_graph.hpp>
-#include <unity/gnn/layer_cost.hpp>
 #include <unity/gnn/range_costs.hpp>
 #include <unity/gnn/vertex_features.hpp>
 #include <unity/gnn/vertex_partition.hpp>

@@ -16,6 +16,7 @@
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mapping_core.hpp>
 #include <unity/parallel/mesh/mapping_goals.hpp>
@@ -23,7 +24,6 @@
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/search/dynamic_programming.hpp>
 #include <unity/systems/unity/branch_divisions.hpp>

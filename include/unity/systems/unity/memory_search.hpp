@@ -13,10 +13,10 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
@@ -87,7 +87,7 @@ struct memory_options {
 #include <unity/core/stable_sort.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
-#include <unity/parallel/microbatch.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 
 namespace unity::systems {

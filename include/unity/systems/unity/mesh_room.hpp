@@ -16,13 +16,13 @@
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/search/dynamic_programming.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -25,7 +25,6 @@
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/optimizer.hpp>
-#include <unity/parallel/parallelism_kinds.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
@@ -178,7 +177,6 @@ class pipeline_search {
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
-#include <unity/parallel/microbatch.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
 
