@@ -123,8 +123,6 @@ void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, 
 #include <string>
 
 #include <fmt/core.h>
-#include <range/v3/algorithm/equal.hpp>
-#include <range/v3/view/zip.hpp>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
@@ -229,12 +227,15 @@ UNITY_INLINE bool microbatch_maker::add(node_id n) {
   if (!made || made->size() != new_outputs.size()) {
     return false;
   }
-  if (!ranges::equal(*made, new_outputs, {}, &tensor::tensor_type::dims, &tensor::tensor_type::dims)) {
+  const auto have_same_dims = [](const tensor::tensor_type& x, const tensor::tensor_type& y) {
+    return x.dims == y.dims;
+  };
+  if (!std::equal(made->begin(), made->end(), new_outputs.begin(), new_outputs.end(), have_same_dims)) {
     return false;
   }
   const auto own = out_.add_node(resized, operands, *made);
-  for (const auto& [whole, part] : ranges::views::zip(graph_.results(n), out_.results(own))) {
-    now_[whole.index()] = part;
+  for (std::size_t r = 0; r < graph_.results(n).size(); ++r) {
+    now_[graph_.results(n)[r].index()] = out_.results(own)[r];
   }
   return true;
 }
