@@ -21,7 +21,7 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/systems/unity/mesh_room.hpp>

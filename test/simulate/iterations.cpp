@@ -9,7 +9,7 @@
 #include <unity/simulate/iterations.hpp>
 #include <unity/simulate/launches.hpp>
 #include <unity/simulate/list_scheduling.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tasks/repeated.hpp>
 
 #include "random_program.hpp"

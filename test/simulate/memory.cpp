@@ -1,4 +1,4 @@
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 
 #include <catch2/catch.hpp>
 

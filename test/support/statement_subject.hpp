@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/shape.hpp>

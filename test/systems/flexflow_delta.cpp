@@ -15,7 +15,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
 #include <unity/tensor/differentiate.hpp>

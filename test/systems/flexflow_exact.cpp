@@ -24,7 +24,7 @@
 #include <unity/search/branch_and_bound.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>

@@ -14,7 +14,7 @@
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/transposes.hpp>
+#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
 #include <unity/core/config.hpp>
@@ -148,7 +148,6 @@ class cpu_backend {
 #include <unity/backend/cpu/reduction.hpp>
 #include <unity/backend/cpu/region.hpp>
 #include <unity/backend/cpu/segment_gradient.hpp>
-#include <unity/backend/detail/kernel_check.hpp>
 #include <unity/core/error.hpp>
 
 namespace unity::backend {

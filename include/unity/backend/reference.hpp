@@ -90,7 +90,6 @@ class reference_backend {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_REFERENCE)
 
-#include <unity/backend/detail/kernel_check.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/element.hpp>

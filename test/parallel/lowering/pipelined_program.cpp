@@ -20,7 +20,7 @@
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tasks/program.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>

@@ -25,7 +25,7 @@
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../../support/cases.hpp"

@@ -21,7 +21,7 @@
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/work.hpp>
 #include <unity/tensor/zoo.hpp>

@@ -11,7 +11,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../operators.hpp"

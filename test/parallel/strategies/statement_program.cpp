@@ -15,7 +15,7 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 

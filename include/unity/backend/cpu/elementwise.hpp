@@ -52,7 +52,6 @@ class sequence final : public routine {
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/tile_operations.hpp>
 #include <unity/backend/device_backend.hpp>
-#include <unity/backend/elementwise/program_writer.hpp>
 #include <unity/tensor/element.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/shape.hpp>

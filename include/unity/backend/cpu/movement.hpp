@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/view_copies.hpp>
+#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/shape.hpp>
@@ -171,7 +171,7 @@ class converting_routine final : public routine {
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/device_backend.hpp>
-#include <unity/backend/elementwise/program_writer.hpp>
+#include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/element.hpp>
 
 namespace unity::backend::cpu {

@@ -145,7 +145,7 @@ class region_routine final : public routine {
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/detail/transposes.hpp>
+#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>

@@ -13,7 +13,6 @@
 #include <unity/backend/cuda/chain_function.hpp>
 #include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/elementwise/program_writer.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/definition.hpp>

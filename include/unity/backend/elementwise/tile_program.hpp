@@ -1,15 +1,27 @@
-// Element-wise computations as data: expressions over tiles, and the addresses of their leaves.
+// Element-wise computations as data: expressions over tiles, the addresses of their leaves, and how operators, chains
+// of them and conversions are written so.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
+#include <unity/core/error.hpp>
+#include <unity/core/id.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/rewrite/algebra.hpp>
+#include <unity/tensor/algebra.hpp>
+#include <unity/tensor/detail/derive_adjoint.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -95,11 +107,55 @@ struct tile_program {
   void coalesce();
 };
 
+// A primitive of one result without a reduction or windows; nothing where the operator is of another form.
+[[nodiscard]] std::optional<tile_program> elementwise_program(const tensor::algebra& a, const tensor::operation& op,
+                                                              std::span<const tensor::tensor_type> inputs,
+                                                              std::span<const tensor::tensor_type> outputs);
+
+// The types must have the same sizes. Numbers are kept as exactly as the target type allows.
+[[nodiscard]] tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to);
+
+// Writes the values of a region's nodes, at the points of one shape in one layout, as a tile program.
+// Throws: unity::error that names an operator that is not element-wise.
+class chain_writer {
+ public:
+  chain_writer(const tensor::algebra& a, const tensor::tensor_graph& region, const tensor::tensor_type& result);
+
+  void store(value_id v, std::size_t output) { program_.stores.push_back({value(v), output, region_.type(v).element}); }
+  [[nodiscard]] tile_program take() && { return std::move(program_); }
+  [[nodiscard]] bool in_double() const noexcept { return in_double_; }
+
+ private:
+  std::size_t value(value_id v);
+
+  // As NumPy broadcasts it.
+  std::size_t leaf(std::size_t operand, const tensor::tensor_type& type);
+
+  std::size_t computed(value_id v);
+
+  [[nodiscard]] error not_elementwise(const tensor::operation& op) const {
+    return {"chain of operators", fmt::format("operator {}", algebra_.signature(op.kind).name),
+            "element-wise operators"};
+  }
+
+  const tensor::algebra& algebra_;
+  const tensor::tensor_graph& region_;
+  const tensor::tensor_type& result_;
+  small_vector<std::size_t, 6> order_;
+  std::map<std::size_t, std::size_t> operand_of_;
+  std::map<std::size_t, std::size_t> values_;
+  tile_program program_;
+  bool in_double_ = false;
+};
+
 }  // namespace unity::backend
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_ELEMENTWISE_TILE_PROGRAM)
 
-#include <unity/tensor/operation.hpp>
+#include <variant>
+
+#include <unity/tensor/definition.hpp>
+#include <unity/tensor/element.hpp>
 
 namespace unity::backend {
 
@@ -186,6 +242,121 @@ UNITY_INLINE void tile_program::coalesce() {
     x.steps.resize(kept);
     x.steps.resize(loops, 0);
   }
+}
+
+UNITY_INLINE std::optional<tile_program> elementwise_program(const tensor::algebra& a, const tensor::operation& op,
+                                                             std::span<const tensor::tensor_type> inputs,
+                                                             std::span<const tensor::tensor_type> outputs) {
+  const auto s = a.iteration(op, inputs);
+  const auto& d = a.definition_of(op.kind);
+  if (!s || s->result_count() != 1 || d.source != tensor::source_kind::none) {
+    return std::nullopt;
+  }
+  const auto kernel = std::get<tensor::primitive>(d.body).kernel(a.read(op), inputs);
+  if (kernel.reduce != tensor::reduction::none) {
+    return std::nullopt;
+  }
+  const auto order = result_indices(*s, outputs[0].order);
+  tile_program p;
+  for (const auto i : order) {
+    p.sizes.push_back(s->indices()[i].size);
+  }
+  bool is_flat = true;
+  const auto value = p.add(kernel.outer, [&](const tensor::instruction& i) {
+    const auto number = static_cast<std::size_t>(i.number);
+    const bool is_element = i.op == tensor::scalar_op::operand;
+    is_flat = is_flat && (is_element || i.op == tensor::scalar_op::coordinate);
+    tile_leaf l{is_element ? tile_leaf::origin::operand : tile_leaf::origin::coordinate,
+                number,
+                is_element ? inputs[number].element : tensor::dtype::float32,
+                0,
+                {}};
+    const auto steps = is_element ? index_steps(*s, s->operand(number), inputs[number]) : std::nullopt;
+    is_flat = is_flat && (!is_element || steps.has_value());
+    for (const auto index : order) {
+      l.steps.push_back(steps ? (*steps)[index] : index == number && !is_element ? 1 : 0);
+    }
+    return p.add_leaf(std::move(l));
+  });
+  p.stores.push_back({value, 0, outputs[0].element});
+  return is_flat ? std::optional{std::move(p)} : std::nullopt;
+}
+
+UNITY_INLINE tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to) {
+  tile_program p;
+  tile_leaf leaf{tile_leaf::origin::operand, 0, from.element, 0, {}};
+  const auto strides = tensor::strides_of(from.dims, from.order);
+  for (const auto d : memory_order(to.rank(), to.order)) {
+    p.sizes.push_back(to.dims[d]);
+    leaf.steps.push_back(strides[d]);
+  }
+  p.stores.push_back({p.add_leaf(std::move(leaf)), 0, to.element});
+  return p;
+}
+
+UNITY_INLINE chain_writer::chain_writer(const tensor::algebra& a, const tensor::tensor_graph& region,
+                                        const tensor::tensor_type& result)
+    : algebra_{a}, region_{region}, result_{result}, order_{memory_order(result.rank(), result.order)} {
+  for (const auto d : order_) {
+    program_.sizes.push_back(result.dims[d]);
+  }
+  for (const auto n : node_ids(region)) {
+    if (region.operands(n).empty() && !region.results(n).empty()) {
+      operand_of_.emplace(region.results(n)[0].index(), operand_of_.size());
+    }
+  }
+}
+
+UNITY_INLINE std::size_t chain_writer::value(value_id v) {
+  if (const auto known = values_.find(v.index()); known != values_.end()) {
+    return known->second;
+  }
+  in_double_ = in_double_ || tensor::exceeds_float32(region_.type(v).element);
+  const auto operand = operand_of_.find(v.index());
+  const auto at = operand != operand_of_.end() ? leaf(operand->second, region_.type(v)) : computed(v);
+  values_.emplace(v.index(), at);
+  return at;
+}
+
+UNITY_INLINE std::size_t chain_writer::leaf(std::size_t operand, const tensor::tensor_type& type) {
+  tile_leaf l{tile_leaf::origin::operand, operand, type.element, 0, {}};
+  const auto strides = tensor::strides_of(type.dims, type.order);
+  const auto skipped = result_.rank() - type.rank();
+  for (const auto d : order_) {
+    l.steps.push_back(d < skipped || type.dims[d - skipped] == 1 ? 0 : strides[d - skipped]);
+  }
+  return program_.add_leaf(std::move(l));
+}
+
+UNITY_INLINE std::size_t chain_writer::computed(value_id v) {
+  const auto n = region_.producer(v);
+  const auto& op = region_.operation(n);
+  std::vector<tensor::tensor_type> inputs;
+  std::vector<std::size_t> operands;
+  bool broadcasts = true;
+  for (const auto x : region_.operands(n)) {
+    inputs.push_back(region_.type(x));
+    const auto joint = tensor::broadcast(inputs.back().dims, region_.type(v).dims);
+    broadcasts = broadcasts && joint && *joint == region_.type(v).dims;
+  }
+  const auto s = algebra_.iteration(op, inputs);
+  if (!s || !broadcasts) {
+    throw not_elementwise(op);
+  }
+  const auto kernel =
+      std::get<tensor::primitive>(algebra_.definition_of(op.kind).body).kernel(algebra_.read(op), inputs);
+  for (const auto x : region_.operands(n)) {
+    operands.push_back(value(x));
+  }
+  if (kernel.reduce != tensor::reduction::none) {
+    throw not_elementwise(op);
+  }
+  return program_.add(kernel.outer, [&](const tensor::instruction& i) {
+    if (i.op != tensor::scalar_op::operand) {
+      throw not_elementwise(op);
+    }
+    return operands[static_cast<std::size_t>(i.number)];
+  });
 }
 
 }  // namespace unity::backend

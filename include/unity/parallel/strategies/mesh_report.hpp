@@ -32,7 +32,7 @@ namespace unity::parallel {
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tasks/program.hpp>
 
 namespace unity::parallel {

@@ -152,7 +152,7 @@ class statement_searcher {
 #include <unity/parallel/strategies/statement_program.hpp>
 #include <unity/parallel/strategies/statement_stages.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 
 namespace unity::parallel::detail {
 

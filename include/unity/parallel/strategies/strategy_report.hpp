@@ -51,7 +51,7 @@ struct strategy_report {
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/simulate/full.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 #include <unity/tasks/program.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -123,7 +123,7 @@ class strategy_evaluator {
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
-#include <unity/simulate/memory.hpp>
+#include <unity/simulate/timeline.hpp>
 
 namespace unity::systems {
 
