@@ -1,5 +1,6 @@
 // A substitution (rewrite rule): source pattern, target pattern, and conditions; and its attribute expressions,
-// resolved to slots and evaluated on a match. Source: Jia's dissertation (TASO, 2020), section 2.3.1.
+// resolved to slots and evaluated on a match.
+// Source: Jia's dissertation (TASO, 2020), section 2.3.1.
 #pragma once
 
 #include <algorithm>

@@ -93,8 +93,8 @@ template <expressible... Elements>
 [[nodiscard]] inline expression operator==(const variable& a, const variable& b) { return call("==", a, b); }
 [[nodiscard]] inline expression operator!=(const variable& a, const variable& b) { return call("!=", a, b); }
 
-// The functions of rewrite/substitution.hpp. Between two plain variables, write call("concat", p, q) if there is also an
-// operator named concat.
+// The functions of rewrite/substitution.hpp. Between two plain variables, write call("concat", p, q) if there is also
+// an operator named concat.
 [[nodiscard]] inline expression min(const expression& a, const expression& b) { return call("min", a, b); }
 [[nodiscard]] inline expression max(const expression& a, const expression& b) { return call("max", a, b); }
 [[nodiscard]] inline expression at(const expression& list, const expression& i) { return call("at", list, i); }

@@ -1,6 +1,6 @@
 // Searches with a queue of candidates: cost-based backtracking, and exhaustive search with pruning by bounds, which
-// proves an optimum over all states reachable by moves. Source: Jia's dissertation (TASO, 2020), section 2.7, Algorithm
-// 2.
+// proves an optimum over all states reachable by moves.
+// Source: Jia's dissertation (TASO, 2020), section 2.7, Algorithm 2.
 #pragma once
 
 #include <cstdint>
