@@ -1,10 +1,7 @@
-// What one rank did in one iteration, as tasks and inferred dependencies. Over 500 lines because all rules of the
-// inference share what one pass over the events finds.
+// What one rank did in one iteration, as tasks and inferred dependencies.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -12,23 +9,9 @@
 #include <unity/core/config.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/flow_graph.hpp>
+#include <unity/trace/local_tasks.hpp>
 
 namespace unity::trace {
-
-// Assumptions of the inference. Picoseconds.
-struct inference_limits {
-  // a shorter gap of a host thread counts as work that the profiler does not see
-  std::int64_t shortest_wait = 30'000'000;
-  std::int64_t longest_wakeup = 200'000'000;   // from what a thread waits for to when it continues
-  std::int64_t longest_handover = 20'000'000;  // from the end of a kernel to the start of one on another stream
-};
-
-// The tasks of communication events in the graph.
-struct communication_tasks {
-  std::uint32_t event = 0;    // index in the rank's list
-  std::uint32_t arrival = 0;  // the task `in`: this rank has arrived
-  std::uint32_t main = 0;
-};
 
 // Effects: adds the tasks of an iteration of a rank to the graph, which has the rank already: with `begin`, all that
 // happens, and `finish`, which the iteration of the rank ends with. Rules, in the order in which they apply:
@@ -73,602 +56,90 @@ class step_events {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TRACE_LOCAL_GRAPH)
 
 #include <algorithm>
-#include <iterator>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/id.hpp>
+#include <unity/trace/host_threads.hpp>
 
 namespace unity::trace::detail {
 
-// A part of a host thread's time: of the innermost event that runs, or of none.
-struct host_segment {
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::uint32_t event = no_index;
-  std::uint32_t outer = no_index;  // the enclosing event
-  bool is_last = false;            // part of the event
-};
-
-// The segments of one host thread within [from, to), in order; `list`: its events, by start.
-class host_sweep {
- public:
-  host_sweep(const rank_trace& t, std::int64_t from, std::int64_t to) : trace_{t}, cursor_{from}, to_{to} {}
-
-  std::vector<host_segment> run(std::span<const std::uint32_t> list) {
-    for (const auto i : list) {
-      const auto start = std::clamp(trace_.events[i].start, cursor_, to_);
-      close_until(start);
-      emit(start);
-      const auto end = std::min(std::max(trace_.events[i].end(), start), stack_.empty() ? to_ : stack_.back().end);
-      stack_.push_back({i, end});
-    }
-    close_until(to_);
-    emit(to_);
-    return std::move(all_);
-  }
-
- private:
-  struct open_event {
-    std::uint32_t event = 0;
-    std::int64_t end = 0;
-  };
-
-  [[nodiscard]] std::uint32_t outer() const { return stack_.size() < 2 ? no_index : stack_[stack_.size() - 2].event; }
-  void close_until(std::int64_t time) {
-    while (!stack_.empty() && stack_.back().end <= time) {
-      // Every event has a last part, possibly of zero length: dependencies refer to it.
-      auto& top = stack_.back();
-      all_.push_back({cursor_, top.end, top.event, outer(), true});
-      cursor_ = top.end;
-      stack_.pop_back();
-    }
-  }
-  void emit(std::int64_t until) {
-    if (until <= cursor_) {
-      return;
-    }
-    if (stack_.empty()) {
-      all_.push_back({cursor_, until, no_index, no_index, false});
-    } else {
-      all_.push_back({cursor_, until, stack_.back().event, outer(), false});
-    }
-    cursor_ = until;
-  }
-
-  const rank_trace& trace_;
-  std::int64_t cursor_;
-  std::int64_t to_;
-  std::vector<open_event> stack_;
-  std::vector<host_segment> all_;
-};
-
 class local_builder {
  public:
-  local_builder(flow_graph& g, std::uint32_t rank, const rank_trace& t, const step_window& window,
-                std::span<const std::int64_t> durations, std::int64_t shift, std::span<const std::uint32_t> events,
-                const inference_limits& limits)
-      : graph_{g},
-        rank_{rank},
-        trace_{t},
-        window_{window},
-        durations_{durations},
-        shift_{shift},
-        events_{events},
-        limits_{limits} {}
+  explicit local_builder(local_tasks to) : to_{std::move(to)} {}
+  local_builder(const local_builder&) = delete;
+  local_builder& operator=(const local_builder&) = delete;
 
   std::vector<communication_tasks> run(std::int64_t lead);
 
  private:
-  // When a task of this rank ended, as recorded.
-  struct ending {
-    std::int64_t time = 0;
-    std::uint32_t task = 0;
-    std::uint32_t lane = 0;
-    friend bool operator<(const ending& a, const ending& b) noexcept {
-      return a.time != b.time ? a.time < b.time : a.task < b.task;
-    }
-  };
-
-  void choose_events();
-  void add_resources();
-  void add_device_lanes();
-  void add_earlier(std::uint32_t lane, std::span<const std::uint32_t> list);
-  std::uint32_t add_event(std::uint32_t i);
-  void add_host_lane(std::uint32_t lane);
-  [[nodiscard]] bool waits_for(std::uint32_t launched, const host_segment& call) const;
-  [[nodiscard]] bool does_work(std::span<const std::uint32_t> list) const;
-  std::uint32_t add_segment(std::uint32_t lane, const host_segment& s);
-  std::uint32_t add_waiting_call(std::uint32_t lane, const host_segment& s, const ending& of);
-  void cut_launch(std::uint32_t lane, const host_segment& s);
-  void note_launch(const host_segment& s);
-  void append(std::uint32_t lane, std::uint32_t task);
-  void explain_gaps();
+  void finish();
+  [[nodiscard]] std::int64_t typical_launch_delay() const;
   void link_device_lanes();
-  void link_device_event(std::uint32_t i, const ending& previous, std::int64_t typical);
-  [[nodiscard]] std::optional<ending> last_before_running(const event& e, std::int64_t bound) const;
+  [[nodiscard]] std::optional<local_tasks::ending> last_before_running(const event& e, std::int64_t bound) const;
+  void link_device_event(std::uint32_t i, const local_tasks::ending& previous, std::int64_t typical);
   void link_stated();
   void link_messages();
   void add_allocations();
   void add_gradients();
-  void finish();
-  [[nodiscard]] std::int64_t typical_launch_delay() const;
 
-  [[nodiscard]] const event& at(std::uint32_t i) const { return trace_.events[i]; }
-  [[nodiscard]] lane_kind kind_of(std::uint32_t lane) const { return trace_.lanes[lane].kind; }
-  [[nodiscard]] static const ending* last_in(const std::vector<ending>& all, std::int64_t from, std::int64_t to,
-                                             std::uint32_t except);
-  // before -> delay -> after; without the delay if it takes no time.
-  void link_after(std::uint32_t before, std::int64_t delay, std::uint32_t after);
-  std::uint64_t next_key(std::uint32_t lane, task_type type, name_id name);
-  flow_task task_of(task_type type, std::uint32_t lane, std::int64_t start, std::int64_t duration) const;
-
-  flow_graph& graph_;
-  std::uint32_t rank_;
-  const rank_trace& trace_;
-  const step_window& window_;
-  std::span<const std::int64_t> durations_;
-  std::int64_t shift_;
-  std::span<const std::uint32_t> events_;
-  const inference_limits& limits_;
-
-  std::uint32_t first_ = 0;  // task of this rank
-  std::uint32_t begin_ = 0;
-  std::uint32_t main_lane_ = no_index;
-  std::vector<std::vector<std::uint32_t>> lists_;                // events of the iteration, by lane
-  std::vector<std::vector<std::uint32_t>> earlier_;              // of earlier iterations, ending in this one
-  std::vector<std::uint32_t> resources_;                         // by lane
-  std::vector<ending> last_;                                     // by lane: its last task so far
-  std::unordered_map<std::uint64_t, std::uint32_t> launched_;    // events on streams and channels, by correlation
-  std::unordered_map<std::uint64_t, ending> launches_;           // task, and time from which it can start
-  std::unordered_map<std::uint32_t, std::uint32_t> first_task_;  // of an event of this iteration
-  std::unordered_map<std::uint32_t, std::uint32_t> last_task_;
-  std::unordered_map<std::uint64_t, std::uint32_t> occurrences_;
-  std::vector<ending> device_ends_;   // of streams and channels, in order
-  std::vector<ending> channel_ends_;  // of channels alone
-  std::vector<ending> idle_;          // of host threads: when they became idle
-  std::vector<ending> all_ends_;
-  struct host_gap {
-    std::uint32_t lane = 0;
-    std::int64_t start = 0;
-    std::int64_t end = 0;
-    std::uint32_t task = 0;
-    std::uint32_t next = 0;
-  };
-  std::vector<host_gap> gaps_;
-  std::vector<communication_tasks> communications_;
+  local_tasks to_;
+  host_threads threads_{to_};
 };
 
+// Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
+// last.
 UNITY_INLINE std::vector<communication_tasks> local_builder::run(std::int64_t lead) {
-  first_ = static_cast<std::uint32_t>(graph_.tasks.size());
-  choose_events();
-  add_resources();
-  auto b = task_of(task_type::begin, no_index, window_.start, lead);
-  b.recorded_start -= lead;
-  b.key = next_key(no_index, task_type::begin, {});
-  begin_ = graph_.add(b);
-  graph_.ranks[rank_].begin = begin_;
-  last_.assign(trace_.lanes.size(), {window_.start, begin_, no_index});
-  add_device_lanes();
-  for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
-    if (kind_of(l) == lane_kind::host) {
-      add_host_lane(l);
-    }
-  }
+  to_.start(lead);
+  threads_.add();
   finish();
-  std::sort(all_ends_.begin(), all_ends_.end());
-  std::sort(idle_.begin(), idle_.end());
-  explain_gaps();
+  std::sort(to_.all_ends.begin(), to_.all_ends.end());
+  threads_.explain_gaps();
   link_device_lanes();
   link_stated();
   link_messages();
   add_allocations();
   add_gradients();
-  return std::move(communications_);
-}
-
-UNITY_INLINE void local_builder::choose_events() {
-  lists_.resize(trace_.lanes.size());
-  earlier_.resize(trace_.lanes.size());
-  for (const auto i : events_) {
-    const auto& e = at(i);
-    if (e.kind == event_kind::step) {
-      main_lane_ = e.step == window_.number ? e.lane : main_lane_;
-    } else if (e.step == window_.number) {
-      lists_[e.lane].push_back(i);
-      if (e.correlation != 0 && e.kind != event_kind::launch && e.kind != event_kind::synchronization) {
-        launched_.emplace(e.correlation, i);
-      }
-    } else if (kind_of(e.lane) != lane_kind::host && e.end() > window_.start && e.step < window_.number &&
-               e.start < window_.end) {
-      earlier_[e.lane].push_back(i);
-    }
-  }
-}
-
-UNITY_INLINE void local_builder::add_resources() {
-  resources_.assign(trace_.lanes.size(), no_index);
-  for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
-    if (!lists_[l].empty() || !earlier_[l].empty() || l == main_lane_) {
-      resources_[l] = static_cast<std::uint32_t>(graph_.resources.size());
-      graph_.resources.push_back({trace_.lanes[l].name, rank_, kind_of(l)});
-    }
-  }
-}
-
-UNITY_INLINE flow_task local_builder::task_of(task_type type, std::uint32_t lane, std::int64_t start,
-                                              std::int64_t duration) const {
-  flow_task t;
-  t.type = type;
-  t.duration = t.recorded_duration = duration;
-  t.recorded_start = start + shift_;
-  t.rank = rank_;
-  t.resource = lane == no_index ? no_index : resources_[lane];
-  t.samples = 1;
-  return t;
-}
-
-// Threads of a pool take any work, so a channel's number says nothing about what runs there.
-UNITY_INLINE std::uint64_t local_builder::next_key(std::uint32_t lane, task_type type, name_id name) {
-  const auto place = lane == no_index                      ? std::uint64_t{no_index}
-                     : kind_of(lane) == lane_kind::channel ? std::uint64_t{no_index} - 1
-                                                           : std::uint64_t{lane};
-  auto key = hash_combine(hash_combine(hash_combine(0x7ace, rank_), place), static_cast<std::uint64_t>(type));
-  key = hash_combine(key, name.index());
-  key = hash_combine(key, occurrences_[key]++);
-  return key == 0 ? 1 : key;
-}
-
-UNITY_INLINE void local_builder::link_after(std::uint32_t before, std::int64_t delay, std::uint32_t after) {
-  if (delay <= 0) {
-    graph_.link(before, after);
-    return;
-  }
-  const auto& b = graph_.tasks[before];
-  auto d = task_of(task_type::delay, no_index, b.recorded_start - shift_ + b.recorded_duration, delay);
-  d.name = graph_.tasks[after].name;
-  d.part = graph_.tasks[after].part;
-  d.key = hash_combine(hash_combine(b.key, 0xde1a), graph_.tasks[after].key);
-  d.key = hash_combine(d.key, occurrences_[d.key]++);
-  const auto place = graph_.add(d);
-  graph_.link(before, place);
-  graph_.link(place, after);
-}
-
-UNITY_INLINE void local_builder::append(std::uint32_t lane, std::uint32_t task) {
-  graph_.link(last_[lane].task, task);
-  last_[lane] = {0, task, lane};
-}
-
-// Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
-// last.
-UNITY_INLINE void local_builder::add_device_lanes() {
-  for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
-    if (kind_of(l) == lane_kind::host) {
-      continue;
-    }
-    add_earlier(l, earlier_[l]);
-    for (const auto i : lists_[l]) {
-      const auto task = add_event(i);
-      device_ends_.push_back({at(i).end(), task, l});
-    }
-  }
-  std::sort(device_ends_.begin(), device_ends_.end());
-  std::copy_if(device_ends_.begin(), device_ends_.end(), std::back_inserter(channel_ends_),
-               [&](const ending& e) { return kind_of(e.lane) == lane_kind::channel; });
-  all_ends_ = device_ends_;
-}
-
-UNITY_INLINE void local_builder::add_earlier(std::uint32_t lane, std::span<const std::uint32_t> list) {
-  auto end = window_.start;
-  for (const auto i : list) {
-    end = std::max(end, at(i).end());
-  }
-  if (end == window_.start) {
-    return;
-  }
-  auto t = task_of(task_type::earlier, lane, window_.start, end - window_.start);
-  t.name = at(list.back()).name;
-  t.part = at(list.back()).part;
-  t.key = next_key(lane, task_type::earlier, {});
-  const auto task = graph_.add(t);
-  append(lane, task);
-  last_[lane].time = end;
-  device_ends_.push_back({end, task, lane});
-}
-
-// The task that ends when the event does: `out` of a communication, which begins with `in`.
-UNITY_INLINE std::uint32_t local_builder::add_event(std::uint32_t i) {
-  const auto& e = at(i);
-  const auto type = e.kind == event_kind::kernel       ? task_type::kernel
-                    : e.kind == event_kind::copy       ? task_type::copy
-                    : e.kind == event_kind::collective ? task_type::collective
-                    : e.kind == event_kind::send       ? task_type::send
-                    : e.kind == event_kind::receive    ? task_type::receive
-                                                       : task_type::host;
-  auto t = task_of(type, e.lane, e.end() - durations_[i], durations_[i]);
-  t.name = e.name;
-  t.part = is_communication(type) ? phase::communication : e.part;
-  t.key = next_key(e.lane, type, e.name);
-  if (e.message == no_message) {
-    const auto task = graph_.add(t);
-    first_task_[i] = last_task_[i] = task;
-    return task;
-  }
-  const auto& m = trace_.messages[e.message];
-  t.communication = static_cast<std::uint32_t>(graph_.communications.size());
-  graph_.communications.push_back(
-      {m.tensor, m.group, m.way, m.size, m.group_size, no_index, no_index, m.chunk, m.round, m.sequence});
-  // Identified by what it is, not by when it was: another order of messages does not make another message.
-  auto key =
-      hash_combine(hash_combine(hash_combine(m.group.index(), m.tensor.index()), m.sender.index()), m.receiver.index());
-  key = hash_combine(hash_combine(hash_combine(key, m.chunk), m.round), static_cast<std::uint64_t>(m.way));
-  key = hash_combine(hash_combine(hash_combine(key, rank_), static_cast<std::uint64_t>(type)),
-                     static_cast<std::uint64_t>(m.sequence));
-  t.key = hash_combine(key, occurrences_[key]++);
-  auto in = task_of(task_type::in, no_index, e.start, 0);  // lanes keep their order by dependencies
-  in.name = m.tensor.valid() ? m.tensor : e.name;
-  in.part = phase::communication;
-  in.communication = t.communication;
-  in.key = hash_combine(t.key, static_cast<std::uint64_t>(task_type::in));
-  auto out = in;
-  out.type = task_type::out;
-  out.key = hash_combine(t.key, static_cast<std::uint64_t>(task_type::out));
-  out.recorded_start = e.end() + shift_;
-  const auto arrival = graph_.add(in);
-  const auto main = graph_.add(t);
-  const auto last = graph_.add(out);
-  graph_.link(arrival, main);
-  graph_.link(main, last);
-  communications_.push_back({i, arrival, main});
-  first_task_[i] = arrival;
-  last_task_[i] = last;
-  return last;
-}
-
-UNITY_INLINE const local_builder::ending* local_builder::last_in(const std::vector<ending>& all, std::int64_t from,
-                                                                 std::int64_t to, std::uint32_t except) {
-  auto i = std::upper_bound(all.begin(), all.end(), to, [](std::int64_t t, const ending& e) { return t < e.time; });
-  for (; i != all.begin() && std::prev(i)->time > from; --i) {
-    if (std::prev(i)->lane != except) {
-      return &*std::prev(i);
-    }
-  }
-  return nullptr;
-}
-
-UNITY_INLINE void local_builder::add_host_lane(std::uint32_t lane) {
-  const auto& list = lists_[lane];
-  if (list.empty() && lane != main_lane_) {
-    return;
-  }
-  auto to = window_.end;
-  if (lane != main_lane_) {
-    to = window_.start;
-    for (const auto i : list) {
-      to = std::max(to, at(i).end());
-    }
-  }
-  const auto all = host_sweep{trace_, window_.start, to}.run(list);
-  const bool is_waited_for = does_work(list);
-  for (std::size_t k = 0; k < all.size(); ++k) {
-    const auto task = add_segment(lane, all[k]);
-    all_ends_.push_back({all[k].end, task, lane});
-    // A thread becomes idle if a long gap follows, or nothing.
-    const bool is_long = k + 1 < all.size() && all[k + 1].event == no_index &&
-                         all[k + 1].end - all[k + 1].start >= limits_.shortest_wait;
-    if (is_waited_for && all[k].event != no_index && (is_long || k + 1 == all.size())) {
-      idle_.push_back({all[k].end, task, lane});
-    }
-  }
-}
-
-// A copy that ends within the call that starts it, or a collective that ends just before the call does.
-UNITY_INLINE bool local_builder::waits_for(std::uint32_t launched, const host_segment& call) const {
-  const auto& e = at(launched);
-  const auto left = call.end - e.end();
-  return left >= 0 &&
-         (e.kind == event_kind::copy ||
-          (e.kind == event_kind::collective && left <= std::max(limits_.longest_wakeup, (call.end - call.start) / 8)));
-}
-
-// Not a thread that only polls streams: nobody waits for that.
-UNITY_INLINE bool local_builder::does_work(std::span<const std::uint32_t> list) const {
-  return std::any_of(list.begin(), list.end(), [&](auto i) {
-    const auto& e = at(i);
-    return e.kind == event_kind::operation || e.message != no_message ||
-           (e.correlation != 0 && launched_.contains(e.correlation));
-  });
-}
-
-UNITY_INLINE std::uint32_t local_builder::add_segment(std::uint32_t lane, const host_segment& s) {
-  const auto previous = last_[lane];
-  const auto settle = [&](std::uint32_t task) {
-    if (!gaps_.empty() && gaps_.back().lane == lane && gaps_.back().next == no_index) {
-      gaps_.back().next = task;
-    }
-    return task;
-  };
-  if (s.event == no_index) {
-    auto gap = task_of(task_type::gap, lane, s.start, s.end - s.start);
-    gap.name = graph_.tasks[previous.task].name;
-    gap.part = graph_.tasks[previous.task].part;
-    gap.key = next_key(lane, task_type::gap, gap.name);
-    const auto task = graph_.add(gap);
-    append(lane, task);
-    if (s.end - s.start >= limits_.shortest_wait) {
-      gaps_.push_back({lane, s.start, s.end, task, no_index});
-    }
-    return task;
-  }
-  const auto& e = at(s.event);
-  if (e.message != no_message) {  // a host thread that receives
-    if (const auto known = last_task_.find(s.event); known != last_task_.end()) {
-      return known->second;
-    }
-    const auto last = add_event(s.event);
-    append(lane, first_task_[s.event]);
-    settle(first_task_[s.event]);
-    last_[lane] = {s.end, last, lane};
-    return last;
-  }
-  if (s.is_last && (e.kind == event_kind::synchronization || e.kind == event_kind::launch)) {
-    const auto launched = launched_.find(e.correlation);
-    const bool is_copy = e.kind == event_kind::launch && launched != launched_.end() && waits_for(launched->second, s);
-    const auto* const of =
-        e.kind == event_kind::synchronization ? last_in(device_ends_, s.start, s.end, no_index) : nullptr;
-    if (is_copy || of != nullptr) {
-      const auto task = add_waiting_call(
-          lane, s, is_copy ? ending{at(launched->second).end(), last_task_[launched->second], 0} : *of);
-      settle(first_task_[s.event]);
-      return task;
-    }
-  }
-  auto t = task_of(e.kind == event_kind::launch            ? task_type::launch
-                   : e.kind == event_kind::synchronization ? task_type::synchronization
-                                                           : task_type::host,
-                   lane, s.start, s.end - s.start);
-  t.name = e.name;
-  t.part = e.part;
-  t.key = next_key(lane, t.type, e.name);
-  const auto task = graph_.add(t);
-  append(lane, task);
-  settle(task);
-  first_task_.try_emplace(s.event, task);
-  last_task_[s.event] = task;
-  if (s.is_last && e.correlation != 0) {
-    note_launch(s);
-    cut_launch(lane, s);
-  }
-  return last_[lane].task;
-}
-
-// A call that returns when something has ended: the part before, which starts what it waits for, and a wait.
-UNITY_INLINE std::uint32_t local_builder::add_waiting_call(std::uint32_t lane, const host_segment& s,
-                                                           const ending& of) {
-  const auto& e = at(s.event);
-  constexpr std::int64_t call = 5'000'000;  // a launch, as CUDA calls take it
-  auto t = task_of(e.kind == event_kind::launch ? task_type::launch : task_type::synchronization, lane, s.start,
-                   std::min({s.end - s.start, call, std::max(of.time - s.start, std::int64_t{0})}));
-  if (const auto launched = launched_.find(e.correlation); launched != launched_.end()) {
-    t.duration = t.recorded_duration =
-        std::min(t.duration, std::max(at(launched->second).start - s.start, std::int64_t{0}));
-    launches_[e.correlation] = {s.start + t.duration, static_cast<std::uint32_t>(graph_.tasks.size()), lane};
-    note_launch(s);
-  }
-  t.name = e.name;
-  t.part = e.part;
-  t.key = next_key(lane, t.type, e.name);
-  const auto task = graph_.add(t);
-  append(lane, task);
-  first_task_.try_emplace(s.event, task);
-  // The end of the call, which others may follow.
-  auto end = task_of(task_type::synchronization, lane, s.end, 0);
-  end.name = e.name;
-  end.part = e.part;
-  end.key = next_key(lane, task_type::synchronization, e.name);
-  const auto last = graph_.add(end);
-  append(lane, last);
-  link_after(of.task, s.end - of.time, last);
-  last_task_[s.event] = last;
-  return last;
-}
-
-// What a call starts may run before the call returns: the rest of the call is a task of its own.
-UNITY_INLINE void local_builder::cut_launch(std::uint32_t lane, const host_segment& s) {
-  const auto& e = at(s.event);
-  const auto task = last_[lane].task;
-  const auto launched = launched_.find(e.correlation);
-  const auto start = launched == launched_.end() ? s.end : at(launched->second).start;
-  auto& t = graph_.tasks[task];
-  if (start >= s.end || start < s.start) {
-    launches_[e.correlation] = {s.end, task, lane};
-  } else {
-    launches_[e.correlation] = {start, task, lane};
-    auto rest = t;
-    rest.recorded_start = start + shift_;
-    rest.duration = rest.recorded_duration = s.end - start;
-    t.duration = t.recorded_duration = start - s.start;
-    rest.key = next_key(lane, rest.type, rest.name);
-    const auto place = graph_.add(rest);
-    append(lane, place);
-    last_task_[s.event] = place;
-  }
-}
-
-// What is launched belongs to the enclosing operation, in its part of the iteration.
-UNITY_INLINE void local_builder::note_launch(const host_segment& s) {
-  const auto launched = launched_.find(at(s.event).correlation);
-  if (launched == launched_.end()) {
-    return;
-  }
-  for (auto t = first_task_[launched->second]; t <= last_task_[launched->second]; ++t) {
-    graph_.tasks[t].operation = s.outer == no_index ? name_id{} : at(s.outer).name;
-    if (graph_.tasks[t].part != phase::communication) {
-      graph_.tasks[t].part = at(s.event).part;
-    }
-  }
+  return std::move(to_.communications);
 }
 
 UNITY_INLINE void local_builder::finish() {
-  auto t = task_of(task_type::finish, no_index, window_.end, 0);
-  t.key = next_key(no_index, task_type::finish, {});
-  const auto task = graph_.add(t);
-  graph_.ranks[rank_].finish = task;
-  graph_.ranks[rank_].measured = window_.duration();
-  if (main_lane_ != no_index) {
-    graph_.link(last_[main_lane_].task, task);
-    if (!gaps_.empty()) {
-      for (auto& gap : gaps_) {
-        gap.next = gap.next == no_index && gap.lane == main_lane_ ? task : gap.next;
-      }
-    }
+  auto t = to_.task_of(task_type::finish, no_index, to_.window.end, 0);
+  t.key = to_.next_key(no_index, task_type::finish, {});
+  const auto task = to_.graph.add(t);
+  to_.graph.ranks[to_.rank].finish = task;
+  to_.graph.ranks[to_.rank].measured = to_.window.duration();
+  if (to_.main_lane != no_index) {
+    to_.graph.link(to_.last[to_.main_lane].task, task);
+    threads_.end_with(task);
   } else {
-    graph_.link(begin_, task);
-    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
-      if (kind_of(l) == lane_kind::host) {
-        graph_.link(last_[l].task, task);
-      } else if (!lists_[l].empty()) {
-        graph_.link(last_task_[lists_[l].back()], task);
+    to_.graph.link(to_.begin, task);
+    for (std::uint32_t l = 0; l < to_.trace.lanes.size(); ++l) {
+      if (to_.kind_of(l) == lane_kind::host) {
+        to_.graph.link(to_.last[l].task, task);
+      } else if (!to_.lists[l].empty()) {
+        to_.graph.link(to_.last_task[to_.lists[l].back()], task);
       }
     }
-  }
-}
-
-UNITY_INLINE void local_builder::explain_gaps() {
-  for (const auto& gap : gaps_) {
-    if (gap.next == no_index) {
-      continue;
-    }
-    const auto* const thread = last_in(idle_, gap.start, gap.end, gap.lane);
-    const auto* const channel = last_in(channel_ends_, gap.start, gap.end, no_index);
-    const auto* cause = thread == nullptr || (channel != nullptr && thread->time < channel->time) ? channel : thread;
-    if (cause == nullptr || cause->task == no_index) {
-      continue;
-    }
-    const auto wakeup = gap.end - cause->time;
-    if (wakeup > limits_.longest_wakeup && 8 * wakeup > gap.end - gap.start) {
-      continue;
-    }
-    graph_.tasks[gap.task].duration = graph_.tasks[gap.task].recorded_duration = 0;
-    graph_.tasks[gap.task].key = 0;
-    link_after(cause->task, wakeup, gap.next);
   }
 }
 
 // The median time from a launch to what it starts, if the stream is free; an upper bound if it is not.
 UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
   std::vector<std::int64_t> delays;
-  for (std::uint32_t l = 0; l < lists_.size(); ++l) {
-    auto free = window_.start;
-    for (const auto i : earlier_[l]) {
-      free = std::max(free, at(i).end());
+  for (std::uint32_t l = 0; l < to_.lists.size(); ++l) {
+    auto free = to_.window.start;
+    for (const auto i : to_.earlier[l]) {
+      free = std::max(free, to_.at(i).end());
     }
-    for (const auto i : lists_[l]) {
-      const auto launch = launches_.find(at(i).correlation);
-      if (launch != launches_.end() && kind_of(l) != lane_kind::host && launch->second.time >= free) {
-        delays.push_back(at(i).start - launch->second.time);
+    for (const auto i : to_.lists[l]) {
+      const auto launch = to_.launches.find(to_.at(i).correlation);
+      if (launch != to_.launches.end() && to_.kind_of(l) != lane_kind::host && launch->second.time >= free) {
+        delays.push_back(to_.at(i).start - launch->second.time);
       }
-      free = std::max(free, at(i).end());
+      free = std::max(free, to_.at(i).end());
     }
   }
   if (delays.empty()) {
@@ -681,64 +152,65 @@ UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
 
 UNITY_INLINE void local_builder::link_device_lanes() {
   const auto typical = typical_launch_delay();
-  for (std::uint32_t l = 0; l < lists_.size(); ++l) {
-    if (kind_of(l) == lane_kind::host) {
+  for (std::uint32_t l = 0; l < to_.lists.size(); ++l) {
+    if (to_.kind_of(l) == lane_kind::host) {
       continue;
     }
-    for (const auto i : lists_[l]) {
-      link_device_event(i, last_[l], typical);
-      last_[l] = {at(i).end(), last_task_[i], l};
+    for (const auto i : to_.lists[l]) {
+      link_device_event(i, to_.last[l], typical);
+      to_.last[l] = {to_.at(i).end(), to_.last_task[i], l};
     }
   }
 }
 
 // What a stream ran before the work that runs on it when the event starts; among streams whose work ended after
 // `bound`, the last one.
-UNITY_INLINE std::optional<local_builder::ending> local_builder::last_before_running(const event& e,
-                                                                                     std::int64_t bound) const {
-  std::optional<ending> last;
-  for (std::uint32_t l = 0; l < lists_.size(); ++l) {
-    if (l == e.lane || kind_of(l) != lane_kind::stream) {
+UNITY_INLINE std::optional<local_tasks::ending> local_builder::last_before_running(const event& e,
+                                                                                   std::int64_t bound) const {
+  std::optional<local_tasks::ending> last;
+  for (std::uint32_t l = 0; l < to_.lists.size(); ++l) {
+    if (l == e.lane || to_.kind_of(l) != lane_kind::stream) {
       continue;
     }
-    const auto& list = lists_[l];
+    const auto& list = to_.lists[l];
     const auto next = std::upper_bound(list.begin(), list.end(), e.start,
-                                       [&](std::int64_t t, std::uint32_t i) { return t < at(i).start; });
-    if (next - list.begin() < 2 || at(*std::prev(next)).end() <= e.start) {
+                                       [&](std::int64_t t, std::uint32_t i) { return t < to_.at(i).start; });
+    if (next - list.begin() < 2 || to_.at(*std::prev(next)).end() <= e.start) {
       continue;
     }
     const auto before = *std::prev(next, 2);
-    if (at(before).end() > bound && (!last || at(before).end() > last->time)) {
-      last = ending{at(before).end(), last_task_.at(before), l};
+    if (to_.at(before).end() > bound && (!last || to_.at(before).end() > last->time)) {
+      last = local_tasks::ending{to_.at(before).end(), to_.last_task.at(before), l};
     }
   }
   return last;
 }
 
-UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const ending& previous, std::int64_t typical) {
-  const auto& e = at(i);
-  const auto task = first_task_[i];
-  if (trace_.lanes[e.lane].is_queue) {  // its resource keeps the order
-    const auto* const before = last_in(all_ends_, window_.start - 1, e.start, e.lane);
-    link_after(before == nullptr ? begin_ : before->task, e.start - (before == nullptr ? window_.start : before->time),
-               task);
+UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_tasks::ending& previous,
+                                                   std::int64_t typical) {
+  const auto& e = to_.at(i);
+  const auto task = to_.first_task[i];
+  if (to_.trace.lanes[e.lane].is_queue) {  // its resource keeps the order
+    const auto* const before = local_tasks::last_in(to_.all_ends, to_.window.start - 1, e.start, e.lane);
+    to_.link_after(before == nullptr ? to_.begin : before->task,
+                   e.start - (before == nullptr ? to_.window.start : before->time), task);
     return;
   }
-  const auto launch = launches_.find(e.correlation);
-  const bool is_launched = e.correlation != 0 && launch != launches_.end();
-  const auto launched_at = is_launched ? launch->second.time : window_.start;
+  const auto launch = to_.launches.find(e.correlation);
+  const bool is_launched = e.correlation != 0 && launch != to_.launches.end();
+  const auto launched_at = is_launched ? launch->second.time : to_.window.start;
   // What has arrived between the launch and the start.
   const auto free = std::min(previous.time, e.start);
   const auto bound = std::max(free, launched_at);
-  const ending* other = nullptr;
-  if (!is_launched || e.start - bound > limits_.longest_handover) {
-    const auto& ends = is_launched ? device_ends_ : all_ends_;
-    other = last_in(ends, bound, e.start, e.lane);
-    if (other != nullptr && is_launched && e.start - other->time > limits_.longest_handover) {
+  const local_tasks::ending* other = nullptr;
+  if (!is_launched || e.start - bound > to_.limits.longest_handover) {
+    const auto& ends = is_launched ? to_.device_ends : to_.all_ends;
+    other = local_tasks::last_in(ends, bound, e.start, e.lane);
+    if (other != nullptr && is_launched && e.start - other->time > to_.limits.longest_handover) {
       other = nullptr;
     }
   }
-  const auto before_running = other == nullptr && is_launched && e.start - bound > limits_.longest_handover
+  const auto before_running = other == nullptr && is_launched && e.start - bound > to_.limits.longest_handover
                                   ? last_before_running(e, bound)
                                   : std::nullopt;
   if (before_running) {
@@ -747,28 +219,28 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const ending
   const auto on_stream = e.start - free;
   const auto since_launch = e.start - launched_at;
   if (other != nullptr) {
-    link_after(other->task, e.start - other->time, task);
-    graph_.link(previous.task, task);
+    to_.link_after(other->task, e.start - other->time, task);
+    to_.graph.link(previous.task, task);
     if (is_launched) {
-      link_after(launch->second.task, std::min(std::max(since_launch, std::int64_t{0}), typical), task);
+      to_.link_after(launch->second.task, std::min(std::max(since_launch, std::int64_t{0}), typical), task);
     }
   } else if (is_launched && launched_at >= free) {
-    link_after(launch->second.task, std::max(since_launch, std::int64_t{0}), task);
-    graph_.link(previous.task, task);
+    to_.link_after(launch->second.task, std::max(since_launch, std::int64_t{0}), task);
+    to_.graph.link(previous.task, task);
   } else {
-    link_after(previous.task, on_stream, task);
+    to_.link_after(previous.task, on_stream, task);
     if (is_launched) {
-      link_after(launch->second.task, std::min(std::max(since_launch, std::int64_t{0}), typical), task);
+      to_.link_after(launch->second.task, std::min(std::max(since_launch, std::int64_t{0}), typical), task);
     }
   }
 }
 
 UNITY_INLINE void local_builder::link_stated() {
-  for (const auto& d : trace_.dependencies) {
-    const auto before = last_task_.find(d.before);
-    const auto after = first_task_.find(d.after);
-    if (before != last_task_.end() && after != first_task_.end()) {
-      graph_.link(before->second, after->second);
+  for (const auto& d : to_.trace.dependencies) {
+    const auto before = to_.last_task.find(d.before);
+    const auto after = to_.first_task.find(d.after);
+    if (before != to_.last_task.end() && after != to_.first_task.end()) {
+      to_.graph.link(before->second, after->second);
     }
   }
 }
@@ -780,27 +252,27 @@ UNITY_INLINE void local_builder::link_messages() {
   };
   std::unordered_map<std::uint64_t, std::uint32_t> received;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> pushed;  // by tensor
-  for (const auto& c : communications_) {
-    const auto& m = trace_.messages[at(c.event).message];
-    if (at(c.event).kind == event_kind::receive && m.way == exchange::chunk) {
-      received[chunk_key(m, m.round)] = last_task_[c.event];
-    } else if (at(c.event).kind == event_kind::receive && m.way == exchange::push) {
-      pushed[m.tensor.index()].push_back(last_task_[c.event]);
+  for (const auto& c : to_.communications) {
+    const auto& m = to_.trace.messages[to_.at(c.event).message];
+    if (to_.at(c.event).kind == event_kind::receive && m.way == exchange::chunk) {
+      received[chunk_key(m, m.round)] = to_.last_task[c.event];
+    } else if (to_.at(c.event).kind == event_kind::receive && m.way == exchange::push) {
+      pushed[m.tensor.index()].push_back(to_.last_task[c.event]);
     }
   }
-  for (const auto& c : communications_) {
-    const auto& m = trace_.messages[at(c.event).message];
-    if (at(c.event).kind != event_kind::send) {
+  for (const auto& c : to_.communications) {
+    const auto& m = to_.trace.messages[to_.at(c.event).message];
+    if (to_.at(c.event).kind != event_kind::send) {
       continue;
     }
     if (m.way == exchange::chunk && m.round > 0) {
       if (const auto r = received.find(chunk_key(m, m.round - 1)); r != received.end()) {
-        graph_.link(r->second, c.arrival);
+        to_.graph.link(r->second, c.arrival);
       }
     } else if (m.way == exchange::pull) {
       if (const auto p = pushed.find(m.tensor.index()); p != pushed.end()) {
         for (const auto task : p->second) {
-          graph_.link(task, c.arrival);
+          to_.graph.link(task, c.arrival);
         }
       }
     }
@@ -810,41 +282,41 @@ UNITY_INLINE void local_builder::link_messages() {
 UNITY_INLINE void local_builder::add_allocations() {
   // Before the iteration, in it, or after it.
   const auto side_of = [&](std::uint32_t i) {
-    const auto& e = at(i);
-    return e.step == no_step         ? (e.start < window_.start  ? -1
-                                        : e.start >= window_.end ? 1
-                                                                 : 0)
-           : e.step < window_.number ? -1
-           : e.step > window_.number ? 1
-                                     : 0;
+    const auto& e = to_.at(i);
+    return e.step == no_step            ? (e.start < to_.window.start  ? -1
+                                           : e.start >= to_.window.end ? 1
+                                                                       : 0)
+           : e.step < to_.window.number ? -1
+           : e.step > to_.window.number ? 1
+                                        : 0;
   };
-  std::vector<std::uint32_t> places(trace_.allocations.size(), no_index);
-  for (std::uint32_t number = 0; number < trace_.allocations.size(); ++number) {
-    const auto& a = trace_.allocations[number];
+  std::vector<std::uint32_t> places(to_.trace.allocations.size(), no_index);
+  for (std::uint32_t number = 0; number < to_.trace.allocations.size(); ++number) {
+    const auto& a = to_.trace.allocations[number];
     const auto made = a.made_by == no_event ? -1 : side_of(a.made_by);
     const auto freed = a.freed_by == no_event ? 1 : side_of(a.freed_by);
     if (made > 0 || freed < 0) {
       continue;
     }
-    const auto first = first_task_.find(a.made_by);
-    const auto last = last_task_.find(a.freed_by);
-    places[number] = static_cast<std::uint32_t>(graph_.allocations.size());
-    graph_.allocations.push_back({rank_, made == 0 && first != first_task_.end() ? first->second : begin_,
-                                  freed == 0 && last != last_task_.end() ? last->second : no_index, a.size});
+    const auto first = to_.first_task.find(a.made_by);
+    const auto last = to_.last_task.find(a.freed_by);
+    places[number] = static_cast<std::uint32_t>(to_.graph.allocations.size());
+    to_.graph.allocations.push_back({to_.rank, made == 0 && first != to_.first_task.end() ? first->second : to_.begin,
+                                     freed == 0 && last != to_.last_task.end() ? last->second : no_index, a.size});
   }
-  for (const auto& r : trace_.reads) {
-    const auto task = first_task_.find(r.event);
-    if (places[r.allocation] != no_index && task != first_task_.end()) {
-      graph_.reads.push_back({places[r.allocation], task->second});
+  for (const auto& r : to_.trace.reads) {
+    const auto task = to_.first_task.find(r.event);
+    if (places[r.allocation] != no_index && task != to_.first_task.end()) {
+      to_.graph.reads.push_back({places[r.allocation], task->second});
     }
   }
-  graph_.ranks[rank_].held = trace_.held;
+  to_.graph.ranks[to_.rank].held = to_.trace.held;
 }
 
 UNITY_INLINE void local_builder::add_gradients() {
-  for (const auto& g : trace_.gradients) {
-    if (const auto last = last_task_.find(g.event); last != last_task_.end()) {
-      graph_.gradients.push_back({last->second, g.size});
+  for (const auto& g : to_.trace.gradients) {
+    if (const auto last = to_.last_task.find(g.event); last != to_.last_task.end()) {
+      to_.graph.gradients.push_back({last->second, g.size});
     }
   }
 }
@@ -859,7 +331,7 @@ UNITY_INLINE std::vector<communication_tasks> add_local_graph(flow_graph& g, std
                                                               std::int64_t lead, std::int64_t shift,
                                                               std::span<const std::uint32_t> events,
                                                               const inference_limits& limits) {
-  return detail::local_builder{g, rank, t, window, durations, shift, events, limits}.run(lead);
+  return detail::local_builder{{g, rank, t, window, durations, shift, events, limits}}.run(lead);
 }
 
 UNITY_INLINE step_events::step_events(const rank_trace& t) {
