@@ -1,4 +1,4 @@
-// Graphs of one operator each of reductions, positions, normalizations, losses and attention (onnx_export.cpp).
+// Graphs of one operator each of reductions, positions, normalizations, losses and attention (onnx_samples.hpp).
 #pragma once
 
 #include <cstdint>
