@@ -61,8 +61,11 @@ struct statement_subject {
     return unity::parallel::work_of(operators, graph(s.micro, layers), s, durations);
   }
   [[nodiscard]] simulated_statement simulate(const unity::parallel::plan_statement& s,
-                                             const unity::parallel::transformer_work& w) const {
-    const auto p = unity::parallel::program_of(s, on, w, times);
+                                             const unity::parallel::transformer_work& w,
+                                             const unity::parallel::transformer_work* inner = nullptr) const {
+    unity::parallel::statement_groups groups{s, on};
+    const auto p = unity::parallel::program_of(s, on, w, times, groups,
+                                               unity::parallel::statement_devices::one_of_each_stage, inner);
     unity::simulate::full_simulation run;
     simulated_statement r{s, run.run(p.code), {}};
     for (const auto& m : unity::simulate::memory_profiles(p.code, run.times())) {
@@ -70,8 +73,8 @@ struct statement_subject {
     }
     return r;
   }
-  // Every statement that is not refused, by trying all numbers. Those of sp with t=1 and of ZeRO with d=1 are left out:
-  // they say what others do.
+  // Every statement that is not refused, by trying all numbers. Those of sp with t=1, and of ZeRO and overlap with d=1
+  // are left out: they say what others do.
   [[nodiscard]] std::vector<simulated_statement> simulate_all(std::int64_t batch, std::int64_t layers) const;
 };
 
@@ -109,11 +112,13 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
       s.data = devices / s.tensor / s.pipeline;
       for (s.micro = 1; s.micro <= batch; ++s.micro) {
         for (s.interleave = 1; s.interleave <= layers; ++s.interleave) {
-          for (int flags = 0; flags < 24; ++flags) {
+          for (int flags = 0; flags < 48; ++flags) {
             s.is_sequence_parallel = flags % 2 == 1;
             s.zero = flags / 2 % 4;
-            s.recomputed = static_cast<recomputed_part>(flags / 8);
-            if ((!s.is_sequence_parallel || s.tensor > 1) && (s.zero == 0 || s.data > 1)) {
+            s.recomputed = static_cast<recomputed_part>(flags / 8 % 3);
+            s.is_overlapped = flags / 24 == 1;
+            if ((!s.is_sequence_parallel || s.tensor > 1) && (s.zero == 0 || s.data > 1) &&
+                (!s.is_overlapped || s.data > 1)) {
               attempt(s);
             }
           }

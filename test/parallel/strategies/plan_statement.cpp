@@ -21,6 +21,8 @@ TEST_CASE("a plan's statement is printed as it was stated, in one order") {
   CHECK(to_string(s) == text);
   CHECK(to_string(parallel::parse_plan_statement("megatron:sp,recompute=none,zero=0,micro=2,d=4,interleave=1")) ==
         "megatron:t=1,p=1,d=4,micro=2,batch=8,sp");
+  CHECK(to_string(parallel::parse_plan_statement("megatron:overlap,recompute=full,d=4,zero=1")) ==
+        "megatron:t=1,p=1,d=4,micro=1,batch=4,zero=1,overlap,recompute=full");
 }
 
 TEST_CASE("what is printed of a statement is read as the same one") {
@@ -38,6 +40,7 @@ TEST_CASE("what is printed of a statement is read as the same one") {
     s.is_sequence_parallel = random.below(2) == 0;
     s.zero = random.between(0, 3);
     s.recomputed = static_cast<parallel::recomputed_part>(random.below(3));
+    s.is_overlapped = random.below(2) == 0;
     CHECK(parallel::parse_plan_statement(to_string(s)) == s);
   }
 }
@@ -48,7 +51,7 @@ TEST_CASE("what is no statement is told in one line") {
   };
   CHECK(told("gpipe:p=2") == "plan 'gpipe:p=2': no kind of plan; expected megatron:t=..,p=..,d=..,...");
   CHECK(told("megatron:t=2,q=3") ==
-        "plan, 'q': no such key; expected t, p, d, micro, batch, interleave, sp, zero, recompute");
+        "plan, 'q': no such key; expected t, p, d, micro, batch, interleave, sp, zero, overlap, recompute");
   CHECK(told("megatron:t=0") == "plan, 't': '0'; expected a number from 1 to 65536");
   CHECK(told("megatron:t=2x") == "plan, 't': '2x'; expected a number from 1 to 65536");
   CHECK(told("megatron:zero=4") == "plan, 'zero': '4'; expected a number from 0 to 3");
@@ -56,5 +59,8 @@ TEST_CASE("what is no statement is told in one line") {
   CHECK(told("megatron:recompute=") == "plan, 'recompute': ''; expected none, selective or full");
   CHECK(told("megatron:t=2,t=4") == "plan, 't': a second time; expected each key once");
   CHECK(told("megatron:t=2,,p=2") ==
-        "plan, '': no such key; expected t, p, d, micro, batch, interleave, sp, zero, recompute");
+        "plan, '': no such key; expected t, p, d, micro, batch, interleave, sp, zero, overlap, recompute");
+  CHECK(told("megatron:overlap=1") == "plan, 'overlap': a value; expected overlap alone");
+  CHECK(test::message_of([] { check(parallel::parse_plan_statement("megatron:d=2,zero=2,overlap"), 2); }) ==
+        "plan: overlap with zero=2; expected zero=0 or zero=1: from 2 on, exchanges overlap anyway");
 }

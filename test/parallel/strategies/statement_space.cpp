@@ -53,6 +53,7 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
     CHECK((4 % s.tensor == 0 && 4 % s.chunks() == 0));
     CHECK((!s.is_sequence_parallel || s.tensor > 1));
     CHECK((s.zero == 0 || s.data > 1));
+    CHECK((!s.is_overlapped || (s.data > 1 && s.zero <= 1)));
     CHECK(std::count(all.begin(), all.end(), s) == 1);
   }
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.micro < y.micro; }));
@@ -64,7 +65,15 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
     CHECK((s.tensor == 2 && s.pipeline == 2 && s.data == 2 && s.interleave == 2 && s.is_sequence_parallel));
     CHECK((s.zero == 1 && s.recomputed == parallel::recomputed_part::none));
   }
-  CHECK(given.size() == 2);  // micro-batches of 1 and 2 samples
+  CHECK(given.size() == 4);  // micro-batches of 1 and 2 samples, with overlap and without
+  const auto overlapped =
+      of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,overlap,recompute=none", {8, 4, 4, 4, true});
+  for (const auto& s : overlapped) {
+    CHECK((s.is_overlapped && s.zero <= 1));
+  }
+  CHECK(overlapped.size() == 4);  // zero=0 and 1, two sizes of micro-batches
+  CHECK(to_string(parse_statement_search("megatron:search,overlap,zero=1,batch=8")) ==
+        "megatron:search,batch=8,zero=1,overlap");
 }
 
 }  // namespace tests_of_statement_space

@@ -43,17 +43,23 @@ struct plan_statement {
   // Source: Rajbhandari et al., ZeRO, SC 2020.
   std::int64_t zero = 0;
   recomputed_part recomputed = recomputed_part::none;
+  // overlap, for zero 0 and 1: gradients are reduced bucket by bucket during the backward passes of the last
+  // micro-batch, and with zero=1 new weights are gathered during the forward passes of the first one.
+  // Source: Megatron-LM, --overlap-grad-reduce and --overlap-param-gather.
+  bool is_overlapped = false;
 
   [[nodiscard]] std::int64_t microbatches() const noexcept { return batch / (data * micro); }
   [[nodiscard]] std::int64_t chunks() const noexcept { return pipeline * interleave; }
   [[nodiscard]] bool divides_gradients() const noexcept { return zero >= 2 && data > 1; }
   [[nodiscard]] bool divides_weights() const noexcept { return zero >= 3 && data > 1; }
+  [[nodiscard]] bool overlaps_sums() const noexcept { return is_overlapped && zero <= 1 && data > 1; }
+  [[nodiscard]] bool overlaps_gathers() const noexcept { return overlaps_sums() && zero == 1; }
 
   friend bool operator==(const plan_statement&, const plan_statement&) = default;
 };
 
 // "megatron:" and, between commas, t, p, d, micro, batch, interleave, zero (0 to 3) and recompute (none, selective,
-// full) with values, and sp, in any order. What is left out is 1, 0 or none; batch is then d * micro.
+// full) with values, and sp and overlap, in any order. What is left out is 1, 0 or none; batch is then d * micro.
 // Throws: unity::error for another text.
 [[nodiscard]] plan_statement parse_plan_statement(std::string_view text);
 
@@ -61,8 +67,8 @@ struct plan_statement {
 // Law: parse_plan_statement(to_string(s)) == s.
 [[nodiscard]] std::string to_string(const plan_statement& s);
 
-// Throws: unity::error where degrees do not multiply to the devices, samples do not divide, or stages do not
-// interleave.
+// Throws: unity::error where degrees do not multiply to the devices, samples do not divide, stages do not interleave,
+// or overlap is stated for a stage of ZeRO that overlaps anyway.
 void check(const plan_statement& s, std::size_t devices);
 
 // Along what an exchange goes: a tensor-parallel group, a data-parallel one, from each stage to the next or back,
@@ -152,11 +158,11 @@ inline constexpr std::array<statement_key, 7> statement_keys{{
 
 UNITY_INLINE void read_statement_part(std::string_view key, std::string_view value, plan_statement& s) {
   const auto where = fmt::format("plan, '{}'", printable(key));
-  if (key == "sp") {
+  if (key == "sp" || key == "overlap") {
     if (!value.empty()) {
-      throw error{where, "a value", "sp alone"};
+      throw error{where, "a value", fmt::format("{} alone", key)};
     }
-    s.is_sequence_parallel = true;
+    (key == "sp" ? s.is_sequence_parallel : s.is_overlapped) = true;
     return;
   }
   if (key == "recompute") {
@@ -170,7 +176,7 @@ UNITY_INLINE void read_statement_part(std::string_view key, std::string_view val
   const auto* const known =
       std::find_if(statement_keys.begin(), statement_keys.end(), [&](const auto& k) { return k.name == key; });
   if (known == statement_keys.end()) {
-    throw error{where, "no such key", "t, p, d, micro, batch, interleave, sp, zero, recompute"};
+    throw error{where, "no such key", "t, p, d, micro, batch, interleave, sp, zero, overlap, recompute"};
   }
   const auto number = to_number<std::int64_t>(value).value_or(-1);
   if (number < known->least || number > known->most) {
@@ -213,6 +219,7 @@ UNITY_INLINE std::string to_string(const plan_statement& s) {
   add(s.interleave > 1, fmt::format("interleave={}", s.interleave));
   add(s.is_sequence_parallel, "sp");
   add(s.zero > 0, fmt::format("zero={}", s.zero));
+  add(s.is_overlapped, "overlap");
   add(s.recomputed != recomputed_part::none,
       fmt::format("recompute={}", recomputed_part_names[static_cast<std::size_t>(s.recomputed)]));
   return text;
@@ -232,6 +239,10 @@ UNITY_INLINE void check(const plan_statement& s, std::size_t devices) {
     throw error{"plan",
                 fmt::format("interleave={} with p={} and {} micro-batches", s.interleave, s.pipeline, s.microbatches()),
                 "several stages, and a multiple of them of micro-batches"};
+  }
+  if (s.is_overlapped && s.zero > 1) {
+    throw error{"plan", fmt::format("overlap with zero={}", s.zero),
+                "zero=0 or zero=1: from 2 on, exchanges overlap anyway"};
   }
 }
 

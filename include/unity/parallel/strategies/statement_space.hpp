@@ -45,8 +45,8 @@ struct statement_limits {
 };
 
 // All that divide: t divides heads and the devices of a node; p interleave divides layers, d micro the batch; with
-// several chunks p divides micro-batches. sp only for t > 1 and ZeRO only for d > 1, without which they change nothing,
-// unless they are given. In one order; micro-batches ascend.
+// several chunks p divides micro-batches. sp only for t > 1, ZeRO and overlap only for d > 1, without which they change
+// nothing, unless they are given; overlap for zero 0 and 1. In one order; micro-batches ascend.
 // Complexity: linear in them and in the divisors of all numbers.
 // Throws: unity::error where there are none.
 [[nodiscard]] std::vector<plan_statement> all_statements(const statement_space& space, const statement_limits& m);
@@ -94,6 +94,7 @@ class statement_writer {
                                              std::vector<std::int64_t> all) const;
   void add_stages();
   void add_flags();
+  void add_recomputed(plan_statement one);
 
   const statement_space& space_;
   statement_limits limits_;
@@ -152,17 +153,27 @@ UNITY_INLINE void statement_writer::add_flags() {
       continue;
     }
     for (const auto zero : zeros) {
-      for (std::size_t part = 0; part < recomputed_part_names.size(); ++part) {
-        const auto how = static_cast<recomputed_part>(part);
-        if (space_.is_given("recompute") ? how == space_.values.recomputed
-                                         : how != recomputed_part::selective || limits_.has_core) {
-          auto one = now_;
-          one.is_sequence_parallel = sp;
-          one.zero = zero;
-          one.recomputed = how;
-          all_.push_back(one);
+      for (const bool overlap : {false, true}) {
+        if ((overlap && zero > 1) || (space_.is_given("overlap") ? !overlap : overlap && now_.data == 1)) {
+          continue;
         }
+        auto one = now_;
+        one.is_sequence_parallel = sp;
+        one.zero = zero;
+        one.is_overlapped = overlap;
+        add_recomputed(one);
       }
+    }
+  }
+}
+
+UNITY_INLINE void statement_writer::add_recomputed(plan_statement one) {
+  for (std::size_t part = 0; part < recomputed_part_names.size(); ++part) {
+    const auto how = static_cast<recomputed_part>(part);
+    if (space_.is_given("recompute") ? how == space_.values.recomputed
+                                     : how != recomputed_part::selective || limits_.has_core) {
+      one.recomputed = how;
+      all_.push_back(one);
     }
   }
 }
@@ -211,6 +222,7 @@ UNITY_INLINE std::string to_string(const statement_space& s) {
   add("interleave", s.values.interleave);
   text += s.is_given("sp") ? ",sp" : "";
   add("zero", s.values.zero);
+  text += s.is_given("overlap") ? ",overlap" : "";
   if (s.is_given("recompute")) {
     text += fmt::format(",recompute={}", recomputed_part_names[static_cast<std::size_t>(s.values.recomputed)]);
   }

@@ -10,6 +10,7 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -46,13 +47,17 @@ class statement_stages {
   [[nodiscard]] const weights& weights_of(std::int64_t stage) const { return all_[static_cast<std::size_t>(stage)]; }
   // Of those, whose gradients are sums over the tensor-parallel group.
   [[nodiscard]] const weights& summed_of(std::int64_t stage) const { return summed_[static_cast<std::size_t>(stage)]; }
+  // Of a chunk, in the order of its forward pass; none where exchanges do not overlap.
+  [[nodiscard]] const std::vector<piece_bucket>& buckets_of(std::int64_t chunk) const {
+    return buckets_[static_cast<std::size_t>(chunk)];
+  }
   // On both ends of the pipeline.
   [[nodiscard]] const weights& tied() const noexcept { return tied_; }
   // What a device holds at least from the first task to the last: weights, gradients, what the optimizer keeps.
   [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer how) const;
 
  private:
-  void find_shares(statement_groups& groups);
+  void find_shares(statement_groups& groups, const std::vector<std::int64_t>& chunks);
 
   plan_statement statement_;
   const transformer_work* work_;
@@ -60,6 +65,7 @@ class statement_stages {
   std::vector<weights> all_{};
   std::vector<weights> summed_{};
   weights tied_{};
+  std::vector<std::vector<piece_bucket>> buckets_{};
 };
 
 // The work of a model of more layers, of which the middle one of three stands for all but the first and the last.
@@ -76,7 +82,6 @@ class statement_stages {
 
 #include <unity/core/config.hpp>
 #include <unity/hardware/link.hpp>
-#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/tasks/program.hpp>
 
@@ -122,16 +127,20 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
       tied_[w.element] += w.elements;
     }
   }
+  std::vector<std::int64_t> chunks;
+  for (std::size_t i = 0; i < work.pieces.size(); ++i) {
+    chunks.push_back(chunk_of(static_cast<std::int64_t>(i)));
+  }
+  buckets_.resize(chunks_.size());
+  if (s.overlaps_sums()) {
+    buckets_ = parallel::buckets_of(s, work, chunks);
+  }
   if (s.divides_gradients()) {
-    find_shares(groups);
+    find_shares(groups, chunks);
   }
 }
 
-UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
-  std::vector<std::int64_t> chunks;
-  for (std::size_t i = 0; i < work_->pieces.size(); ++i) {
-    chunks.push_back(chunk_of(static_cast<std::int64_t>(i)));
-  }
+UNITY_INLINE void statement_stages::find_shares(statement_groups& groups, const std::vector<std::int64_t>& chunks) {
   const auto all = shards_of(*work_, chunks);
   const auto takes = [&](hardware::exchange how, bytes size) {
     return size > bytes{} ? groups.time(group_kind::data, how, size) : picoseconds{};
