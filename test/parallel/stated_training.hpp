@@ -24,13 +24,15 @@
 
 namespace unity::parallel::test {
 
-// A GPT of so many layers on one node; operators before the layers are on the first stage.
+// A GPT of so many layers on one node; operators before the layers are on the first stage. attention: products or
+// flash.
 inline plan stated_training(const tensor::algebra& operators, const std::string& text, std::int64_t layers,
-                            bool are_stages_inside_data = false) {
+                            bool are_stages_inside_data = false, const std::string& attention = "products") {
   const auto s = parse_plan_statement(text);
   plan p;
   p.graph = tensor::zoo::build(
-      operators, fmt::format("zoo:gpt?layers={}&hidden=32&heads=8&seq=16&vocab=64&batch={}", layers, s.micro * s.data));
+      operators, fmt::format("zoo:gpt?attention={}&layers={}&hidden=32&heads=8&seq=16&vocab=64&batch={}", attention,
+                             layers, s.micro * s.data));
   p.machine = hardware::preset(fmt::format("dgx_a100:1x{}", s.tensor * s.pipeline * s.data));
   const graph_dimensions all{operators, p.graph};
   const auto pieces = layers_of(operators, p.graph, all).pieces;
