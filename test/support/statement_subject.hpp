@@ -78,6 +78,25 @@ struct statement_subject {
   [[nodiscard]] std::vector<simulated_statement> simulate_all(std::int64_t batch, std::int64_t layers) const;
 };
 
+// Layers of the first and of the last stage, by trial: 0 for equal stages; or those that are as equal as they can be
+// beside stages of one layer more than an equal share. Two stages may differ by two layers.
+inline std::vector<std::pair<std::int64_t, std::int64_t>> searched_ends(std::int64_t stages, std::int64_t layers) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all{{0, 0}};  // refused where it does not divide
+  for (std::int64_t first = 1; first < layers && stages > 1; ++first) {
+    for (std::int64_t last = 1; first + last <= layers; ++last) {
+      const auto apart = std::max(first, last) - std::min(first, last);
+      const auto middle = layers / stages + 1;
+      const bool is_near =
+          stages == 2 ? first + last == layers && apart > 0 && apart <= 2
+                      : first + last + (stages - 2) * middle == layers && apart <= 1 && std::max(first, last) <= middle;
+      if (is_near) {
+        all.emplace_back(first, last);
+      }
+    }
+  }
+  return all;
+}
+
 inline std::vector<simulated_statement> statement_subject::simulate_all(std::int64_t batch, std::int64_t layers) const {
   using namespace unity::parallel;
   std::vector<simulated_statement> all;
@@ -92,9 +111,7 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
     }
     try {  // only for what the statement is refused for
       check(s, on.network.device_count());
-      if (layers % s.chunks() != 0) {
-        return;
-      }
+      static_cast<void>(layers_of_stages(s, layers));
       const std::tuple key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed,
                            s.divides_gradients() ? s.data : std::int64_t{0}};
       auto at = works.find(key);
@@ -110,8 +127,11 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
   for (s.tensor = 1; s.tensor <= devices; ++s.tensor) {
     for (s.pipeline = 1; s.tensor * s.pipeline <= devices; ++s.pipeline) {
       s.data = devices / s.tensor / s.pipeline;
+      const auto ends = searched_ends(s.pipeline, layers);
       for (s.micro = 1; s.micro <= batch; ++s.micro) {
-        for (s.interleave = 1; s.interleave <= layers; ++s.interleave) {
+        for (std::int64_t chunks = 0; chunks < layers * static_cast<std::int64_t>(ends.size()); ++chunks) {
+          s.interleave = 1 + chunks % layers;
+          std::tie(s.first_layers, s.last_layers) = ends[static_cast<std::size_t>(chunks / layers)];
           for (int flags = 0; flags < 48; ++flags) {
             s.is_sequence_parallel = flags % 2 == 1;
             s.zero = flags / 2 % 4;

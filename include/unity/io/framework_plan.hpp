@@ -333,7 +333,17 @@ UNITY_INLINE std::string to_megatron_text(const parallel::stated_plan& p) {
   if (p.layers > 0) {
     add("num-layers", p.layers);
   }
-  if (s.interleave > 1 && p.layers > 0) {
+  const bool is_equal = s.first_layers + s.last_layers == 0;
+  if (!is_equal && p.layers > 0) {
+    static_cast<void>(layers_of_stages(s, p.layers));  // refuses what does not divide
+  }
+  if (s.first_layers > 0) {
+    add("decoder-first-pipeline-num-layers", s.first_layers);
+  }
+  if (s.last_layers > 0) {
+    add("decoder-last-pipeline-num-layers", s.last_layers);
+  }
+  if (s.interleave > 1 && p.layers > 0 && is_equal) {
     add("num-layers-per-virtual-pipeline-stage", p.layers / s.chunks());
   } else if (s.interleave > 1) {
     add("num-virtual-stages-per-pipeline-rank", s.interleave);

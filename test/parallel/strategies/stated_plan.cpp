@@ -77,6 +77,32 @@ TEST_CASE("a plan that does what a statement says amounts to that statement") {
   }
 }
 
+TEST_CASE("a pipeline whose first and last stage have other layers than those between amounts to its statement") {
+  for (const std::string text : {
+           "megatron:t=1,p=4,d=1,micro=1,batch=8,first=1,last=1",
+           "megatron:t=2,p=4,d=1,micro=1,batch=4,last=3,sp",
+           "megatron:t=1,p=4,d=2,micro=1,batch=8,first=3",
+           "megatron:t=1,p=2,d=2,micro=1,batch=8,first=4,last=2",
+           "megatron:t=1,p=2,d=1,micro=1,batch=8,interleave=2,first=2,last=4",
+       }) {
+    CAPTURE(text);
+    const auto p = parallel::test::stated_training(operators(), text, 6);
+    parallel::check(operators(), p);
+    parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+    CHECK(to_string(parallel::statement_of(operators(), p).statement) == text);
+  }
+  // The second of four stages has less than the third one.
+  auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=4,d=1,micro=1,batch=8", 8);
+  const auto gelu = find(p, "gelu", 2);
+  const auto next = find(p, "gelu", 4);
+  for (auto n = gelu + 1; n < next; ++n) {
+    if (!p.configurations[n].devices.empty()) {
+      p.configurations[n].devices[0] = hardware::device_id{std::size_t{2}};
+    }
+  }
+  CHECK(!complaint(p).empty());
+}
+
 // Attention is one operator, which is divided by heads and has no core to compute again.
 TEST_CASE("a plan with flash attention amounts to its statement") {
   for (const std::string text : {

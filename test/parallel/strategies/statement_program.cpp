@@ -95,8 +95,7 @@ std::string random_plan(random_engine& random) {
   const bool is_overlapped = zero < 2 && random.below(2) == 0;
   return fmt::format("megatron:t={},p={},d={},micro={},batch={}{}{},zero={}{},recompute={}", t, p, d, micro, batch,
                      is_interleaved ? ",interleave=2" : "", is_divided ? ",sp" : "", zero,
-                     is_overlapped ? ",overlap" : "",
-                     parallel::recomputed_part_names[random.below(3)]);
+                     is_overlapped ? ",overlap" : "", parallel::recomputed_part_names[random.below(3)]);
 }
 
 }  // namespace
@@ -341,6 +340,36 @@ TEST_CASE("no device takes its step before the norm of all gradients is known") 
   }
 }
 
+// The head of a wide vocabulary takes as long as layers do.
+TEST_CASE("a last stage with fewer layers makes up for its head") {
+  const char* model = "zoo:gpt?layers=16&hidden=1024&heads=16&seq=128&vocab=65536";
+  const auto of = [&](const std::string& plan, statement_devices which) {
+    return ran("megatron:" + plan, "dgx_a100_80:1x8", which, model);
+  };
+  const auto one = statement_devices::one_of_each_stage;
+  const auto equal = of("p=4,d=2,batch=32", one);
+  const auto unequal = of("p=4,d=2,batch=32,first=4,last=2", one);
+  CHECK(unequal.iteration < equal.iteration);
+  CHECK(unequal.peaks[3] < equal.peaks[3]);
+  CHECK(unequal.peaks[1] > equal.peaks[1]);
+  // layers of 12 h^2 + 13 h weights; words and positions; words and the last norm
+  constexpr std::int64_t h = 1024;
+  constexpr std::int64_t layer = 12 * h * h + 13 * h;
+  CHECK(permanent(unequal).count() == (2 + 4 + 12) * (4 * layer + 65536 * h + 128 * h));
+  CHECK(of("p=4,d=2,batch=32,first=4,last=4", one).iteration == equal.iteration);
+  for (const std::string plan : {"t=2,p=2,d=2,batch=8,first=7,last=9,zero=3", "t=2,p=4,batch=8,first=3,last=3,sp",
+                                 "p=4,d=2,batch=8,interleave=2,first=6,last=2,zero=1,overlap"}) {
+    CAPTURE(plan);
+    const auto all = of(plan, statement_devices::all);
+    const auto few = of(plan, one);
+    CHECK(few.iteration == all.iteration);
+    const auto each = all.peaks.size() / few.peaks.size();
+    for (std::size_t d = 0; d < all.peaks.size(); ++d) {
+      CHECK(all.peaks[d] == few.peaks[d / each]);
+    }
+  }
+}
+
 // Of so many weights that the first stage has several buckets.
 constexpr const char* wide_gpt = "zoo:gpt?layers=8&hidden=2048&heads=16&seq=512&vocab=8192";
 
@@ -361,7 +390,8 @@ TEST_CASE("overlapped exchanges move as much, and make iterations longer by the 
        {"megatron:d=8,batch=32", "megatron:d=8,batch=8,zero=1", "megatron:d=8,batch=32,zero=1,recompute=full",
         "megatron:t=2,d=4,batch=16,sp,zero=1", "megatron:t=2,d=4,batch=16", "megatron:p=2,d=4,batch=16,zero=1",
         "megatron:p=4,d=2,batch=16", "megatron:p=2,d=4,batch=32,interleave=2,zero=1",
-        "megatron:t=2,p=2,d=2,batch=8,interleave=4,zero=1", "megatron:t=4,p=2,batch=8", "megatron:t=8,batch=2,zero=1"}) {
+        "megatron:t=2,p=2,d=2,batch=8,interleave=4,zero=1", "megatron:t=4,p=2,batch=8",
+        "megatron:t=8,batch=2,zero=1"}) {
     for (const std::string machine : {"dgx_a100_80:1x8", "dgx_a100_80:2x4", "p100:2x4"}) {
       if (plan.find("t=8") != std::string::npos && machine != "dgx_a100_80:1x8") {
         continue;

@@ -42,9 +42,8 @@ class statement_peaks {
 // No more than the simulated iteration. A stage waits for its first micro-batch, then does all its phases one after
 // another; the last backward pass goes back to the first stage; then come the sums of gradients, their norm and the
 // update. With zero from 2 on, the sums are left out, and a stage takes at least what its exchanges of gradients and
-// weights take, which go one after another through its link. Where exchanges overlap, a stage waits for its first bucket
-// of new weights, and its last gradients follow its last backward pass.
-// Complexity: linear in chunks and stages.
+// weights take, which go one after another through its link. Where exchanges overlap, a stage waits for its first
+// bucket of new weights, and its last gradients follow its last backward pass. Complexity: linear in chunks and stages.
 [[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
                                           const hardware::machine& m, const task_times& times,
                                           statement_groups& groups);
@@ -172,7 +171,7 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
                                          statement_groups& groups) {
   using hardware::exchange;
   const detail::phase_clock clock{s, all, groups};
-  const auto exchanged_in = [&](const std::vector<piece_bucket>& buckets, std::size_t count, bytes piece_bucket::* what,
+  const auto exchanged_in = [&](const std::vector<piece_bucket>& buckets, std::size_t count, bytes piece_bucket::*what,
                                 exchange how) {
     picoseconds sum{};
     for (std::size_t i = 0; i < std::min(count, buckets.size()); ++i) {

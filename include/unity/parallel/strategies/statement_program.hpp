@@ -133,7 +133,7 @@ class statement_lowering {
   // What the optimizer keeps is in so many parts.
   void update(lane& l, std::int64_t parts);
   [[nodiscard]] std::vector<lane*> members(group_kind kind, const lane& of);
-  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
   [[nodiscard]] phase_ends& ends(const lane& l, const phase_key& k) {
     const auto number = (k.chunk / statement_.pipeline * statement_.microbatches() + k.microbatch) * 2;
     return phases_[l.number][static_cast<std::size_t>(number + (k.is_backward ? 1 : 0))];
@@ -160,6 +160,7 @@ class statement_lowering {
   const task_times& times_;
   statement_groups& groups_;
   std::vector<lane> lanes_{};
+  std::vector<std::int64_t> numbers_;  // of chunks, by piece
   std::vector<chunk> chunks_{};
   std::vector<std::vector<piece_bucket>> buckets_{};  // by stage, in the order in which they are gathered
   std::vector<std::size_t> asked_for_{};              // of those, by stage
@@ -221,7 +222,8 @@ UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, con
       work_{work},
       inner_{inner == nullptr ? work : *inner},
       times_{times},
-      groups_{groups} {
+      groups_{groups},
+      numbers_{chunks_of_pieces(s, static_cast<std::int64_t>(work.pieces.size()) - 2)} {
   add_devices(which);
   find_chunks();
 }
@@ -245,11 +247,6 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
                                     static_cast<std::size_t>(2 * statement_.interleave * statement_.microbatches())));
 }
 
-UNITY_INLINE std::int64_t statement_lowering::chunk_of(std::int64_t piece) const {
-  const auto layers = static_cast<std::int64_t>(work_.pieces.size()) - 2;
-  return std::clamp<std::int64_t>(piece - 1, 0, layers - 1) / (layers / statement_.chunks());
-}
-
 UNITY_INLINE void statement_lowering::find_chunks() {
   chunks_.resize(static_cast<std::size_t>(statement_.chunks()));
   for (std::uint32_t i = 0; i < work_.pieces.size(); ++i) {
@@ -271,11 +268,7 @@ UNITY_INLINE void statement_lowering::find_chunks() {
   buckets_.resize(static_cast<std::size_t>(statement_.pipeline));
   asked_for_.resize(buckets_.size());
   if (statement_.overlaps_sums()) {
-    std::vector<std::int64_t> numbers;
-    for (std::size_t i = 0; i < work_.pieces.size(); ++i) {
-      numbers.push_back(chunk_of(static_cast<std::int64_t>(i)));
-    }
-    auto all = buckets_of(statement_, work_, numbers);
+    auto all = buckets_of(statement_, work_, numbers_);
     for (std::size_t i = 0; i < all.size(); ++i) {
       auto& of_stage = buckets_[i % buckets_.size()];
       of_stage.insert(of_stage.end(), all[i].begin(), all[i].end());

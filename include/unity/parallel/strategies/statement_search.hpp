@@ -215,6 +215,7 @@ UNITY_INLINE transformer_work statement_searcher::new_work(const plan_statement&
   }
   auto whole = s;
   whole.pipeline = whole.interleave = 1;  // so that any number of layers divides
+  whole.first_layers = whole.last_layers = 0;
   return work_of(algebra_, graph->second, whole, durations_, model_);
 }
 

@@ -32,14 +32,13 @@ struct statement_chunk {
 // Chunk c is on stage c mod p. Refers to the work.
 class statement_stages {
  public:
-  // Precondition: the work is that of the statement, or one that with_data_groups makes that; its chunks divide its
-  // layers.
+  // Precondition: the work is that of the statement, or one that with_data_groups makes that.
   // Complexity: linear in the steps of the work.
   statement_stages(const plan_statement& s, const transformer_work& work, statement_groups& groups);
 
   [[nodiscard]] const std::vector<statement_chunk>& chunks() const noexcept { return chunks_; }
   // Of the embedding, a layer or the head, by its number.
-  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
   // The chunk whose result comes to a phase of this chunk, or goes back to it; null: none does.
   [[nodiscard]] const statement_chunk* sent_to(std::int64_t chunk, bool is_backward) const;
   // Weights of a stage, by type.
@@ -57,10 +56,11 @@ class statement_stages {
   [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer how) const;
 
  private:
-  void find_shares(statement_groups& groups, const std::vector<std::int64_t>& chunks);
+  void find_shares(statement_groups& groups);
 
   plan_statement statement_;
   const transformer_work* work_;
+  std::vector<std::int64_t> numbers_;  // of chunks, by piece
   std::vector<statement_chunk> chunks_{};
   std::vector<weights> all_{};
   std::vector<weights> summed_{};
@@ -91,6 +91,7 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
                                                 statement_groups& groups)
     : statement_{s},
       work_{&work},
+      numbers_{chunks_of_pieces(s, static_cast<std::int64_t>(work.pieces.size()) - 2)},
       chunks_(static_cast<std::size_t>(s.chunks())),
       all_(static_cast<std::size_t>(s.pipeline)),
       summed_(all_.size()) {
@@ -127,21 +128,17 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
       tied_[w.element] += w.elements;
     }
   }
-  std::vector<std::int64_t> chunks;
-  for (std::size_t i = 0; i < work.pieces.size(); ++i) {
-    chunks.push_back(chunk_of(static_cast<std::int64_t>(i)));
-  }
   buckets_.resize(chunks_.size());
   if (s.overlaps_sums()) {
-    buckets_ = parallel::buckets_of(s, work, chunks);
+    buckets_ = parallel::buckets_of(s, work, numbers_);
   }
   if (s.divides_gradients()) {
-    find_shares(groups, chunks);
+    find_shares(groups);
   }
 }
 
-UNITY_INLINE void statement_stages::find_shares(statement_groups& groups, const std::vector<std::int64_t>& chunks) {
-  const auto all = shards_of(*work_, chunks);
+UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
+  const auto all = shards_of(*work_, numbers_);
   const auto takes = [&](hardware::exchange how, bytes size) {
     return size > bytes{} ? groups.time(group_kind::data, how, size) : picoseconds{};
   };
@@ -153,7 +150,7 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups, const 
   piece_shards before;
   picoseconds time{};  // of those before
   for (std::size_t i = 0; i < all.size(); ++i) {
-    auto& c = chunks_[static_cast<std::size_t>(chunks[i])];
+    auto& c = chunks_[static_cast<std::size_t>(numbers_[i])];
     const auto gathered = statement_.divides_weights() ? all[i].gathered : bytes{};
     auto whole = gathered;
     for (const auto& [until, size] : all[i].begun) {
@@ -168,11 +165,6 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups, const 
     }
     c.exchanged += time;
   }
-}
-
-UNITY_INLINE std::int64_t statement_stages::chunk_of(std::int64_t piece) const {
-  const auto layers = static_cast<std::int64_t>(work_->pieces.size()) - 2;
-  return std::clamp<std::int64_t>(piece - 1, 0, layers - 1) / (layers / statement_.chunks());
 }
 
 UNITY_INLINE const statement_chunk* statement_stages::sent_to(std::int64_t chunk, bool is_backward) const {
