@@ -58,7 +58,7 @@ inline void declare(CLI::App& app, statement_flags& f) {
   using namespace unity;
   auto* const plan = app.add_option("--plan", f.plan,
                                     "PLAN is a transformer of the zoo (zoo:gpt?...), trained so: "
-                                    "megatron:t=,p=,d=,micro=,batch=,interleave=,sp,zero=,"
+                                    "megatron:t=,p=,d=,micro=,batch=,interleave=,first=,last=,sp,zero=,overlap,"
                                     "recompute=; batch: samples of an iteration on all devices; or by the fastest "
                                     "that fits, of those with the given values: megatron:search,batch=");
   auto* const machine = app.add_option("--machine", f.machine, "with --plan: " + machine_help())->needs(plan);

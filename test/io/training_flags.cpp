@@ -42,6 +42,26 @@ TEST_CASE("a statement is the flags of Megatron-LM") {
         "--num-layers-per-virtual-pipeline-stage 6\n--use-tp-pp-dp-mapping\n--micro-batch-size 1\n"
         "--global-batch-size 512\n--sequence-parallel\n--use-distributed-optimizer\n"
         "--recompute-granularity selective\n--optimizer sgd\n--sgd-momentum 0\n--bf16\n");
+  CHECK(
+      io::to_megatron_text(stated("megatron:d=8,zero=1,overlap")) ==
+      "--tensor-model-parallel-size 1\n--pipeline-model-parallel-size 1\n--micro-batch-size 1\n--global-batch-size 8\n"
+      "--use-distributed-optimizer\n--overlap-grad-reduce\n--overlap-param-gather\n");
+  CHECK(
+      io::to_megatron_text(stated("megatron:d=8,overlap")) ==
+      "--tensor-model-parallel-size 1\n--pipeline-model-parallel-size 1\n--micro-batch-size 1\n--global-batch-size 8\n"
+      "--overlap-grad-reduce\n");
+  CHECK(io::to_megatron_text(stated("megatron:p=4,first=10,last=11")) ==
+        "--tensor-model-parallel-size 1\n--pipeline-model-parallel-size 4\n--decoder-first-pipeline-num-layers 10\n"
+        "--decoder-last-pipeline-num-layers 11\n--micro-batch-size 1\n--global-batch-size 1\n");
+  auto unequal = stated("megatron:p=4,batch=8,interleave=2,last=18");
+  unequal.layers = 96;
+  CHECK(io::to_megatron_text(unequal) ==
+        "--tensor-model-parallel-size 1\n--pipeline-model-parallel-size 4\n--num-layers 96\n"
+        "--decoder-last-pipeline-num-layers 18\n--num-virtual-stages-per-pipeline-rank 2\n--micro-batch-size 1\n"
+        "--global-batch-size 8\n");
+  unequal.layers = 95;
+  CHECK(megatron_complaint(unequal) ==
+        "plan: last=18 of 95 layers on p=4 stages; expected layers left that the other stages share equally");
   p.statement.zero = 2;
   CHECK(megatron_complaint(p) ==
         "plan: stage 2 of ZeRO; expected 0 or 1, which is Megatron-LM's distributed optimizer");
@@ -58,6 +78,8 @@ TEST_CASE("a statement of data parallelism is DeepSpeed's JSON") {
         "    \"overlap_comm\": true\n  },\n  \"fp16\": {\n    \"enabled\": true\n  }\n}\n");
   CHECK(deepspeed_complaint("megatron:t=2,p=1,d=4") ==
         "plan: t=2, p=1; expected t=1 and p=1: DeepSpeed takes other divisions from the model's code");
+  CHECK(deepspeed_complaint("megatron:d=4,overlap") ==
+        "plan: overlap with zero=0; expected zero=1: DeepSpeed without ZeRO reduces behind the backward pass");
   CHECK(deepspeed_complaint("megatron:d=4,recompute=full") ==
         "plan: recompute=full; expected none: DeepSpeed takes what is computed again from the model's code");
 }

@@ -24,13 +24,15 @@
 
 namespace unity::parallel::test {
 
-// A GPT of so many layers on one node; operators before the layers are on the first stage.
+// A GPT of so many layers on one node; operators before the layers are on the first stage. attention: products or
+// flash.
 inline plan stated_training(const tensor::algebra& operators, const std::string& text, std::int64_t layers,
-                            bool are_stages_inside_data = false) {
+                            bool are_stages_inside_data = false, const std::string& attention = "products") {
   const auto s = parse_plan_statement(text);
   plan p;
   p.graph = tensor::zoo::build(
-      operators, fmt::format("zoo:gpt?layers={}&hidden=32&heads=8&seq=16&vocab=64&batch={}", layers, s.micro * s.data));
+      operators, fmt::format("zoo:gpt?attention={}&layers={}&hidden=32&heads=8&seq=16&vocab=64&batch={}", attention,
+                             layers, s.micro * s.data));
   p.machine = hardware::preset(fmt::format("dgx_a100:1x{}", s.tensor * s.pipeline * s.data));
   const graph_dimensions all{operators, p.graph};
   const auto pieces = layers_of(operators, p.graph, all).pieces;
@@ -42,6 +44,7 @@ inline plan stated_training(const tensor::algebra& operators, const std::string&
     p.pipeline.schedule = pipeline_schedule::interleaved;
     p.pipeline.chunks = static_cast<std::uint32_t>(s.interleave);
   }
+  const auto parts = chunks_of_pieces(s, layers);
   std::vector<strategy> by_stage;
   for (std::int64_t stage = 0; stage < s.pipeline; ++stage) {
     hardware::device_mesh mesh{"", {}, {}};
@@ -67,8 +70,7 @@ inline plan stated_training(const tensor::algebra& operators, const std::string&
   }
   std::vector<std::size_t> core(static_cast<std::size_t>(layers) + 2);  // products of activations met in the layer
   for (const auto n : node_ids(p.graph)) {
-    const auto piece = std::min<std::int64_t>(std::max<std::int64_t>(pieces[n.index()], 1), layers) - 1;
-    const auto part = piece / (layers / s.chunks());
+    const auto part = parts[pieces[n.index()]];
     p.configurations.push_back(by_stage[static_cast<std::size_t>(part % s.pipeline)][n.index()]);
     const bool works = !p.graph.operands(n).empty() && !detail::is_of_weights(p.graph, n);
     const bool is_layer = pieces[n.index()] > 0 && pieces[n.index()] <= layers;

@@ -61,8 +61,11 @@ struct statement_subject {
     return unity::parallel::work_of(operators, graph(s.micro, layers), s, durations);
   }
   [[nodiscard]] simulated_statement simulate(const unity::parallel::plan_statement& s,
-                                             const unity::parallel::transformer_work& w) const {
-    const auto p = unity::parallel::program_of(s, on, w, times);
+                                             const unity::parallel::transformer_work& w,
+                                             const unity::parallel::transformer_work* inner = nullptr) const {
+    unity::parallel::statement_groups groups{s, on};
+    const auto p = unity::parallel::program_of(s, on, w, times, groups,
+                                               unity::parallel::statement_devices::one_of_each_stage, inner);
     unity::simulate::full_simulation run;
     simulated_statement r{s, run.run(p.code), {}};
     for (const auto& m : unity::simulate::memory_profiles(p.code, run.times())) {
@@ -70,10 +73,29 @@ struct statement_subject {
     }
     return r;
   }
-  // Every statement that is not refused, by trying all numbers. Those of sp with t=1 and of ZeRO with d=1 are left out:
-  // they say what others do.
+  // Every statement that is not refused, by trying all numbers. Those of sp with t=1, and of ZeRO and overlap with d=1
+  // are left out: they say what others do.
   [[nodiscard]] std::vector<simulated_statement> simulate_all(std::int64_t batch, std::int64_t layers) const;
 };
+
+// Layers of the first and of the last stage, by trial: 0 for equal stages; or those that are as equal as they can be
+// beside stages of one layer more than an equal share. Two stages may differ by two layers.
+inline std::vector<std::pair<std::int64_t, std::int64_t>> searched_ends(std::int64_t stages, std::int64_t layers) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all{{0, 0}};  // refused where it does not divide
+  for (std::int64_t first = 1; first < layers && stages > 1; ++first) {
+    for (std::int64_t last = 1; first + last <= layers; ++last) {
+      const auto apart = std::max(first, last) - std::min(first, last);
+      const auto middle = layers / stages + 1;
+      const bool is_near =
+          stages == 2 ? first + last == layers && apart > 0 && apart <= 2
+                      : first + last + (stages - 2) * middle == layers && apart <= 1 && std::max(first, last) <= middle;
+      if (is_near) {
+        all.emplace_back(first, last);
+      }
+    }
+  }
+  return all;
+}
 
 inline std::vector<simulated_statement> statement_subject::simulate_all(std::int64_t batch, std::int64_t layers) const {
   using namespace unity::parallel;
@@ -89,9 +111,7 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
     }
     try {  // only for what the statement is refused for
       check(s, on.network.device_count());
-      if (layers % s.chunks() != 0) {
-        return;
-      }
+      static_cast<void>(layers_of_stages(s, layers));
       const std::tuple key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed,
                            s.divides_gradients() ? s.data : std::int64_t{0}};
       auto at = works.find(key);
@@ -107,13 +127,18 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
   for (s.tensor = 1; s.tensor <= devices; ++s.tensor) {
     for (s.pipeline = 1; s.tensor * s.pipeline <= devices; ++s.pipeline) {
       s.data = devices / s.tensor / s.pipeline;
+      const auto ends = searched_ends(s.pipeline, layers);
       for (s.micro = 1; s.micro <= batch; ++s.micro) {
-        for (s.interleave = 1; s.interleave <= layers; ++s.interleave) {
-          for (int flags = 0; flags < 24; ++flags) {
+        for (std::int64_t chunks = 0; chunks < layers * static_cast<std::int64_t>(ends.size()); ++chunks) {
+          s.interleave = 1 + chunks % layers;
+          std::tie(s.first_layers, s.last_layers) = ends[static_cast<std::size_t>(chunks / layers)];
+          for (int flags = 0; flags < 48; ++flags) {
             s.is_sequence_parallel = flags % 2 == 1;
             s.zero = flags / 2 % 4;
-            s.recomputed = static_cast<recomputed_part>(flags / 8);
-            if ((!s.is_sequence_parallel || s.tensor > 1) && (s.zero == 0 || s.data > 1)) {
+            s.recomputed = static_cast<recomputed_part>(flags / 8 % 3);
+            s.is_overlapped = flags / 24 == 1;
+            if ((!s.is_sequence_parallel || s.tensor > 1) && (s.zero == 0 || s.data > 1) &&
+                (!s.is_overlapped || s.data > 1)) {
               attempt(s);
             }
           }

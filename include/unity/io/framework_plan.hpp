@@ -333,7 +333,17 @@ UNITY_INLINE std::string to_megatron_text(const parallel::stated_plan& p) {
   if (p.layers > 0) {
     add("num-layers", p.layers);
   }
-  if (s.interleave > 1 && p.layers > 0) {
+  const bool is_equal = s.first_layers + s.last_layers == 0;
+  if (!is_equal && p.layers > 0) {
+    static_cast<void>(layers_of_stages(s, p.layers));  // refuses what does not divide
+  }
+  if (s.first_layers > 0) {
+    add("decoder-first-pipeline-num-layers", s.first_layers);
+  }
+  if (s.last_layers > 0) {
+    add("decoder-last-pipeline-num-layers", s.last_layers);
+  }
+  if (s.interleave > 1 && p.layers > 0 && is_equal) {
     add("num-layers-per-virtual-pipeline-stage", p.layers / s.chunks());
   } else if (s.interleave > 1) {
     add("num-virtual-stages-per-pipeline-rank", s.interleave);
@@ -343,6 +353,8 @@ UNITY_INLINE std::string to_megatron_text(const parallel::stated_plan& p) {
   add("global-batch-size", s.batch);
   text += s.is_sequence_parallel && s.tensor > 1 ? "--sequence-parallel\n" : "";
   text += s.zero == 1 && s.data > 1 ? "--use-distributed-optimizer\n" : "";
+  text += s.overlaps_sums() ? "--overlap-grad-reduce\n" : "";
+  text += s.overlaps_gathers() ? "--overlap-param-gather\n" : "";
   text += detail::recompute_flags(s.recomputed);
   text += p.updates ? detail::optimizer_flags(*p.updates) : "";
   text += p.element == tensor::dtype::bfloat16 ? "--bf16\n" : p.element == tensor::dtype::float16 ? "--fp16\n" : "";
@@ -360,6 +372,9 @@ UNITY_INLINE std::string to_deepspeed_text(const parallel::stated_plan& p) {
     throw error{"plan",
                 fmt::format("recompute={}", parallel::recomputed_part_names[static_cast<std::size_t>(s.recomputed)]),
                 "none: DeepSpeed takes what is computed again from the model's code"};
+  }
+  if (s.overlaps_sums() && s.zero == 0) {
+    throw error{"plan", "overlap with zero=0", "zero=1: DeepSpeed without ZeRO reduces behind the backward pass"};
   }
   nlohmann::ordered_json r{{"train_batch_size", s.batch},
                            {"train_micro_batch_size_per_gpu", s.micro},

@@ -2,8 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+
+#include <fmt/core.h>
 
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/pipeline.hpp>
@@ -72,6 +75,66 @@ TEST_CASE("a plan that does what a statement says amounts to that statement") {
     CHECK(r.element == tensor::dtype::float32);
     CHECK_FALSE(r.are_stages_inside_data);
   }
+}
+
+TEST_CASE("a pipeline whose first and last stage have other layers than those between amounts to its statement") {
+  for (const std::string text : {
+           "megatron:t=1,p=4,d=1,micro=1,batch=8,first=1,last=1",
+           "megatron:t=2,p=4,d=1,micro=1,batch=4,last=3,sp",
+           "megatron:t=1,p=4,d=2,micro=1,batch=8,first=3",
+           "megatron:t=1,p=2,d=2,micro=1,batch=8,first=4,last=2",
+           "megatron:t=1,p=2,d=1,micro=1,batch=8,interleave=2,first=2,last=4",
+       }) {
+    CAPTURE(text);
+    const auto p = parallel::test::stated_training(operators(), text, 6);
+    parallel::check(operators(), p);
+    parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
+    CHECK(to_string(parallel::statement_of(operators(), p).statement) == text);
+  }
+  // The second of four stages has less than the third one.
+  auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=4,d=1,micro=1,batch=8", 8);
+  const auto gelu = find(p, "gelu", 2);
+  const auto next = find(p, "gelu", 4);
+  for (auto n = gelu + 1; n < next; ++n) {
+    if (!p.configurations[n].devices.empty()) {
+      p.configurations[n].devices[0] = hardware::device_id{std::size_t{2}};
+    }
+  }
+  CHECK(!complaint(p).empty());
+}
+
+// Attention is one operator, which is divided by heads and has no core to compute again.
+TEST_CASE("a plan with flash attention amounts to its statement") {
+  for (const std::string text : {
+           "megatron:t=1,p=1,d=4,micro=2,batch=8",
+           "megatron:t=4,p=1,d=1,micro=2,batch=2",
+           "megatron:t=2,p=1,d=2,micro=2,batch=4,sp,zero=1",
+           "megatron:t=2,p=2,d=2,micro=1,batch=8,sp,recompute=full",
+           "megatron:t=1,p=2,d=2,micro=1,batch=8,interleave=2",
+       }) {
+    CAPTURE(text);
+    const auto p = parallel::test::stated_training(operators(), text, 4, false, "flash");
+    parallel::check(operators(), p);
+    const auto attention = find(p, "dot_product_attention");
+    const auto t = parallel::parse_plan_statement(text).tensor;
+    const auto& degrees = p.configurations[attention].degrees;
+    CHECK(std::count(degrees.begin(), degrees.end(), t) >= 1);
+    const auto r = parallel::statement_of(operators(), p);
+    CHECK(to_string(r.statement) == text);
+    CHECK(r.layers == 4);
+  }
+  const std::string text = "megatron:t=2,p=1,d=2,micro=2,batch=4";
+  auto p = parallel::test::stated_training(operators(), text, 2, false, "flash");
+  const auto attention = find(p, "dot_product_attention", 1);
+  auto& c = p.configurations[attention];
+  const auto by_heads = fmt::format("{}", c);
+  std::fill(c.degrees.begin(), c.degrees.end(), 1);
+  c.degrees[0] = 4;  // samples alone
+  CHECK(has(complaint(p), fmt::format("operator {} (dot_product_attention): divided as {}; expected {}, as Megatron-LM",
+                                      attention, c, by_heads)));
+  p = parallel::test::stated_training(operators(), text, 2, false, "flash");
+  p.recomputed[find(p, "gelu")] = true;  // of one layer, and nothing else of it
+  CHECK(has(complaint(p), "its result is kept; expected recomputation of whole layers from their inputs"));
 }
 
 TEST_CASE("stages may follow each other within the data-parallel groups") {

@@ -92,9 +92,10 @@ std::string random_plan(random_engine& random) {
   const auto batch = d * micro * p * static_cast<std::int64_t>(1 + random.below(4));
   const auto zero = random.below(4);
   const bool is_divided = random.below(2) == 0;
-  return fmt::format("megatron:t={},p={},d={},micro={},batch={}{}{},zero={},recompute={}", t, p, d, micro, batch,
+  const bool is_overlapped = zero < 2 && random.below(2) == 0;
+  return fmt::format("megatron:t={},p={},d={},micro={},batch={}{}{},zero={}{},recompute={}", t, p, d, micro, batch,
                      is_interleaved ? ",interleave=2" : "", is_divided ? ",sp" : "", zero,
-                     parallel::recomputed_part_names[random.below(3)]);
+                     is_overlapped ? ",overlap" : "", parallel::recomputed_part_names[random.below(3)]);
 }
 
 }  // namespace
@@ -337,6 +338,117 @@ TEST_CASE("no device takes its step before the norm of all gradients is known") 
     CHECK(*std::min_element(ends.begin(), ends.end()) > *std::max_element(before.begin(), before.end()));
     CHECK(*std::min_element(steps.begin(), steps.end()) >= *std::max_element(ends.begin(), ends.end()));
   }
+}
+
+// The head of a wide vocabulary takes as long as layers do.
+TEST_CASE("a last stage with fewer layers makes up for its head") {
+  const char* model = "zoo:gpt?layers=16&hidden=1024&heads=16&seq=128&vocab=65536";
+  const auto of = [&](const std::string& plan, statement_devices which) {
+    return ran("megatron:" + plan, "dgx_a100_80:1x8", which, model);
+  };
+  const auto one = statement_devices::one_of_each_stage;
+  const auto equal = of("p=4,d=2,batch=32", one);
+  const auto unequal = of("p=4,d=2,batch=32,first=4,last=2", one);
+  CHECK(unequal.iteration < equal.iteration);
+  CHECK(unequal.peaks[3] < equal.peaks[3]);
+  CHECK(unequal.peaks[1] > equal.peaks[1]);
+  // layers of 12 h^2 + 13 h weights; words and positions; words and the last norm
+  constexpr std::int64_t h = 1024;
+  constexpr std::int64_t layer = 12 * h * h + 13 * h;
+  CHECK(permanent(unequal).count() == (2 + 4 + 12) * (4 * layer + 65536 * h + 128 * h));
+  CHECK(of("p=4,d=2,batch=32,first=4,last=4", one).iteration == equal.iteration);
+  for (const std::string plan : {"t=2,p=2,d=2,batch=8,first=7,last=9,zero=3", "t=2,p=4,batch=8,first=3,last=3,sp",
+                                 "p=4,d=2,batch=8,interleave=2,first=6,last=2,zero=1,overlap"}) {
+    CAPTURE(plan);
+    const auto all = of(plan, statement_devices::all);
+    const auto few = of(plan, one);
+    CHECK(few.iteration == all.iteration);
+    const auto each = all.peaks.size() / few.peaks.size();
+    for (std::size_t d = 0; d < all.peaks.size(); ++d) {
+      CHECK(all.peaks[d] == few.peaks[d / each]);
+    }
+  }
+}
+
+// Of so many weights that the first stage has several buckets.
+constexpr const char* wide_gpt = "zoo:gpt?layers=8&hidden=2048&heads=16&seq=512&vocab=8192";
+
+// What exchanges of the first device take, one after another.
+picoseconds exchanging(const run& r) {
+  picoseconds sum{};
+  for (const auto& t : r.program.code.code(tasks::fragment_id{0U}).tasks) {
+    sum += t.kind == tasks::task_kind::transfer ? t.duration : picoseconds{};
+  }
+  return sum;
+}
+
+// Each bucket starts an exchange: where those of the tensor-parallel group use the same link, and little is hidden, an
+// iteration may be longer by what that takes.
+TEST_CASE("overlapped exchanges move as much, and make iterations longer by the starts of buckets at most") {
+  std::size_t faster = 0;
+  for (const std::string plan :
+       {"megatron:d=8,batch=32", "megatron:d=8,batch=8,zero=1", "megatron:d=8,batch=32,zero=1,recompute=full",
+        "megatron:t=2,d=4,batch=16,sp,zero=1", "megatron:t=2,d=4,batch=16", "megatron:p=2,d=4,batch=16,zero=1",
+        "megatron:p=4,d=2,batch=16", "megatron:p=2,d=4,batch=32,interleave=2,zero=1",
+        "megatron:t=2,p=2,d=2,batch=8,interleave=4,zero=1", "megatron:t=4,p=2,batch=8",
+        "megatron:t=8,batch=2,zero=1"}) {
+    for (const std::string machine : {"dgx_a100_80:1x8", "dgx_a100_80:2x4", "p100:2x4"}) {
+      if (plan.find("t=8") != std::string::npos && machine != "dgx_a100_80:1x8") {
+        continue;
+      }
+      CAPTURE(plan, machine);
+      const auto behind = ran(plan, machine, statement_devices::one_of_each_stage, wide_gpt);
+      const auto beside = ran(plan + ",overlap", machine, statement_devices::one_of_each_stage, wide_gpt);
+      CHECK(moved(beside) == moved(behind));
+      CHECK(beside.peaks == behind.peaks);
+      CHECK(beside.parts.compute == Approx(behind.parts.compute));
+      const bool is_pipeline_on_one_link = plan == "megatron:t=2,p=2,d=2,batch=8,interleave=4,zero=1";
+      if (is_pipeline_on_one_link) {  // what one stage waits for its exchanges, the others wait for it
+        CHECK(to_seconds(beside.iteration) < 1.03 * to_seconds(behind.iteration));
+      } else {
+        CHECK(beside.iteration <= behind.iteration + (exchanging(beside) - exchanging(behind)));
+      }
+      faster += beside.iteration < behind.iteration ? 1 : 0;
+      if (plan.find("t=") == std::string::npos) {  // no other exchange waits for them
+        CHECK(beside.iteration < behind.iteration);
+      }
+      if (plan.find("d=") == std::string::npos) {
+        CHECK(beside.iteration == behind.iteration);
+      }
+    }
+  }
+  CHECK(faster >= 20);
+}
+
+TEST_CASE("one device of each stage takes what all take where several buckets overlap") {
+  for (const std::string plan :
+       {"megatron:d=4,batch=8,zero=1,overlap", "megatron:t=2,d=2,batch=4,sp,zero=1,overlap",
+        "megatron:p=2,d=2,batch=8,interleave=2,zero=1,overlap", "megatron:p=2,d=2,batch=4,overlap"}) {
+    CAPTURE(plan);
+    const auto all = ran(plan, "dgx_a100_80:2x2", statement_devices::all, wide_gpt);
+    const auto few = ran(plan, "dgx_a100_80:2x2", statement_devices::one_of_each_stage, wide_gpt);
+    CHECK(few.iteration == all.iteration);
+    CHECK(few.parts.communication == Approx(all.parts.communication).margin(1e-12));
+  }
+}
+
+// What is left of the exchanges of one stage without tensor parallelism: the gather of the first bucket, which is the
+// embedding; the reduction of that bucket; and what passes are too short for.
+TEST_CASE("all but the first gather and the last reduction is hidden behind passes that are long enough") {
+  const auto r = ran("megatron:d=2,micro=64,batch=128,zero=1,overlap", "dgx_a100_80:1x2",
+                     statement_devices::one_of_each_stage, wide_gpt);
+  const auto& tasks = r.program.code.code(tasks::fragment_id{0U}).tasks;
+  std::vector<double> exchanges;
+  for (const auto& t : tasks) {
+    if (t.kind == tasks::task_kind::transfer) {
+      exchanges.push_back(to_seconds(t.duration));
+    }
+  }
+  // eight layers of 50 million weights, which are buckets, and the embedding; and the norm of gradients
+  REQUIRE(exchanges.size() == 9 + 9 + 1);
+  const auto seen = exchanges[0] + exchanges[17] + exchanges[18];
+  CHECK(r.parts.communication > 0.999 * seen);
+  CHECK(r.parts.communication < seen + exchanges[1]);  // the first layer's gather is longer than the embedding's pass
 }
 
 // Norms and biases, which the tensor-parallel group repeats: each of its devices has a d-th of them, as Megatron-LM's

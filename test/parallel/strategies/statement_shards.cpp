@@ -8,6 +8,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace tests_of_statement_shards {
@@ -48,6 +49,34 @@ TEST_CASE("the ends of a pipeline have words of their own") {
   CHECK(first[0] == parallel::piece_shards{bytes{200}, {{0, bytes{400}}}, bytes{400}, picoseconds{7}});
   const auto last = parallel::shards_of(work(), 2, 3);
   CHECK(last[1] == parallel::piece_shards{bytes{202}, {{3, bytes{404}}}, bytes{404}, picoseconds{11}});
+}
+
+TEST_CASE("buckets end between pieces, and each weight is in one of its stage") {
+  auto w = work();
+  for (auto& x : w.weights) {
+    x.elements *= 10'000'000;  // so that the second layer is as large as five buckets
+  }
+  const auto of = [](std::uint32_t first, std::int64_t gradients, std::int64_t weights) {
+    return parallel::piece_bucket{first, bytes{gradients * 10'000'000}, bytes{weights * 10'000'000}};
+  };
+  auto s = parallel::parse_plan_statement("megatron:d=2,zero=1,overlap");
+  using bucket_list = std::vector<parallel::piece_bucket>;
+  // The words are of the first piece that reads them.
+  CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 0, 0}) ==
+        std::vector<bucket_list>{{of(0, 400, 200), of(1, 60, 40), of(2, 84, 42)}});
+  s.data = 200;  // a million for each of them
+  CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 0, 0}) ==
+        std::vector<bucket_list>{{of(0, 460, 240), of(2, 84, 42)}});
+  // Two stages: both have the words, and the second one has one bucket.
+  s.pipeline = 2;
+  s.data = 2;
+  CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 1, 1}) ==
+        std::vector<bucket_list>{{of(0, 400, 200), of(1, 60, 40)}, {of(2, 484, 242)}});
+  // Two chunks of one stage: the words are in the first one alone.
+  s.pipeline = 1;
+  s.interleave = 2;
+  CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 1, 1}) ==
+        std::vector<bucket_list>{{of(0, 400, 200), of(1, 60, 40)}, {of(2, 84, 42)}});
 }
 
 }  // namespace tests_of_statement_shards

@@ -3,7 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../../support/message_of.hpp"
 
@@ -50,9 +53,11 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
   const auto all = of("megatron:search,batch=8", {8, 4, 4, 4, true});
   for (const auto& s : all) {
     CHECK_NOTHROW(check(s, 8));
-    CHECK((4 % s.tensor == 0 && 4 % s.chunks() == 0));
+    CHECK(4 % s.tensor == 0);
+    CHECK_NOTHROW(parallel::layers_of_stages(s, 4));
     CHECK((!s.is_sequence_parallel || s.tensor > 1));
     CHECK((s.zero == 0 || s.data > 1));
+    CHECK((!s.is_overlapped || (s.data > 1 && s.zero <= 1)));
     CHECK(std::count(all.begin(), all.end(), s) == 1);
   }
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.micro < y.micro; }));
@@ -61,10 +66,39 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
   CHECK(of("megatron:search,batch=2", {1, 1, 2, 2, false}).size() == 4);
   const auto given = of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,zero=1,recompute=none", {8, 4, 4, 4, true});
   for (const auto& s : given) {
+    CHECK(s.first_layers + s.last_layers == 0);  // one layer on the first stage makes no two chunks
     CHECK((s.tensor == 2 && s.pipeline == 2 && s.data == 2 && s.interleave == 2 && s.is_sequence_parallel));
     CHECK((s.zero == 1 && s.recomputed == parallel::recomputed_part::none));
   }
-  CHECK(given.size() == 2);  // micro-batches of 1 and 2 samples
+  CHECK(given.size() == 4);  // micro-batches of 1 and 2 samples, with overlap and without
+  const auto overlapped =
+      of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,overlap,recompute=none", {8, 4, 4, 4, true});
+  for (const auto& s : overlapped) {
+    CHECK((s.is_overlapped && s.zero <= 1));
+  }
+  CHECK(overlapped.size() == 4);  // zero=0 and 1, two sizes of micro-batches
+  // The ends of stages that are not equal.
+  const auto ends_of = [&](const std::string& text, std::int64_t layers) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ends;
+    for (const auto& s :
+         of("megatron:search,batch=8,d=1,micro=1,interleave=1,recompute=none," + text, {8, 1, layers, 1, true})) {
+      ends.emplace_back(s.first_layers, s.last_layers);
+    }
+    return ends;
+  };
+  using pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  CHECK(ends_of("p=8", 96) == pairs{{0, 0}, {9, 9}});
+  CHECK(ends_of("p=8", 95) == pairs{{11, 12}, {12, 11}});
+  CHECK(ends_of("p=8", 94) == pairs{{11, 11}});
+  CHECK(ends_of("p=8", 8) == pairs{{0, 0}});
+  CHECK(ends_of("p=8,first=5", 96) == pairs{{5, 0}});
+  CHECK(
+      of("megatron:search,batch=8,d=4,micro=1,interleave=1,recompute=none,zero=0,overlap", {8, 1, 4, 1, true}).size() ==
+      3);  // two stages: 2 and 2, 1 and 3, 3 and 1 layers
+  CHECK(to_string(parse_statement_search("megatron:search,last=3,first=2,p=4,batch=8")) ==
+        "megatron:search,p=4,batch=8,first=2,last=3");
+  CHECK(to_string(parse_statement_search("megatron:search,overlap,zero=1,batch=8")) ==
+        "megatron:search,batch=8,zero=1,overlap");
 }
 
 }  // namespace tests_of_statement_space

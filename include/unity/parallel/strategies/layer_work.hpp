@@ -253,12 +253,7 @@ UNITY_INLINE layer_work_finder::layer_work_finder(const tensor::algebra& a, cons
       summing_(g.node_count()) {}
 
 UNITY_INLINE transformer_work layer_work_finder::run() {
-  if (layers_.count % statement_.chunks() != 0) {
-    throw error{"plan",
-                fmt::format("{} layers for p={} times interleave={}", layers_.count, statement_.pipeline,
-                            statement_.interleave),
-                "a multiple of them"};
-  }
+  static_cast<void>(layers_of_stages(statement_, layers_.count));  // refuses what does not divide
   if (layers_.heads % statement_.tensor != 0) {
     throw error{"plan", fmt::format("{} heads for t={}", layers_.heads, statement_.tensor), "a multiple of t"};
   }

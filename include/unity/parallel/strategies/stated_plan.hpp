@@ -1,3 +1,4 @@
+// Over 500 lines because readers of plans with data parallelism alone and of transformers share their rules.
 // The statement that a plan amounts to, found from how it divides operators: for frameworks that have degrees and
 // switches instead of plans.
 #pragma once
@@ -25,8 +26,9 @@ struct stated_plan {
   friend bool operator==(const stated_plan&, const stated_plan&) = default;
 };
 
-// Of a transformer: tensor-parallel groups as `megatron` divides layers, data parallelism and a pipeline of equally
-// many layers. Ranks are devices, node by node.
+// Of a transformer: tensor-parallel groups as `megatron` divides layers, data parallelism and a pipeline whose stages
+// have equally many layers, or all but the first and the last. Ranks are devices, node by node. A plan does not say
+// whether Megatron-LM is to overlap exchanges, and nor does the statement.
 // Complexity: as `megatron`, twice.
 // Throws: unity::error that names what deviates from every such statement (operator, weight, stage), and what was
 // expected there.
@@ -47,6 +49,7 @@ struct stated_plan {
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
@@ -252,7 +255,8 @@ class transformer_plan_reader : plan_reader {
   [[nodiscard]] bool compare(guess& g) const;
   [[nodiscard]] guess best_guess() const;
   void expect_schedule() const;
-  void expect_equal_stages() const;
+  // Effects: the layers of the first and of the last stage, where they are not those of others.
+  void find_stages();
   void find_core();
   [[nodiscard]] bool can_deviate(node_id n) const;
   [[nodiscard]] bool is_in_layer(node_id n) const {
@@ -261,6 +265,7 @@ class transformer_plan_reader : plan_reader {
   [[nodiscard]] recomputed_part recomputed() const;
 
   transformer_layers layers_{};
+  plan_statement stages_{};      // p, interleave, and layers of the first and last stage
   std::vector<bool> core_{};     // per node: from the first to the last product of activations of its layer
   std::vector<bool> is_last_{};  // per node: of its layer, or of its layer's core
 };
@@ -368,28 +373,47 @@ UNITY_INLINE void transformer_plan_reader::expect_schedule() const {
   }
 }
 
-UNITY_INLINE void transformer_plan_reader::expect_equal_stages() const {
-  const auto parts = p_.pipeline.stage_count() * p_.pipeline.chunks;
-  if (layers_.count % parts != 0) {
-    throw error{"plan.pipeline", fmt::format("{} layers on {} stages", layers_.count, parts),
-                "equally many layers on each"};
-  }
-  if (parts == 1) {
+UNITY_INLINE void transformer_plan_reader::find_stages() {
+  stages_.pipeline = stages();
+  stages_.interleave = p_.pipeline.chunks;
+  if (stages_.chunks() == 1) {
     return;
   }
   const auto chunks = chunks_of(p_.graph, p_.configurations, p_.pipeline);
-  for (const auto n : node_ids(p_.graph)) {
-    if (!does_work(n)) {
-      continue;
-    }
-    const auto piece = layers_.pieces[n.index()];
-    const auto expected = piece == 0 ? 0U : std::min((piece - 1) / (layers_.count / parts), parts - 1);
+  const auto place_of = [&](node_id n) {
     const auto stage = p_.pipeline.stages[p_.configurations[n.index()].devices[0].index()];
-    const auto own = chunks[n.index()] * p_.pipeline.stage_count() + stage;
-    if (own != expected) {
-      throw error{shown(n), fmt::format("on stage {}", own),
-                  fmt::format("stage {} of {}, of {} layers each, the embedding on the first and the head on the last",
-                              expected, parts, layers_.count / parts)};
+    return std::int64_t{chunks[n.index()]} * stages() + stage;
+  };
+  std::vector<std::int64_t> begun(static_cast<std::size_t>(stages()));  // layers, by stage
+  std::vector<bool> is_met(layers_.count + 2);
+  for (const auto n : node_ids(p_.graph)) {
+    const auto piece = layers_.pieces[n.index()];
+    if (does_work(n) && is_in_layer(n) && !is_met[piece]) {
+      is_met[piece] = true;
+      ++begun[static_cast<std::size_t>(place_of(n) % stages())];
+    }
+  }
+  if (std::any_of(begun.begin(), begun.end(), [&](auto count) { return count != begun[0]; })) {
+    const auto middle = begun[stages() > 2 ? 1 : 0];
+    stages_.first_layers = stages() == 2 || begun.front() != middle ? begun.front() : 0;
+    stages_.last_layers = stages() == 2 || begun.back() != middle ? begun.back() : 0;
+  }
+  const auto counts = find_layers_of_stages(stages_, layers_.count);
+  if (counts.empty() ||
+      std::any_of(counts.begin(), counts.end(), [&](auto c) { return c % stages_.interleave != 0; })) {
+    throw error{"plan.pipeline", fmt::format("{} layers on {} stages", layers_.count, stages_.chunks()),
+                "equally many layers on each, or on all but the first and the last"};
+  }
+  const auto expected = chunks_of_pieces(stages_, layers_.count);
+  const bool is_equal = stages_.first_layers + stages_.last_layers == 0;
+  for (const auto n : node_ids(p_.graph)) {
+    const auto wanted = expected[layers_.pieces[n.index()]];
+    if (does_work(n) && place_of(n) != wanted) {
+      throw error{shown(n), fmt::format("on stage {}", place_of(n)),
+                  fmt::format("stage {} of {}, of {}, the embedding on the first and the head on the last", wanted,
+                              stages_.chunks(),
+                              is_equal ? fmt::format("{} layers each", layers_.count / stages_.chunks())
+                                       : fmt::format("{} layers on devices in turn", fmt::join(counts, ", ")))};
     }
   }
 }
@@ -455,7 +479,7 @@ UNITY_INLINE recomputed_part transformer_plan_reader::recomputed() const {
 UNITY_INLINE stated_plan transformer_plan_reader::read() {
   expect_schedule();
   layers_ = layers_of(a_, p_.graph, all_);
-  expect_equal_stages();
+  find_stages();
   find_core();
   const auto best = best_guess();
   if (best.first_other) {
@@ -467,6 +491,8 @@ UNITY_INLINE stated_plan transformer_plan_reader::read() {
   r.statement.tensor = best.tensor;
   r.statement.pipeline = stages();
   r.statement.interleave = p_.pipeline.chunks;
+  r.statement.first_layers = stages_.first_layers;
+  r.statement.last_layers = stages_.last_layers;
   r.statement.is_sequence_parallel = best.is_sequence_parallel;
   r.statement.recomputed = recomputed();
   r.layers = layers_.count;

@@ -15,6 +15,7 @@
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/statement_stages.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 
@@ -40,15 +41,16 @@ class statement_peaks {
 // No more than the simulated iteration. A stage waits for its first micro-batch, then does all its phases one after
 // another; the last backward pass goes back to the first stage; then come the sums of gradients, their norm and the
 // update. With zero from 2 on, the sums are left out, and a stage takes at least what its exchanges of gradients and
-// weights take, which go one after another through its link.
-// Complexity: linear in chunks and stages.
+// weights take, which go one after another through its link. Where exchanges overlap, a stage waits for its first
+// bucket of new weights, and its last gradients follow its last backward pass. Complexity: linear in chunks and stages.
 [[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
                                           const hardware::machine& m, const task_times& times,
                                           statement_groups& groups);
 
 // The same work with one step per pass of each chunk: a program of it takes exactly as long and holds as much. Nothing
 // where exchanges of tensor-parallel groups use links that other transfers use, too, as their order matters, and for
-// zero from 2 on, whose exchanges are between layers.
+// zero from 2 on, whose exchanges are between layers. Where exchanges overlap, it is for phases beside which there are
+// none (program_of, inner).
 // Complexity: linear in pieces and in squares of stages.
 [[nodiscard]] std::optional<transformer_work> in_one_step_each(const plan_statement& s, const statement_stages& all,
                                                                const transformer_work& work, statement_groups& groups);
@@ -166,11 +168,23 @@ UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const stat
 UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
                                          const hardware::machine& m, const task_times& times,
                                          statement_groups& groups) {
+  using hardware::exchange;
   const detail::phase_clock clock{s, all, groups};
+  const auto exchanged_in = [&](const std::vector<piece_bucket>& buckets, std::size_t count, bytes piece_bucket::*what,
+                                exchange how) {
+    picoseconds sum{};
+    for (std::size_t i = 0; i < std::min(count, buckets.size()); ++i) {
+      sum += buckets[i].*what > bytes{} ? groups.time(group_kind::data, how, buckets[i].*what) : picoseconds{};
+    }
+    return sum;
+  };
   std::vector<picoseconds> done(static_cast<std::size_t>(s.pipeline));  // when a stage has done its phases, at least
   picoseconds first{};                                                  // when its first micro-batch comes
   for (std::int64_t k = 0; k < s.pipeline; ++k) {
     first += clock.message(k, false);
+    if (s.overlaps_gathers()) {
+      first = std::max(first, exchanged_in(all.buckets_of(k), 1, &piece_bucket::weights, exchange::all_gather));
+    }
     picoseconds each{};
     picoseconds exchanged{};
     for (auto c = k; c < s.chunks(); c += s.pipeline) {
@@ -185,8 +199,15 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
     const auto at = static_cast<std::size_t>(k);
     done[at] = std::max(done[at], done[at + 1] + clock.message(k, true) + clock.phase(k, true));
   }
-  using hardware::exchange;
   const bool is_divided = s.zero > 0 && s.data > 1;
+  for (std::int64_t k = 0; k < s.pipeline && s.overlaps_sums(); ++k) {
+    // Those of the chunk that is done last begin with its last backward pass.
+    const auto how = is_divided ? exchange::reduce_scatter : exchange::all_reduce;
+    const auto& own = all.buckets_of(k);
+    auto& end = done[static_cast<std::size_t>(k)];
+    end = std::max(end + exchanged_in(own, 1, &piece_bucket::gradients, how),
+                   end - clock.phase(k, true) + exchanged_in(own, own.size(), &piece_bucket::gradients, how));
+  }
   const auto add = [&](std::int64_t stage, group_kind group, exchange how, bytes size) {
     done[static_cast<std::size_t>(stage)] += size > bytes{} ? groups.time(group, how, size) : picoseconds{};
   };
@@ -194,7 +215,7 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
     if (s.tensor > 1) {
       add(k, group_kind::tensor, exchange::all_reduce, detail::gradients_of(all.summed_of(k)));
     }
-    if (s.data > 1) {
+    if (s.data > 1 && !s.overlaps_sums()) {
       add(k, group_kind::data, is_divided ? exchange::reduce_scatter : exchange::all_reduce,
           detail::gradients_of(all.weights_of(k)));
     }
@@ -213,7 +234,7 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
   const auto model = m.network[groups.device({})].model;
   for (std::int64_t k = 0; k < s.pipeline; ++k) {
     done[static_cast<std::size_t>(k)] += detail::update_of(all.weights_of(k), is_divided ? s.data : 1, times, model);
-    if (is_divided && !s.divides_weights()) {
+    if (is_divided && !s.divides_weights() && !s.overlaps_gathers()) {
       add(k, group_kind::data, exchange::all_gather, detail::weight_bytes(all.weights_of(k)));
     }
     end = std::max(end, done[static_cast<std::size_t>(k)]);
@@ -230,7 +251,8 @@ UNITY_INLINE std::optional<transformer_work> in_one_step_each(const plan_stateme
     const auto own = groups.link(group_kind::tensor, {k, 0, 0});
     for (std::int64_t other = 0; other < s.pipeline; ++other) {
       const auto uses = [&](group_kind kind) { return groups.link(kind, {other, 0, 0}) == own; };
-      if ((other != k && (uses(group_kind::tensor) || (s.data > 1 && uses(group_kind::data)))) ||
+      if ((other != k && uses(group_kind::tensor)) ||
+          (s.data > 1 && (other != k || s.overlaps_sums()) && uses(group_kind::data)) ||
           (s.pipeline > 1 && (uses(group_kind::onward) || uses(group_kind::backward)))) {
         return std::nullopt;
       }

@@ -31,7 +31,7 @@ inline constexpr std::array<std::string_view, 3> recomputed_part_names{"none", "
 // Megatron-LM, SC 2021, section 3.
 struct plan_statement {
   std::int64_t tensor = 1;      // t: devices of a node that divide each layer
-  std::int64_t pipeline = 1;    // p: stages of equally many layers; the embedding on the first, the head on the last
+  std::int64_t pipeline = 1;    // p: stages; the embedding on the first, the head on the last
   std::int64_t data = 1;        // d: groups of stages with samples of their own
   std::int64_t micro = 1;       // samples of a micro-batch, on each of the d
   std::int64_t batch = 1;       // samples of an iteration, on all devices
@@ -42,17 +42,28 @@ struct plan_statement {
   // Source: Rajbhandari et al., ZeRO, SC 2020.
   std::int64_t zero = 0;
   recomputed_part recomputed = recomputed_part::none;
+  // overlap, for zero 0 and 1: gradients are reduced bucket by bucket during the backward passes of the last
+  // micro-batch, and with zero=1 new weights are gathered during the forward passes of the first one.
+  // Source: Megatron-LM, --overlap-grad-reduce and --overlap-param-gather.
+  bool is_overlapped = false;
+  // first, last: layers of the first and of the last stage; 0: as many as the others, which share the rest equally.
+  // Source: Megatron-LM, --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers.
+  std::int64_t first_layers = 0;
+  std::int64_t last_layers = 0;
 
   [[nodiscard]] std::int64_t microbatches() const noexcept { return batch / (data * micro); }
   [[nodiscard]] std::int64_t chunks() const noexcept { return pipeline * interleave; }
   [[nodiscard]] bool divides_gradients() const noexcept { return zero >= 2 && data > 1; }
   [[nodiscard]] bool divides_weights() const noexcept { return zero >= 3 && data > 1; }
+  [[nodiscard]] bool overlaps_sums() const noexcept { return is_overlapped && zero <= 1 && data > 1; }
+  [[nodiscard]] bool overlaps_gathers() const noexcept { return overlaps_sums() && zero == 1; }
 
   friend bool operator==(const plan_statement&, const plan_statement&) = default;
 };
 
-// "megatron:" and, between commas, t, p, d, micro, batch, interleave, zero (0 to 3) and recompute (none, selective,
-// full) with values, and sp, in any order. What is left out is 1, 0 or none; batch is then d * micro.
+// "megatron:" and, between commas, t, p, d, micro, batch, interleave, first, last, zero (0 to 3) and recompute (none,
+// selective, full) with values, and sp and overlap, in any order. What is left out is 1, 0 or none; batch is then
+// d * micro.
 // Throws: unity::error for another text.
 [[nodiscard]] plan_statement parse_plan_statement(std::string_view text);
 
@@ -60,9 +71,19 @@ struct plan_statement {
 // Law: parse_plan_statement(to_string(s)) == s.
 [[nodiscard]] std::string to_string(const plan_statement& s);
 
-// Throws: unity::error where degrees do not multiply to the devices, samples do not divide, or stages do not
-// interleave.
+// Throws: unity::error where degrees do not multiply to the devices, samples do not divide, stages do not interleave,
+// overlap is stated for a stage of ZeRO that overlaps anyway, or layers of the first or last stage for only one stage.
 void check(const plan_statement& s, std::size_t devices);
+
+// How many of the layers each stage has; nothing where layers do not divide. Chunks are not asked for.
+[[nodiscard]] std::vector<std::int64_t> find_layers_of_stages(const plan_statement& s, std::int64_t layers);
+
+// Likewise. Throws: unity::error where stages or their chunks cannot have whole layers.
+[[nodiscard]] std::vector<std::int64_t> layers_of_stages(const plan_statement& s, std::int64_t layers);
+
+// The chunk of the embedding, of each layer and of the head. Chunk c is on stage c mod p.
+// Throws: as layers_of_stages.
+[[nodiscard]] std::vector<std::int64_t> chunks_of_pieces(const plan_statement& s, std::int64_t layers);
 
 // Along what an exchange goes: a tensor-parallel group, a data-parallel one, from each stage to the next or back,
 // between the first and the last stage, or among all devices.
@@ -139,23 +160,25 @@ struct statement_key {
   std::int64_t least;
   std::int64_t most;
 };
-inline constexpr std::array<statement_key, 7> statement_keys{{
+inline constexpr std::array<statement_key, 9> statement_keys{{
     {"t", &plan_statement::tensor, 1, 1 << 16},
     {"p", &plan_statement::pipeline, 1, 1 << 16},
     {"d", &plan_statement::data, 1, 1 << 16},
     {"micro", &plan_statement::micro, 1, 1 << 16},
     {"batch", &plan_statement::batch, 1, most_of_statement},
     {"interleave", &plan_statement::interleave, 1, 1 << 16},
+    {"first", &plan_statement::first_layers, 1, 1 << 16},
+    {"last", &plan_statement::last_layers, 1, 1 << 16},
     {"zero", &plan_statement::zero, 0, 3},
 }};
 
 UNITY_INLINE void read_statement_part(std::string_view key, std::string_view value, plan_statement& s) {
   const auto where = fmt::format("plan, '{}'", printable(key));
-  if (key == "sp") {
+  if (key == "sp" || key == "overlap") {
     if (!value.empty()) {
-      throw error{where, "a value", "sp alone"};
+      throw error{where, "a value", fmt::format("{} alone", key)};
     }
-    s.is_sequence_parallel = true;
+    (key == "sp" ? s.is_sequence_parallel : s.is_overlapped) = true;
     return;
   }
   if (key == "recompute") {
@@ -169,7 +192,7 @@ UNITY_INLINE void read_statement_part(std::string_view key, std::string_view val
   const auto* const known =
       std::find_if(statement_keys.begin(), statement_keys.end(), [&](const auto& k) { return k.name == key; });
   if (known == statement_keys.end()) {
-    throw error{where, "no such key", "t, p, d, micro, batch, interleave, sp, zero, recompute"};
+    throw error{where, "no such key", "t, p, d, micro, batch, interleave, first, last, sp, zero, overlap, recompute"};
   }
   const auto number = to_number<std::int64_t>(value).value_or(-1);
   if (number < known->least || number > known->most) {
@@ -210,8 +233,11 @@ UNITY_INLINE std::string to_string(const plan_statement& s) {
                           s.micro, s.batch);
   const auto add = [&](bool is_given, const std::string& part) { text += is_given ? "," + part : std::string{}; };
   add(s.interleave > 1, fmt::format("interleave={}", s.interleave));
+  add(s.first_layers > 0, fmt::format("first={}", s.first_layers));
+  add(s.last_layers > 0, fmt::format("last={}", s.last_layers));
   add(s.is_sequence_parallel, "sp");
   add(s.zero > 0, fmt::format("zero={}", s.zero));
+  add(s.is_overlapped, "overlap");
   add(s.recomputed != recomputed_part::none,
       fmt::format("recompute={}", recomputed_part_names[static_cast<std::size_t>(s.recomputed)]));
   return text;
@@ -232,6 +258,60 @@ UNITY_INLINE void check(const plan_statement& s, std::size_t devices) {
                 fmt::format("interleave={} with p={} and {} micro-batches", s.interleave, s.pipeline, s.microbatches()),
                 "several stages, and a multiple of them of micro-batches"};
   }
+  if (s.is_overlapped && s.zero > 1) {
+    throw error{"plan", fmt::format("overlap with zero={}", s.zero),
+                "zero=0 or zero=1: from 2 on, exchanges overlap anyway"};
+  }
+  if (s.first_layers + s.last_layers > 0 && s.pipeline == 1) {
+    throw error{"plan", fmt::format("{}= with p=1", s.first_layers > 0 ? "first" : "last"), "several stages"};
+  }
+}
+
+UNITY_INLINE std::vector<std::int64_t> find_layers_of_stages(const plan_statement& s, std::int64_t layers) {
+  const auto others = s.pipeline - (s.first_layers > 0 ? 1 : 0) - (s.last_layers > 0 ? 1 : 0);
+  const auto rest = layers - s.first_layers - s.last_layers;
+  if (others > 0 ? rest < others || rest % others != 0 : rest != 0) {
+    return {};
+  }
+  std::vector<std::int64_t> all(static_cast<std::size_t>(s.pipeline), others > 0 ? rest / others : 0);
+  all.front() = s.first_layers > 0 ? s.first_layers : all.front();
+  all.back() = s.last_layers > 0 ? s.last_layers : all.back();
+  return all;
+}
+
+UNITY_INLINE std::vector<std::int64_t> layers_of_stages(const plan_statement& s, std::int64_t layers) {
+  const bool is_equal = s.first_layers + s.last_layers == 0;
+  if (is_equal && layers % s.chunks() != 0) {
+    throw error{"plan", fmt::format("{} layers for p={} times interleave={}", layers, s.pipeline, s.interleave),
+                "a multiple of them"};
+  }
+  auto all = find_layers_of_stages(s, layers);
+  const auto stated = [&] {
+    return (s.first_layers > 0 ? fmt::format("first={} ", s.first_layers) : std::string{}) +
+           (s.last_layers > 0 ? fmt::format("last={} ", s.last_layers) : std::string{}) +
+           fmt::format("of {} layers on p={} stages", layers, s.pipeline);
+  };
+  if (all.empty()) {
+    throw error{"plan", stated(), "layers left that the other stages share equally"};
+  }
+  for (const auto count : all) {
+    if (count % s.interleave != 0) {
+      throw error{"plan", fmt::format("{}, a stage of {} with interleave={}", stated(), count, s.interleave),
+                  "multiples of interleave"};
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<std::int64_t> chunks_of_pieces(const plan_statement& s, std::int64_t layers) {
+  const auto of_stages = layers_of_stages(s, layers);
+  std::vector<std::int64_t> all{0};
+  for (std::int64_t c = 0; c < s.chunks(); ++c) {
+    all.insert(all.end(), static_cast<std::size_t>(of_stages[static_cast<std::size_t>(c % s.pipeline)] / s.interleave),
+               c);
+  }
+  all.push_back(s.chunks() - 1);
+  return all;
 }
 
 UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const hardware::machine& m)

@@ -43,7 +43,8 @@ namespace detail {
 class statement_lowering {
  public:
   statement_lowering(const plan_statement& s, const hardware::machine& m, const transformer_work& work,
-                     const task_times& times, statement_groups& groups, statement_devices which);
+                     const task_times& times, statement_groups& groups, statement_devices which,
+                     const transformer_work* inner);
 
   [[nodiscard]] statement_program run();
 
@@ -63,6 +64,7 @@ class statement_lowering {
     std::map<std::uint32_t, std::vector<tasks::buffer_ref>> gradients{};    // by the piece that completes them
     task_list scattered{};                                                  // the last gradients
     task_list added{};                                                      // the last shares
+    task_list reduced{};                                                    // buckets of gradients
   };
   using lane_list = std::vector<lane*>;
   struct stage_lanes {
@@ -86,7 +88,8 @@ class statement_lowering {
     std::uint32_t first = 0;  // piece
     std::uint32_t last = 0;   // included
     bool is_found = false;
-    std::vector<piece_shards> shards{};  // where gradients are divided
+    std::vector<piece_shards> shards{};   // where gradients are divided
+    std::vector<piece_bucket> buckets{};  // where exchanges overlap
     bytes kept{};
     bytes again{};
     bytes handed_on{};
@@ -111,6 +114,17 @@ class statement_lowering {
   // The gradients that a piece completes, beside what runs. One that is scattered is waited for when the next one is,
   // so two are there at most, as FSDP has it.
   void scatter(const stage_lanes& lanes, const chunk& c, std::uint32_t piece);
+  // The gradients of the bucket that a piece completes, beside what runs.
+  void reduce_bucket(const stage_lanes& lanes, const chunk& c, std::uint32_t piece);
+  // The new weights of the bucket after those that the stage has asked for, beside what runs.
+  void gather_bucket(const stage_lanes& lanes);
+  // Whether a bucket begins with the piece.
+  [[nodiscard]] static bool begins_bucket(const chunk& c, std::uint32_t piece);
+  // Whether gradients are reduced, or new weights gathered, beside the phase.
+  [[nodiscard]] bool is_overlapped(const phase_key& k) const {
+    return k.is_backward ? statement_.overlaps_sums() && k.microbatch + 1 == statement_.microbatches()
+                         : statement_.overlaps_gathers() && k.microbatch == 0;
+  }
   // What a phase of a device waits for.
   void add_message(lane& to, const phase_key& key);
   void add_messages();
@@ -118,7 +132,7 @@ class statement_lowering {
   // What the optimizer keeps is in so many parts.
   void update(lane& l, std::int64_t parts);
   [[nodiscard]] std::vector<lane*> members(group_kind kind, const lane& of);
-  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
   [[nodiscard]] phase_ends& ends(const lane& l, const phase_key& k) {
     const auto number = (k.chunk / statement_.pipeline * statement_.microbatches() + k.microbatch) * 2;
     return phases_[l.number][static_cast<std::size_t>(number + (k.is_backward ? 1 : 0))];
@@ -141,11 +155,15 @@ class statement_lowering {
   plan_statement statement_;
   const hardware::machine& machine_;
   const transformer_work& work_;
+  const transformer_work& inner_;  // of phases that nothing overlaps
   const task_times& times_;
   statement_groups& groups_;
   std::vector<lane> lanes_{};
+  std::vector<std::int64_t> numbers_;  // of chunks, by piece
   std::vector<chunk> chunks_{};
-  std::vector<std::vector<phase_ends>> phases_{};  // by lane
+  std::vector<std::vector<piece_bucket>> buckets_{};  // by stage, in the order in which they are gathered
+  std::vector<std::size_t> asked_for_{};              // of those, by stage
+  std::vector<std::vector<phase_ends>> phases_{};     // by lane
   std::vector<tasks::fragment> codes_{};           // by lane
   std::map<hardware::resource_id, tasks::resource_id> links_{};
   statement_program all_{};
@@ -154,13 +172,15 @@ class statement_lowering {
 }  // namespace detail
 
 // Precondition: the work is that of the statement; the groups are those of its degrees on the machine, and of several
-// chunks if it has them.
+// chunks if it has them. inner: the same work in fewer tasks (in_one_step_each), for phases that no exchange of
+// gradients or weights overlaps; null: none.
 // Complexity: linear in the devices that it has, their phases and the layers of each.
 [[nodiscard]] inline statement_program program_of(const plan_statement& s, const hardware::machine& m,
                                                   const transformer_work& work, const task_times& times,
                                                   statement_groups& groups,
-                                                  statement_devices which = statement_devices::one_of_each_stage) {
-  return detail::statement_lowering{s, m, work, times, groups, which}.run();
+                                                  statement_devices which = statement_devices::one_of_each_stage,
+                                                  const transformer_work* inner = nullptr) {
+  return detail::statement_lowering{s, m, work, times, groups, which, inner}.run();
 }
 [[nodiscard]] inline statement_program program_of(const plan_statement& s, const hardware::machine& m,
                                                   const transformer_work& work, const task_times& times,
@@ -194,8 +214,15 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, const hardware::machine& m,
                                                     const transformer_work& work, const task_times& times,
-                                                    statement_groups& groups, statement_devices which)
-    : statement_{s}, machine_{m}, work_{work}, times_{times}, groups_{groups} {
+                                                    statement_groups& groups, statement_devices which,
+                                                    const transformer_work* inner)
+    : statement_{s},
+      machine_{m},
+      work_{work},
+      inner_{inner == nullptr ? work : *inner},
+      times_{times},
+      groups_{groups},
+      numbers_{chunks_of_pieces(s, static_cast<std::int64_t>(work.pieces.size()) - 2)} {
   add_devices(which);
   find_chunks();
 }
@@ -206,7 +233,7 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
     for (std::int64_t i = 0; i < (is_folded ? 1 : statement_.data); ++i) {
       for (std::int64_t j = 0; j < (is_folded ? 1 : statement_.tensor); ++j) {
         const auto number = static_cast<tasks::device_index>(lanes_.size());
-        lanes_.push_back({{k, i, j}, number, {}, {}, {}, {}, {}, {}});
+        lanes_.push_back({{k, i, j}, number, {}, {}, {}, {}, {}, {}, {}});
         all_.devices.push_back(groups_.device({k, i, j}));
         const auto& name = machine_.network[all_.devices.back()].name;
         all_.code.add_resource({name, tasks::resource_kind::stream, number});
@@ -217,11 +244,6 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
   codes_.resize(lanes_.size());
   phases_.assign(lanes_.size(), std::vector<phase_ends>(
                                     static_cast<std::size_t>(2 * statement_.interleave * statement_.microbatches())));
-}
-
-UNITY_INLINE std::int64_t statement_lowering::chunk_of(std::int64_t piece) const {
-  const auto layers = static_cast<std::int64_t>(work_.pieces.size()) - 2;
-  return std::clamp<std::int64_t>(piece - 1, 0, layers - 1) / (layers / statement_.chunks());
 }
 
 UNITY_INLINE void statement_lowering::find_chunks() {
@@ -240,6 +262,16 @@ UNITY_INLINE void statement_lowering::find_chunks() {
   for (auto& c : chunks_) {
     if (statement_.divides_gradients()) {
       c.shards = shards_of(work_, c.first, c.last);
+    }
+  }
+  buckets_.resize(static_cast<std::size_t>(statement_.pipeline));
+  asked_for_.resize(buckets_.size());
+  if (statement_.overlaps_sums()) {
+    auto all = buckets_of(statement_, work_, numbers_);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto& of_stage = buckets_[i % buckets_.size()];
+      of_stage.insert(of_stage.end(), all[i].begin(), all[i].end());
+      chunks_[i].buckets = std::move(all[i]);
     }
   }
 }
@@ -395,9 +427,14 @@ UNITY_INLINE void statement_lowering::run_piece(const stage_lanes& lanes, const 
     if (statement_.divides_weights()) {
       const auto& ready = l->gathered.front().ready;
       l->last.insert(l->last.end(), ready.begin(), ready.end());
+    } else if (!k.is_backward && is_overlapped(k) && begins_bucket(c, piece)) {
+      const auto& ready = l->gathered.front().ready;
+      l->last.insert(l->last.end(), ready.begin(), ready.end());
+      l->gathered.pop_front();
     }
   }
-  run_steps(lanes, k.is_backward ? work_.pieces[piece].backward : work_.pieces[piece].forward);
+  const auto& work = is_overlapped(k) ? work_.pieces[piece] : inner_.pieces[piece];
+  run_steps(lanes, k.is_backward ? work.backward : work.forward);
   for (auto* l : lanes.all) {
     if (statement_.divides_weights()) {
       auto& code = codes_[l->number];
@@ -435,11 +472,52 @@ UNITY_INLINE void statement_lowering::scatter(const stage_lanes& lanes, const ch
   }
 }
 
+UNITY_INLINE bool statement_lowering::begins_bucket(const chunk& c, std::uint32_t piece) {
+  return std::any_of(c.buckets.begin(), c.buckets.end(), [&](const piece_bucket& b) { return b.first == piece; });
+}
+
+UNITY_INLINE void statement_lowering::reduce_bucket(const stage_lanes& lanes, const chunk& c, std::uint32_t piece) {
+  const auto how = statement_.zero > 0 ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce;
+  for (const auto& b : c.buckets) {
+    if (b.first != piece || b.gradients == bytes{}) {
+      continue;
+    }
+    for (const auto& group : lanes.data) {
+      const auto reduced = exchange_beside(group, group_kind::data, how, b.gradients);
+      for (auto* l : group) {
+        l->reduced.insert(l->reduced.end(), reduced.begin(), reduced.end());
+      }
+    }
+  }
+}
+
+UNITY_INLINE void statement_lowering::gather_bucket(const stage_lanes& lanes) {
+  const auto stage = static_cast<std::size_t>(lanes.all.front()->place.stage);
+  if (asked_for_[stage] == buckets_[stage].size()) {
+    return;
+  }
+  const auto size = buckets_[stage][asked_for_[stage]++].weights;
+  for (const auto& group : lanes.data) {
+    const auto ready =
+        size > bytes{} ? exchange_beside(group, group_kind::data, hardware::exchange::all_gather, size) : task_list{};
+    for (auto* l : group) {
+      l->gathered.push_back({ready, {}});
+    }
+  }
+}
+
 UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const phase_key& k) {
   const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
   const auto next = [&](const lane& l) { return static_cast<std::uint32_t>(codes_[l.number].tasks.size()); };
   gather(lanes, k, 0);
   gather(lanes, k, 1);
+  const bool is_gathered = !k.is_backward && is_overlapped(k);
+  if (is_gathered) {
+    if (k.chunk < statement_.pipeline) {
+      gather_bucket(lanes);
+    }
+    gather_bucket(lanes);
+  }
   std::vector<std::uint32_t> first;
   for (const auto* l : lanes.all) {
     first.push_back(next(*l));
@@ -454,6 +532,9 @@ UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const 
     const auto piece = k.is_backward ? c.last - place : c.first + place;
     if (place > 0) {
       gather(lanes, k, place + 1);
+      if (is_gathered && begins_bucket(c, piece)) {
+        gather_bucket(lanes);
+      }
     }
     run_piece(lanes, k, piece);
     for (std::size_t i = 0; i < lanes.all.size(); ++i) {
@@ -461,6 +542,8 @@ UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const 
     }
     if (k.is_backward && statement_.divides_gradients()) {
       scatter(lanes, c, piece);
+    } else if (k.is_backward && is_overlapped(k)) {
+      reduce_bucket(lanes, c, piece);
     }
   }
   for (std::size_t i = 0; i < lanes.all.size(); ++i) {
@@ -536,7 +619,8 @@ UNITY_INLINE bool statement_lowering::holds(std::int64_t stage, const held_weigh
                      [&](std::uint32_t piece) { return chunk_of(piece) % statement_.pipeline == stage; });
 }
 
-// Gradients are summed when a device has done all micro-batches, unless they were in each of them; then it has shares.
+// Gradients are summed when a device has done all micro-batches, unless they were in each of them, and it has shares,
+// or during the last one.
 UNITY_INLINE void statement_lowering::synchronize() {
   const auto weight_size = [](const held_weight& w) {
     return w.elements * static_cast<std::int64_t>(tensor::size_of(w.element));
@@ -547,6 +631,7 @@ UNITY_INLINE void statement_lowering::synchronize() {
   };
   for (auto& l : lanes_) {
     l.last.insert(l.last.end(), l.added.begin(), l.added.end());
+    l.last.insert(l.last.end(), l.reduced.begin(), l.reduced.end());
   }
   const bool is_divided = statement_.zero > 0 && statement_.data > 1;
   const auto over_all = [&](group_kind kind, hardware::exchange how, const auto& counted, const auto& size_of) {
@@ -563,7 +648,7 @@ UNITY_INLINE void statement_lowering::synchronize() {
     over_all(
         group_kind::tensor, hardware::exchange::all_reduce, [](const auto& w) { return w.adds_up; }, gradient_size);
   }
-  if (statement_.data > 1 && !statement_.divides_gradients()) {
+  if (statement_.data > 1 && !statement_.divides_gradients() && !statement_.overlaps_sums()) {
     over_all(group_kind::data, is_divided ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce, any,
              gradient_size);
   }
@@ -578,7 +663,7 @@ UNITY_INLINE void statement_lowering::synchronize() {
   for (auto& l : lanes_) {
     update(l, is_divided ? statement_.data : 1);
   }
-  if (is_divided && !statement_.divides_weights()) {
+  if (is_divided && !statement_.divides_weights() && !statement_.overlaps_gathers()) {
     over_all(group_kind::data, hardware::exchange::all_gather, any, weight_size);
   }
 }

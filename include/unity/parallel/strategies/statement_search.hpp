@@ -215,6 +215,7 @@ UNITY_INLINE transformer_work statement_searcher::new_work(const plan_statement&
   }
   auto whole = s;
   whole.pipeline = whole.interleave = 1;  // so that any number of layers divides
+  whole.first_layers = whole.last_layers = 0;
   return work_of(algebra_, graph->second, whole, durations_, model_);
 }
 
@@ -262,7 +263,9 @@ UNITY_INLINE void statement_searcher::simulate(const candidate& c) {
   const auto own = c.statement.divides_gradients()
                        ? std::optional{with_data_groups(all, algebra_, c.statement.data, durations_, model_)}
                        : in_one_step_each(c.statement, statement_stages{c.statement, all, g}, all, g);
-  const auto p = program_of(c.statement, machine_, own ? *own : all, times_, g);
+  const bool is_inner = c.statement.overlaps_sums();  // the same work in fewer tasks is for some of the phases
+  const auto p = program_of(c.statement, machine_, own && !is_inner ? *own : all, times_, g,
+                            statement_devices::one_of_each_stage, own && is_inner ? &*own : nullptr);
   const auto iteration = simulation_.run(p.code);
   bytes peak{};
   for (const auto& m : simulate::memory_profiles(p.code, simulation_.times())) {

@@ -1,4 +1,4 @@
-// What devices that divide gradients and weights exchange for each piece of a stage of a plan statement.
+// What data-parallel groups exchange for each piece of a stage of a plan statement, or for several together.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include <unity/core/units.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
+#include <unity/parallel/strategies/statement_groups.hpp>
 
 namespace unity::parallel {
 
@@ -30,6 +31,26 @@ struct piece_shards {
 // Of all pieces, by the chunk that each is of, ascending: what shards_of says of the pieces of each.
 // Complexity: linear in pieces and weights.
 [[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::span<const std::int64_t> chunks);
+
+// Consecutive pieces of a chunk whose gradients are reduced together when the last of their backward passes is done,
+// and whose new weights are gathered together. Regular.
+struct piece_bucket {
+  std::uint32_t first = 0;  // piece
+  bytes gradients{};        // whole
+  bytes weights{};
+
+  friend bool operator==(const piece_bucket&, const piece_bucket&) = default;
+};
+
+// Of each chunk, in the order of its forward pass, where exchanges overlap. A weight is of the first piece of its stage
+// that reads it. As in Megatron-LM, the first chunk of the first stage has buckets of at least 40 million weights, or a
+// million times d if that is more, counted from its last piece on; here they end between pieces. Each other chunk is
+// one bucket: its exchanges are not on the critical path.
+// Precondition: chunks ascend by piece; chunk c is on stage c mod p.
+// Complexity: linear in pieces, and in weights and the pieces that read them.
+// Source: Megatron-LM, megatron/core/distributed/distributed_data_parallel.py (core 0.12).
+[[nodiscard]] std::vector<std::vector<piece_bucket>> buckets_of(const plan_statement& s, const transformer_work& work,
+                                                                std::span<const std::int64_t> chunks);
 
 }  // namespace unity::parallel
 
@@ -88,6 +109,45 @@ UNITY_INLINE std::vector<piece_shards> shards_of(const transformer_work& work, s
       const auto end = std::find_if(begin, w.pieces.end(), [&](auto piece) { return chunks[piece] != chunks[*begin]; });
       detail::add_shards(all, w, {begin, end}, 0);
       begin = end;
+    }
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<std::vector<piece_bucket>> buckets_of(const plan_statement& s, const transformer_work& work,
+                                                               std::span<const std::int64_t> chunks) {
+  constexpr std::int64_t least = 40'000'000;
+  constexpr std::int64_t least_of_each = 1'000'000;
+  const auto wanted = std::max(least, least_of_each * s.data);
+  struct content {
+    std::int64_t elements = 0;
+    piece_bucket bytes{};
+  };
+  std::vector<content> pieces(work.pieces.size());
+  for (const auto& w : work.weights) {
+    for (std::size_t i = 0; i < w.pieces.size(); ++i) {
+      const auto stage_of = [&](std::size_t reader) { return chunks[w.pieces[reader]] % s.pipeline; };
+      bool is_first = true;
+      for (std::size_t before = 0; before < i; ++before) {
+        is_first = is_first && stage_of(before) != stage_of(i);
+      }
+      auto& own = pieces[w.pieces[i]];
+      own.elements += is_first ? w.elements : 0;
+      own.bytes.gradients += bytes{is_first ? w.elements * gradient_bytes(w.element) : 0};
+      own.bytes.weights += bytes{is_first ? w.elements * static_cast<std::int64_t>(tensor::size_of(w.element)) : 0};
+    }
+  }
+  std::vector<std::vector<piece_bucket>> all(static_cast<std::size_t>(s.chunks()));
+  content now;
+  for (auto i = pieces.size(); i-- > 0;) {
+    now.elements += pieces[i].elements;
+    now.bytes.gradients += pieces[i].bytes.gradients;
+    now.bytes.weights += pieces[i].bytes.weights;
+    if (i == 0 || chunks[i - 1] != chunks[i] || (chunks[i] == 0 && now.elements >= wanted)) {
+      now.bytes.first = static_cast<std::uint32_t>(i);
+      auto& own = all[static_cast<std::size_t>(chunks[i])];
+      own.insert(own.begin(), now.bytes);
+      now = {};
     }
   }
   return all;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/parallel/strategies/statement_groups.hpp>
@@ -45,9 +46,11 @@ struct statement_limits {
 };
 
 // All that divide: t divides heads and the devices of a node; p interleave divides layers, d micro the batch; with
-// several chunks p divides micro-batches. sp only for t > 1 and ZeRO only for d > 1, without which they change nothing,
-// unless they are given. In one order; micro-batches ascend.
-// Complexity: linear in them and in the divisors of all numbers.
+// several chunks p divides micro-batches. Besides equal stages there are those near them: the middle ones have one
+// layer more than an equal share, rounded down, and the first and the last share what is left as equally as they can,
+// with no more than the middle ones; two stages may differ by two layers. Others are there if they are given. sp only
+// for t > 1, ZeRO and overlap only for d > 1, without which they change nothing, unless they are given; overlap for
+// zero 0 and 1. In one order; micro-batches ascend. Complexity: linear in them and in the divisors of all numbers.
 // Throws: unity::error where there are none.
 [[nodiscard]] std::vector<plan_statement> all_statements(const statement_space& space, const statement_limits& m);
 
@@ -56,7 +59,7 @@ struct statement_limits {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_STRATEGIES_STATEMENT_SPACE)
 
 #include <algorithm>
-#include <utility>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -93,7 +96,11 @@ class statement_writer {
   [[nodiscard]] std::vector<std::int64_t> of(std::string_view key, std::int64_t given,
                                              std::vector<std::int64_t> all) const;
   void add_stages();
+  void add_chunks();
+  // Layers of the first and of the last stage.
+  [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> ends_of(std::int64_t p) const;
   void add_flags();
+  void add_recomputed(plan_statement one);
 
   const statement_space& space_;
   statement_limits limits_;
@@ -126,18 +133,67 @@ UNITY_INLINE std::vector<plan_statement> statement_writer::run() {
 UNITY_INLINE void statement_writer::add_stages() {
   for (const auto p : of("p", space_.values.pipeline, divisors_of(limits_.devices / now_.tensor))) {
     const auto d = limits_.devices / now_.tensor / p;
-    if (limits_.layers % p != 0 || now_.batch % (d * now_.micro) != 0 || of("d", space_.values.data, {d}).empty()) {
+    if (now_.batch % (d * now_.micro) != 0 || of("d", space_.values.data, {d}).empty()) {
       continue;
     }
-    for (const auto chunks : of("interleave", space_.values.interleave, divisors_of(limits_.layers / p))) {
-      if (chunks == 1 || (p > 1 && now_.batch / (d * now_.micro) % p == 0)) {
-        now_.pipeline = p;
-        now_.data = d;
-        now_.interleave = chunks;
-        add_flags();
-      }
+    now_.pipeline = p;
+    now_.data = d;
+    for (const auto& [first, last] : ends_of(p)) {
+      now_.first_layers = first;
+      now_.last_layers = last;
+      add_chunks();
     }
   }
+}
+
+UNITY_INLINE void statement_writer::add_chunks() {
+  now_.interleave = 1;
+  std::int64_t common = 0;  // that divides all stages
+  for (const auto layers : layers_of_stages(now_, limits_.layers)) {
+    common = std::gcd(common, layers);
+  }
+  for (const auto chunks : of("interleave", space_.values.interleave, divisors_of(common))) {
+    if (chunks == 1 || (now_.pipeline > 1 && now_.microbatches() % now_.pipeline == 0)) {
+      now_.interleave = chunks;
+      add_flags();
+    }
+  }
+}
+
+UNITY_INLINE std::vector<std::pair<std::int64_t, std::int64_t>> statement_writer::ends_of(std::int64_t p) const {
+  const auto layers = limits_.layers;
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;
+  if (space_.is_given("first") || space_.is_given("last")) {
+    auto one = now_;
+    one.pipeline = p;
+    one.first_layers = space_.values.first_layers;
+    one.last_layers = space_.values.last_layers;
+    if (p > 1 && !find_layers_of_stages(one, layers).empty()) {
+      all.emplace_back(one.first_layers, one.last_layers);
+    }
+    return all;
+  }
+  if (layers % p == 0) {
+    all.emplace_back(0, 0);
+  }
+  const auto middle = layers / p + 1;
+  const auto rest = p > 2 ? layers - (p - 2) * middle : layers;
+  const auto add = [&](std::int64_t first) {
+    const auto last = rest - first;
+    if (p > 1 && first > 0 && last > 0 && (p == 2 || std::max(first, last) <= middle)) {
+      all.emplace_back(first, last);
+    }
+  };
+  if (p == 2 && layers % 2 == 0) {
+    add(rest / 2 - 1);
+    add(rest / 2 + 1);
+  } else {
+    add(rest / 2);
+    if (rest % 2 != 0) {
+      add(rest - rest / 2);
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE void statement_writer::add_flags() {
@@ -152,17 +208,27 @@ UNITY_INLINE void statement_writer::add_flags() {
       continue;
     }
     for (const auto zero : zeros) {
-      for (std::size_t part = 0; part < recomputed_part_names.size(); ++part) {
-        const auto how = static_cast<recomputed_part>(part);
-        if (space_.is_given("recompute") ? how == space_.values.recomputed
-                                         : how != recomputed_part::selective || limits_.has_core) {
-          auto one = now_;
-          one.is_sequence_parallel = sp;
-          one.zero = zero;
-          one.recomputed = how;
-          all_.push_back(one);
+      for (const bool overlap : {false, true}) {
+        if ((overlap && zero > 1) || (space_.is_given("overlap") ? !overlap : overlap && now_.data == 1)) {
+          continue;
         }
+        auto one = now_;
+        one.is_sequence_parallel = sp;
+        one.zero = zero;
+        one.is_overlapped = overlap;
+        add_recomputed(one);
       }
+    }
+  }
+}
+
+UNITY_INLINE void statement_writer::add_recomputed(plan_statement one) {
+  for (std::size_t part = 0; part < recomputed_part_names.size(); ++part) {
+    const auto how = static_cast<recomputed_part>(part);
+    if (space_.is_given("recompute") ? how == space_.values.recomputed
+                                     : how != recomputed_part::selective || limits_.has_core) {
+      one.recomputed = how;
+      all_.push_back(one);
     }
   }
 }
@@ -209,8 +275,11 @@ UNITY_INLINE std::string to_string(const statement_space& s) {
   add("micro", s.values.micro);
   add("batch", s.values.batch);
   add("interleave", s.values.interleave);
+  add("first", s.values.first_layers);
+  add("last", s.values.last_layers);
   text += s.is_given("sp") ? ",sp" : "";
   add("zero", s.values.zero);
+  text += s.is_given("overlap") ? ",overlap" : "";
   if (s.is_given("recompute")) {
     text += fmt::format(",recompute={}", recomputed_part_names[static_cast<std::size_t>(s.values.recomputed)]);
   }

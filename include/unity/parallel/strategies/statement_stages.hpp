@@ -10,6 +10,7 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/strategies/layer_work.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
+#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -31,14 +32,13 @@ struct statement_chunk {
 // Chunk c is on stage c mod p. Refers to the work.
 class statement_stages {
  public:
-  // Precondition: the work is that of the statement, or one that with_data_groups makes that; its chunks divide its
-  // layers.
+  // Precondition: the work is that of the statement, or one that with_data_groups makes that.
   // Complexity: linear in the steps of the work.
   statement_stages(const plan_statement& s, const transformer_work& work, statement_groups& groups);
 
   [[nodiscard]] const std::vector<statement_chunk>& chunks() const noexcept { return chunks_; }
   // Of the embedding, a layer or the head, by its number.
-  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const;
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
   // The chunk whose result comes to a phase of this chunk, or goes back to it; null: none does.
   [[nodiscard]] const statement_chunk* sent_to(std::int64_t chunk, bool is_backward) const;
   // Weights of a stage, by type.
@@ -46,6 +46,10 @@ class statement_stages {
   [[nodiscard]] const weights& weights_of(std::int64_t stage) const { return all_[static_cast<std::size_t>(stage)]; }
   // Of those, whose gradients are sums over the tensor-parallel group.
   [[nodiscard]] const weights& summed_of(std::int64_t stage) const { return summed_[static_cast<std::size_t>(stage)]; }
+  // Of a chunk, in the order of its forward pass; none where exchanges do not overlap.
+  [[nodiscard]] const std::vector<piece_bucket>& buckets_of(std::int64_t chunk) const {
+    return buckets_[static_cast<std::size_t>(chunk)];
+  }
   // On both ends of the pipeline.
   [[nodiscard]] const weights& tied() const noexcept { return tied_; }
   // What a device holds at least from the first task to the last: weights, gradients, what the optimizer keeps.
@@ -56,10 +60,12 @@ class statement_stages {
 
   plan_statement statement_;
   const transformer_work* work_;
+  std::vector<std::int64_t> numbers_;  // of chunks, by piece
   std::vector<statement_chunk> chunks_{};
   std::vector<weights> all_{};
   std::vector<weights> summed_{};
   weights tied_{};
+  std::vector<std::vector<piece_bucket>> buckets_{};
 };
 
 // The work of a model of more layers, of which the middle one of three stands for all but the first and the last.
@@ -76,7 +82,6 @@ class statement_stages {
 
 #include <unity/core/config.hpp>
 #include <unity/hardware/machine.hpp>
-#include <unity/parallel/strategies/statement_shards.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/tasks/program.hpp>
 
@@ -86,6 +91,7 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
                                                 statement_groups& groups)
     : statement_{s},
       work_{&work},
+      numbers_{chunks_of_pieces(s, static_cast<std::int64_t>(work.pieces.size()) - 2)},
       chunks_(static_cast<std::size_t>(s.chunks())),
       all_(static_cast<std::size_t>(s.pipeline)),
       summed_(all_.size()) {
@@ -122,17 +128,17 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
       tied_[w.element] += w.elements;
     }
   }
+  buckets_.resize(chunks_.size());
+  if (s.overlaps_sums()) {
+    buckets_ = parallel::buckets_of(s, work, numbers_);
+  }
   if (s.divides_gradients()) {
     find_shares(groups);
   }
 }
 
 UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
-  std::vector<std::int64_t> chunks;
-  for (std::size_t i = 0; i < work_->pieces.size(); ++i) {
-    chunks.push_back(chunk_of(static_cast<std::int64_t>(i)));
-  }
-  const auto all = shards_of(*work_, chunks);
+  const auto all = shards_of(*work_, numbers_);
   const auto takes = [&](hardware::exchange how, bytes size) {
     return size > bytes{} ? groups.time(group_kind::data, how, size) : picoseconds{};
   };
@@ -144,7 +150,7 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
   piece_shards before;
   picoseconds time{};  // of those before
   for (std::size_t i = 0; i < all.size(); ++i) {
-    auto& c = chunks_[static_cast<std::size_t>(chunks[i])];
+    auto& c = chunks_[static_cast<std::size_t>(numbers_[i])];
     const auto gathered = statement_.divides_weights() ? all[i].gathered : bytes{};
     auto whole = gathered;
     for (const auto& [until, size] : all[i].begun) {
@@ -159,11 +165,6 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
     }
     c.exchanged += time;
   }
-}
-
-UNITY_INLINE std::int64_t statement_stages::chunk_of(std::int64_t piece) const {
-  const auto layers = static_cast<std::int64_t>(work_->pieces.size()) - 2;
-  return std::clamp<std::int64_t>(piece - 1, 0, layers - 1) / (layers / statement_.chunks());
 }
 
 UNITY_INLINE const statement_chunk* statement_stages::sent_to(std::int64_t chunk, bool is_backward) const {
