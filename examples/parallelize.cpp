@@ -38,6 +38,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/unflatten.hpp>
 
 #include "support/flexflow_program.hpp"
 #include "support/machines.hpp"
@@ -140,7 +141,8 @@ void declare(CLI::App& app, arguments& a) {
 tensor::tensor_graph load_graph(const tensor::algebra& operators, const arguments& a, std::size_t devices) {
   support::expect_file_for(a.model, a.dimensions);
   if (!tensor::zoo::is_name(a.model)) {
-    return support::load_training_graph(operators, a.model, a.dimensions);
+    auto g = support::load_training_graph(operators, a.model, a.dimensions);
+    return a.unity.keeps_graph ? g : tensor::unflattened(operators, g);
   }
   auto r = tensor::zoo::parse(a.model);
   if (r.values.batch != tensor::zoo::sizes::absent && r.chosen->name != "fig1") {
