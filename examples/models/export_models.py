@@ -96,7 +96,8 @@ def example_inputs(torch, names, batch, sequence):
     mask = torch.ones(batch, sequence, dtype=torch.long)
     mask[-1, sequence // 2:] = 0
     values = {"input_ids": ids, "decoder_input_ids": ids, "attention_mask": mask}
-    values |= {"dense": torch.randn(batch, 13), **{f"rows_{i}": torch.randint(0, ROWS, (batch,)) for i in range(TABLES)}}
+    values["dense"] = torch.randn(batch, 13)
+    values |= {f"rows_{i}": torch.randint(0, ROWS, (batch,)) for i in range(TABLES)}
     return tuple(values[name] if name in values else torch.randn(batch, 3, 224, 224) for name in names)
 
 

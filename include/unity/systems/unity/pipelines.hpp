@@ -29,6 +29,7 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -47,26 +48,6 @@ struct pipeline_options {
   parallel::memory_trades trades = parallel::memory_trades::none;
 };
 
-// A graph of one micro-batch, and what is known of it.
-struct microbatch_graph {
-  std::int64_t count = 1;  // micro-batches
-  tensor::tensor_graph graph;
-  parallel::graph_dimensions dimensions;
-  parallel::training_graph training;
-  parallel::operator_graph ops;
-  std::vector<parallel::spine_step> steps;
-
-  microbatch_graph(const tensor::algebra& a, tensor::tensor_graph g, std::int64_t n)
-      : count{n},
-        graph{std::move(g)},
-        dimensions{a, graph},
-        training{a, graph},
-        ops{a, graph, dimensions, training},
-        steps{parallel::spine_of(ops.tree(), ops.tree().root())} {}
-  microbatch_graph(const microbatch_graph&) = delete;  // its members refer to each other
-  microbatch_graph& operator=(const microbatch_graph&) = delete;
-};
-
 // The devices of one stage, on each of their meshes, and how stages send to each other.
 struct stage_rooms {
   parallel::stage_mesh stages;
@@ -81,25 +62,6 @@ struct pipeline_candidate {
   std::int64_t predicted = 0;  // picoseconds of an iteration
   std::int64_t excess = 0;     // bytes above the limit of memory, as far as the estimate goes
   std::int64_t held = 0;       // bytes of the fullest device, likewise
-};
-
-// The graphs of micro-batches of some graphs, each made once.
-class microbatch_graphs {
- public:
-  explicit microbatch_graphs(const tensor::algebra& a) : algebra_{a} {}
-
-  // Null if samples cannot be divided so. Complexity: linear in the graph.
-  [[nodiscard]] const microbatch_graph* of(const tensor::tensor_graph& g, std::int64_t count);
-
- private:
-  struct entry {
-    tensor::tensor_graph whole{};
-    std::int64_t count = 1;
-    std::unique_ptr<microbatch_graph> part{};
-  };
-
-  const tensor::algebra& algebra_;
-  std::vector<entry> all_{};
 };
 
 // All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
@@ -279,21 +241,6 @@ UNITY_INLINE std::vector<std::int64_t> pipeline_search::microbatch_counts(std::i
     }
   }
   return counts;
-}
-
-UNITY_INLINE const microbatch_graph* microbatch_graphs::of(const tensor::tensor_graph& g, std::int64_t count) {
-  const auto known =
-      std::find_if(all_.begin(), all_.end(), [&](const entry& e) { return e.count == count && e.whole == g; });
-  if (known != all_.end()) {
-    return known->part.get();
-  }
-  auto& added = all_.emplace_back(entry{g, count, nullptr});
-  if (count == 1) {
-    added.part = std::make_unique<microbatch_graph>(algebra_, g, 1);
-  } else if (auto part = parallel::microbatch(algebra_, g, parallel::graph_dimensions{algebra_, g}, count)) {
-    added.part = std::make_unique<microbatch_graph>(algebra_, *std::move(part), count);
-  }
-  return added.part.get();
 }
 
 UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
