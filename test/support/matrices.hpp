@@ -19,6 +19,7 @@
 #include <unity/core/id.hpp>
 #include <unity/core/random.hpp>
 #include <unity/graph/compact_graph.hpp>
+#include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 
 #include "unused_values.hpp"

@@ -6,24 +6,24 @@
 
 namespace unity::tensor {
 
-// The graph with reshape(linear(reshape(x), w..)) replaced by linear(x, w..), if the reshapes only make one dimension
-// of all but the last and take it apart again; likewise for matmul. PyTorch exports linear layers of tensors of three
-// dimensions so. Values are equal; what nobody reads any more is left out. A part of a dimension that was made of words
-// and samples is no block of samples, so without this such a layer could not be divided along samples.
-// Complexity: linear in the graph.
+// The graph with reshape(linear(reshape(x), w..)) replaced by linear(reshape(x), w..), if the outer reshape only takes
+// the rows of the product apart; the inner one then does so, and goes if x is of that shape. Likewise for matmul.
+// PyTorch exports linear layers of tensors of three dimensions so. Values are equal; what nobody reads any more is left
+// out. A part of a dimension that was made of words and samples is no block of samples, so without this such a layer
+// could not be divided along samples. Complexity: linear in the graph.
 [[nodiscard]] tensor_graph unflattened(const algebra& a, const tensor_graph& g);
 
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_UNFLATTEN)
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
-#include <string_view>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/shape.hpp>
@@ -36,46 +36,53 @@ namespace detail {
   return g.operation(n).kind == a.kind("reshape");
 }
 
-// For a reshape: the product in front of it that can read what its own operand was flattened from; the null id if there
-// is none.
+// For a reshape that only takes the rows of a product apart, whose operand is a reshape: that product; otherwise the
+// null id.
 UNITY_INLINE node_id flattened_product(const algebra& a, const tensor_graph& g, node_id n) {
   if (!is_reshape(a, g, n)) {
     return {};
   }
   const auto product = g.producer(g.operands(n)[0]);
   const auto kind = g.operation(product).kind;
-  if ((kind != a.kind("linear") && kind != a.kind("matmul")) || g.operands(product).empty()) {
+  if (kind != a.kind("linear") && kind != a.kind("matmul")) {
     return {};
   }
-  const auto flat = g.producer(g.operands(product)[0]);
-  if (!is_reshape(a, g, flat) || g.type(g.operands(product)[1]).rank() != 2) {
-    return {};
-  }
-  const auto& whole = g.type(g.operands(flat)[0]).dims;
-  const auto& rows = g.type(g.results(flat)[0]).dims;
+  const auto& rows = g.type(g.operands(product)[0]).dims;
   const auto& back = g.type(g.results(n)[0]).dims;
-  // The product of what was flattened must have the type that is read: a layout or a weight's rank may not permit it.
-  std::vector<tensor_type> types;
-  for (const auto v : g.operands(product)) {
-    types.push_back(g.type(v));
-  }
-  types[0] = g.type(g.operands(flat)[0]);
-  const auto made = a.infer(g.operation(product), types);
-  const bool is_flat = made && made->front() == g.type(g.results(n)[0]) && whole.size() > 2 && rows.size() == 2 &&
-                       back.size() == whole.size() && rows.back() == whole.back() &&
-                       std::equal(whole.begin(), whole.end() - 1, back.begin());
+  const bool is_flat = is_reshape(a, g, g.producer(g.operands(product)[0])) && rows.size() == 2 && back.size() > 2 &&
+                       g.type(g.operands(product)[1]).rank() == 2 &&
+                       back.back() == g.type(g.results(product)[0]).dims.back();
   return is_flat ? product : node_id{};
+}
+
+// What the product reads instead of rows: the shape of the reshape's result, but for the last dimension.
+UNITY_INLINE tensor_type taken_apart(const tensor_graph& g, node_id reshape, node_id product) {
+  auto t = g.type(g.operands(product)[0]);
+  const auto columns = t.dims.back();
+  t.dims = g.type(g.results(reshape)[0]).dims;
+  t.dims.back() = columns;
+  return t;
 }
 
 }  // namespace detail
 
 UNITY_INLINE tensor_graph unflattened(const algebra& a, const tensor_graph& g) {
-  std::map<node_id, std::vector<value_id>> replaced;  // by reshape: operands of the product
+  std::map<node_id, std::vector<value_id>>
+      replaced;  // by reshape: operands of the product, the first before its reshape
   for (const auto n : node_ids(g)) {
-    if (const auto product = detail::flattened_product(a, g, n); product.valid()) {
-      auto& operands = replaced[n];
-      operands.assign(g.operands(product).begin(), g.operands(product).end());
-      operands[0] = g.operands(g.producer(operands[0]))[0];
+    const auto product = detail::flattened_product(a, g, n);
+    if (!product.valid()) {
+      continue;
+    }
+    std::vector<value_id> operands(g.operands(product).begin(), g.operands(product).end());
+    std::vector<tensor_type> types{detail::taken_apart(g, n, product)};
+    for (std::size_t x = 1; x < operands.size(); ++x) {
+      types.push_back(g.type(operands[x]));
+    }
+    operands[0] = g.operands(g.producer(operands[0]))[0];
+    const auto made = a.infer(g.operation(product), types);
+    if (made && made->front() == g.type(g.results(n)[0])) {  // a layout may not permit it
+      replaced[n] = std::move(operands);
     }
   }
   std::vector<bool> is_read(g.node_count());
@@ -103,16 +110,19 @@ UNITY_INLINE tensor_graph unflattened(const algebra& a, const tensor_graph& g) {
       copy_node(g, n, out, now);
       continue;
     }
+    const auto product = g.producer(g.operands(n)[0]);
+    const auto type = detail::taken_apart(g, n, product);
     std::vector<value_id> operands;
-    std::vector<tensor_type> types;
     for (const auto v : found->second) {
       operands.push_back(now[v.index()]);
-      types.push_back(g.type(v));
     }
-    const auto& op = g.operation(g.producer(g.operands(n)[0]));
-    const auto made = a.infer(op, types);
-    UNITY_EXPECTS(made.has_value(), "a product that takes its operands");
-    now[g.results(n)[0].index()] = out.results(out.add_node(op, operands, *made))[0];
+    if (g.type(found->second[0]).dims != type.dims) {
+      const std::vector<std::int64_t> dims(type.dims.begin(), type.dims.end());
+      const auto reshape = a.make_operation("reshape", {{"dims", dims}});
+      operands[0] = out.results(out.add_node(reshape, std::span{&operands[0], 1}, std::span{&type, 1}))[0];
+    }
+    const auto made = out.add_node(g.operation(product), operands, std::span{&g.type(g.results(n)[0]), 1});
+    now[g.results(n)[0].index()] = out.results(made)[0];
   }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {
