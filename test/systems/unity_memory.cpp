@@ -84,7 +84,7 @@ TEST_CASE("plans of the frontier are faster or smaller than each other, and simu
   CHECK(recomputing > 0);
   CHECK(sharding > 0);
   CHECK(accumulating > 0);
-  CHECK(r.frontier.back().report.memory_peak().count() < 0.5 * r.frontier.front().report.memory_peak().count());
+  CHECK(2 * r.frontier.back().report.memory_peak().count() < r.frontier.front().report.memory_peak().count());
   // The result is the fastest of all.
   CHECK(r.report.iteration == r.frontier.front().report.iteration);
 }
