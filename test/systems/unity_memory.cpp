@@ -21,6 +21,7 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"
 #include "shipped_rules.hpp"
@@ -85,18 +86,20 @@ TEST_CASE("plans of the frontier are faster or smaller than each other, and simu
   CHECK(sharding > 0);
   CHECK(accumulating > 0);
   CHECK(2 * r.frontier.back().report.memory_peak().count() < r.frontier.front().report.memory_peak().count());
-  // The result is the fastest of all.
-  CHECK(r.report.iteration == r.frontier.front().report.iteration);
+  // The result is the fastest of all, and of these the smallest.
+  CHECK(r.report == r.frontier.front().report);
 }
 
 TEST_CASE("a plan that trades time for memory is found where no other fits") {
-  const auto g = zoo("zoo:bert?form=ae&batch=16&layers=3&hidden=64&heads=4&seq=64");
+  const auto g = zoo("zoo:bert?form=ae&batch=16&layers=2&hidden=64&heads=4&seq=64");
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
   o.frontier = true;
   const auto all = search(g, m, o);
   o.frontier = false;
-  for (const auto& p : all.frontier) {
+  REQUIRE(all.frontier.size() > 2);
+  for (std::size_t i = 0; i < all.frontier.size(); i += unity::test::one_case_of) {
+    const auto& p = all.frontier[i];
     const auto limit = p.report.memory_peak().count();
     CAPTURE(limit);
     const auto r = search(g, with_memory(m, limit), o);

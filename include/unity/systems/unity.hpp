@@ -830,7 +830,9 @@ UNITY_INLINE void unity_search::trade_memory(const std::vector<graph_variant>& v
                              false,
                              p.pipeline.schedule,
                              p.pipeline.chunks});
-      if (is_better(p.report, r.report)) {
+      const bool is_smaller = options_.frontier && p.report.iteration == r.report.iteration &&
+                              p.report.memory_peak() < r.report.memory_peak() && r.report.excess.empty();
+      if (is_smaller || is_better(p.report, r.report)) {
         r.mapping_bound = picoseconds{computing_of(p.graph).count() * p.pipeline.microbatches};
         r.mesh = {};
         r.rules = variant.rules;

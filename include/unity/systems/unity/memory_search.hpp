@@ -121,7 +121,8 @@ class memory_search {
   // between: picoseconds of a micro-batch to bring operands into their layouts.
   void add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
            std::vector<parallel::memory_trade> trades, std::int64_t between, const parallel::mapping_objective& o);
-  // Effects: removes what is far from the predicted frontier; what is to be simulated first comes first.
+  // Effects: removes what is far from the predicted frontier, but for what is by hand, which comes first; what is to be
+  // simulated sooner comes before the rest.
   void choose();
   void simulate(const pipeline_candidate& c);
   // Whether a program of all devices would be too large. Of large ones, ZeRO's stages 2 and 3 are not simulated.
@@ -141,6 +142,9 @@ class memory_search {
   microbatch_graphs graphs_;
   pipeline_search pipelines_;
   std::vector<pipeline_candidate> candidates_{};
+  // The first candidates are what people choose by hand: the first room's mapping without trades, all samples at once,
+  // with each trade that all operators have in common. How far their exchanges overlap is not predicted well.
+  std::size_t by_hand_ = 0;
   std::vector<memory_plan> plans_{};
   stopwatch watch_{};
 };
@@ -198,7 +202,9 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
     }
     if (is_free) {
       o.trades = trades;
+      const bool is_first = candidates_.empty();
       add_uniform(g, room, found.options, between, o);
+      by_hand_ = is_first ? candidates_.size() : by_hand_;
     } else {
       auto own = trades_of(room, g.graph, g.ops, found.options, o);
       add(g, room, std::move(found.options), std::move(own), between, o);
@@ -248,6 +254,8 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
 }
 
 UNITY_INLINE void memory_search::choose() {
+  std::vector<pipeline_candidate> chosen(candidates_.begin(),
+                                         candidates_.begin() + static_cast<std::ptrdiff_t>(by_hand_));
   unity::stable_sort(candidates_, [](const pipeline_candidate& x, const pipeline_candidate& y) {
     return std::tuple{x.predicted, x.held} < std::tuple{y.predicted, y.held};
   });
@@ -284,7 +292,15 @@ UNITY_INLINE void memory_search::choose() {
     };
     unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
   }
-  candidates_ = std::move(front);
+  for (auto& c : front) {
+    const auto is_same = [&](const pipeline_candidate& k) {
+      return k.graph == c.graph && k.room == c.room && k.stage == c.stage && k.mapping == c.mapping;
+    };
+    if (std::none_of(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(by_hand_), is_same)) {
+      chosen.push_back(std::move(c));
+    }
+  }
+  candidates_ = std::move(chosen);
 }
 
 UNITY_INLINE void memory_search::simulate(const pipeline_candidate& c) {
