@@ -276,7 +276,10 @@ inline void print(const strategy_comparison& c) {
                static_cast<double>(p.memory_peak().count()) * 1e-6, &s == &c.best() ? "  best" : "");
   }
   for (const auto& s : c.strategies()) {
-    if (!s.pipeline.is_trivial()) {
+    if (s.pipeline.stage_count() == 1 && s.pipeline.microbatches > 1) {
+      fmt::print("{}: {} micro-batches, one after another\n", s.name, s.pipeline.microbatches);
+    }
+    if (s.pipeline.stage_count() > 1) {
       fmt::print("{}: {} micro-batches in {} stages, {}{}\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count(),
                  schedule_name(s.pipeline),
                  s.pipeline.chunks == 1 ? "" : fmt::format(", {} chunks of each", s.pipeline.chunks));

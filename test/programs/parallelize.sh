@@ -24,7 +24,7 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and all(s["schedule"] is None and s["chunks"] == 1 for s in x["strategies"])
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
                      "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
-                     "microbatches", "schedule", "chunks"}
+                     "microbatches", "schedule", "chunks", "recomputed_operators", "sharded_weights"}
           for s in x["strategies"])
   and set(x["search"]) == {"proposals", "accepted", "seconds", "stop_reason"}'
 check 'its numbers agree' json "$scratch/a.json" '

@@ -35,18 +35,19 @@ for line in 'zoo:lenet on p100:1x4 \(4 devices\)' \
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
   set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "bound_s",
-             "graphs_bound_s", "gap", "baselines", "search", "checked"}
+             "graphs_bound_s", "gap", "baselines", "search", "checked", "frontier"}
+  and x["frontier"] == []
   and x["model"] == "zoo:lenet" and x["machine"].endswith("p100:1x4.json") and x["devices"] == 4
   and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
                      "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
-                     "microbatches", "schedule", "chunks"}
+                     "microbatches", "schedule", "chunks", "recomputed_operators", "sharded_weights"}
           for s in x["strategies"])
   and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"}
   and set(x["search"]) == {"seconds", "phases", "proposals", "stop_reason", "expanded", "goals"}
   and set(x["search"]["phases"]) == {"mappings", "substitutions", "mappings_after_substitutions", "pipelines", "splits",
-                                     "fewer_kinds", "nearby_graphs", "bounds", "baselines", "polish"}
+                                     "fewer_kinds", "nearby_graphs", "bounds", "memory", "baselines", "polish"}
   and 0 <= x["search"]["seconds"] - sum(x["search"]["phases"].values()) < 1 and x["search"]["proposals"] <= 300
   and all(set(r) == {"name", "segments"} for r in x["joint"]["algebraic_rules_used"])
   and x["joint"]["parallel_rules_used"]
@@ -216,12 +217,35 @@ x = json.load(open(sys.argv[1]))["machine"]
 x["devices"][0]["memory_bytes"] = 1000000
 json.dump(x, open(sys.argv[2], "w"))' "$scratch/a/plan.json" "$scratch/small.json"
 check 'a machine without enough memory' \
-  unity zoo:lenet --machine "$scratch/small.json" --json "$scratch/small_result.json"
+  unity zoo:mlp --machine "$scratch/small.json" --json "$scratch/small_result.json"
 check 'gets what does not fit told' \
   grep -qE '^unity does not fit: n0/gpu[0-3] needs [0-9]+ bytes more than its 1000000' "$scratch/stdout"
 check 'also in the JSON, and the best is least over' json "$scratch/small_result.json" '
   (lambda t: all(t.values()) and t[x["best"]] == min(t.values()))(
   {s["name"]: sum(e["bytes_over"] for e in s["out_of_memory"]) for s in x["strategies"]})'
+
+check 'a model that fits only if time is traded for memory' \
+  unity zoo:lenet --machine "$scratch/small.json" --json "$scratch/traded.json"
+check 'is given a plan that fits' json "$scratch/traded.json" '
+  (lambda s: s["out_of_memory"] == [] and s["memory_peak_bytes"] <= 1000000 and s["microbatches"] > 1
+   and x["best"] == "unity" and x["frontier"] == [])(x["strategies"][-1])'
+
+# The frontier of time and memory.
+check 'plans that trade time for memory' unity "${lenet[@]}" --seed 1 --frontier --max-proposals 20 --optimizer adam \
+  --baselines data --plans "$scratch/frontier" --json "$scratch/frontier.json" --report "$scratch/frontier.html"
+check 'none is beaten in both' json "$scratch/frontier.json" '
+  (lambda of: len(x["frontier"]) > 4 and set(x["frontier"]) <= {s["name"] for s in x["strategies"]}
+   and all(a["iteration_s"] < b["iteration_s"] and a["memory_peak_bytes"] > b["memory_peak_bytes"]
+           for a, b in zip(of, of[1:]))
+   and any(s["recomputed_operators"] > 0 for s in of) and any(sum(s["sharded_weights"]) > 0 for s in of)
+   and any(s["microbatches"] > 1 for s in of))(
+  [next(s for s in x["strategies"] if s["name"] == name) for name in x["frontier"]])'
+check 'the last is simulated' silent "$simulate" "$scratch/frontier/$("$python" -c 'import json, sys
+print(json.load(open(sys.argv[1]))["frontier"][-1])' "$scratch/frontier.json").json" --json "$scratch/last.json"
+check 'as the search did it' "$python" -c 'import json, sys
+x, y = (json.load(open(f)) for f in sys.argv[1:])
+s = next(s for s in x["strategies"] if s["name"] == x["frontier"][-1])
+sys.exit(y["iteration_s"] != s["iteration_s"])' "$scratch/frontier.json" "$scratch/last.json"
 
 # A machine that was only measured: what is written with its topology can be read, or nothing is searched.
 "$python" -c 'import json, sys
