@@ -85,7 +85,7 @@ def schema_of(document):
         asked = set(SCHEMAS[name]["required"])
         return len(asked & document.keys()) / len(asked | document.keys())
     best = max((name for name in SCHEMAS if name.endswith("_result")), key=share)
-    return best if share(best) > 0.5 else None
+    return best if share(best) >= 0.5 else None
 
 
 def check_tree():
