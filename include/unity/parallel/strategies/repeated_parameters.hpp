@@ -21,8 +21,9 @@ namespace unity::parallel {
                                                 const hardware::topology& t, strategy s);
 
 // As one process per device does it: samples of inputs are divided among all devices, and each operator is divided
-// along the index by which it reads samples, whichever of its dimensions that is; what depends on no samples is
-// repeated on all devices. Operators of which that cannot be said, such as sums over samples, are as in `s`.
+// along the index by which it reads samples, whichever of its dimensions that is. Operators of which that cannot be
+// said, such as sums over samples, are as in `s`. What reads nothing that was divided so, parameters or results of such
+// operators, is repeated on all devices.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_samples_followed(const tensor::algebra& a, const tensor::tensor_graph& g,
                                              const graph_dimensions& all, const hardware::topology& t, strategy s);

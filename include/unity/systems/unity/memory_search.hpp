@@ -23,6 +23,7 @@
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
