@@ -604,7 +604,11 @@ UNITY_INLINE auto unity_search::best_split(const std::vector<graph_variant>& var
                                            unity_result& r) -> std::optional<simulated_best> {
   std::optional<simulated_best> best;
   const auto end = watch_.seconds() + seconds_for(0.2);
-  const auto late = [&] { return watch_.seconds() >= end; };
+  const auto late = [&] {
+    const bool is_over = watch_.seconds() >= end;
+    ended_early_ = ended_early_ || is_over;
+    return is_over;
+  };
   for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{without.graph, 0}) {
     const auto& g = variants[v].graph;
     parallel::lowering lowering{algebra_, g, machine_, durations_, parallel::transfers::exchanges, options_.optimizer};
@@ -642,7 +646,8 @@ UNITY_INLINE std::vector<mapping_candidate> unity_search::split_candidates(const
       continue;
     }
     ++looked_at;
-    mapping_candidate c{one.room, one.objective, splits_->solve(*one.room, ops, one.objective, late), 0, 0};
+    mapping_candidate c{one.room, one.objective,
+                        splits_->solve(*one.room, ops, one.objective, late, own_seconds_ - watch_.seconds()), 0, 0};
     if (!split_mappings::has_blocks(c.solution)) {
       continue;
     }
