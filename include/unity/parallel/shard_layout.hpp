@@ -1,0 +1,128 @@
+// Where the parts of each tensor lie that a divided operator reads and writes: tensor by tensor, as formats describe it
+// that divide each tensor into equal parts and know no tasks.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <unity/core/small_vector.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/parallel_type.hpp>
+
+namespace unity::parallel {
+
+// Regular. A tensor in equal parts, each on one or more devices.
+struct shard_layout {
+  using device_list = small_vector<hardware::device_id, 4>;
+
+  degree_list parts{};                 // how many, per dimension
+  std::vector<device_list> devices{};  // of each part, row-major; a device once, in the order of tasks
+
+  friend bool operator==(const shard_layout&, const shard_layout&) = default;
+};
+
+// Of one operator. Terms of a result count as added up: every device that has a term of a part has the part.
+struct operator_layout {
+  std::vector<shard_layout> operands{};
+  std::vector<shard_layout> results{};
+
+  friend bool operator==(const operator_layout&, const operator_layout&) = default;
+};
+
+// Of a valid configuration. Where windows divide an operand, its parts may have elements that no task reads.
+// Complexity: linear in tasks, times operands, results and their ranks.
+// Throws: unity::error, at `where`, if tasks read more of an operand than an equal part of it: halos of windows, or
+// windows that do not divide it equally.
+[[nodiscard]] operator_layout layout_of(const operator_dimensions& o, const configuration& c, const std::string& where);
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_SHARD_LAYOUT)
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
+#include <unity/core/row_major.hpp>
+
+namespace unity::parallel {
+
+namespace detail {
+
+// The number of different ranges that boxes have along a dimension.
+UNITY_INLINE std::int64_t range_count(const std::vector<const box*>& boxes, std::size_t d) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (const auto* b : boxes) {
+    ranges.emplace_back(b->begin[d], b->end[d]);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  return std::unique(ranges.begin(), ranges.end()) - ranges.begin();
+}
+
+// boxes: of each task. tensor: its name in a message.
+UNITY_INLINE shard_layout layout_of(const std::vector<const box*>& boxes, const tensor::shape& dims,
+                                    const configuration& c, const std::string& where, const std::string& tensor) {
+  shard_layout layout;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    layout.parts.push_back(range_count(boxes, d));
+  }
+  layout.devices.resize(static_cast<std::size_t>(product(layout.parts)));
+  for (std::size_t task = 0; task < boxes.size(); ++task) {
+    auto part = layout.parts;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const auto size = dims[d] / layout.parts[d];
+      const auto first = boxes[task]->begin[d];
+      const auto last = boxes[task]->end[d];
+      part[d] = layout.parts[d] == 1 ? 0 : first / std::max<std::int64_t>(size, 1);
+      if (layout.parts[d] > 1 &&
+          (dims[d] % layout.parts[d] != 0 || part[d] >= layout.parts[d] || last > (part[d] + 1) * size)) {
+        throw error{where,
+                    fmt::format("a task reads {} to {} along dimension {} of {}, whose size is {}", first, last, d,
+                                tensor, dims[d]),
+                    fmt::format("reading {} equal parts that do not overlap", layout.parts[d])};
+      }
+    }
+    auto& devices = layout.devices[offset_of(layout.parts, part)];
+    if (std::find(devices.begin(), devices.end(), c.devices[task]) == devices.end()) {
+      devices.push_back(c.devices[task]);
+    }
+  }
+  if (std::any_of(layout.devices.begin(), layout.devices.end(), [](const auto& all) { return all.empty(); })) {
+    throw error{where, fmt::format("some parts of {} are read by no task", tensor), "tasks that read all of it"};
+  }
+  return layout;
+}
+
+}  // namespace detail
+
+UNITY_INLINE operator_layout layout_of(const operator_dimensions& o, const configuration& c, const std::string& where) {
+  const auto tasks = shards_of(o, c.grid());
+  const auto layouts = [&](const char* what, const auto& types, auto boxes_of) {
+    std::vector<shard_layout> all;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      std::vector<const box*> boxes;
+      for (const auto& t : tasks) {
+        boxes.push_back(&boxes_of(t)[i]);
+      }
+      all.push_back(detail::layout_of(boxes, types[i].dims, c, where, fmt::format("{} {}", what, i)));
+    }
+    return all;
+  };
+  operator_layout all;
+  all.operands = layouts(
+      "operand", o.inputs, [](const shard& s) -> auto& { return s.operands; });
+  all.results = layouts(
+      "result", o.outputs, [](const shard& s) -> auto& { return s.results; });
+  return all;
+}
+
+}  // namespace unity::parallel
+
+#endif
