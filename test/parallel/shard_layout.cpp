@@ -122,9 +122,10 @@ TEST_CASE("windows of a divided image: apart, or an error where they overlap or 
   CHECK(rows(1, 2, 4).operands[0].parts == parallel::degree_list{1, 1, 4, 1});  // odd rows are read by none
   CHECK(rows(3, 1, 1).operands[0].parts == parallel::degree_list{1, 1, 1, 1});
   const auto message = unity::test::message_of([&] { static_cast<void>(rows(3, 1, 2)); });
-  CHECK(message ==
-        "node 2 (conv2d): a task reads 0 to 5 along dimension 2 of operand 0, whose size is 8; expected reading 2 equal "
-        "parts that do not overlap");
+  CHECK(
+      message ==
+      "node 2 (conv2d): a task reads 0 to 5 along dimension 2 of operand 0, whose size is 8; expected reading 2 equal "
+      "parts that do not overlap");
 }
 
 TEST_CASE("each task has what it reads and writes, for operators and divisions at random", "[law]") {
