@@ -75,11 +75,11 @@ std::string stated_text(const arguments& a, const tensor::algebra& operators) {
 
 void write_model(const arguments& a, const tensor::algebra& operators) {
   const auto plan = io::read_plan(operators, a.plan);
-  const auto devices = io::devices_of(operators, plan);
-  const auto bytes = io::serialize_onnx(operators, io::make_model(plan.graph, "plan"), devices);
+  const auto annotated = io::onnx_plan_of(operators, plan);
+  const auto bytes = io::serialize_onnx(operators, io::make_model(plan.graph, "plan"), annotated.devices);
   support::write_all({{a.out, bytes}});
-  if (const auto unstated = io::unstated_in_onnx(plan); !unstated.empty()) {
-    fmt::print("not in {}: {}\n", a.out, unstated);
+  for (const auto& one : annotated.unstated) {
+    fmt::print("not in {}: {}\n", a.out, one);
   }
 }
 

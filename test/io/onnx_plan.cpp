@@ -34,11 +34,14 @@ using io::test::annotated_model;
 using unity::test::message_of;
 using unity::test::training::operators;
 
+using lines = std::vector<std::string>;
 using groups = std::vector<std::vector<std::int64_t>>;
 
 std::string written(const parallel::plan& p) {
-  return io::serialize_onnx(operators(), io::make_model(p.graph, "plan"), io::devices_of(operators(), p));
+  return io::serialize_onnx(operators(), io::make_model(p.graph, "plan"), io::onnx_plan_of(operators(), p).devices);
 }
+
+std::vector<std::string> unstated(const parallel::plan& p) { return io::onnx_plan_of(operators(), p).unstated; }
 
 io::onnx_model read(const std::string& bytes) { return io::parse_onnx(operators(), bytes, "model", "."); }
 
@@ -142,32 +145,48 @@ TEST_CASE("readers that differ get their own parts of a result that is added up 
   CHECK(m.nodes[2].tensors.at(name) == device_sharding{groups{{0}, {1}}, {{1, 6, 2}}});
 }
 
-TEST_CASE("what ONNX cannot say is an error of one line: terms that are read, one tensor in two ways, halos") {
+TEST_CASE("what ONNX has no words for: terms that are read, one tensor in two ways, halos") {
   auto p = products("p100:1x4");
   lay(p, 0, divided({1, 1}, 2, {0, 1}));
-  auto c = divided({1, 1}, 1, {0, 1});
-  c.terms = parallel::degree_list(
-      parallel::graph_dimensions{operators(), p.graph}[operators_of(p.graph)[1]].groups.size(), 1);
+  auto c = divided({1, 1}, 1, {1, 0});
+  const auto of_second = parallel::graph_dimensions{operators(), p.graph}[operators_of(p.graph)[1]].groups.size();
+  c.terms = parallel::degree_list(of_second, 1);
   c.terms[0] = 2;
   lay(p, 1, c);
-  CHECK(message_of([&] { static_cast<void>(written(p)); }) ==
-        "plan.graph, node 4 (matmul): reads terms of a sum; expected sums that are added up before they are read: ONNX "
-        "knows no others");
+  CHECK(unstated(p) == lines{"terms of a sum that are read before they are added up: 1 operator, the first is node 4 "
+                             "(matmul)"});
+  const device_sharding on_both{groups{{1, 0}}, {}};
+  auto m = annotations(p);
+  CHECK(m.nodes[0].tensors.at(m.nodes[0].outputs[0]) == on_both);
+  CHECK(m.nodes[1].tensors.at(m.nodes[0].outputs[0]) == on_both);
+  CHECK(m.nodes[1].tensors.at("output") == on_both);
 
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   p.graph = std::move(b).finish({b.matmul(x, x)});
   p.configurations = {{}, divided({2, 1}, 1, {0, 1})};
-  CHECK(message_of([&] { static_cast<void>(written(p)); }) ==
-        "node 0 (MatMul): reads 'x' in two ways; expected one division for each tensor");
+  CHECK(unstated(p) == lines{"one tensor that is read in two ways: 1 operator, the first is node 1 (matmul)"});
+  m = annotations(p);
+  CHECK(m.nodes[0].tensors == std::map<std::string, device_sharding>{{"output", {groups{{0}, {1}}, {{0, 4, 2}}}}});
 
   p = parallel::test::replicated_plan(operators(), "zoo:lenet?batch=8", "p100:1x2");
-  auto& first = p.configurations[operators_of(p.graph)[0].index()];
-  first.degrees[0] = 1;
-  first.degrees[2] = 2;  // rows
-  const auto halos = message_of([&] { static_cast<void>(written(p)); });
-  CHECK(halos.find("plan.graph, node 3 (conv2d): a task reads ") == 0);
-  CHECK(halos.find("expected reading 2 equal parts that do not overlap") != std::string::npos);
+  const auto convolution = operators_of(p.graph)[0];
+  p.configurations[convolution.index()].degrees[0] = 1;
+  p.configurations[convolution.index()].degrees[2] = 2;  // rows
+  CHECK(unstated(p) == lines{"overlapping or unequal parts that are read: 1 operator, the first is node 3 (conv2d)"});
+  m = annotations(p);
+  CHECK(!m.nodes[0].tensors.contains("x"));
+  CHECK(m.nodes[0].tensors.size() == 3);  // weights, and the result
+}
+
+TEST_CASE("annotations by which one node reads one tensor in two ways are an error of one line") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 4});
+  const auto model = io::make_model(std::move(b).finish({b.matmul(x, x)}), "square");
+  io::graph_devices devices{"two", {"a", "b"}, std::vector<io::operator_devices>(2)};
+  devices.nodes[1].operands = {{groups{{0, 1}}, {}}, {groups{{0}, {1}}, {{0, 4, 2}}}};
+  CHECK(message_of([&] { static_cast<void>(io::serialize_onnx(operators(), model, devices)); }) ==
+        "node 0 (MatMul): reads 'x' in two ways; expected one division for each tensor");
 }
 
 TEST_CASE("stages: one after another, also where values go through all devices several times") {
@@ -193,14 +212,20 @@ TEST_CASE("stages: one after another, also where values go through all devices s
     return found;
   };
   CHECK(stages({0, 0, 1, 1}) == std::vector<std::int64_t>{0, 0, 1, 1});
-  CHECK(io::unstated_in_onnx(p) == "2 micro-batches (one_forward_one_backward)");
+  CHECK(unstated(p) == lines{"2 micro-batches (one_forward_one_backward)"});
   p.pipeline.schedule = parallel::pipeline_schedule::interleaved;
   p.pipeline.chunks = 2;
   CHECK(stages({0, 1, 0, 1}) == std::vector<std::int64_t>{0, 1, 2, 3});
   p.recomputed = parallel::recomputation(p.graph.node_count(), true);
   p.synchronization.buckets = {"all"};
-  CHECK(io::unstated_in_onnx(p) == "2 micro-batches (interleaved), synchronization of weights, recomputation");
-  CHECK(io::unstated_in_onnx(products("p100:1x2")).empty());
+  CHECK(unstated(p) == lines{"2 micro-batches (interleaved)", "synchronization of weights", "recomputation"});
+  p.pipeline = {};
+  p.pipeline.microbatches = 4;
+  p.recomputed = {};
+  p.synchronization = {};
+  CHECK(unstated(p) == lines{"4 micro-batches"});
+  p.pipeline = {};
+  CHECK(unstated(p).empty());
 }
 
 TEST_CASE("what is read back is what the plan says, for operators and divisions at random", "[law]") {
@@ -216,9 +241,9 @@ TEST_CASE("what is read back is what the plan says, for operators and divisions 
     std::string bytes;
     const auto model = io::make_model(p->graph, "plan");
     try {
-      devices = io::devices_of(operators(), *p);
+      devices = io::onnx_plan_of(operators(), *p).devices;
       bytes = io::serialize_onnx(operators(), model, devices);
-    } catch (const error&) {  // terms, windows, and operators that ONNX lacks
+    } catch (const error&) {  // operators that ONNX lacks
       continue;
     }
     const auto m = io::test::read_annotations(bytes);

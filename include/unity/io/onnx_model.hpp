@@ -194,7 +194,7 @@ struct export_options {
   std::int64_t external_data_above = std::int64_t{1900} << 20;
 };
 
-// Equal parts of a tensor on devices, as ONNX states them. Regular.
+// Equal parts of a tensor on devices, as ONNX states them; without devices, nothing is stated. Regular.
 struct device_sharding {
   // Of a dimension that is divided.
   struct dimension {
@@ -212,7 +212,7 @@ struct device_sharding {
 
 // Of one operator. Regular.
 struct operator_devices {
-  std::vector<device_sharding> operands{};  // empty: not stated
+  std::vector<device_sharding> operands{};  // all of them, or none
   std::vector<device_sharding> results{};
   std::optional<std::int64_t> stage{};  // of a pipeline
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include <unity/core/small_vector.hpp>
@@ -14,12 +13,15 @@
 
 namespace unity::parallel {
 
-// Regular. A tensor in equal parts, each on one or more devices.
+// Regular. A tensor in equal parts, each on one or more devices. Empty if tasks do not read equal parts: their parts
+// overlap, or differ in size, as windows may have it.
 struct shard_layout {
   using device_list = small_vector<hardware::device_id, 4>;
 
   degree_list parts{};                 // how many, per dimension
   std::vector<device_list> devices{};  // of each part, row-major; a device once, in the order of tasks
+
+  [[nodiscard]] bool empty() const noexcept { return devices.empty(); }
 
   friend bool operator==(const shard_layout&, const shard_layout&) = default;
 };
@@ -32,11 +34,10 @@ struct operator_layout {
   friend bool operator==(const operator_layout&, const operator_layout&) = default;
 };
 
-// Of a valid configuration. Where windows divide an operand, its parts may have elements that no task reads.
+// Of a valid configuration. Where windows divide an operand, its parts may have elements that no task reads. Results
+// are always in equal parts.
 // Complexity: linear in tasks, times operands, results and their ranks.
-// Throws: unity::error, at `where`, if tasks read more of an operand than an equal part of it: halos of windows, or
-// windows that do not divide it equally.
-[[nodiscard]] operator_layout layout_of(const operator_dimensions& o, const configuration& c, const std::string& where);
+[[nodiscard]] operator_layout layout_of(const operator_dimensions& o, const configuration& c);
 
 }  // namespace unity::parallel
 
@@ -46,10 +47,7 @@ struct operator_layout {
 #include <cstdint>
 #include <utility>
 
-#include <fmt/core.h>
-
 #include <unity/core/config.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/row_major.hpp>
 
 namespace unity::parallel {
@@ -66,27 +64,24 @@ UNITY_INLINE std::int64_t range_count(const std::vector<const box*>& boxes, std:
   return std::unique(ranges.begin(), ranges.end()) - ranges.begin();
 }
 
-// boxes: of each task. tensor: its name in a message.
+// boxes: of each task.
 UNITY_INLINE shard_layout layout_of(const std::vector<const box*>& boxes, const tensor::shape& dims,
-                                    const configuration& c, const std::string& where, const std::string& tensor) {
+                                    const configuration& c) {
   shard_layout layout;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     layout.parts.push_back(range_count(boxes, d));
+    if (dims[d] % layout.parts[d] != 0) {
+      return {};
+    }
   }
   layout.devices.resize(static_cast<std::size_t>(product(layout.parts)));
   for (std::size_t task = 0; task < boxes.size(); ++task) {
     auto part = layout.parts;
     for (std::size_t d = 0; d < dims.size(); ++d) {
       const auto size = dims[d] / layout.parts[d];
-      const auto first = boxes[task]->begin[d];
-      const auto last = boxes[task]->end[d];
-      part[d] = layout.parts[d] == 1 ? 0 : first / std::max<std::int64_t>(size, 1);
-      if (layout.parts[d] > 1 &&
-          (dims[d] % layout.parts[d] != 0 || part[d] >= layout.parts[d] || last > (part[d] + 1) * size)) {
-        throw error{where,
-                    fmt::format("a task reads {} to {} along dimension {} of {}, whose size is {}", first, last, d,
-                                tensor, dims[d]),
-                    fmt::format("reading {} equal parts that do not overlap", layout.parts[d])};
+      part[d] = layout.parts[d] == 1 ? 0 : boxes[task]->begin[d] / size;
+      if (layout.parts[d] > 1 && (part[d] >= layout.parts[d] || boxes[task]->end[d] > (part[d] + 1) * size)) {
+        return {};
       }
     }
     auto& devices = layout.devices[offset_of(layout.parts, part)];
@@ -94,32 +89,30 @@ UNITY_INLINE shard_layout layout_of(const std::vector<const box*>& boxes, const 
       devices.push_back(c.devices[task]);
     }
   }
-  if (std::any_of(layout.devices.begin(), layout.devices.end(), [](const auto& all) { return all.empty(); })) {
-    throw error{where, fmt::format("some parts of {} are read by no task", tensor), "tasks that read all of it"};
-  }
-  return layout;
+  const auto is_read = [](const auto& devices) { return !devices.empty(); };
+  return std::all_of(layout.devices.begin(), layout.devices.end(), is_read) ? layout : shard_layout{};
 }
 
 }  // namespace detail
 
-UNITY_INLINE operator_layout layout_of(const operator_dimensions& o, const configuration& c, const std::string& where) {
+UNITY_INLINE operator_layout layout_of(const operator_dimensions& o, const configuration& c) {
   const auto tasks = shards_of(o, c.grid());
-  const auto layouts = [&](const char* what, const auto& types, auto boxes_of) {
+  const auto layouts = [&](const auto& types, auto boxes_of) {
     std::vector<shard_layout> all;
     for (std::size_t i = 0; i < types.size(); ++i) {
       std::vector<const box*> boxes;
       for (const auto& t : tasks) {
         boxes.push_back(&boxes_of(t)[i]);
       }
-      all.push_back(detail::layout_of(boxes, types[i].dims, c, where, fmt::format("{} {}", what, i)));
+      all.push_back(detail::layout_of(boxes, types[i].dims, c));
     }
     return all;
   };
   operator_layout all;
   all.operands = layouts(
-      "operand", o.inputs, [](const shard& s) -> auto& { return s.operands; });
+      o.inputs, [](const shard& s) -> auto& { return s.operands; });
   all.results = layouts(
-      "result", o.outputs, [](const shard& s) -> auto& { return s.results; });
+      o.outputs, [](const shard& s) -> auto& { return s.results; });
   return all;
 }
 

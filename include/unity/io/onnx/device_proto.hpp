@@ -97,7 +97,7 @@ class node_tensors {
   }
 
   void add(const std::string& tensor, const device_sharding& s) {
-    if (!there_.contains(tensor)) {
+    if (s.devices.empty() || !there_.contains(tensor)) {
       return;
     }
     const auto [found, is_new] = stated_.emplace(tensor, &s);
