@@ -222,8 +222,8 @@ struct operator_devices {
 // A model on several devices, which ONNX knows since version 11 of its format. A runtime may do otherwise: results are
 // the same. Regular.
 struct graph_devices {
-  std::string name{};                   // of all devices together
-  std::vector<std::string> devices{};   // names, by number
+  std::string name{};                     // of all devices together
+  std::vector<std::string> devices{};     // names, by number
   std::vector<operator_devices> nodes{};  // by node of the graph
 
   friend bool operator==(const graph_devices&, const graph_devices&) = default;
