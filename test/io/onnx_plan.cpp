@@ -217,11 +217,14 @@ TEST_CASE("stages: one after another, also where values go through all devices s
   p.pipeline.chunks = 2;
   CHECK(stages({0, 1, 0, 1}) == std::vector<std::int64_t>{0, 1, 2, 3});
   p.recomputed = parallel::recomputation(p.graph.node_count(), true);
+  p.offloaded = parallel::offloading(p.graph.node_count(), true);
   p.synchronization.buckets = {"all"};
-  CHECK(unstated(p) == lines{"2 micro-batches (interleaved)", "synchronization of weights", "recomputation"});
+  CHECK(unstated(p) == lines{"2 micro-batches (interleaved)", "synchronization of weights", "recomputation",
+                             "offloading"});
   p.pipeline = {};
   p.pipeline.microbatches = 4;
   p.recomputed = {};
+  p.offloaded = {};
   p.synchronization = {};
   CHECK(unstated(p) == lines{"4 micro-batches"});
   p.pipeline = {};

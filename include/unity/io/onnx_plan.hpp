@@ -181,6 +181,9 @@ UNITY_INLINE void plan_annotator::list_unstated() {
   if (p_.recomputed != parallel::recomputation{}) {
     made_.unstated.emplace_back("recomputation");
   }
+  if (p_.offloaded != parallel::offloading{}) {
+    made_.unstated.emplace_back("offloading");
+  }
 }
 
 UNITY_INLINE onnx_plan plan_annotator::make() {
