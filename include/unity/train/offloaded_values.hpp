@@ -9,8 +9,8 @@ namespace unity::train {
 
 // The program with a `store` of each value that an offloaded operator of the plan made and that a backward pass reads,
 // after the last step before that pass that reads it, and a `fetch` before the first step of the pass that does. Values
-// that are outputs, and those of which a message is on its way in between, stay. `offloaded`: by node of the plan's
-// graph. Complexity: linear in the program.
+// that are outputs, and those of which a message is on its way in between, stay. What a fused kernel makes goes by its
+// first operator. `offloaded`: by node of the plan's graph. Complexity: linear in the program.
 // Precondition: the program has no stores and fetches.
 [[nodiscard]] parallel::rank_program with_offloaded_values(const tensor::algebra& a, const parallel::rank_program& p,
                                                            const parallel::offloading& offloaded);
