@@ -156,7 +156,8 @@ class device_calibration {
 }  // namespace detail
 
 // Peaks are those of float32, and of the 16-bit floats that the backend multiplies directly; bandwidth and launch
-// overhead are those of float32; copies are between the device and the host. For a backend that runs on the host, the memory is the host's.
+// overhead are those of float32; copies are between the device and the host. For a backend that runs on the host, the
+// memory is the host's.
 // Throws: unity::error if the backend lacks matmul, conv2d, relu or add, or memory.
 template <device_backend Backend>
 [[nodiscard]] hardware::device calibrate_device(Backend& backend, const tensor::algebra& a,

@@ -1,4 +1,4 @@
-// Machines as JSON, and back.
+// Machines as JSON, and back. Over 500 lines because each member is read, checked and written in one place.
 //
 // {"format": "unity machine", "version": 2, "name": "host",
 //  "devices": [{"name": "AMD EPYC, 2 threads", "kind": "cpu",
