@@ -26,8 +26,8 @@ namespace detail {
 
 // Flags that name a file which is written, and not read.
 inline bool is_output(const CLI::Option& o) {
-  static constexpr std::array<const char*, 8> names{"--json", "--report",  "--trace",   "--svg",
-                                                    "--html", "--program", "--buckets", "--plan-out"};
+  static constexpr std::array<const char*, 9> names{"--json",    "--report",  "--trace",    "--svg", "--html",
+                                                    "--program", "--buckets", "--plan-out", "--out"};
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return o.check_name(name); });
 }
 

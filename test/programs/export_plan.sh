@@ -38,5 +38,8 @@ cmp -s "$scratch/first.onnx" "$scratch/second.onnx" || complain "a failure chang
 expect 'nowhere' "$plan" "$scratch/nowhere/plan.onnx"
 sed 's/"relu"/"bogus"/g' "$plan" >"$scratch/operator.json"
 expect 'operator.json' "$scratch/operator.json" "$scratch/none.onnx"
+cp "$plan" "$scratch/own.json"
+expect 'which PLAN names, too; expected a file of its own' "$scratch/own.json" "$scratch/own.json"
+cmp -s "$plan" "$scratch/own.json" || complain "a plan was written over"
 [ -z "$(find "$scratch" -name 'none*' -o -name '*.part' -o -name 'nowhere')" ] || complain "something half-written"
 exit $failed
