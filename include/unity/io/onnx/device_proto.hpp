@@ -23,8 +23,8 @@ namespace unity::io::detail {
 void add_devices(onnx::ModelProto& model, const tensor::tensor_graph& g, const std::vector<std::string>& names,
                  const std::unordered_map<std::string, node_id>& writers, const graph_devices& devices);
 
-// The bytes of a ShardingSpecProto. A part on several devices has a number of its own below zero, the same for the same devices, and
-// the map lists them.
+// The bytes of a ShardingSpecProto. A part on several devices has a number of its own below zero, the same for the same
+// devices, and the map lists them.
 [[nodiscard]] std::string to_wire(const std::string& tensor, const device_sharding& s);
 
 // Effects: removes all of it, also from subgraphs and functions: a graph that was rewritten has other nodes.
