@@ -42,6 +42,7 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/plan_polish.hpp>
+#include <unity/systems/unity/unequal_stages.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -208,6 +209,10 @@ class unity_search {
   };
   [[nodiscard]] std::optional<simulated_pipeline> best_pipeline(const std::vector<graph_variant>& variants,
                                                                 const simulated_best& without, unity_result& r);
+  // Likewise of pipelines whose stages differ, in a tenth of the time.
+  [[nodiscard]] std::vector<simulated_pipeline> unequal_pipelines(const std::vector<graph_variant>& variants,
+                                                                  std::span<const std::size_t> graphs,
+                                                                  std::int64_t slowest, unity_result& r);
   // Effects: tries other schedules for the first few, and puts better ones in front of all.
   void try_schedules(std::vector<simulated_pipeline>& best_first, unity_result& r);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c, unity_result& r);
@@ -722,7 +727,8 @@ UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& 
   const auto slowest =
       without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
   std::vector<simulated_pipeline> found;
-  for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
+  const auto graphs = without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph};
+  for (const auto v : graphs) {
     auto all = pipelines_->run(variants[v].graph, own_seconds_ - watch_.seconds());
     static_cast<void>(is_late());
     std::uint64_t tasks = 0;  // limits simulations of large programs
@@ -737,7 +743,39 @@ UNITY_INLINE auto unity_search::best_pipeline(const std::vector<graph_variant>& 
   unity::stable_sort(
       found, [](const simulated_pipeline& x, const simulated_pipeline& y) { return is_better(x.report, y.report); });
   try_schedules(found, r);
+  auto others = unequal_pipelines(variants, graphs, slowest, r);
+  if (!others.empty() && (found.empty() || is_better(others.front().report, found.front().report))) {
+    return std::move(others.front());
+  }
   return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
+}
+
+UNITY_INLINE auto unity_search::unequal_pipelines(const std::vector<graph_variant>& variants,
+                                                  std::span<const std::size_t> graphs, std::int64_t slowest,
+                                                  unity_result& r) -> std::vector<simulated_pipeline> {
+  constexpr double share = 0.1;
+  constexpr std::size_t fewer = 2;  // candidates than of equal stages
+  std::vector<simulated_pipeline> found;
+  unequal_stages search{*pipelines_};
+  for (const auto v : graphs) {
+    if (is_large(variants[v].graph.node_count(), 2, 2)) {
+      continue;
+    }
+    const auto end = watch_.seconds() + seconds_for(share);
+    auto all = search.run(variants[v].graph, seconds_for(share) / 2);
+    for (std::size_t i = 0; i < std::min(all.size(), options_.candidates / fewer); ++i) {
+      const auto& c = all[i];
+      const bool is_out = c.predicted > slowest || is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+      if (!is_out && watch_.seconds() + reported_ < end) {
+        found.push_back(simulated(v, std::move(all[i]), r));
+      }
+    }
+    ended_early_ = ended_early_ || watch_.seconds() >= end;
+  }
+  unity::stable_sort(
+      found, [](const simulated_pipeline& x, const simulated_pipeline& y) { return is_better(x.report, y.report); });
+  try_schedules(found, r);
+  return found;
 }
 
 UNITY_INLINE void unity_search::try_schedules(std::vector<simulated_pipeline>& best_first, unity_result& r) {
@@ -787,6 +825,10 @@ UNITY_INLINE void unity_search::take(simulated_pipeline best, unity_result& r) {
   r.pipeline = pipeline_search::pipeline_of(c);
   r.report = std::move(best.report);
   r.graph = c.graph->graph;
+  if (!c.rooms.empty()) {
+    r.mapping_bound = picoseconds{computing_of(c.graph->graph).count() * c.graph->count};
+    return;
+  }
   const auto of_one = bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
   r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
 }
