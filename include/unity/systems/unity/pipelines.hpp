@@ -344,21 +344,17 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
   const std::vector<std::size_t> groups{stages * chunks};
   const stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : 0};
   const auto cuts = cut_into_stages(ways, groups, goal).value();
-  pipeline_candidate c{&g,
-                       &stage,
-                       &room,
-                       {std::move(options), stages_of(g, cuts.first), static_cast<std::uint32_t>(stages)},
-                       0,
-                       cuts.excess,
-                       cuts.held};
+  pipeline_candidate c{
+      &g, &stage,      &room,    {std::move(options), stages_of(g, cuts.first), static_cast<std::uint32_t>(stages)},
+      0,  cuts.excess, cuts.held};
   c.mapping.chunks = chunks;
   c.mapping.trades = std::move(trades);
   if (chunks > 1) {
     c.mapping.schedule = parallel::pipeline_schedule::interleaved;
   }
-  c.predicted = std::accumulate(priced.once.begin(), priced.once.end(), std::int64_t{0}) /
-                    static_cast<std::int64_t>(stages) +
-                (g.count - 1) * chunks * cuts.slowest;
+  c.predicted =
+      std::accumulate(priced.once.begin(), priced.once.end(), std::int64_t{0}) / static_cast<std::int64_t>(stages) +
+      (g.count - 1) * chunks * cuts.slowest;
   for (const auto& p : priced.pieces) {
     c.predicted += p.takes;
   }
@@ -390,8 +386,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
   all.front().mapping.schedule = parallel::pipeline_schedule::zero_bubble;
   const auto stages = c.mapping.stage_count;
   for (const auto chunks : {2U, 4U}) {
-    if (!c.rooms.empty() || c.graph->count % stages != 0 ||
-        c.graph->steps.size() < std::size_t{stages} * chunks) {
+    if (!c.rooms.empty() || c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
       continue;
     }
     auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, c.mapping.trades, chunks);

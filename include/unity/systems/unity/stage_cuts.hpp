@@ -47,12 +47,12 @@ struct stage_goal {
 [[nodiscard]] bool is_block(std::span<const std::size_t> nodes, std::size_t first, std::size_t devices);
 
 // Groups consecutive pieces into stages with at least one piece each, and the devices into a group for each stage, in
-// the same order. Minimizes first the excess, then through + rounds * slowest; above 128 picoseconds, within a 64th of
-// the slowest. A stage waits for what its first piece receives, at the price of its own way. Stage k of s holds the
-// activations of min(s - k, microbatches) micro-batches. ways: with equally many pieces; one: all groups are equal.
-// Nothing if there are no such groups.
-// Complexity: stages times ways times numbers of devices times the square of the pieces, for each slowest stage that is
-// tried; stages far slower than those are not looked at.
+// the same order. Minimizes the excess; without any, through + rounds * slowest, above 64 picoseconds within a 64th of
+// the slowest, and else the slowest among cuts whose parts have least excess each. A stage waits for what its first
+// piece receives, at the price of its own way. Stage k of s holds the activations of min(s - k, microbatches)
+// micro-batches. ways: with equally many pieces; one: all groups are equal. Nothing if there are no such groups.
+// Complexity: stages times ways times numbers of devices times the square of the pieces, and less for each slowest
+// stage that is tried: stages far slower than those are not looked at.
 // Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for distributed deep learning, OSDI
 // 2022, section 5.2: least time through all stages for each slowest stage that is allowed.
 [[nodiscard]] std::optional<stage_cuts> cut_into_stages(std::span<const stage_way> ways,
@@ -85,14 +85,17 @@ class stage_cutter {
   // The first pieces as stages on the first devices.
   struct value {
     std::int64_t excess = none;
+    std::int64_t slowest = none;
     std::int64_t through = none;
     std::size_t from = 0;  // of the last stage: its first piece
     std::size_t way = 0;
-
-    [[nodiscard]] bool is_before(const value& o) const {
-      return excess != o.excess ? excess < o.excess : through < o.through;
-    }
   };
+  // What comes second, after the excess.
+  enum class seconds : std::uint8_t { slowest, through };
+  [[nodiscard]] bool is_before(const value& x, const value& y) const {
+    const bool has_more = x.excess == y.excess && second_ == seconds::slowest && x.slowest != y.slowest;
+    return x.excess != y.excess ? x.excess < y.excess : has_more ? x.slowest < y.slowest : x.through < y.through;
+  }
   // By number of pieces; empty: not so many devices for so many stages.
   using row = std::vector<value>;
 
@@ -102,8 +105,8 @@ class stage_cutter {
   [[nodiscard]] std::int64_t in_flight(std::size_t stage) const {
     return std::min(goal_.microbatches, static_cast<std::int64_t>(goal_.stages - stage));
   }
-  // Least excess, then least time through all stages, if no stage is slower than that.
-  [[nodiscard]] std::optional<stage_cuts> solve(std::int64_t slowest);
+  // Least excess, then the least of what comes second, if no stage is slower than that.
+  [[nodiscard]] std::optional<stage_cuts> solve(seconds second, std::int64_t slowest);
   // Effects: extends the values of a stage, which ends before that device, by the next stage.
   void extend(std::size_t stage, std::size_t device, std::size_t way, std::int64_t slowest);
   [[nodiscard]] stage_cuts solution() const;
@@ -114,6 +117,7 @@ class stage_cutter {
   const stage_goal& goal_;
   std::size_t devices_;
   std::size_t pieces_;
+  seconds second_ = seconds::slowest;
   std::vector<std::vector<bool>> ends_{};  // by stages and devices before: the others can have the rest
   std::vector<std::vector<row>> best_{};   // likewise
 };
@@ -138,40 +142,29 @@ UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::sp
 }
 
 UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
-  // Of all, which gives the least excess and the least time through all stages that there are.
-  auto all = solve(none);
-  if (!all) {
-    return std::nullopt;
+  auto best = solve(seconds::slowest, none);
+  if (!best || best->excess > 0) {
+    return best;
   }
-  const auto excess = all->excess;
+  // No cut has a faster slowest stage, and none goes through all stages faster than the least.
+  const auto all = solve(seconds::through, none);
   const auto least = all->through;
-  auto best = *std::move(all);
-  const auto tried = [&](std::int64_t slowest) {
-    auto found = solve(slowest);
-    const bool is_found = found && found->excess == excess;
-    const auto reached = is_found ? found->slowest : none;
-    if (is_found && cost(*found) < cost(best)) {
-      best = *std::move(found);
-    }
-    return reached;
-  };
-  std::int64_t lower = 0;
-  for (auto upper = best.slowest; lower < upper;) {
-    const auto reached = tried(lower + (upper - lower) / 2);
-    (reached == none ? lower : upper) = reached == none ? lower + (upper - lower) / 2 + 1 : reached;
-  }
   constexpr std::int64_t share = 64;
-  for (auto slowest = lower; least + goal_.rounds * slowest < cost(best);) {
-    slowest += std::max<std::int64_t>(1, slowest / share);
-    static_cast<void>(tried(slowest));
+  for (auto slowest = best->slowest; least + goal_.rounds * slowest < cost(*best);
+       slowest += std::max<std::int64_t>(1, slowest / share)) {
+    auto found = solve(seconds::through, slowest);
+    if (found && found->excess == 0 && cost(*found) < cost(*best)) {
+      best = std::move(found);
+    }
   }
-  return best;
+  return cost(*all) < cost(*best) ? all : best;
 }
 
-UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(std::int64_t slowest) {
+UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(seconds second, std::int64_t slowest) {
+  second_ = second;
   best_.assign(goal_.stages + 1, std::vector<row>(devices_ + 1));
   best_[0][0].resize(1);
-  best_[0][0][0] = {0, 0, 0, 0};
+  best_[0][0][0] = {0, 0, 0, 0, 0};
   for (std::size_t k = 0; k < goal_.stages; ++k) {
     for (std::size_t d = 0; d < devices_; ++d) {
       for (std::size_t w = 0; w < ways_.size() && !best_[k][d].empty(); ++w) {
@@ -205,8 +198,8 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
       }
       const auto over =
           goal_.limit > 0 ? std::max<std::int64_t>(0, sum.weights + held * sum.activations - goal_.limit) : 0;
-      const value v{from[j].excess + over, from[j].through + sum.takes, j, way};
-      if (v.is_before(to[i + 1])) {
+      const value v{from[j].excess + over, std::max(from[j].slowest, sum.takes), from[j].through + sum.takes, j, way};
+      if (is_before(v, to[i + 1])) {
         to[i + 1] = v;
       }
     }
