@@ -754,7 +754,6 @@ UNITY_INLINE auto unity_search::unequal_pipelines(const std::vector<graph_varian
                                                   std::span<const std::size_t> graphs, std::int64_t slowest,
                                                   unity_result& r) -> std::vector<simulated_pipeline> {
   constexpr double share = 0.1;
-  constexpr std::size_t fewer = 2;  // candidates than of equal stages
   std::vector<simulated_pipeline> found;
   unequal_stages search{*pipelines_};
   for (const auto v : graphs) {
@@ -763,7 +762,7 @@ UNITY_INLINE auto unity_search::unequal_pipelines(const std::vector<graph_varian
     }
     const auto end = watch_.seconds() + seconds_for(share);
     auto all = search.run(variants[v].graph, seconds_for(share) / 2);
-    for (std::size_t i = 0; i < std::min(all.size(), options_.candidates / fewer); ++i) {
+    for (std::size_t i = 0; i < std::min(all.size(), options_.candidates); ++i) {
       const auto& c = all[i];
       const bool is_out = c.predicted > slowest || is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if (!is_out && watch_.seconds() + reported_ < end) {
