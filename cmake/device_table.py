@@ -43,6 +43,7 @@ struct known_device {
   double bytes_per_second = 0;  // of memory
   std::int64_t memory = 0;      // bytes; 0: that of this host
   double launch_seconds = 0;
+  double host_bytes_per_second = 0;  // copies to or from its host's memory
   double collective_start_seconds = 0;
   double collective_round_seconds = 0;
   int units = 0;           // multiprocessors or cores
@@ -66,8 +67,8 @@ def caches(device):
 def missing_sources(device):
     """Numbers without a source, and sources without a number."""
     have = {f"peaks.{e}" for e in rates(device)} | {f"caches.{c}" for c in caches(device)}
-    have |= {k for k in ("bytes_per_second", "memory_bytes", "launch_s", "collective_start_s",
-                          "collective_round_s", "units", "clock_hz") if k in device}
+    have |= {k for k in ("bytes_per_second", "memory_bytes", "launch_s", "host_bytes_per_second",
+                          "collective_start_s", "collective_round_s", "units", "clock_hz") if k in device}
     return have ^ set(device["sources"])
 
 
@@ -77,7 +78,7 @@ def header(devices):
         have, levels = rates(d), caches(d)
         numbers = [f"{have.get(e, 0):.10g}" for e in ELEMENTS]
         numbers += [f"{d['bytes_per_second']:.10g}", str(d["memory_bytes"]), f"{d['launch_s']:g}"]
-        numbers += [f"{d.get(k, 0):g}" for k in ("collective_start_s", "collective_round_s")]
+        numbers += [f"{d.get(k, 0):g}" for k in ("host_bytes_per_second", "collective_start_s", "collective_round_s")]
         numbers += [str(d.get("units", 0)), f"{d.get('clock_hz', 0):.10g}"]
         numbers += [str(levels.get(level, 0)) for level in ("L1", "L2")]
         text += f"    {{\"{d['id']}\", \"{d['name']}\", {'true' if d['kind'] == 'gpu' else 'false'},\n"
@@ -91,7 +92,7 @@ def page(devices):
         return f"{x * 1e-12:g}" if x else ""
 
     titles = ["name", "float32", "float64", "float16", "bfloat16", "int8", "memory, GB/s", "memory, GB", "launch, us",
-              "collective, us", "round, us", "units", "MHz", "L2, MB"]
+              "to the host, GB/s", "collective, us", "round, us", "units", "MHz", "L2, MB"]
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for d in devices:
         if d["kind"] != "gpu":
@@ -99,6 +100,7 @@ def page(devices):
         have, levels = rates(d), caches(d)
         cells = [f"`{d['id']}` {d['name']}"] + [tera(have.get(e, 0)) for e in titles[1:6]]
         cells += [f"{d['bytes_per_second'] * 1e-9:g}", f"{d['memory_bytes'] * 1e-9:g}", f"{d['launch_s'] * 1e6:g}"]
+        cells += [f"{d['host_bytes_per_second'] * 1e-9:g}" if "host_bytes_per_second" in d else ""]
         cells += [f"{d[k] * 1e6:g}" if k in d else "" for k in ("collective_start_s", "collective_round_s")]
         cells += [str(d.get("units", "")), f"{d['clock_hz'] * 1e-6:g}" if "clock_hz" in d else ""]
         cells += [f"{levels['L2'] / 2**20:g}" if "L2" in levels else ""]

@@ -116,7 +116,8 @@ void print(const hardware::machine& m) {
       fmt::print("  {:<10} {:<10} {:10.1f} GFLOP/s\n", p.operation, std::string{tensor::name_of(p.element)},
                  p.flops_per_second * 1e-9);
     }
-    fmt::print("  {:<21} {:10.1f} GB/s\n  {:<21} {:10.2f} us\n", "memory", d.bytes_per_second * 1e-9, "launch",
+    fmt::print("  {:<21} {:10.1f} GB/s\n  {:<21} {:10.1f} GB/s\n  {:<21} {:10.2f} us\n", "memory",
+               d.bytes_per_second * 1e-9, "copies to the host", d.host_bytes_per_second * 1e-9, "launch",
                d.launch_seconds * 1e6);
   }
   for (const auto& l : m.links) {

@@ -19,7 +19,6 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/plan_difference.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -93,8 +92,8 @@ class comparison {
     row("memory of a device, MB", megabytes(first_.peak), megabytes(second_.peak));
     row("optimizer", optimizer_of(first_.plan), optimizer_of(second_.plan));
     row("stages, micro-batches", pipeline_of(first_.plan), pipeline_of(second_.plan));
-    row("operators recomputed", fmt::format("{}", recomputed(first_.plan)),
-        fmt::format("{}", recomputed(second_.plan)));
+    row("operators recomputed", count(first_.plan.recomputed), count(second_.plan.recomputed));
+    row("operators offloaded", count(first_.plan.offloaded), count(second_.plan.offloaded));
     const auto& d = difference_;
     if (d.is_none()) {
       fmt::print("\nboth plans are the same\n");
@@ -109,11 +108,15 @@ class comparison {
                          first_.plan.configurations[pair.first.index()], name(second_.plan, pair.second),
                          second_.plan.configurations[pair.second.index()]);
     });
-    list("\nrecomputed by one plan alone", d.recomputed, [&](const auto& pair) {
-      return parallel::is_recomputed(first_.plan.recomputed, pair.first)
-                 ? fmt::format("- {}", name(first_.plan, pair.first))
-                 : fmt::format("+ {}", name(second_.plan, pair.second));
-    });
+    const auto of_one = [&](const std::vector<bool>& by_first) {
+      return [&](const auto& pair) {
+        return !by_first.empty() && by_first[pair.first.index()]
+                   ? fmt::format("- {}", name(first_.plan, pair.first))
+                   : fmt::format("+ {}", name(second_.plan, pair.second));
+      };
+    };
+    list("\nrecomputed by one plan alone", d.recomputed, of_one(first_.plan.recomputed));
+    list("\noffloaded by one plan alone", d.offloaded, of_one(first_.plan.offloaded));
     list("\nweights synchronized differently", d.synchronized, [](const std::string& w) { return "  " + w; });
   }
 
@@ -132,12 +135,15 @@ class comparison {
           {{"first", fmt::format("{}: {}", name(first_.plan, n), first_.plan.configurations[n.index()])},
            {"second", fmt::format("{}: {}", name(second_.plan, m), second_.plan.configurations[m.index()])}});
     }
-    auto recomputed = nlohmann::json::array();
-    for (const auto& [n, m] : d.recomputed) {
-      recomputed.push_back({{"first", name(first_.plan, n)},
-                            {"second", name(second_.plan, m)},
-                            {"by_first", parallel::is_recomputed(first_.plan.recomputed, n)}});
-    }
+    const auto of_one = [&](const std::vector<std::pair<node_id, node_id>>& pairs, const std::vector<bool>& by_first) {
+      auto all = nlohmann::json::array();
+      for (const auto& [n, m] : pairs) {
+        all.push_back({{"first", name(first_.plan, n)},
+                       {"second", name(second_.plan, m)},
+                       {"by_first", !by_first.empty() && by_first[n.index()]}});
+      }
+      return all;
+    };
     return {{"first", numbers(first_)},
             {"second", numbers(second_)},
             {"same", d.is_none()},
@@ -145,7 +151,8 @@ class comparison {
             {"only_first", names(first_.plan, d.only_first)},
             {"only_second", names(second_.plan, d.only_second)},
             {"divided", std::move(divided)},
-            {"recomputed", std::move(recomputed)},
+            {"recomputed", of_one(d.recomputed, first_.plan.recomputed)},
+            {"offloaded", of_one(d.offloaded, first_.plan.offloaded)},
             {"synchronized", d.synchronized},
             {"other_machine", d.has_other_machine},
             {"other_pipeline", d.has_other_pipeline},
@@ -163,8 +170,8 @@ class comparison {
   static std::string pipeline_of(const parallel::plan& p) {
     return fmt::format("{}, {}", p.pipeline.stage_count(), p.pipeline.microbatches);
   }
-  static std::size_t recomputed(const parallel::plan& p) {
-    return static_cast<std::size_t>(std::count(p.recomputed.begin(), p.recomputed.end(), true));
+  static std::string count(const std::vector<bool>& nodes) {
+    return fmt::format("{}", std::count(nodes.begin(), nodes.end(), true));
   }
   static nlohmann::json numbers(const simulated_plan& p) {
     return {{"machine", p.plan.machine.name},

@@ -1,9 +1,10 @@
-// A plan in the words of a framework that runs the model's own code.
+// A plan in the words of a framework that runs the model's own code, or as an annotated ONNX model.
 //
 // run: {source}/examples/plans/mlp_p100_2x4.json --to pytorch --out {out}/plan.py
 // run: {source}/examples/plans/mlp_p100_2x4.json --to jax --out {out}/plan.py
 // run: megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1 --to megatron --out {out}/flags.txt
 // run: megatron:d=8,micro=4,batch=64,zero=1 --to deepspeed --out {out}/deepspeed.json
+// run: {source}/examples/plans/mlp_p100_2x4.json --to onnx --out {out}/plan.onnx
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -11,9 +12,12 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/io/framework_plan.hpp>
 #include <unity/io/module_plan.hpp>
+#include <unity/io/onnx_export.hpp>
+#include <unity/io/onnx_plan.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/parallel/strategies/stated_plan.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
@@ -37,10 +41,13 @@ void declare(CLI::App& app, arguments& a) {
                  "a plan's .json file: graph, machine and strategy; for megatron and deepspeed also what `simulate "
                  "--plan` takes, megatron:t=,p=,d=,...")
       ->required();
-  app.add_option("--to", a.to, "the framework: pytorch, jax, megatron (Megatron-LM) or deepspeed")
+  app.add_option("--to", a.to,
+                 "the framework: pytorch, jax, megatron (Megatron-LM) or deepspeed; onnx: an ONNX model with "
+                 "annotations for several devices")
       ->required()
-      ->check(CLI::IsMember({"pytorch", "jax", "megatron", "deepspeed"}));
-  app.add_option("--out", a.out, "file for the module, the flags or the JSON; default: standard output");
+      ->check(CLI::IsMember({"pytorch", "jax", "megatron", "deepspeed", "onnx"}));
+  app.add_option("--out", a.out,
+                 "file for the module, the flags, the JSON or the model; default: standard output, but for onnx");
 }
 
 // For frameworks that run a model by its modules.
@@ -66,9 +73,26 @@ std::string stated_text(const arguments& a, const tensor::algebra& operators) {
   return a.to == "megatron" ? io::to_megatron_text(stated) : io::to_deepspeed_text(stated);
 }
 
+void write_model(const arguments& a, const tensor::algebra& operators) {
+  const auto plan = io::read_plan(operators, a.plan);
+  const auto annotated = io::onnx_plan_of(operators, plan);
+  const auto bytes = io::serialize_onnx(operators, io::make_model(plan.graph, "plan"), annotated.devices);
+  support::write_all({{a.out, bytes}});
+  for (const auto& one : annotated.unstated) {
+    fmt::print("not in {}: {}\n", a.out, one);
+  }
+}
+
 void run(arguments& a) {
+  if (a.to == "onnx" && a.out.empty()) {
+    throw error{"--to onnx", "no --out", "a file: an ONNX model is no text"};
+  }
   support::expect_writable(a.out);
   const auto operators = tensor::training_algebra();
+  if (a.to == "onnx") {
+    write_model(a, operators);
+    return;
+  }
   const bool is_of_modules = a.to == "pytorch" || a.to == "jax";
   const auto text = is_of_modules ? module_text(a, operators) : stated_text(a, operators);
   if (a.out.empty()) {

@@ -48,6 +48,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/loss.hpp>
+#include <unity/train/offloaded_values.hpp>
 #include <unity/train/training_plan.hpp>
 #include <unity/train/value_places.hpp>
 
@@ -89,6 +90,7 @@ void declare(CLI::App& app, arguments& a) {
   support::declare(app, a.timing);
   support::declare_sync(app, a.sync);
   support::declare(app, a.memory);
+  support::declare_offloading(app, a.memory);
   app.add_option("--schedule", a.schedule,
                  "which ready task a free device or link runs first: fifo, the one that was ready first; kind, forward "
                  "before backward before messages; order, front layers; path, the longest remaining path")
@@ -164,7 +166,8 @@ std::vector<bytes> held_by_ranks(const tensor::algebra& operators, const paralle
       static_cast<int>(std::thread::hardware_concurrency() /
                        std::max<std::size_t>(p.machine.network.device_count(), 1));
   support::with_backend(on, operators, std::max(threads, 1), [&](auto& b) {
-    for (const auto& rank : parallel::programs_of_ranks(operators, trained).ranks) {
+    for (const auto& each : parallel::programs_of_ranks(operators, trained).ranks) {
+      const auto rank = train::with_offloaded_values(operators, each, trained.offloaded);
       all.push_back(train::memory_of_rank(operators, rank, p.updates, train::workspaces_of(b, operators, rank)).sum());
     }
   });
@@ -440,6 +443,7 @@ void expect_statement_alone(const arguments& a) {
   };
   refuse(!a.sync.empty(), "--sync");
   refuse(!a.memory.recompute.empty(), "--recompute");
+  refuse(!a.memory.offload.empty(), "--offload-results");
   refuse(a.memory.microbatches != 1, "--microbatches");
   refuse(a.schedule != "fifo", "--schedule");
   refuse(!a.launch.empty(), "--launch");

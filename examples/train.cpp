@@ -81,6 +81,7 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   }
   one.synchronization.buckets.clear();
   one.recomputed = {};
+  one.offloaded = {};
   return one;
 }
 

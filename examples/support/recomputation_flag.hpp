@@ -1,4 +1,5 @@
-// The flags of programs that trade time for memory: what is recomputed, and how many micro-batches a batch is.
+// The flags of programs that trade time for memory: what is recomputed, what waits on the host, and how many
+// micro-batches a batch is.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
@@ -23,6 +25,7 @@ namespace support {
 
 struct memory_flags {
   std::string recompute{};
+  std::string offload{};  // of programs that take plans
   std::int64_t microbatches = 1;
 };
 
@@ -36,6 +39,13 @@ inline void declare(CLI::App& app, memory_flags& a) {
                  "gradient accumulation: micro-batches per batch, one after another; their gradients are added up "
                  "before the weights change")
       ->check(number_in(1, 1'000'000));
+}
+
+inline void declare_offloading(CLI::App& app, memory_flags& a) {
+  app.add_option("--offload-results", a.offload,
+                 "results that wait on the host for the backward pass: none; products, those of matrix products and "
+                 "convolutions; all; default: what the plan says")
+      ->check(CLI::IsMember({"none", "products", "all"}));
 }
 
 // The number of every=K; 0 for others.
@@ -81,7 +91,8 @@ inline unity::tensor::tensor_graph graph_of_microbatch(const unity::tensor::alge
   return std::move(*part);
 }
 
-// Effects: the plan works on so many micro-batches, and recomputes what the flag says, where there are flags.
+// Effects: the plan works on so many micro-batches, and recomputes and offloads what the flags say, where there are
+// flags. What is recomputed is not offloaded.
 // Throws: as check_recompute; unity::error where the plan has micro-batches already, or does not divide a part.
 inline void apply(const memory_flags& flags, const unity::tensor::algebra& a, unity::parallel::plan& p) {
   if (flags.microbatches > 1) {
@@ -100,6 +111,12 @@ inline void apply(const memory_flags& flags, const unity::tensor::algebra& a, un
   if (!flags.recompute.empty()) {
     p.recomputed = recomputation_of(flags.recompute, a, p.graph);
   }
+  if (!flags.offload.empty()) {
+    p.offloaded = flags.offload == "none" ? unity::parallel::offloading{}
+                                          : unity::parallel::offloaded_results(a, p.graph, p.recomputed,
+                                                                               flags.offload == "products");
+  }
+  unity::parallel::check(a, p);
 }
 
 }  // namespace support

@@ -111,6 +111,7 @@ inline void declare(CLI::App& app, training_flags& a) {
   declare_sync(app, a.sync);
   app.add_option("--fusion", a.fusion, "fusion.json of `fuse`, which says what runs as one kernel");
   declare(app, a.memory);
+  declare_offloading(app, a.memory);
   app.add_flag("--check", a.check,
                "also train the undivided graph, and fail if losses differ by more than 1e-4, relative, and no "
                "gradients are compressed");

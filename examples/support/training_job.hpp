@@ -16,6 +16,7 @@
 #include <unity/io/plan_json.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/weights_file.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
@@ -87,6 +88,12 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   }
   apply(a.memory, operators, j.given);
   apply_sync(a.sync, operators, j.given);
+  if (!j.given.offloaded.empty()) {
+    unity::parallel::expect_host_rates(j.given.machine);
+    if (!a.arena.empty()) {
+      throw unity::error{"--memory", "a plan that says what waits on the host", "a plan that offloads nothing"};
+    }
+  }
   if (!a.resume.empty()) {
     j.before.emplace(a.resume);
     j.run = unity::train::settings_in(j.before->header(), a.resume);

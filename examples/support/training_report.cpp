@@ -26,6 +26,7 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/train/evaluation.hpp>
+#include <unity/train/offloaded_values.hpp>
 #include <unity/train/timeline.hpp>
 #include <unity/train/timeline_report.hpp>
 
@@ -215,6 +216,9 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
     auto programs = unity::parallel::programs_of_ranks(operators, j.trained);
     if (const auto change = kernels_of(operators, j)) {
       std::transform(programs.ranks.begin(), programs.ranks.end(), programs.ranks.begin(), change);
+    }
+    for (auto& rank : programs.ranks) {
+      rank = unity::train::with_offloaded_values(operators, rank, j.trained.offloaded);
     }
     files.push_back({a.program, unity::parallel::to_text(operators, j.trained.graph, programs), {}, {}});
   }

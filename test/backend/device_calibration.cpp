@@ -60,6 +60,7 @@ TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
   CHECK(d.peaks[1].flops_per_second == Approx(1e12).epsilon(0.01));
   CHECK(d.bytes_per_second == Approx(1e11).epsilon(0.01));
   CHECK(d.launch_seconds == Approx(1e-6).epsilon(0.01));
+  CHECK(d.host_bytes_per_second > 1e6);  // copies are this host's own
   CHECK(b.prepared == 6 + 5 + 2 + 1);
   CHECK(d.kind == hardware::device_kind::cpu);
   CHECK(d.memory > bytes{std::int64_t{64} << 20U});  // this host's

@@ -28,6 +28,7 @@ hardware::machine example() {
   d.bytes_per_second = 2.1e10;
   d.memory = bytes{8'000'000'000};
   d.launch_seconds = 2.1e-7;
+  d.host_bytes_per_second = 1.26e10;
   d.versions = {{"driver", "1"}, {"oneDNN", "2.6.3"}};
   m.devices = {d, {}};
   m.devices[1].kind = hardware::device_kind::gpu;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -101,6 +102,9 @@ TEST_CASE("what modules cannot say is named in one line") {
   const auto text = complaint(p);
   CHECK(text.find("synchronization of ") == 0);
   CHECK(text.find(": parameter_server; expected all_reduce, alone or in a bucket, or sharded") != std::string::npos);
+  p.synchronization = {};
+  p.offloaded = parallel::offloaded_results(operators(), p.graph, {}, true);
+  CHECK(complaint(p) == "plan.offloaded: results that wait on the host; expected none: modules have no word for it");
 }
 
 }  // namespace tests_of_module_plan

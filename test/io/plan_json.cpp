@@ -19,6 +19,7 @@
 #include <unity/core/file.hpp>
 #include <unity/core/random.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/simulate/full.hpp>
 
@@ -127,6 +128,27 @@ TEST_CASE("what is recomputed comes back as it was") {
   CHECK_THAT(wrong("/recomputed", 3), Catch::Contains("plan.recomputed"));
   p.recomputed.pop_back();
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::StartsWith("recomputation: of "));
+}
+
+TEST_CASE("what is offloaded comes back as it was") {
+  auto p = test::lenet_plan();
+  p.recomputed = parallel::recomputation_between_products(operators(), p.graph);
+  p.offloaded = parallel::offloaded_results(operators(), p.graph, p.recomputed, true);
+  REQUIRE(std::count(p.offloaded.begin(), p.offloaded.end(), true) > 1);
+  const auto text = io::to_plan_text(operators(), p);
+  CHECK(io::parse_plan(operators(), text, "p.json") == p);
+  const auto wrong = [&](const char* pointer, const nlohmann::json& value) {
+    return test::complaint_of(text, pointer, value, [](const std::string& t) {
+      static_cast<void>(io::parse_plan(operators(), t, "p.json"));
+    });
+  };
+  CHECK_THAT(wrong("/offloaded/0", 1000), Catch::Contains("plan.offloaded[0]: is 1000; expected numbers of the"));
+  CHECK_THAT(wrong("/offloaded", nlohmann::json::array({p.graph.node_count() - 1})),
+             Catch::Contains("an output of the graph, which stays"));
+  CHECK_THAT(wrong("/recomputed", nlohmann::json::parse(text).at("offloaded")),
+             Catch::Contains("plan.offloaded: offloading, node") && Catch::Contains("an operator that is recomputed"));
+  p.offloaded.pop_back();
+  CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::StartsWith("offloading: of "));
 }
 
 TEST_CASE("a plan that is not valid is not written") {

@@ -68,6 +68,9 @@ of_four 4 'rank [0-3]: waits at .*, and all others wait as well; expected the sa
 of_four 1 'exit 1' none leaves_alone
 expect 2 'rank 1: has not started; expected it within 4 s' \
   -np 1 "$program" none barrier 2500 4000 : -np 1 sleep 50 : -np 1 "$program" none barrier 2500 4000
+of_four 3 'rank [023]: waits in MPI_Finalize; expected all ranks there within 2500 ms' late finalize
+expect 2 'rank 1: has not started; expected it before SIGTERM' \
+  -np 1 "$program" none barrier 2500 60000 : -np 1 bash -c 'sleep 3; exit 3' : -np 1 "$program" none barrier 2500 60000
 
 # Who does not answer is lost long before the limit; who is slow is not.
 wait

@@ -128,6 +128,21 @@ a, b = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"]))' \
     "$scratch/kept.result" "$scratch/again.result"
 done
+for how in products all; do
+  check "results wait on the host ($how)" silent "$simulate" "$plan" --offload-results $how \
+    --ranks reference --json "$scratch/away.result"
+  check 'which holds less' "$python" -c 'import json, sys
+a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
+sys.exit(not all(y["held_bytes"] < x["held_bytes"] and y["peak_bytes"] < x["peak_bytes"] for x, y in zip(a, b)))' \
+    "$scratch/kept.result" "$scratch/away.result"
+done
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+for d in x["machine"]["devices"]: del d["host_bytes_per_second"]
+json.dump(x, open(sys.argv[2], "w"))' "$plan" "$scratch/unknown.json"
+check 'a device without a rate to its host is told' complains 1 \
+  "device n0/gpu0: no rate between it and its host; expected host_bytes_per_second" \
+  "$simulate" "$scratch/unknown.json" --offload-results all
 check 'recomputing nothing is what the plan does' silent "$simulate" "$plan" --recompute none --ranks reference \
   --json "$scratch/nothing.result"
 check 'to the byte' cmp "$scratch/kept.result" "$scratch/nothing.result"

@@ -110,6 +110,19 @@ for how in full products every=3; do
   check "recomputing ($how)" run "$scratch/adam.json" --steps 4 --recompute $how --json "$scratch/again.result"
   check 'gives equal losses, bit for bit' same "$scratch/kept.result" 0 "$scratch/again.result"
 done
+for how in products all; do
+  check "results that wait on the host ($how)" run "$scratch/adam.json" --steps 4 --offload-results $how \
+    --json "$scratch/away.result"
+  check 'give equal losses, bit for bit' same "$scratch/kept.result" 0 "$scratch/away.result"
+  check 'and hold less' "$python" -c 'import json, sys
+a, b = (json.load(open(f))["memory"] for f in sys.argv[1:])
+sys.exit(not all(y["arena_bytes"] < x["arena_bytes"] for x, y in zip(a, b)))' \
+    "$scratch/kept.result" "$scratch/away.result"
+done
+check 'a limit of memory beside them is refused' complains 1 'memory: a plan that says what waits on the host' \
+  "$train" "$scratch/adam.json" --backend reference --offload-results all --memory 1MB
+check 'as are delayed updates' complains 1 'pipeline: delayed updates, and results that are offloaded' \
+  "$train" "$scratch/adam.json" --offload-results all --delayed
 check 'micro-batches that recompute' run "$scratch/adam.json" --steps 4 --microbatches 2 --recompute products --check \
   --json "$scratch/micro.result"
 check 'train as the batch does' close "$scratch/micro.result" "$scratch/kept.result"

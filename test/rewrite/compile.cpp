@@ -50,6 +50,13 @@ struct placed_matrices : matrices {
 static_assert(has_constants<placed_matrices>);
 static_assert(!has_constants<matrices>);
 
+// Has rules for drafts.
+struct drafted_matrices : matrices {
+  [[nodiscard]] static std::vector<std::string_view> uses() { return {"draft", "print"}; }
+};
+static_assert(has_uses<drafted_matrices>);
+static_assert(!has_uses<matrices>);
+
 }  // namespace
 
 TEST_CASE("a rule that goes both ways is two substitutions, the second named .reverse") {
@@ -76,6 +83,19 @@ TEST_CASE("a fact that belongs to no value is its number in the compiled rule") 
   const auto other = parse_rules("rule r scale{by=?k}(?x) => scale{by=hosts()}(?x)");
   CHECK(unity::test::message_of([&] { (void)compile_rules(placed_matrices{}, other); }) ==
         "rules:1: rule r: hosts(); expected a function or measure with 0 argument(s)");
+}
+
+TEST_CASE("a rule may be safe for a use that its algebra knows") {
+  const auto rules = parse_rules("rule a f(?x) => ?x safe draft rule b transpose(transpose(?x)) => ?x safe print");
+  CHECK(rules[0].safe_for == "draft");
+  CHECK(compile_rule(drafted_matrices{}, rules[1]).at(0).rule.safe_for == "print");
+  const auto message_for = [](const auto& algebra, const std::string& use) {
+    const auto rule = parse_rules("rule r transpose(transpose(?x)) => ?x safe " + use);
+    return unity::test::message_of([&] { (void)compile_rules(algebra, rule); });
+  };
+  CHECK(message_for(drafted_matrices{}, "drafts") ==
+        "rules:1: rule r: 'safe drafts'; expected 'safe draft' or 'safe print'");
+  CHECK(message_for(matrices{}, "draft") == "rules:1: rule r: 'safe draft'; expected a rule for all uses");
 }
 
 TEST_CASE("compiling is a function of the rule and the algebra", "[law]") {

@@ -24,7 +24,7 @@ TEST_CASE("a rule is printed with its clauses, each on a line of its own, defaul
   const auto rules = parse_rules(
       R"(rule full (f{a=1,..}(?x,??w...),g().2)==(h(?x).*...,??w) if ?k>2,?k<9 safe inference real proved "z3 4.8.12" by zero_one ,
  two
-                                    rule plain f(?x)=>?x safe training assumed)");
+                                    rule plain f(?x)=>?x assumed)");
   CHECK(to_text(rules[0]) ==
         "rule full\n"
         "  (f{a=1, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)\n"

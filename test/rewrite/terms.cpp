@@ -135,7 +135,7 @@ TEST_CASE("of several standings of terms the last counts, alone", "[terms]") {
 TEST_CASE("terms say what a rule is safe for and how it is known", "[terms]") {
   const auto rewrite = rule("r", f(x) >> g(x));
   const std::string text = "rule r f(?x) => g(?x) ";
-  check_equal(rewrite.inference_only(), text + "safe inference");
+  check_equal(rewrite.only_for("inference"), text + "safe inference");
   check_equal(rewrite.over_reals(), text + "real");
   check_equal(rewrite.tested(488), text + "tested 488");
   check_equal(rewrite.proved("z3 4.8.12"), text + "proved \"z3 4.8.12\"");

@@ -28,6 +28,7 @@
 #include <unity/io/weights_file.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
@@ -213,6 +214,7 @@ void write(const std::filesystem::path& folder) {
     if (k == 1) {
       p.synchronization = every_way(p);
       p.recomputed = parallel::recomputation_but_every(p.graph, 3);
+      p.offloaded = parallel::offloaded_results(operators(), p.graph, p.recomputed, false);
     }
     if (k == 2) {
       p.synchronization = sparse_parts(p);

@@ -150,7 +150,7 @@ class soak {
     const bool all = random.below(2) == 0;
     rule_set some;
     for (const auto& s : rules_) {
-      const bool may = !s.rule.real_only && (weights_are_fixed || s.rule.safe_for == syntax::safety::training);
+      const bool may = !s.rule.real_only && (weights_are_fixed || s.rule.safe_for != tensor::algebra::inference_use);
       if (may && (all || random.below(2) == 0)) {
         some.push_back(s);
       }

@@ -169,6 +169,20 @@ TEST_CASE("branches that divide by three and by nothing share four devices as th
   CHECK(static_cast<double>(with.cost) < 1.25 * static_cast<double>(after.count()));
 }
 
+TEST_CASE("a search for blocks that is out of time finds nothing, and one after it what it would have found") {
+  split_machine at{"p100:1x4"};
+  const analyzed g{branches({{6561, 6561, 3}, {3779, 3779, 1}}, 1999, false)};
+  auto room = at.room(hardware::meshes_of(at.machine.network, 1).front());
+  CHECK(at.splits.solve(room, g.ops, all_counts, {}, 0).options.empty());
+  const auto with = at.splits.solve(room, g.ops, all_counts);
+  split_machine other{"p100:1x4"};
+  auto same = other.room(room.mesh());
+  const auto expected = other.splits.solve(same, g.ops, all_counts);
+  CHECK(with.cost == expected.cost);
+  CHECK(with.options == expected.options);
+  CHECK(with.blocks == expected.blocks);
+}
+
 TEST_CASE("for single operators side by side no choice of blocks, meshes and options takes less") {
   const std::uint64_t seed = 6;
   INFO("seed " << seed);

@@ -53,6 +53,7 @@ struct comparison {
   cost_value best_of_graph = 0;  // of the graph that the search chose
   cost_value graphs_bound = 0;
   cost_value mapping_bound = 0;
+  bool is_limited = false;  // the fastest plan does not fit
 
   [[nodiscard]] double ratio() const { return static_cast<double>(found) / static_cast<double>(best); }
 };
@@ -66,12 +67,14 @@ comparison compare(std::uint64_t seed, std::int64_t share, std::uint64_t most_pr
     return systems::unity(operators(), test::standard_rules(), g, m, parallel::analytic_durations(operators(), m));
   };
   auto r = search();
+  comparison c;
   if (share > 0) {
-    m.devices[0].memory = std::max(hardware::least_device_memory, bytes{r.report.memory_peak().count() * share / 100});
+    const auto peak = r.report.memory_peak();
+    m.devices[0].memory = std::max(hardware::least_device_memory, bytes{peak.count() * share / 100});
+    c.is_limited = m.devices[0].memory < peak;
     r = search();
   }
   parallel::lowering lowering{operators(), r.graph, m};
-  comparison c;
   const bool is_plain = r.pipeline.is_trivial() && r.synchronization.is_trivial() && r.recomputed.empty();
   c.found = is_plain
                 ? systems::strategy_evaluator{lowering, parallel::memory_limits(m)}.reset(r.strategy)
@@ -98,6 +101,8 @@ struct summary {
   std::size_t equal = 0;
   std::size_t close = 0;
   std::size_t proved = 0;  // best is known to be
+  std::size_t limited = 0;
+  std::size_t fitting = 0;  // of those
   double worst = 1;
   double gaps = 0;  // of all, over the bound of the graph's mappings
 };
@@ -113,6 +118,8 @@ summary compare_all(std::uint64_t first, std::uint64_t count, std::int64_t share
     s.equal += c.ratio() < 1 + 1e-6 ? 1 : 0;  // tasks take whole picoseconds
     s.close += c.ratio() <= near ? 1 : 0;
     s.proved += c.lower_bound >= c.best ? 1 : 0;
+    s.limited += c.is_limited ? 1 : 0;
+    s.fitting += c.is_limited && c.found < systems::over_memory ? 1 : 0;
     s.worst = std::max(s.worst, c.ratio());
     CHECK(c.graphs_bound <= c.best);
     CHECK(c.mapping_bound <= c.best_of_graph);
@@ -192,8 +199,9 @@ TEST_CASE("the same of 500 graphs", "[.][plans]") {
   const auto s = compare_all(number_of("FIRST", 0), number_of("COUNT", 500), share, number_of("PREFIXES", 2000),
                              share > 0 ? 1.02 : 1.05);
   fmt::print(
-      "{} graphs: {} equal to the best, {} close to it, worst {:.4f}; of {} the best is proved; mean gap {:.3f}\n",
-      s.all, s.equal, s.close, s.worst, s.proved, s.gaps / static_cast<double>(s.all));
+      "{} graphs: {} equal to the best, {} close to it, worst {:.4f}; of {} the best is proved; mean gap {:.3f}; {} "
+      "short of memory, {} of them fit\n",
+      s.all, s.equal, s.close, s.worst, s.proved, s.gaps / static_cast<double>(s.all), s.limited, s.fitting);
   CHECK(s.close == s.all);
   CHECK(10 * s.equal >= 9 * s.all);
 }

@@ -77,7 +77,7 @@ TEST_CASE("tensor rules in C++ are those of the text", "[terms]") {
               "transpose{permutation=compose(?s, ?p)}(?x)");
   check_equal(rule("relu_into_conv", relu(conv2d(x, y, stride = s, padding = p, groups = g)) >>
                                          conv2d(x, y, stride = s, padding = p, groups = g, activation = "relu"))
-                  .inference_only()
+                  .only_for("inference")
                   .when(p == "same", is_constant(y) == 1, length(shape_of(x)) == 4, dtype_of(x) == dtype_of(y)),
               "rule relu_into_conv relu(conv2d{stride=?s, padding=?p, groups=?g}(?x, ?y)) => "
               "conv2d{stride=?s, padding=?p, groups=?g, activation=relu}(?x, ?y) safe inference "

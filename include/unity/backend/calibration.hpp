@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -60,7 +61,7 @@ template <device_backend Backend>
 class device_calibration {
  public:
   device_calibration(Backend& backend, const tensor::algebra& a, const calibration_options& options)
-      : algebra_{a}, options_{options}, timer_{backend, in_cache()} {}
+      : algebra_{a}, backend_{backend}, options_{options}, timer_{backend, in_cache()} {}
 
   // Matrix products of growing squares; convolutions with growing channels, as in the middle of an image network.
   void peaks(hardware::device& d, tensor::dtype element) {
@@ -89,6 +90,30 @@ class device_calibration {
   [[nodiscard]] double launch_seconds() {
     const tensor::tensor_type t{tensor::dtype::float32, tensor::layout::row_major, false, {1}};
     return time({algebra_.make_operation("relu"), {t}}).second;
+  }
+  // The slower direction; of copies from and to memory that may be swapped out, as those of ranks are. By the clock of
+  // the host, as copies end before they return.
+  [[nodiscard]] double host_bytes_per_second() {
+    const auto size = static_cast<std::size_t>(options_.stream_bytes);
+    auto memory = backend_.allocate(size);
+    std::vector<std::byte> host(size);
+    double slower = 0;  // the least seconds of each direction, the larger of both
+    for (const bool is_write : {true, false}) {
+      auto least = std::numeric_limits<double>::infinity();
+      constexpr int runs = 5;
+      for (int i = 0; i < runs; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        if (is_write) {
+          backend_.write(memory.data(), host);
+        } else {
+          backend_.read(host, memory.data());
+        }
+        backend_.wait();
+        least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      }
+      slower = std::max(slower, least);
+    }
+    return static_cast<double>(size) / std::max(slower, 1e-9);
   }
 
  private:
@@ -123,6 +148,7 @@ class device_calibration {
   }
 
   const tensor::algebra& algebra_;
+  Backend& backend_;
   calibration_options options_;
   device_timer<Backend> timer_;
 };
@@ -130,7 +156,7 @@ class device_calibration {
 }  // namespace detail
 
 // Peaks are those of float32, and of the 16-bit floats that the backend multiplies directly; bandwidth and launch
-// overhead are those of float32. For a backend that runs on the host, the memory is the host's.
+// overhead are those of float32; copies are between the device and the host. For a backend that runs on the host, the memory is the host's.
 // Throws: unity::error if the backend lacks matmul, conv2d, relu or add, or memory.
 template <device_backend Backend>
 [[nodiscard]] hardware::device calibrate_device(Backend& backend, const tensor::algebra& a,
@@ -158,11 +184,13 @@ template <device_backend Backend>
   }
   d.bytes_per_second = measure.bytes_per_second();
   d.launch_seconds = measure.launch_seconds();
+  d.host_bytes_per_second = measure.host_bytes_per_second();
   for (const auto& p : d.peaks) {
     d.sources.emplace_back(fmt::format("peaks.{}", tensor::name_of(p.element)), "measured: products and convolutions");
   }
   d.sources.emplace_back("bytes_per_second", "measured: sums of two tensors");
   d.sources.emplace_back("launch_s", "measured: an operator on one element");
+  d.sources.emplace_back("host_bytes_per_second", "measured: copies in both directions, the slower one");
   d.sources.emplace_back("memory_bytes", "what the system says");
   std::sort(d.sources.begin(), d.sources.end());
   d.sources.erase(std::unique(d.sources.begin(), d.sources.end()), d.sources.end());

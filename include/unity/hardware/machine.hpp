@@ -48,6 +48,7 @@ struct device {
   double launch_seconds = 0;                                    // of the smallest operator
   double collective_start_seconds = 0;                          // before a collective or message moves anything
   double collective_round_seconds = 0;                          // of each round of a collective, besides its transfers
+  double host_bytes_per_second = 0;                             // copies to or from its host's memory; 0: unknown
   int units = 0;                                                // multiprocessors or cores; 0: unknown
   double clock_hz = 0;                                          // maximum; 0: unknown
   std::vector<std::pair<std::string, bytes>> caches{};          // by name, the nearest first; L1 is per unit

@@ -302,6 +302,7 @@ UNITY_INLINE std::optional<device> find_model(std::string_view name) {
   d.bytes_per_second = found->bytes_per_second;
   d.memory = bytes{found->memory};
   d.launch_seconds = found->launch_seconds;
+  d.host_bytes_per_second = found->host_bytes_per_second;
   d.collective_start_seconds = found->collective_start_seconds;
   d.collective_round_seconds = found->collective_round_seconds;
   d.units = found->units;

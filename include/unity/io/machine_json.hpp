@@ -186,6 +186,9 @@ UNITY_INLINE hardware::device device_from_json(const json_place& in, std::int64_
   d.bytes_per_second = rate(in.at("bytes_per_second"), "bytes per second");
   d.memory = bytes{count_from_json(in.at("memory_bytes"), 0, INT64_MAX)};
   d.launch_seconds = number_from_json(in.at("launch_s"), true);
+  if (in.has("host_bytes_per_second")) {
+    d.host_bytes_per_second = rate(in.at("host_bytes_per_second"), "bytes per second");
+  }
   if (in.has("collective_start_s")) {
     d.collective_start_seconds = number_from_json(in.at("collective_start_s"), true);
   }
@@ -277,6 +280,9 @@ UNITY_INLINE nlohmann::json device_to_json(const hardware::device& d) {
                      {"memory_bytes", d.memory.count()},
                      {"launch_s", d.launch_seconds},
                      {"versions", std::move(versions)}};
+  if (d.host_bytes_per_second > 0) {
+    all["host_bytes_per_second"] = d.host_bytes_per_second;
+  }
   if (d.collective_start_seconds > 0) {
     all["collective_start_s"] = d.collective_start_seconds;
   }

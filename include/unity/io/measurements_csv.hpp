@@ -67,6 +67,7 @@ namespace unity::io {
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/hardware/machine.hpp>
+#include <unity/io/graph_text.hpp>
 
 namespace unity::io::detail {
 
@@ -75,7 +76,7 @@ inline constexpr std::string_view kernels_of_all =
     "device,operator,element,latency_ms,kernel_ms,grid,block,kernel,sizes";
 
 // Splits a line of comma-separated values; quoted fields may contain commas.
-[[nodiscard]] inline std::vector<std::string_view> kernel_fields(std::string_view line, char separator = ',') {
+[[nodiscard]] inline std::vector<std::string_view> csv_fields(std::string_view line, char separator = ',') {
   std::vector<std::string_view> fields;
   std::size_t begin = 0;
   bool quoted = false;
@@ -177,7 +178,7 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
     return std::nullopt;
   }
   const auto sizes =
-      is_of_all ? kernel_fields(fields[8], ' ') : std::vector<std::string_view>(fields.begin() + 5, fields.end());
+      is_of_all ? csv_fields(fields[8], ' ') : std::vector<std::string_view>(fields.begin() + 5, fields.end());
   auto shape = kernel_shape_of(*known, sizes, !is_of_all, where);
   if (!shape) {
     return std::nullopt;
@@ -201,16 +202,11 @@ UNITY_INLINE std::vector<kernel_sample> parse_kernels(std::string_view text, std
   std::vector<kernel_sample> samples;
   std::size_t columns = 0;
   bool is_of_all = false;
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const auto end = std::min(text.find('\n'), text.size());
-    auto line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.back() == '\r') {
-      line.remove_suffix(1);
-    }
-    const auto where = fmt::format("{}:{}", name, number);
-    const auto fields = detail::kernel_fields(line);
-    if (number == 1) {
+  for (text_lines lines{text, name}; lines.next();) {
+    const auto line = lines.line();
+    const auto where = lines.where();
+    const auto fields = detail::csv_fields(line);
+    if (lines.number() == 1) {
       columns = fields.size();
       is_of_all = line == detail::kernels_of_all;
       if (!is_of_all && !line.starts_with(detail::kernels_of_one)) {
@@ -238,32 +234,18 @@ namespace unity::io::detail {
 
 inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,time_ms";
 
-// Empty unless there are exactly four fields.
-[[nodiscard]] inline std::optional<std::array<std::string_view, 4>> four_fields(std::string_view line) {
-  std::array<std::string_view, 4> fields;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto end = std::min(line.find(','), line.size());
-    fields[i] = line.substr(0, end);
-    if ((end == line.size()) != (i + 1 == fields.size())) {
-      return std::nullopt;
-    }
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return fields;
-}
-
 // Empty if the measurement failed.
 [[nodiscard]] inline std::optional<hardware::collective_sample> collective_of(std::string_view line,
                                                                               const std::string& where) {
-  const auto fields = four_fields(line);
-  if (!fields) {
+  const auto fields = csv_fields(line);
+  if (fields.size() != 4) {
     throw error{where, printable(line), "four fields as in " + std::string{collective_columns}};
   }
-  const auto& [kind, gpus, size_mb, time_ms] = *fields;
   const auto& names = hardware::exchange_names;
-  const auto name = std::find(names.begin() + 1, names.end(), kind);
+  const auto name = std::find(names.begin() + 1, names.end(), fields[0]);
   if (name == names.end()) {
-    throw error{where, printable(kind), "a collective: all_reduce, reduce_scatter, all_gather, broadcast, all_to_all"};
+    throw error{where, printable(fields[0]),
+                "a collective: all_reduce, reduce_scatter, all_gather, broadcast, all_to_all"};
   }
   const auto number_in = [&](std::string_view text, double least, double most, std::string_view expected) {
     const auto number = to_number<double>(text);
@@ -274,15 +256,15 @@ inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,
   };
   hardware::collective_sample sample;
   sample.kind = static_cast<hardware::exchange>(name - names.begin());
-  const auto ranks = to_number<int>(gpus);
+  const auto ranks = to_number<int>(fields[1]);
   if (!ranks || *ranks < 2 || *ranks > 1'000'000) {
-    throw error{where, printable(gpus), "2 to 1000000 GPUs"};
+    throw error{where, printable(fields[1]), "2 to 1000000 GPUs"};
   }
   sample.ranks = *ranks;
-  const auto given = number_in(size_mb, 0, 1e6, "0 to 1000000 MB") * 1048576;
+  const auto given = number_in(fields[2], 0, 1e6, "0 to 1000000 MB") * 1048576;
   const auto factor = sample.kind == hardware::exchange::all_gather ? sample.ranks : 1;
   sample.size = static_cast<std::int64_t>(given) * factor;
-  const auto ms = number_in(time_ms, 1e-9, 1e12, "a positive time in ms");
+  const auto ms = number_in(fields[3], 1e-9, 1e12, "a positive time in ms");
   sample.seconds = ms / 1e3;
   return ms < 1e8 ? std::optional{sample} : std::nullopt;
 }
@@ -293,15 +275,10 @@ namespace unity::io {
 
 UNITY_INLINE std::vector<hardware::collective_sample> parse_collectives(std::string_view text, std::string_view name) {
   std::vector<hardware::collective_sample> samples;
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const auto end = std::min(text.find('\n'), text.size());
-    auto line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.back() == '\r') {
-      line.remove_suffix(1);
-    }
-    const auto where = fmt::format("{}:{}", name, number);
-    if (number == 1) {
+  for (text_lines lines{text, name}; lines.next();) {
+    const auto line = lines.line();
+    const auto where = lines.where();
+    if (lines.number() == 1) {
       if (line != detail::collective_columns) {
         throw error{where, printable(line), detail::collective_columns};
       }

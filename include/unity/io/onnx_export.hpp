@@ -25,7 +25,7 @@ namespace detail {
 // A model ready to be written, without its tensors, which are added later.
 class model_writer {
  public:
-  model_writer(const tensor::algebra& algebra, const onnx_model& model);
+  model_writer(const tensor::algebra& algebra, const onnx_model& model, const graph_devices* devices = nullptr);
 
   [[nodiscard]] std::int64_t data_bytes() const;
   // The size of the file and of the one beside it.
@@ -58,6 +58,13 @@ class model_writer {
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                          const export_options& options = {});
 
+// With annotations for several devices, on every node that reads or writes operands or results of an operator that has
+// such, or is on a stage. Precondition: an entry for each node of the graph, which has sharding for all operands and
+// results, or none.
+// Throws: as above, and if a node reads one tensor in two ways.
+[[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
+                                         const graph_devices& devices);
+
 // Whether the written file would have the inputs and outputs of the file from which the model came: names, order,
 // types, sizes (as far as dimensions were not bound), and which inputs have data.
 // Throws: as serialize_onnx.
@@ -85,22 +92,14 @@ void export_onnx(const tensor::algebra& algebra, const onnx_model& model, const 
 #include <unity/core/error.hpp>
 #include <unity/io/fold_constants.hpp>
 #include <unity/io/onnx/check.hpp>
+#include <unity/io/onnx/device_proto.hpp>
 #include <unity/io/onnx/exporter.hpp>
 #include <unity/io/onnx/opaque.hpp>
 #include <unity/io/onnx/operators.hpp>
 #include <unity/io/onnx/proto.hpp>
+#include <unity/io/wire.hpp>
 
 namespace unity::io::detail {
-
-// The tag and length of a field whose bytes follow.
-UNITY_INLINE std::string length_delimited(int field, std::uint64_t size) {
-  constexpr unsigned length_delimited_type = 2;
-  std::string text(1, static_cast<char>(static_cast<unsigned>(field) << 3U | length_delimited_type));
-  for (; size >= 0x80U; size >>= 7U) {
-    text += static_cast<char>((size & 0x7fU) | 0x80U);
-  }
-  return text + static_cast<char>(size);
-}
 
 // Padding to the next page, so that readers can map tensors into memory.
 UNITY_INLINE std::int64_t gap_after(std::int64_t size) {
@@ -108,17 +107,21 @@ UNITY_INLINE std::int64_t gap_after(std::int64_t size) {
   return (page - size % page) % page;
 }
 
-UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const onnx_model& model) {
+UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const onnx_model& model,
+                                        const graph_devices* devices) {
   if (!proto_.ParseFromString(model.envelope)) {
     throw error{fmt::format("model {}", in_quotes(model.name)), "a damaged envelope", "what importing left there"};
   }
   graph_exporter exporter{algebra, model};
-  *proto_.mutable_graph() = exporter.run();
+  *proto_.mutable_graph() = exporter.run(devices != nullptr);
   data_ = exporter.data();
   set_header(model.opset);
   import_domains(proto_, model.operators);
   weights_ = exporter.weights_without_data();
   list_weights(weights_);
+  if (devices != nullptr) {
+    add_devices(proto_, model.graph, exporter.names(), exporter.writers(), *devices);
+  }
   check(model);
 }
 
@@ -280,6 +283,13 @@ UNITY_INLINE std::string serialize_onnx(const tensor::algebra& algebra, const on
   }
   std::string bytes;
   detail::model_writer{algebra, model}.write([&](std::string_view piece) { bytes += piece; });
+  return bytes;
+}
+
+UNITY_INLINE std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
+                                        const graph_devices& devices) {
+  std::string bytes;
+  detail::model_writer{algebra, model, &devices}.write([&](std::string_view piece) { bytes += piece; });
   return bytes;
 }
 

@@ -118,6 +118,7 @@ class model_reader {
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx/check.hpp>
+#include <unity/io/onnx/device_proto.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
@@ -238,6 +239,7 @@ UNITY_INLINE void model_reader::parse(google::protobuf::io::ZeroCopyInputStream&
     throw error{fmt::format("{}: tensor {}", file_, in_quotes(graph().sparse_initializer(0).values().name())),
                 "is sparse", "dense initializers"};
   }
+  drop_devices(proto_);
 }
 
 UNITY_INLINE onnx_file_size model_reader::file_size(std::uint64_t size) const {

@@ -194,6 +194,41 @@ struct export_options {
   std::int64_t external_data_above = std::int64_t{1900} << 20;
 };
 
+// Equal parts of a tensor on devices, as ONNX states them; without devices, nothing is stated. Regular.
+struct device_sharding {
+  // Of a dimension that is divided.
+  struct dimension {
+    std::int64_t axis = 0;
+    std::int64_t size = 0;
+    std::int64_t shards = 1;
+
+    friend bool operator==(const dimension&, const dimension&) = default;
+  };
+  std::vector<std::vector<std::int64_t>> devices{};  // that have each part, row-major
+  std::vector<dimension> dimensions{};               // ascending
+
+  friend bool operator==(const device_sharding&, const device_sharding&) = default;
+};
+
+// Of one operator. Regular.
+struct operator_devices {
+  std::vector<device_sharding> operands{};  // all of them, or none
+  std::vector<device_sharding> results{};
+  std::optional<std::int64_t> stage{};  // of a pipeline
+
+  friend bool operator==(const operator_devices&, const operator_devices&) = default;
+};
+
+// A model on several devices, which ONNX knows since version 11 of its format. A runtime may do otherwise: results are
+// the same. Regular.
+struct graph_devices {
+  std::string name{};                     // of all devices together
+  std::vector<std::string> devices{};     // names, by number
+  std::vector<operator_devices> nodes{};  // by node of the graph
+
+  friend bool operator==(const graph_devices&, const graph_devices&) = default;
+};
+
 // The labels of a graph derived from another one. origins: for each of its nodes, the node of the other graph, or null.
 [[nodiscard]] std::map<node_id, node_label> stayed_labels(const std::map<node_id, node_label>& labels,
                                                           std::span<const node_id> origins);

@@ -8,7 +8,8 @@
 // graph is for one micro-batch and the stages are listed by device in the machine's order, with "delayed": true if the
 // pipeline is not flushed, "schedule": "gpipe", "interleaved" with "chunks": 2, or "zero_bubble", else
 // "one_forward_one_backward" (pipeline_phases.hpp), "synchronization" (synchronization_json.hpp), "recomputed": [4, 5],
-// nodes whose results are computed again for the backward pass, ascending, and the members described below.
+// nodes whose results are computed again for the backward pass, ascending, "offloaded": [7, 9], nodes whose results wait
+// on the host for it, likewise, and the members described below.
 #pragma once
 
 #include <cstddef>
@@ -97,7 +98,8 @@ namespace detail {
 // How a plan is run, if it is not the default.
 [[nodiscard]] std::string schedule_text(const tensor::algebra& a, const parallel::plan& p);
 void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p);
-void read_recomputed(const tensor::algebra& a, const json_place& in, parallel::plan& p);
+// Nodes of a graph with so many: true for those that are listed, ascending. Empty if none is.
+[[nodiscard]] std::vector<bool> read_nodes(const json_place& in, std::size_t nodes);
 
 }  // namespace detail
 
@@ -138,6 +140,7 @@ inline void write_plan(const tensor::algebra& a, const parallel::plan& p, const 
 #include <unity/io/synchronization_json.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/recomputation.hpp>
 
 namespace unity::io::detail {
@@ -286,38 +289,34 @@ UNITY_INLINE std::string schedule_text(const tensor::algebra& a, const parallel:
   if (!p.synchronization.is_trivial()) {
     text += fmt::format(",\n \"synchronization\": {}", synchronization_to_json(a, p).dump());
   }
-  std::vector<std::size_t> again;
-  for (std::size_t n = 0; n < p.recomputed.size(); ++n) {
-    if (p.recomputed[n]) {
-      again.push_back(n);
+  const auto list = [&](const char* name, const std::vector<bool>& nodes) {
+    std::vector<std::size_t> chosen;
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n]) {
+        chosen.push_back(n);
+      }
     }
-  }
-  if (!again.empty()) {
-    text += fmt::format(",\n \"recomputed\": {}", nlohmann::json(again).dump());
-  }
+    if (!chosen.empty()) {
+      text += fmt::format(",\n \"{}\": {}", name, nlohmann::json(chosen).dump());
+    }
+  };
+  list("recomputed", p.recomputed);
+  list("offloaded", p.offloaded);
   return text;
 }
 
-UNITY_INLINE void read_recomputed(const tensor::algebra& a, const json_place& in, parallel::plan& p) {
+UNITY_INLINE std::vector<bool> read_nodes(const json_place& in, std::size_t nodes) {
   std::int64_t next = 0;
-  p.recomputed.resize(p.graph.node_count());
+  std::vector<bool> all(nodes);
   for (const auto& item : in.items()) {
     const auto n = item.integer();
-    if (n < next || static_cast<std::size_t>(n) >= p.recomputed.size()) {
-      throw error{item.where(), fmt::format("is {}", n),
-                  fmt::format("numbers of the {} nodes, ascending", p.recomputed.size())};
+    if (n < next || static_cast<std::size_t>(n) >= nodes) {
+      throw error{item.where(), fmt::format("is {}", n), fmt::format("numbers of the {} nodes, ascending", nodes)};
     }
     next = n + 1;
-    p.recomputed[static_cast<std::size_t>(n)] = true;
+    all[static_cast<std::size_t>(n)] = true;
   }
-  if (next == 0) {
-    p.recomputed.clear();
-  }
-  try {
-    parallel::check(a, p.graph, p.recomputed);
-  } catch (const error& e) {
-    throw error{fmt::format("{}: {}", in.where(), e.what())};
-  }
+  return next == 0 ? std::vector<bool>{} : all;
 }
 
 UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p) {
@@ -332,8 +331,20 @@ UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, 
   if (in.has("synchronization")) {
     p.synchronization = synchronization_from_json(a, in.at("synchronization"), p.graph, p.machine.network);
   }
+  const auto checked = [](const json_place& at, const auto& check) {
+    try {
+      check();
+    } catch (const error& e) {
+      throw error{fmt::format("{}: {}", at.where(), e.what())};
+    }
+  };
   if (in.has("recomputed")) {
-    read_recomputed(a, in.at("recomputed"), p);
+    p.recomputed = read_nodes(in.at("recomputed"), p.graph.node_count());
+    checked(in.at("recomputed"), [&] { parallel::check(a, p.graph, p.recomputed); });
+  }
+  if (in.has("offloaded")) {
+    p.offloaded = read_nodes(in.at("offloaded"), p.graph.node_count());
+    checked(in.at("offloaded"), [&] { parallel::check(a, p.graph, p.offloaded, p.recomputed); });
   }
   if (!in.has("pipeline")) {
     return;
@@ -364,11 +375,10 @@ UNITY_INLINE void read_schedule(const tensor::algebra& a, const json_place& in, 
     }
     p.pipeline.stages.push_back(static_cast<std::uint32_t>(stage));
   }
-  try {
+  checked(at, [&] {
     parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
-  } catch (const error& e) {
-    throw error{fmt::format("{}: {}", at.where(), e.what())};
-  }
+    parallel::check(p.offloaded, p.pipeline);
+  });
 }
 
 }  // namespace unity::io::detail
@@ -383,6 +393,8 @@ UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::
   parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
   parallel::check(a, p.graph, p.synchronization, p.machine.network.device_count());
   parallel::check(a, p.graph, p.recomputed);
+  parallel::check(a, p.graph, p.offloaded, p.recomputed);
+  parallel::check(p.offloaded, p.pipeline);
   const auto graph = to_json(a, p.graph);
   std::vector<std::string> nodes;
   for (const auto& n : graph.at("nodes")) {

@@ -131,7 +131,7 @@ UNITY_INLINE std::string term_writer::text() {
   for (std::size_t i = 0; i < conditions.size(); ++i) {
     text += fmt::format("{}{}", i == 0 ? "  if " : ", ", conditions[i]);
   }
-  return fmt::format("{}{}  safe training\n  assumed\n", text, conditions.empty() ? "" : "\n");
+  return fmt::format("{}{}  assumed\n", text, conditions.empty() ? "" : "\n");
 }
 
 UNITY_INLINE bool term_writer::bound(const std::string& condition) const {

@@ -1,4 +1,4 @@
-// Reads protocol buffers' wire format field by field, without a schema.
+// Reads and writes protocol buffers' wire format field by field, without a schema.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,25 @@ class wire_reader {
   std::string_view file_;
   std::size_t base_;
   std::size_t at_ = 0;
+};
+
+// The tag and length of a field whose bytes follow.
+[[nodiscard]] std::string length_delimited(std::uint32_t field, std::uint64_t size);
+
+// Writes one message: fields in the order of the calls.
+class wire_writer {
+ public:
+  // A varint; negative ones as int32 and int64 have them.
+  void integer(std::uint32_t field, std::int64_t value);
+  // A text, or a message.
+  void bytes(std::uint32_t field, std::string_view value) {
+    text_ += length_delimited(field, value.size());
+    text_ += value;
+  }
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_{};
 };
 
 }  // namespace unity::io
@@ -104,6 +123,30 @@ UNITY_INLINE std::string_view wire_reader::take(std::uint64_t length) {
   const auto bytes = message_.substr(at_, static_cast<std::size_t>(length));
   at_ += bytes.size();
   return bytes;
+}
+
+namespace detail {
+
+UNITY_INLINE void add_varint(std::string& text, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7U) {
+    text += static_cast<char>((value & 0x7fU) | 0x80U);
+  }
+  text += static_cast<char>(value);
+}
+
+}  // namespace detail
+
+UNITY_INLINE std::string length_delimited(std::uint32_t field, std::uint64_t size) {
+  constexpr unsigned length_delimited_type = 2;
+  std::string text;
+  detail::add_varint(text, std::uint64_t{field} << 3U | length_delimited_type);
+  detail::add_varint(text, size);
+  return text;
+}
+
+UNITY_INLINE void wire_writer::integer(std::uint32_t field, std::int64_t value) {
+  detail::add_varint(text_, std::uint64_t{field} << 3U);
+  detail::add_varint(text_, static_cast<std::uint64_t>(value));
 }
 
 }  // namespace unity::io

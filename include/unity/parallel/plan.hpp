@@ -17,6 +17,7 @@
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -74,6 +75,7 @@ struct plan {
   parallel::optimizer updates = parallel::optimizer::sgd;
   parallel::synchronization synchronization{};
   parallel::recomputation recomputed{};
+  parallel::offloading offloaded{};
 
   friend bool operator==(const plan&, const plan&) = default;
 };
@@ -90,10 +92,15 @@ void check(const tensor::algebra& a, const graph_dimensions& dimensions, const s
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
            const strategy& s, std::size_t devices);
 
+// Throws: unity::error if results are offloaded and updates are delayed, where passes of two iterations overlap.
+void check(const offloading& o, const pipeline& p);
+
 inline void check(const tensor::algebra& a, const plan& p) {
   check(a, p.graph, graph_dimensions{a, p.graph}, p.configurations, p.machine.network.device_count());
   check(a, p.graph, p.synchronization, p.machine.network.device_count());
   check(a, p.graph, p.recomputed);
+  check(a, p.graph, p.offloaded, p.recomputed);
+  check(p.offloaded, p.pipeline);
 }
 
 // Covers everything that lowering to ranks reads: each rank lowers on its own, and ranks with different plans would
@@ -155,6 +162,12 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
   }
 }
 
+UNITY_INLINE void check(const offloading& o, const pipeline& p) {
+  if (p.is_delayed && std::find(o.begin(), o.end(), true) != o.end()) {
+    throw error{"pipeline", "delayed updates, and results that are offloaded", "one of both"};
+  }
+}
+
 namespace detail {
 
 class plan_hasher {
@@ -173,6 +186,7 @@ class plan_hasher {
     number(p.updates);
     add(p.synchronization);
     list(p.recomputed);
+    list(p.offloaded);
     return all_.result();
   }
 

@@ -114,6 +114,13 @@ concept has_constants = requires(const A& a, std::string_view name) {
   { a.constant(name) } -> std::same_as<std::optional<attribute>>;
 };
 
+// For an algebra with rules that hold in one use alone, such as inference: rules say so as `safe name`.
+//   uses()   the names that rules may use; a rule with another name is refused
+template <class A>
+concept has_uses = requires(const A& a) {
+  { a.uses() } -> std::convertible_to<std::span<const std::string_view>>;
+};
+
 // What rules need in addition: taking operators apart into kind and attributes, and putting them together again.
 //   kind_count(), find_kind(name), signature(kind)   the kinds, dense from 0
 //   kind_of(op), attributes_of(op)                   one attribute per attribute of the signature, in order

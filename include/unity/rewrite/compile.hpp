@@ -134,6 +134,24 @@ class part_name_expansion {
   std::map<std::string, syntax::term> parts_;
 };
 
+// Throws: unity::error if the algebra does not know the use that the rule is safe for.
+template <pattern_algebra Algebra>
+void check_use([[maybe_unused]] const Algebra& algebra, const syntax::rule& rule) {
+  std::string known;
+  if constexpr (has_uses<Algebra>) {
+    for (const std::string_view use : algebra.uses()) {
+      if (use == rule.safe_for) {
+        return;
+      }
+      known += fmt::format("{}'safe {}'", known.empty() ? "" : " or ", use);
+    }
+  }
+  if (!rule.safe_for.empty()) {
+    refuse_rule(rule.place.text, rule.name, fmt::format("'safe {}'", rule.safe_for),
+                known.empty() ? "a rule for all uses" : known);
+  }
+}
+
 }  // namespace detail
 
 // The same rule, with each name of a part replaced by the part. Equal terms are one node, so nothing that was matched
@@ -402,6 +420,7 @@ class rule_compiler {
 template <pattern_algebra Algebra>
 [[nodiscard]] rule_set compile_rule(const Algebra& algebra, const syntax::rule& rule) {
   rule_set all;
+  detail::check_use(algebra, rule);
   const auto plain = without_part_names(algebra, rule);
   all.push_back(detail::rule_compiler<Algebra>{algebra, plain, rule.name}.direction(plain.source, plain.target));
   if (rule.both_ways) {

@@ -134,10 +134,7 @@ UNITY_INLINE void rule_parser::clause(syntax::rule& r) {
       r.conditions.push_back(expression());
     } while (in_.accept(","));
   } else if (accept_name("safe")) {
-    if (!in_.at_name("training") && !in_.at_name("inference")) {
-      in_.fail("'training' or 'inference'");
-    }
-    r.safe_for = in_.next().text == "training" ? syntax::safety::training : syntax::safety::inference;
+    r.safe_for = name("the use that the rule is safe for");
   } else if (accept_name("tested")) {
     stand(r, syntax::standing::tested);
     r.tested_bits = small_integer();

@@ -50,9 +50,6 @@ struct term {
 // How well a rule is known to be true, weakest first.
 enum class standing : std::uint8_t { assumed, tested, proved };
 
-// What a rule may be used for. Inference: the rule may need precomputed weights or statistics that training changes.
-enum class safety : std::uint8_t { training, inference };
-
 // Where a rule was read, as used in messages: "rules.txt:12"; empty if it was not read from a file. Ignored when rules
 // are compared.
 struct rule_place {
@@ -67,7 +64,7 @@ struct rule {
   std::vector<term> target{};
   bool both_ways = false;  // == instead of =>
   std::vector<expression> conditions{};
-  safety safe_for = safety::training;
+  std::string safe_for{};  // the use in which it holds, by a name of its algebra; empty: in all
   standing known = standing::assumed;
   int tested_bits = 0;                // of standing::tested: -log2 of the probability that a wrong rule passes
   std::string prover{};               // of standing::proved: name and version
@@ -244,7 +241,7 @@ UNITY_INLINE std::string to_text(const syntax::rule& r) {
     text += fmt::format("{}{}", (i == 0 ? "  if " : ", "), to_text(r.conditions[i]));
   }
   text += r.conditions.empty() ? "" : "\n";
-  text += r.safe_for == syntax::safety::inference ? "  safe inference\n" : "";
+  text += r.safe_for.empty() ? "" : fmt::format("  safe {}\n", r.safe_for);
   text += r.real_only ? "  real\n" : "";
   switch (r.known) {
     case syntax::standing::assumed: break;

@@ -204,7 +204,8 @@ struct statement : syntax::rule {
     (s.conditions.push_back(expression(all_conditions).tree), ...);
     return s;
   }
-  [[nodiscard]] statement inference_only() const;
+  // Holds in that use alone, which the algebra knows by this name.
+  [[nodiscard]] statement only_for(std::string use) const;
   // Relies on order or on identities of exp.
   [[nodiscard]] statement over_reals() const;
   [[nodiscard]] statement tested(int bits) const;
@@ -247,9 +248,9 @@ UNITY_INLINE binding attribute_name::operator=(std::initializer_list<expression>
   return b;
 }
 
-UNITY_INLINE statement statement::inference_only() const {
+UNITY_INLINE statement statement::only_for(std::string use) const {
   auto s = *this;
-  s.safe_for = syntax::safety::inference;
+  s.safe_for = std::move(use);
   return s;
 }
 

@@ -304,7 +304,7 @@ namespace unity::systems {
 UNITY_INLINE rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode) {
   rule_set chosen;
   std::copy_if(rules.begin(), rules.end(), std::back_inserter(chosen), [&](const substitution& s) {
-    return s.rule.known >= floor && (mode == tensor::mode::inference || s.rule.safe_for == syntax::safety::training);
+    return s.rule.known >= floor && (mode == tensor::mode::inference || s.rule.safe_for != tensor::algebra::inference_use);
   });
   return chosen;
 }

@@ -1,6 +1,7 @@
 // The tensor algebra: the meaning of the operators in a set of definitions.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -99,6 +100,10 @@ class algebra {
   // Measures of a value: size(?x, axis), where a negative axis counts from the back; rank(?x); shape(?x); constant(?x);
   // dtype(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
+  // A rule holds in training too, unless it needs weights or statistics that do not change.
+  static constexpr std::string_view inference_use = "inference";
+  static constexpr std::array<std::string_view, 2> use_names{"training", inference_use};
+  [[nodiscard]] static std::span<const std::string_view> uses() { return use_names; }
   // The number of arguments after the value.
   [[nodiscard]] std::size_t measure_arguments(int measure) const noexcept { return measure == size_measure ? 1 : 0; }
   [[nodiscard]] std::optional<attribute> measure(int measure, const tensor_type& type,

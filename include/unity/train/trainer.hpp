@@ -32,6 +32,7 @@
 #include <unity/train/host_exchange.hpp>
 #include <unity/train/initial_weights.hpp>
 #include <unity/train/non_numbers.hpp>
+#include <unity/train/offloaded_values.hpp>
 #include <unity/train/rank_executor.hpp>
 #include <unity/train/run_settings.hpp>
 #include <unity/train/timeline.hpp>
@@ -176,6 +177,9 @@ class trainer {
     backend::cancel(world, parallel::exchanges_of(all, rank), "the plan");
     if (change) {
       all.ranks[rank] = change(all.ranks[rank]);
+    }
+    if (!p.offloaded.empty()) {
+      all.ranks[rank] = with_offloaded_values(a, all.ranks[rank], p.offloaded);
     }
     return all;
   }

@@ -27,8 +27,8 @@ namespace detail {
 [[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
 
 // Likewise, and adds a loss after the outputs, divided like them; for micro-batches, each one's share of the loss. The
-// results of the loss are not recomputed. With stale servers, the loss consists of terms, one per device, so that ranks
-// need not wait for each other's.
+// results of the loss are neither recomputed nor offloaded. With stale servers, the loss consists of terms, one per
+// device, so that ranks need not wait for each other's.
 // Throws: as tensor::with_loss.
 [[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
 
@@ -41,7 +41,6 @@ namespace detail {
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/ranks/alike_ranks.hpp>
-#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -78,16 +77,20 @@ UNITY_INLINE parallel::plan with_masks(const tensor::algebra& a, parallel::plan 
   const parallel::graph_dimensions before{a, p.graph};
   const parallel::graph_dimensions now{a, form.graph};
   parallel::strategy s(form.graph.node_count());
-  parallel::recomputation again(p.recomputed.empty() ? 0 : form.graph.node_count());
   for (std::size_t n = 0; n < form.nodes.size(); ++n) {
     const auto to = form.nodes[n];
     const bool is_dropout = p.graph.operation(node_id{n}).kind == a.kind("dropout");
     s[to.index()] = is_dropout ? detail::masked(now[to], before[node_id{n}], p.configurations[n]) : p.configurations[n];
   }
-  for (std::size_t n = 0; n < p.recomputed.size(); ++n) {
-    again[form.nodes[n].index()] = p.recomputed[n];
-  }
-  p.recomputed = std::move(again);
+  const auto of_form = [&](const std::vector<bool>& nodes) {
+    std::vector<bool> all(nodes.empty() ? 0 : form.graph.node_count());
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      all[form.nodes[n].index()] = nodes[n];
+    }
+    return all;
+  };
+  p.recomputed = of_form(p.recomputed);
+  p.offloaded = of_form(p.offloaded);
   p.graph = std::move(form.graph);
   p.configurations = std::move(s);
   return p;
@@ -109,6 +112,7 @@ UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p
     parallel::follow(p.graph, all, devices, p.configurations, parallel::summed_outputs::added_up);
   }
   p.recomputed.resize(p.recomputed.empty() ? 0 : p.graph.node_count());
+  p.offloaded.resize(p.offloaded.empty() ? 0 : p.graph.node_count());
   return p;
 }
 

@@ -9,6 +9,7 @@
 
 #include <unity/core/random.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -77,6 +78,7 @@ TEST_CASE("operators of one plan alone, recomputation, synchronization, stages a
   const auto p = of_model("lenet");
   auto other = of_model("lenet");
   other.recomputed = parallel::full_recomputation(other.graph);
+  other.offloaded = parallel::offloaded_results(operators(), other.graph, other.recomputed, false);
   other.updates = parallel::optimizer::adam;
   other.machine.name = "another";
   other.synchronization.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
@@ -85,6 +87,9 @@ TEST_CASE("operators of one plan alone, recomputation, synchronization, stages a
   CHECK(d.divided.empty());
   CHECK(d.recomputed.size() ==
         static_cast<std::size_t>(std::count(other.recomputed.begin(), other.recomputed.end(), true)));
+  CHECK(d.offloaded.size() ==
+        static_cast<std::size_t>(std::count(other.offloaded.begin(), other.offloaded.end(), true)));
+  CHECK(!d.offloaded.empty());
   CHECK(d.synchronized == std::vector<std::string>{"c1.weight"});
   CHECK(d.has_other_machine);
   CHECK(d.has_other_optimizer);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/pipeline.hpp>
@@ -50,6 +52,31 @@ std::size_t find(const parallel::plan& p, const char* kind, std::size_t skip = 0
   return 0;
 }
 
+std::int64_t stage_of(const parallel::plan& p, std::size_t op) {
+  return p.pipeline.stages[p.configurations[op].devices[0].index()];
+}
+
+// By stage: its layers, as Megatron-LM's flags say. first, last: 0 if they are not stated.
+std::vector<std::int64_t> layers_by_stage(std::int64_t layers, std::int64_t stages, std::int64_t first,
+                                          std::int64_t last) {
+  const auto others = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
+  std::vector<std::int64_t> all(static_cast<std::size_t>(stages), others > 0 ? (layers - first - last) / others : 0);
+  all.front() = first > 0 ? first : all.front();
+  all.back() = last > 0 ? last : all.back();
+  return all;
+}
+
+// By layer: its stage. Of several chunks, each has an equal share of all stages' layers.
+std::vector<std::int64_t> stages_by_layer(const std::vector<std::int64_t>& layers, std::int64_t chunks) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      all.insert(all.end(), static_cast<std::size_t>(layers[s] / chunks), static_cast<std::int64_t>(s));
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("a plan that does what a statement says amounts to that statement") {
@@ -90,6 +117,14 @@ TEST_CASE("a pipeline whose first and last stage have other layers than those be
     parallel::check(operators(), p);
     parallel::check(p.graph, p.configurations, p.pipeline, p.machine.network.device_count());
     CHECK(to_string(parallel::statement_of(operators(), p).statement) == text);
+    const auto stated = parallel::parse_plan_statement(text);
+    const auto layers = layers_by_stage(6, stated.pipeline, stated.first_layers, stated.last_layers);
+    const auto stages = stages_by_layer(layers, stated.interleave);
+    REQUIRE(stages.size() == 6);
+    for (std::size_t l = 0; l < stages.size(); ++l) {
+      CAPTURE(l);
+      CHECK(stage_of(p, find(p, "gelu", l)) == stages[l]);  // which each layer has once
+    }
   }
   // The second of four stages has less than the third one.
   auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=4,d=1,micro=1,batch=8", 8);
@@ -100,7 +135,14 @@ TEST_CASE("a pipeline whose first and last stage have other layers than those be
       p.configurations[n].devices[0] = hardware::device_id{std::size_t{2}};
     }
   }
-  CHECK(!complaint(p).empty());
+  const auto layers = layers_by_stage(8, 4, 0, 0);
+  const auto wanted = stages_by_layer(layers, 1);
+  REQUIRE(wanted[2] == 1);
+  REQUIRE(stage_of(p, gelu) == 1);
+  REQUIRE(stage_of(p, find(p, "gelu", 3)) == 2);
+  CHECK(has(complaint(p), fmt::format(": on stage 2; expected stage {} of 4, of {} layers on devices in turn, the "
+                                      "embedding on the first and the head on the last",
+                                      wanted[2], fmt::join(layers, ", "))));
 }
 
 // Attention is one operator, which is divided by heads and has no core to compute again.

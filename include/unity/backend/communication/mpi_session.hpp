@@ -183,16 +183,14 @@ class mpi_session {
  public:
   // Throws: unity::error if MPI does not support calls from several threads. Stops the process if a rank does not start
   // within the limit.
-  explicit mpi_session(const mpi_options& options) : options_{options} {
-    const mpi_roster roster;
-    const auto late = [&roster, limit = options.start_limit] {
-      return fmt::format("{}; expected it within {}", roster.missing(), to_string(limit));
-    };
-    if (options.take_termination) {
-      mpi_watch::block_termination();
-    }
+  explicit mpi_session(const mpi_options& options)
+      : options_{options}, guard_{options.take_termination, options.start_limit, [this, roster = mpi_roster{}] {
+                                    return fmt::format("{}; expected it {}", roster.missing(),
+                                                       guard_.terminated()
+                                                           ? "before SIGTERM"
+                                                           : "within " + to_string(options_.start_limit));
+                                  }} {
     divide_long_messages();
-    const mpi_call_limit limit{options.start_limit, late};
     int running = 0;
     MPI_Initialized(&running);
     int level = 0;
@@ -214,21 +212,20 @@ class mpi_session {
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
     operators_ = std::make_unique<mpi_operators>();
     algorithms_.emplace();
-    watch_.emplace(control_, rank_, size_, options_);
+    watch_.emplace(control_, rank_, size_, options_, guard_);
   }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;
   // Either all ranks have finished their operations, or one has failed: then MPI is not finalized, because that would
   // hang.
   ~mpi_session() {
+    guard_.expect(options_.limit, [this] {
+      return fmt::format("rank {}: waits in MPI_Finalize; expected all ranks there within {}", rank_,
+                         to_string(options_.limit));
+    });
     if (watch_->failed()) {
       return;
     }
-    const mpi_call_limit limit{options_.limit, [this] {
-                                 return fmt::format(
-                                     "rank {}: waits in MPI_Finalize; expected all ranks there within {}", rank_,
-                                     to_string(options_.limit));
-                               }};
     watch_.reset();
     operators_->free();
     algorithms_.reset();
@@ -289,6 +286,7 @@ class mpi_session {
 
  private:
   mpi_options options_;
+  mpi_guard guard_;
   bool owns_ = false;  // MPI was initialized here
   int rank_ = 0;
   int size_ = 1;

@@ -1,10 +1,10 @@
-// MPI_Init and MPI_Finalize, which return only when all ranks have called them, and a thread that ends a hanging
-// process.
+// MPI's start, at which ranks cannot communicate yet, and a thread that ends a hanging process.
 #pragma once
+
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -12,18 +12,18 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include <unity/backend/communication/rank_failure.hpp>
 
 namespace unity::backend::detail {
-
-// MPI calls that return only when all ranks have made them, and cannot be aborted: MPI_Init and MPI_Finalize.
 
 // mpirun ends all ranks as soon as one has ended; each rank waits this long before it ends, so that others can report
 // as well.
@@ -82,58 +82,29 @@ class mpi_roster {
   int here_ = 0;
 };
 
-// Ends the process with a line if it is not destroyed within the limit.
-class mpi_call_limit {
- public:
-  template <class Line>
-  mpi_call_limit(std::chrono::milliseconds limit, Line line)
-      : thread_{[this, until = deadline_after(limit), line] {
-          std::unique_lock hold{lock_};
-          if (!changed_.wait_until(hold, until, [this] { return returned_; })) {
-            print_line(line());
-            std::this_thread::sleep_for(linger);
-            std::_Exit(1);
-          }
-        }} {}
-  mpi_call_limit(const mpi_call_limit&) = delete;
-  mpi_call_limit& operator=(const mpi_call_limit&) = delete;
-  ~mpi_call_limit() {
-    {
-      const std::lock_guard hold{lock_};
-      returned_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  bool returned_ = false;
-  std::thread thread_;  // last, because it uses the other members
-};
-
-// A rank that dies can block all threads of another rank that call MPI: Open MPI's TCP locks the connection that it
-// closes twice. So the watch (mpi_watch.hpp) reports every turn of its loop, and the rank that it is about to send to.
-// If the reports stop, or the process does not end soon after SIGTERM, the guard ends the process with a line that
-// names that rank.
+// A thread that ends the process with a line if it hangs in MPI: nothing else can. MPI_Init and MPI_Finalize return
+// only when all ranks have called them. And a rank that dies can block all threads of another rank that call MPI: Open
+// MPI's TCP locks the connection that it closes twice. So whoever may hang says for how long at most, and by which
+// line.
 class mpi_guard {
  public:
-  // patience: how long the watch may go without a report.
-  mpi_guard(int rank, bool takes_termination, std::chrono::milliseconds patience)
-      : rank_{rank}, takes_termination_{takes_termination}, patience_{patience}, thread_{[this] { run(); }} {}
+  using last_line = std::function<std::string()>;
+
+  // As expect(). takes_termination: after SIGTERM, which is blocked in this thread and those that it starts, the
+  // process has less than a second.
+  mpi_guard(bool takes_termination, std::chrono::milliseconds patience, last_line line)
+      : takes_termination_{takes_termination}, patience_{patience}, line_{std::move(line)} {
+    if (takes_termination_) {
+      const auto signals = termination();
+      ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    }
+    thread_ = std::thread{[this] { run(); }};
+  }
   mpi_guard(const mpi_guard&) = delete;
   mpi_guard& operator=(const mpi_guard&) = delete;
   ~mpi_guard() {
     stopping_.store(true);
     thread_.join();
-  }
-
-  [[nodiscard]] static sigset_t termination() noexcept {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    return signals;
   }
 
   // Whether SIGTERM was received.
@@ -145,19 +116,27 @@ class mpi_guard {
     }
   }
 
-  // Called by the watch.
-  void come_round() noexcept {
-    sends_to_.store(nobody, std::memory_order_relaxed);
-    rounds_.store(rounds_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // From now on the process ends with this line, which the guard's thread makes, when for so long nobody has called
+  // this or come_round().
+  void expect(std::chrono::milliseconds patience, last_line line) {
+    const std::lock_guard hold{lock_};
+    patience_ = patience;
+    line_ = std::move(line);
+    come_round();
   }
-  void about_to_send(int to) noexcept { sends_to_.store(to, std::memory_order_relaxed); }
+  void come_round() noexcept { rounds_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  static constexpr int nobody = -1;
   static constexpr std::chrono::milliseconds turn{20};
   // SIGKILL follows SIGTERM after a second. Before that, the watch needs half a second to find out who is missing.
   static constexpr std::chrono::milliseconds after_termination{800};
 
+  [[nodiscard]] static sigset_t termination() noexcept {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    return signals;
+  }
   // Counts time in turns of this thread, so that a process that was suspended for a while does not time out.
   void run() {
     std::uint64_t seen = 0;
@@ -165,12 +144,14 @@ class mpi_guard {
     std::chrono::milliseconds since_termination{};
     while (!stopping_.load()) {
       rest();
+      const std::lock_guard hold{lock_};
       const auto rounds = rounds_.load(std::memory_order_relaxed);
       since_round = rounds == seen ? since_round + turn : std::chrono::milliseconds{};
       seen = rounds;
       since_termination += terminated() ? turn : std::chrono::milliseconds{};
       if (since_round >= patience_ || (since_termination >= after_termination && !said_.load())) {
-        say(last_line());
+        say(line_());
+        std::this_thread::sleep_for(terminated() ? std::chrono::milliseconds{} : linger);
         std::_Exit(1);
       }
     }
@@ -184,22 +165,16 @@ class mpi_guard {
       std::this_thread::sleep_for(turn);
     }
   }
-  [[nodiscard]] std::string last_line() const {
-    const auto to = sends_to_.load(std::memory_order_relaxed);
-    return to != nobody
-               ? fmt::format("rank {}: cannot be reached; expected it to go on", to)
-               : fmt::format("rank {}: MPI does not return since a rank was lost; expected all to go on", rank_);
-  }
 
-  int rank_;
   bool takes_termination_;
+  std::mutex lock_;
   std::chrono::milliseconds patience_;
+  last_line line_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> terminated_ = false;
   std::atomic<bool> said_ = false;
-  std::atomic<int> sends_to_ = nobody;
   std::atomic<std::uint64_t> rounds_ = 0;
-  std::thread thread_;  // last, because it uses the other members
+  std::thread thread_{};
 };
 
 }  // namespace unity::backend::detail

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <mpi.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -63,14 +62,16 @@ class mpi_watch {
  public:
   using clock = std::chrono::steady_clock;
 
-  // `control`: the communicator for the watches' own messages.
-  mpi_watch(MPI_Comm control, int rank, int size, const mpi_options& options)
+  // `control`: the communicator for the watches' own messages. The guard ends the process if a call of the watch does
+  // not return; whoever destroys the watch gives the guard something else to expect before.
+  mpi_watch(MPI_Comm control, int rank, int size, const mpi_options& options, mpi_guard& guard)
       : options_{options},
         rank_{rank},
         size_{size},
         control_{control},
         answers_(static_cast<std::size_t>(size)),
-        guard_{rank, options.take_termination, std::max(options.silence, std::chrono::milliseconds{1000})} {
+        guard_{guard} {
+    guard_.expect(std::max(options.silence, std::chrono::milliseconds{1000}), [this] { return lost_line(); });
     thread_ = std::thread{[this] { run(); }};
   }
   mpi_watch(const mpi_watch&) = delete;
@@ -82,12 +83,6 @@ class mpi_watch {
       changed_.notify_all();
     }
     thread_.join();
-  }
-
-  // To be called before MPI starts its own threads, if options.take_termination.
-  static void block_termination() {
-    const auto signals = mpi_guard::termination();
-    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   }
 
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
@@ -202,6 +197,7 @@ class mpi_watch {
 
   void run() {
     for (;;) {
+      sends_to_.store(nobody, std::memory_order_relaxed);
       guard_.come_round();
       receive();
       std::unique_lock hold{lock_};
@@ -280,7 +276,7 @@ class mpi_watch {
     m.value = o.value;
     o.line.copy(m.line.data(), m.line.size() - 1);
     // The answer shows whether it arrived. The memory is kept until the session ends.
-    guard_.about_to_send(to);
+    sends_to_.store(to, std::memory_order_relaxed);
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&m, sizeof m, MPI_BYTE, to, 0, control_, &request) == MPI_SUCCESS) {
       MPI_Request_free(&request);
@@ -367,6 +363,13 @@ class mpi_watch {
         "all ranks",
         rank_, what, to_string(options_.limit));
   }
+  // Called by the guard's thread.
+  [[nodiscard]] std::string lost_line() const {
+    const auto to = sends_to_.load(std::memory_order_relaxed);
+    return to != nobody
+               ? fmt::format("rank {}: cannot be reached; expected it to go on", to)
+               : fmt::format("rank {}: MPI does not return since a rank was lost; expected all to go on", rank_);
+  }
   // Ends the process if it is inside a call that cannot be aborted.
   void leave_blocking_call() {
     const auto now = clock::now();
@@ -446,7 +449,9 @@ class mpi_watch {
   bool terminating_ = false;
   bool stuck_ = false;
   clock::time_point since_stuck_{};
-  mpi_guard guard_;
+  static constexpr int nobody = -1;
+  std::atomic<int> sends_to_ = nobody;  // written by the watch
+  mpi_guard& guard_;
   std::thread thread_{};
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,13 +40,19 @@ class graph_exporter {
   graph_exporter(const graph_exporter&) = delete;
   graph_exporter& operator=(const graph_exporter&) = delete;
 
-  // Effects: writes everything except the data of named weights and constants, which data() lists.
-  [[nodiscard]] onnx::GraphProto run();
+  // Effects: writes everything except the data of named weights and constants, which data() lists. keeps_operators:
+  // no node stands for two operators of the graph.
+  [[nodiscard]] onnx::GraphProto run(bool keeps_operators = false);
 
   // Initializers to be added: the name in the file, and the data.
   [[nodiscard]] const std::vector<std::pair<std::string, const tensor_data*>>& data() const noexcept { return data_; }
   // Inputs of the file that are weights without data.
   [[nodiscard]] const std::vector<std::string>& weights_without_data() const noexcept { return without_data_; }
+
+  // After run: the name of each value of the graph in the file, and the operator that a node of the file stands for, or
+  // is a part of, by the name of its first output.
+  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
+  [[nodiscard]] const std::unordered_map<std::string, node_id>& writers() const noexcept { return writers_; }
 
  private:
   static constexpr std::int64_t most_kernel_elements = std::int64_t{1} << 28;
@@ -109,6 +116,8 @@ class graph_exporter {
   std::set<std::string> output_set_;
   std::vector<std::pair<std::string, const tensor_data*>> data_;
   std::vector<std::string> without_data_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, node_id> writers_;
   std::map<std::string, std::string> computed_;  // names in the file of constants that depend on open sizes
 };
 
@@ -128,7 +137,7 @@ class graph_exporter {
 
 namespace unity::io::detail {
 
-UNITY_INLINE onnx::GraphProto graph_exporter::run() {
+UNITY_INLINE onnx::GraphProto graph_exporter::run(bool keeps_operators) {
   const auto& g = model_->graph;
   write_signature();
   claim_outputs();
@@ -149,8 +158,11 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run() {
   write_nodes(g, names);
   write_outputs(names);
   write_rest();
-  merge_clips(out_);
-  merge_selections(out_);
+  if (!keeps_operators) {
+    merge_clips(out_);
+    merge_selections(out_);
+  }
+  names_ = std::move(names);
   out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
   return std::move(out_.proto());
 }
@@ -338,6 +350,9 @@ UNITY_INLINE void graph_exporter::write_nodes(const tensor::tensor_graph& g, con
     write_node(g, n, names);
     if (&g == &model_->graph) {
       write_label(n, first, names);
+      for (int i = first; i < out_.proto().node_size(); ++i) {
+        writers_.emplace(out_.proto().node(i).output(0), n);
+      }
     }
   }
 }

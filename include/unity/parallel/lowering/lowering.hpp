@@ -22,6 +22,7 @@
 #include <unity/parallel/lowering/edge_needs.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
@@ -91,10 +92,11 @@ class lowering {
 
   // Complexity: linear in the program, besides intersecting shards. again: the operators to recompute; their tasks
   // follow the others in the operator's fragment (recomputed_code.hpp). stages: includes all micro-batches, in the
-  // order of their schedule (pipelined_program.hpp).
+  // order of their schedule (pipelined_program.hpp). offloaded: the operators whose results wait on the host
+  // (offloaded_code.hpp).
   // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] tasks::program run(const strategy& s, const synchronization& sync = {}, const recomputation& again = {},
-                                   const pipeline& stages = {});
+                                   const pipeline& stages = {}, const offloading& offloaded = {});
 
   // The backward time of a task on a device without its gradients of weights: the part that other tasks wait for.
   [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, hardware::device_id d);
@@ -112,6 +114,7 @@ class lowering {
   [[nodiscard]] const tensor::algebra& operators() const noexcept { return *algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
   [[nodiscard]] network& links() noexcept { return network_; }
+  [[nodiscard]] const hardware::machine& machine() const noexcept { return network_.machine(); }
   [[nodiscard]] const task_times& times() const noexcept { return times_; }
   [[nodiscard]] std::size_t device_count() const noexcept { return network_.device_count(); }
   [[nodiscard]] const division& parts_of(const strategy& s, node_id n) {
@@ -179,6 +182,7 @@ class lowering {
 
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
+#include <unity/parallel/lowering/offloaded_code.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/lowering/recomputed_code.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
@@ -221,11 +225,13 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
 }
 
 UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
-                                          const pipeline& stages) {
+                                          const pipeline& stages, const offloading& offloaded) {
   check(*algebra_, *graph_, dimensions_, s, network_.device_count());
   check(*graph_, s, stages, network_.device_count());
   check(*algebra_, *graph_, sync, network_.device_count());
   check(*algebra_, *graph_, again);
+  check(*algebra_, *graph_, offloaded, again);
+  check(offloaded, stages);
   const auto chunks = chunks_of(*graph_, s, stages);
   tasks::program p;
   declare(p, sync);
@@ -245,6 +251,9 @@ UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronizati
   detail::add_gathers(*this, s, sync, again, all);
   if (stages.schedule == pipeline_schedule::zero_bubble) {
     detail::split_weight_gradients(*this, s, all);
+  }
+  if (!offloaded.empty()) {
+    detail::add_offloading(*this, s, offloaded, chunks, p, all);
   }
   p.replace(replacements_of(all));
   p.commit();
@@ -452,7 +461,7 @@ UNITY_INLINE tasks::program lower(const tensor::algebra& a, const plan& p, tenso
   }
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
   check_gathers(p.graph, l.training(), p.configurations, p.pipeline, p.synchronization);
-  return l.run(p.configurations, p.synchronization, p.recomputed, p.pipeline);
+  return l.run(p.configurations, p.synchronization, p.recomputed, p.pipeline, p.offloaded);
 }
 
 }  // namespace unity::parallel

@@ -37,6 +37,7 @@ class network {
     return tasks::resource_id{device_count() + machine_->network.resource_count() + d.index()};
   }
   [[nodiscard]] const hardware::topology& topology() const noexcept { return machine_->network; }
+  [[nodiscard]] const hardware::machine& machine() const noexcept { return *machine_; }
 
   void declare(tasks::program& p) const;
 

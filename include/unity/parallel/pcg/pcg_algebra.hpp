@@ -186,6 +186,7 @@ class pcg_algebra {
   // Measures of the tensor algebra, applied to the global tensor, and degree(?x, axis), where a negative axis counts
   // from the back; copies(?x); partial(?x).
   [[nodiscard]] std::optional<int> find_measure(std::string_view name) const;
+  [[nodiscard]] static std::span<const std::string_view> uses() { return tensor::algebra::uses(); }
   [[nodiscard]] std::size_t measure_arguments(int number) const noexcept {
     return number < first_own ? operators_.measure_arguments(number) : number == first_own ? 1 : 0;
   }

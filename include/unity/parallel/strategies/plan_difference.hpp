@@ -19,6 +19,8 @@ struct plan_difference {
   std::vector<std::pair<node_id, node_id>> divided{};
   // Operators of both plans whose results only one plan recomputes.
   std::vector<std::pair<node_id, node_id>> recomputed{};
+  // Likewise, those that only one plan offloads.
+  std::vector<std::pair<node_id, node_id>> offloaded{};
   // Operators of only one plan, in the order of its graph.
   std::vector<node_id> only_first{};
   std::vector<node_id> only_second{};
@@ -30,8 +32,8 @@ struct plan_difference {
   bool has_other_optimizer = false;
 
   [[nodiscard]] bool is_none() const {
-    return divided.empty() && recomputed.empty() && only_first.empty() && only_second.empty() && synchronized.empty() &&
-           !has_other_machine && !has_other_pipeline && !has_other_optimizer;
+    return divided.empty() && recomputed.empty() && offloaded.empty() && only_first.empty() && only_second.empty() &&
+           synchronized.empty() && !has_other_machine && !has_other_pipeline && !has_other_optimizer;
   }
 };
 
@@ -147,6 +149,9 @@ UNITY_INLINE plan_difference difference_of(const tensor::algebra& a, const plan&
     }
     if (is_recomputed(first.recomputed, n) != is_recomputed(second.recomputed, m)) {
       d.recomputed.emplace_back(n, m);
+    }
+    if (is_offloaded(first.offloaded, n) != is_offloaded(second.offloaded, m)) {
+      d.offloaded.emplace_back(n, m);
     }
   }
   for (const auto n : node_ids(second.graph)) {

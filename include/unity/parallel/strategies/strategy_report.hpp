@@ -10,6 +10,7 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/offloading.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
@@ -40,7 +41,8 @@ struct strategy_report {
 // Throws: unity::error if the strategy does not fit the graph, the machine and the stages.
 [[nodiscard]] strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const hardware::machine& m,
                                         const strategy& s, const pipeline& stages = {},
-                                        const synchronization& sync = {}, const recomputation& again = {});
+                                        const synchronization& sync = {}, const recomputation& again = {},
+                                        const offloading& offloaded = {});
 
 }  // namespace unity::parallel
 
@@ -59,9 +61,9 @@ namespace unity::parallel {
 
 UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& g, const hardware::machine& m,
                                        const strategy& s, const pipeline& stages, const synchronization& sync,
-                                       const recomputation& again) {
+                                       const recomputation& again, const offloading& offloaded) {
   check_gathers(g, l.training(), s, stages, sync);
-  const auto p = l.run(s, sync, again, stages);
+  const auto p = l.run(s, sync, again, stages, offloaded);
   simulate::full_simulation simulation;
   strategy_report r;
   r.iteration = simulation.run(p);

@@ -95,7 +95,8 @@ namespace unity::systems {
 UNITY_INLINE plan_prices::plan_prices(const tensor::algebra& a, const parallel::plan& p, tensor::durations durations)
     : plan_{p}, lowering_{a, p.graph, p.machine, std::move(durations), parallel::transfers::exchanges, p.updates} {
   const bool is_plain = p.pipeline.is_trivial() && p.synchronization.is_trivial() &&
-                        std::find(p.recomputed.begin(), p.recomputed.end(), true) == p.recomputed.end();
+                        std::find(p.recomputed.begin(), p.recomputed.end(), true) == p.recomputed.end() &&
+                        std::find(p.offloaded.begin(), p.offloaded.end(), true) == p.offloaded.end();
   if (is_plain) {
     evaluator_ = std::make_unique<strategy_evaluator>(lowering_, parallel::memory_limits(p.machine));
     cost_ = evaluator_->reset(p.configurations);
@@ -126,7 +127,7 @@ UNITY_INLINE std::optional<cost_value> plan_prices::price(const strategy_change&
 
 UNITY_INLINE cost_value plan_prices::simulated(const parallel::strategy& s) {
   const auto report = parallel::report_on(lowering_, plan_.graph, plan_.machine, s, plan_.pipeline,
-                                          plan_.synchronization, plan_.recomputed);
+                                          plan_.synchronization, plan_.recomputed, plan_.offloaded);
   cost_value over = 0;
   for (const auto& e : report.excess) {
     over += e.over.count();
@@ -138,7 +139,7 @@ UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a,
                                                        const std::function<bool()>& go_on) {
   const auto& p = prices.plan();
   auto& l = prices.lowering();
-  const auto code = l.run(p.configurations, p.synchronization, p.recomputed);
+  const auto code = l.run(p.configurations, p.synchronization, p.recomputed, {}, p.offloaded);
   const auto taken = [&](tasks::fragment_id f) {
     picoseconds sum{};
     for (const auto& t : code.code(f).tasks) {

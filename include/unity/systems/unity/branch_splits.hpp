@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/machine.hpp>
@@ -48,11 +50,12 @@ class split_mappings {
   using solution = parallel::machine_mapping::solution;
 
   // The cheapest mapping of the graph onto the room's mesh and blocks of it; at most as expensive as the room's own.
-  // Once is_late() is true, no further splits are considered.
+  // Once is_late() is true, no further splits are considered. Empty if that many seconds are over before the end.
   // Complexity: as the room's, for each kind of block; as branch_divisions; and for some divisions of each join,
   // options of v times states of u and of the ends of branches.
   [[nodiscard]] solution solve(mesh_room& room, const parallel::operator_graph& g, const parallel::mapping_objective& o,
-                               std::function<bool()> is_late = {});
+                               std::function<bool()> is_late = {},
+                               double seconds = std::numeric_limits<double>::infinity());
   // Whether any operator runs on a block.
   [[nodiscard]] static bool has_blocks(const solution& s);
   [[nodiscard]] parallel::strategy strategy_of(mesh_room& room, const parallel::operator_graph& g, const solution& s,
@@ -73,6 +76,10 @@ class split_mappings {
   };
   [[nodiscard]] const std::vector<numbered_room>& rooms_of(std::span<const hardware::device_id> devices);
   [[nodiscard]] program& program_of(mesh_room& room, const parallel::mapping_objective& o);
+  // Effects: gives that limit to the tables of the room and of all blocks.
+  void set_limit(mesh_room& room, const time_limit& limit);
+  [[nodiscard]] solution solved(mesh_room& room, const parallel::operator_graph& g,
+                                const parallel::mapping_objective& o);
   // Equal for lists of devices with equal links between corresponding devices.
   [[nodiscard]] fingerprint shape_of(std::span<const hardware::device_id> devices) const;
   // The mesh of an operator's block, with that block's devices.
@@ -96,6 +103,7 @@ class split_mappings {
   const parallel::operator_graph* graph_ = nullptr;
   std::uint64_t graphs_ = 0;  // solved so far; tells a program whether its graph is the current one
   std::function<bool()> is_late_{};
+  time_limit limit_{};
 };
 
 }  // namespace unity::systems
@@ -369,6 +377,7 @@ UNITY_INLINE auto split_mappings::join_splits::through(const goal& join, const b
                                                        std::uint32_t state) -> const cost_list& {
   auto& known = through_[{b.part, on, state}];
   if (known.empty()) {
+    all_.limit_.check();
     cost_list least(table(room_, join.v).options.size(), parallel::unreachable);
     for (const auto& in : all_.rooms_of(devices(on))) {
       const auto one = through(join, b, on, in, state);
@@ -443,6 +452,7 @@ UNITY_INLINE auto split_mappings::join_splits::leaving(const goal& join, const b
   if (!known.empty()) {
     return known;
   }
+  all_.limit_.check();
   const auto& v = table(room_, join.v);
   const auto& states = table(*in.room, b.last).states;
   known.assign(states.size(), cost_list(v.options.size(), 0));
@@ -554,11 +564,34 @@ UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const hard
 UNITY_INLINE split_mappings::~split_mappings() = default;
 
 UNITY_INLINE auto split_mappings::solve(mesh_room& room, const parallel::operator_graph& g,
-                                        const parallel::mapping_objective& o, std::function<bool()> is_late)
-    -> solution {
+                                        const parallel::mapping_objective& o, std::function<bool()> is_late,
+                                        double seconds) -> solution {
+  is_late_ = std::move(is_late);
+  time_limit limit;
+  limit.end_in(seconds);
+  set_limit(room, limit);
+  solution s;
+  try {
+    s = solved(room, g, o);
+  } catch (const time_over&) {
+    s = {};
+  }
+  set_limit(room, {});
+  return s;
+}
+
+UNITY_INLINE void split_mappings::set_limit(mesh_room& room, const time_limit& limit) {
+  limit_ = limit;
+  room.tables().limit() = limit;
+  for (const auto& block : all_) {
+    block->tables().limit() = limit;
+  }
+}
+
+UNITY_INLINE auto split_mappings::solved(mesh_room& room, const parallel::operator_graph& g,
+                                         const parallel::mapping_objective& o) -> solution {
   graph_ = &g;
   ++graphs_;
-  is_late_ = std::move(is_late);
   auto& p = program_of(room, o);
   auto s = p.mapping.solve(p.goals);
   for (auto i = static_cast<std::uint32_t>(s.blocks.size()); i-- > 0;) {
@@ -627,6 +660,7 @@ UNITY_INLINE auto split_mappings::rooms_of(std::span<const hardware::device_id> 
       at->second.push_back({static_cast<std::uint32_t>(all_.size()), nullptr});
       all_.push_back(
           std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses_, optimizer_, memory_limit_));
+      all_.back()->tables().limit() = limit_;
       at->second.back().room = all_.back().get();
     }
   }

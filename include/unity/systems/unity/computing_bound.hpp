@@ -44,6 +44,11 @@ class computing_bound {
 [[nodiscard]] picoseconds path_bound(const parallel::operator_graph& g,
                                      const std::vector<std::unique_ptr<mesh_room>>& rooms);
 
+// A lower bound: the sum over operators of the minimum over meshes, divided by the number of devices; some device
+// computes at least as long. Weight updates are excluded, because operators may share weights.
+[[nodiscard]] picoseconds work_bound(const parallel::operator_graph& g,
+                                     const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices);
+
 }  // namespace unity::systems
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_COMPUTING_BOUND)
@@ -114,6 +119,21 @@ UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
     }
   }
   return picoseconds{longest};
+}
+
+UNITY_INLINE picoseconds work_bound(const parallel::operator_graph& g,
+                                    const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
+  std::int64_t sum = 0;
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    auto least = std::numeric_limits<std::int64_t>::max();
+    for (const auto& room : rooms) {
+      for (const auto& o : room->tables().of(g.placed(i)).options) {
+        least = std::min(least, o.busy.count() * static_cast<std::int64_t>(room->mesh().devices.size()));
+      }
+    }
+    sum += least;
+  }
+  return picoseconds{sum / static_cast<std::int64_t>(devices)};
 }
 
 }  // namespace unity::systems

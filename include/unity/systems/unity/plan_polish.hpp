@@ -14,7 +14,6 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
-#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/search/mcmc.hpp>
 #include <unity/search/search_space.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
@@ -24,13 +23,6 @@
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
-
-// A plan of another search. Its graph is equivalent to the given one.
-struct known_plan {
-  tensor::tensor_graph graph{};
-  parallel::strategy strategy{};
-  parallel::strategy_report report{};
-};
 
 struct polish_options {
   std::uint64_t seed = 0;

@@ -31,6 +31,9 @@ class unequal_stages {
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
 
+  // Whether the last call of run() had too little time.
+  [[nodiscard]] bool ended_early() const { return left() <= 0; }
+
  private:
   // The devices of a block of the machine, by which it can be divided.
   [[nodiscard]] std::vector<std::size_t> sizes() const;

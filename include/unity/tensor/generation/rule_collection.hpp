@@ -373,7 +373,7 @@ UNITY_INLINE std::vector<collected_rule> get_rules(archive_reader& in, const std
     r.proof.prover = r.rule.prover;
     r.proof.axioms = r.rule.axioms;
     r.proof.real_only = r.rule.real_only;
-    r.proof.inference_only = r.rule.safe_for == syntax::safety::inference;
+    r.proof.inference_only = r.rule.safe_for == algebra::inference_use;
   }
   return rules;
 }

@@ -201,7 +201,7 @@ class rule_verifier {
       const auto& axiom = axioms_.rules()[a];
       proof.axioms.push_back(axiom.name);
       proof.real_only = proof.real_only || axiom.real_only;
-      proof.inference_only = proof.inference_only || axiom.safe_for == syntax::safety::inference;
+      proof.inference_only = proof.inference_only || axiom.safe_for == algebra::inference_use;
     }
     std::sort(proof.axioms.begin(), proof.axioms.end());
     proof.axioms.erase(std::unique(proof.axioms.begin(), proof.axioms.end()), proof.axioms.end());
@@ -287,7 +287,7 @@ UNITY_INLINE syntax::rule with_proof(syntax::rule rule, const rule_proof& proof)
     rule.prover = proof.prover;
     rule.axioms = proof.axioms;
     rule.real_only = rule.real_only || proof.real_only;
-    rule.safe_for = proof.inference_only ? syntax::safety::inference : rule.safe_for;
+    rule.safe_for = proof.inference_only ? std::string{algebra::inference_use} : rule.safe_for;
   }
   return rule;
 }

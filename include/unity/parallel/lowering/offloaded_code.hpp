@@ -1,0 +1,277 @@
+// Offloading: tasks that copy results to the host and back.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <unity/parallel/offloading.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/tasks/program.hpp>
+
+namespace unity::parallel {
+
+class lowering;
+struct fragment_code;
+
+namespace detail {
+
+// Effects: adds two resources for each device to the program, its copies to the host and those from it, which run
+// beside each other; and the copies to the fragments, indexed by number. What reads an offloaded result in the backward
+// pass on its own device then reads a copy that was fetched. Fetches start as late as they can so that, one after
+// another and beside the backward tasks of the device, they would end in time; so results do not come back too early.
+// chunks: by node, as chunks_of gives them.
+// Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
+// nodes. Throws: unity::error if the rate between a device and its host is unknown.
+void add_offloading(const lowering& l, const strategy& s, const offloading& o, std::span<const std::uint32_t> chunks,
+                    tasks::program& p, std::span<fragment_code> all);
+
+}  // namespace detail
+
+}  // namespace unity::parallel
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OFFLOADED_CODE)
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unity/core/config.hpp>
+#include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/hardware/machine.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::parallel::detail {
+
+class offloaded_code {
+ public:
+  offloaded_code(const lowering& l, const strategy& s, const offloading& o, std::span<const std::uint32_t> chunks,
+                 tasks::program& p, std::span<fragment_code> all)
+      : lowering_{l}, strategy_{s}, offloaded_{o}, chunks_{chunks}, program_{p}, all_{all} {}
+
+  void run() &&;
+
+ private:
+  using task_key = std::pair<std::size_t, std::uint32_t>;  // fragment and task
+
+  // A result of an offloaded operator on a device, and its readers in the backward pass.
+  struct result {
+    tasks::fragment_id fragment{};
+    std::uint32_t buffer = 0;
+    std::vector<std::pair<tasks::fragment_id, std::uint32_t>> reads{};  // fragment and number of the read
+    std::size_t needed = std::numeric_limits<std::size_t>::max();       // by what place in the device's order
+  };
+  // A device's tasks of the backward pass in an order in which they can run, and when each ends if none waits.
+  struct device_order {
+    std::vector<tasks::task_ref> tasks{};
+    std::vector<std::int64_t> ends{};  // picoseconds
+    tasks::task_ref last_forward{};
+    std::vector<result> results{};
+  };
+
+  void declare();
+  void find_order();
+  // Effects: gives a task the next place on its device, after the recomputing tasks that it needs.
+  void place(const tasks::task_ref& t);
+  void place_again(const tasks::task_ref& needed_by);
+  void find_results();
+  void add_copies(std::size_t device);
+  [[nodiscard]] const tasks::task& task_of(const tasks::task_ref& t) const {
+    return all_[t.fragment.index()].code.tasks[t.index];
+  }
+  [[nodiscard]] picoseconds copy_time(std::size_t device, bytes size) const;
+
+  const lowering& lowering_;
+  const strategy& strategy_;
+  const offloading& offloaded_;
+  std::span<const std::uint32_t> chunks_;
+  tasks::program& program_;
+  std::span<fragment_code> all_;
+  std::vector<tasks::resource_id> to_host_{};  // by device
+  std::vector<tasks::resource_id> from_host_{};
+  std::vector<device_order> devices_{};
+  std::map<task_key, std::size_t> places_{};                      // of tasks in the order of their device
+  std::map<task_key, std::vector<tasks::task_ref>> again_for_{};  // the recomputing tasks that a task needs
+};
+
+UNITY_INLINE void offloaded_code::run() && {
+  declare();
+  find_order();
+  find_results();
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    add_copies(d);
+  }
+}
+
+UNITY_INLINE void offloaded_code::declare() {
+  const auto& machine = lowering_.machine();
+  expect_host_rates(machine);
+  for (std::size_t d = 0; d < lowering_.device_count(); ++d) {
+    const auto& name = machine.network.devices()[d].name;
+    const auto device = static_cast<tasks::device_index>(d);
+    to_host_.push_back(program_.add_resource({name + " to its host", tasks::resource_kind::link, device}));
+    from_host_.push_back(program_.add_resource({name + " from its host", tasks::resource_kind::link, device}));
+  }
+  devices_.resize(lowering_.device_count());
+}
+
+UNITY_INLINE void offloaded_code::find_order() {
+  const auto& g = lowering_.graph();
+  std::vector<node_id> order;
+  for (const auto n : node_ids(g)) {
+    if (lowering_.fragment_of(n).valid()) {
+      order.push_back(n);
+    }
+  }
+  std::sort(order.begin(), order.end(), [&](node_id a, node_id b) {
+    return std::pair{chunks_[a.index()], a} < std::pair{chunks_[b.index()], b};
+  });
+  for (const auto n : order) {
+    for (std::uint32_t t = 0; t < strategy_[n.index()].task_count(); ++t) {
+      devices_[strategy_[n.index()].devices[t].index()].last_forward = {lowering_.fragment_of(n), t};
+    }
+  }
+  std::reverse(order.begin(), order.end());
+  for (std::size_t f = 0; f < all_.size(); ++f) {
+    for (const auto& d : all_[f].code.dependencies) {
+      const auto in = [&](tasks::task_ref t) {
+        t.fragment = t.fragment.valid() ? t.fragment : tasks::fragment_id{f};
+        return t;
+      };
+      const auto before = in(d.before);
+      const auto after = in(d.after);
+      if (task_of(before).kind == tasks::task_kind::recompute) {
+        again_for_[{after.fragment.index(), after.index}].push_back(before);
+      }
+    }
+  }
+  // Gradients of weights may be computed long after the other tasks, which must not wait for them.
+  const auto each = [&](tasks::task_kind kind, const auto& visit) {
+    for (const auto n : order) {
+      const auto f = lowering_.fragment_of(n);
+      const auto& tasks = all_[f.index()].code.tasks;
+      for (std::uint32_t t = 0; t < tasks.size(); ++t) {
+        if (tasks[t].kind == kind) {
+          visit(tasks::task_ref{f, t});
+        }
+      }
+    }
+  };
+  each(tasks::task_kind::backward, [&](const tasks::task_ref& t) { place(t); });
+  each(tasks::task_kind::weight_gradient, [&](const tasks::task_ref& t) { place_again(t); });
+  each(tasks::task_kind::weight_gradient, [&](const tasks::task_ref& t) { place(t); });
+}
+
+UNITY_INLINE void offloaded_code::place_again(const tasks::task_ref& needed_by) {
+  if (const auto again = again_for_.find({needed_by.fragment.index(), needed_by.index}); again != again_for_.end()) {
+    for (const auto& before : again->second) {
+      place(before);
+    }
+  }
+}
+
+UNITY_INLINE void offloaded_code::place(const tasks::task_ref& t) {
+  const task_key key{t.fragment.index(), t.index};
+  if (places_.contains(key)) {
+    return;
+  }
+  place_again(t);
+  const auto& task = task_of(t);
+  auto& own = devices_[program_.resources()[task.resource.index()].device];
+  places_[key] = own.tasks.size();
+  own.tasks.push_back(t);
+  own.ends.push_back((own.ends.empty() ? 0 : own.ends.back()) + task.duration.count());
+}
+
+UNITY_INLINE void offloaded_code::find_results() {
+  std::map<std::pair<std::size_t, std::uint32_t>, std::pair<std::size_t, std::size_t>> known;  // by fragment and buffer
+  const auto& g = lowering_.graph();
+  for (const auto n : node_ids(g)) {
+    if (!is_offloaded(offloaded_, n)) {
+      continue;
+    }
+    const auto f = lowering_.fragment_of(n);
+    const auto results = static_cast<std::uint32_t>(strategy_[n.index()].task_count() * g.results(n).size());
+    for (std::uint32_t b = 0; b < results; ++b) {
+      const auto device = all_[f.index()].code.buffers[b].device;
+      known[{f.index(), b}] = {device, devices_[device].results.size()};
+      devices_[device].results.push_back({f, b});
+    }
+  }
+  for (std::size_t f = 0; f < all_.size(); ++f) {
+    const tasks::fragment_id id{f};
+    const auto& reads = all_[f].code.reads;
+    for (std::uint32_t r = 0; r < reads.size(); ++r) {
+      const auto of = reads[r].of.fragment.valid() ? reads[r].of.fragment : id;
+      const auto reader = reads[r].reader.fragment.valid() ? reads[r].reader.fragment : id;
+      const auto found = known.find({of.index(), reads[r].of.index});
+      const auto at = places_.find({reader.index(), reads[r].reader.index});
+      if (found != known.end() && at != places_.end()) {
+        auto& own = devices_[found->second.first].results[found->second.second];
+        own.reads.emplace_back(id, r);
+        own.needed = std::min(own.needed, at->second);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
+  auto& own = devices_[device];
+  std::erase_if(own.results, [](const result& r) { return r.reads.empty(); });
+  // From the last that is needed to the first: each ends before it is needed, and before the next one starts.
+  std::sort(own.results.begin(), own.results.end(), [](const result& a, const result& b) {
+    return std::tuple{a.needed, a.fragment, a.buffer} > std::tuple{b.needed, b.fragment, b.buffer};
+  });
+  auto next = std::numeric_limits<std::int64_t>::max();
+  for (const auto& r : own.results) {
+    auto& code = all_[r.fragment.index()].code;
+    const auto size = code.buffers[r.buffer].size;
+    const auto maker = code.buffers[r.buffer].producer.index;
+    const auto takes = copy_time(device, size);
+    const auto add = [&](tasks::resource_id on) {
+      return code.add({on, takes, {}, {}, tasks::task_kind::other, static_cast<std::uint32_t>(device)});
+    };
+    const auto store = add(to_host_[device]);
+    const auto fetch = add(from_host_[device]);
+    code.dependencies.push_back({{{}, maker}, {{}, store}, false});
+    code.dependencies.push_back({{{}, store}, {{}, fetch}, false});
+    code.reads.push_back({{{}, r.buffer}, {{}, store}});
+    next = std::min(next, r.needed == 0 ? 0 : own.ends[r.needed - 1]) - takes.count();
+    const auto behind = std::upper_bound(own.ends.begin(), own.ends.end(), next);  // of the task that runs then
+    const auto begun = behind == own.ends.begin() ? own.last_forward
+                                                  : own.tasks[static_cast<std::size_t>(behind - own.ends.begin()) - 1];
+    code.dependencies.push_back({begun, {{}, fetch}, false});
+    const auto copy = static_cast<std::uint32_t>(code.buffers.size());
+    code.buffers.push_back({size, static_cast<tasks::device_index>(device), {{}, fetch}, false});
+    for (const auto& [f, number] : r.reads) {
+      auto& reading = all_[f.index()].code;
+      auto& read = reading.reads[number];
+      read.of = {r.fragment, copy};
+      const auto reader = read.reader.fragment.valid() ? read.reader.fragment : f;
+      code.dependencies.push_back({{{}, fetch}, {reader, read.reader.index}, false});
+    }
+  }
+}
+
+UNITY_INLINE picoseconds offloaded_code::copy_time(std::size_t device, bytes size) const {
+  const auto& model = hardware::model_of(lowering_.machine(), hardware::device_id{device});
+  const auto seconds = model.launch_seconds + static_cast<double>(size.count()) / model.host_bytes_per_second;
+  return std::clamp(from_seconds(seconds), picoseconds{1}, tasks::longest_task);
+}
+
+UNITY_INLINE void add_offloading(const lowering& l, const strategy& s, const offloading& o,
+                                 std::span<const std::uint32_t> chunks, tasks::program& p,
+                                 std::span<fragment_code> all) {
+  offloaded_code{l, s, o, chunks, p, all}.run();
+}
+
+}  // namespace unity::parallel::detail
+
+#endif

@@ -1,0 +1,78 @@
+// Which results can wait on the host.
+#include <unity/parallel/offloading.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+#include <catch2/catch.hpp>
+
+#include <unity/graph/concepts.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/recomputation.hpp>
+#include <unity/tensor/builder.hpp>
+
+#include "../support/message_of.hpp"
+#include "operators.hpp"
+
+namespace tests_of_offloading_lists {
+
+using namespace unity;
+using parallel::test::operators;
+
+namespace {
+
+// Nodes 0 to 5: x, v, x v, its relu, w, and the product with w, which is the output.
+tensor::tensor_graph two_products() {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {64, 96});
+  const auto v = b.weight("v", {96, 640});
+  const auto first = b.relu(b.matmul(x, v));
+  const auto w = b.weight("w", {640, 8});
+  return std::move(b).finish({b.matmul(first, w)});
+}
+
+}  // namespace
+
+TEST_CASE("operators between inputs and outputs can be offloaded, products alone or all but what is recomputed") {
+  const auto g = two_products();
+  CHECK(parallel::offloaded_results(operators(), g, {}, false) ==
+        parallel::offloading{false, false, true, true, false, false});
+  CHECK(parallel::offloaded_results(operators(), g, {}, true) ==
+        parallel::offloading{false, false, true, false, false, false});
+  CHECK(parallel::offloaded_results(operators(), g, {false, false, false, true, false, false}, false) ==
+        parallel::offloading{false, false, true, false, false, false});
+}
+
+TEST_CASE("what cannot wait on the host is told in one line") {
+  const auto g = two_products();
+  const auto wrong = [&](const parallel::offloading& o, const parallel::recomputation& r = {}) {
+    return test::message_of([&] { parallel::check(operators(), g, o, r); });
+  };
+  CHECK(wrong({}).empty());
+  CHECK(wrong({false, false, true, true, false, false}).empty());
+  CHECK(wrong({true}) == "offloading: of 1 nodes; expected of the 6 that the graph has");
+  CHECK(wrong({true, false, false, false, false, false}) ==
+        "offloading, node 0 (input): what has no operands; expected an operator whose results nobody but operators "
+        "reads");
+  CHECK(wrong({false, false, false, false, false, true}) ==
+        "offloading, node 5 (matmul): an output of the graph, which stays; expected an operator whose results nobody "
+        "but operators reads");
+  CHECK(wrong({false, false, true, false, false, false}, {false, false, true, false, false, false}) ==
+        "offloading, node 2 (matmul): an operator that is recomputed; expected results that are kept");
+  CHECK(test::message_of([] {
+          parallel::check(parallel::offloading{false, true}, parallel::pipeline{2, {0, 1}, true});
+        }) == "pipeline: delayed updates, and results that are offloaded; expected one of both");
+}
+
+TEST_CASE("a machine has a rate between each device and its host, or is told") {
+  auto m = hardware::preset("dgx_a100:1x2");
+  CHECK(test::message_of([&] { parallel::expect_host_rates(m); }).empty());
+  CHECK(m.devices[0].host_bytes_per_second == 25.2e9);
+  m.devices[0].host_bytes_per_second = 0;
+  CHECK(test::message_of([&] { parallel::expect_host_rates(m); }) ==
+        "machine dgx_a100:1x2, device n0/gpu0: no rate between it and its host; expected host_bytes_per_second, for a "
+        "plan that offloads results");
+}
+
+}  // namespace tests_of_offloading_lists

@@ -1,0 +1,166 @@
+#include <unity/parallel/shard_layout.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include <unity/core/row_major.hpp>
+
+#include "../support/cases.hpp"
+#include "operators.hpp"
+#include "random_plan.hpp"
+
+namespace tests_of_shard_layout {
+
+using namespace unity;
+using parallel::configuration;
+using parallel::layout_of;
+using parallel::shard_layout;
+using parallel::test::operators;
+using parallel::test::type;
+
+namespace {
+
+using device_list = parallel::shard_layout::device_list;
+
+device_list on(std::initializer_list<std::size_t> numbers) {
+  device_list all;
+  for (const auto d : numbers) {
+    all.push_back(hardware::device_id{d});
+  }
+  return all;
+}
+
+configuration divided(parallel::degree_list degrees, std::initializer_list<std::size_t> devices) {
+  configuration c;
+  c.degrees = degrees;
+  for (const auto d : devices) {
+    c.devices.push_back(hardware::device_id{d});
+  }
+  return c;
+}
+
+parallel::operator_dimensions product() {
+  return *parallel::dimensions_of(operators(), operators().make_operation("matmul", {}),
+                                  std::vector{type({8, 4}), type({4, 6}, true)});
+}
+
+// Of an image of 8 rows.
+parallel::operator_dimensions convolution(std::int64_t kernel, std::int64_t stride) {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {2, 3, 8, 8});
+  const auto y = b.conv2d(x, b.weight("w", {4, 3, kernel, kernel}), {.stride = {stride, stride}});
+  const auto g = std::move(b).finish({y});
+  return parallel::graph_dimensions{operators(), g}[g.producer(y)];
+}
+
+bool holds(const shard_layout& layout, const parallel::box& b, const tensor::shape& dims, hardware::device_id d) {
+  for (std::size_t k = 0; k < layout.devices.size(); ++k) {
+    const auto& there = layout.devices[k];
+    bool fits = std::find(there.begin(), there.end(), d) != there.end();
+    const auto part = position_of(k, layout.parts);
+    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+      const auto size = dims[axis] / layout.parts[axis];
+      fits = fits && part[axis] * size <= b.begin[axis] && b.end[axis] <= (part[axis] + 1) * size;
+    }
+    if (fits) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("rows and columns of a product: each tensor in parts of its own") {
+  const auto l = layout_of(product(), divided({2, 3}, {5, 4, 3, 2, 1, 0}));
+  CHECK(l.results[0] == shard_layout{{2, 3}, {on({5}), on({4}), on({3}), on({2}), on({1}), on({0})}});
+  CHECK(l.operands[0] == shard_layout{{2, 1}, {on({5, 4, 3}), on({2, 1, 0})}});
+  CHECK(l.operands[1] == shard_layout{{1, 3}, {on({5, 2}), on({4, 1}), on({3, 0})}});
+}
+
+TEST_CASE("terms of a result count as added up, and copies hold what the first has") {
+  auto c = divided({2, 1}, {0, 1, 2, 3});
+  c.reductions = {2};
+  const auto l = layout_of(product(), c);
+  CHECK(l.operands[0] == shard_layout{{2, 2}, {on({0}), on({2}), on({1}), on({3})}});
+  CHECK(l.operands[1] == shard_layout{{2, 1}, {on({0, 1}), on({2, 3})}});
+  CHECK(l.results[0] == shard_layout{{2, 1}, {on({0, 2}), on({1, 3})}});
+  c.reductions = {};
+  c.copies = 2;
+  CHECK(layout_of(product(), c).operands[1] == shard_layout{{1, 1}, {on({0, 1, 2, 3})}});
+}
+
+TEST_CASE("a device with several tasks is listed once for each part") {
+  const auto l = layout_of(product(), divided({2, 2}, {3, 3, 1, 3}));
+  CHECK(l.results[0] == shard_layout{{2, 2}, {on({3}), on({3}), on({1}), on({3})}});
+  CHECK(l.operands[0] == shard_layout{{2, 1}, {on({3}), on({1, 3})}});
+}
+
+TEST_CASE("windows of a divided image: apart, or nothing where they overlap or do not fit") {
+  const auto rows = [](std::int64_t kernel, std::int64_t stride, std::int64_t degree) {
+    const auto o = convolution(kernel, stride);
+    configuration c;
+    c.degrees = parallel::degree_list(o.divisible.size(), 1);
+    for (std::size_t k = 0; k < o.divisible.size(); ++k) {
+      if (o.divisible[k].dimension == 2) {
+        c.degrees[k] = degree;
+      }
+    }
+    for (std::int64_t t = 0; t < degree; ++t) {
+      c.devices.push_back(hardware::device_id{static_cast<std::size_t>(t)});
+    }
+    return layout_of(o, c);
+  };
+  CHECK(rows(2, 2, 2).operands[0] == shard_layout{{1, 1, 2, 1}, {on({0}), on({1})}});
+  CHECK(rows(1, 2, 4).operands[0].parts == parallel::degree_list{1, 1, 4, 1});  // odd rows are read by none
+  CHECK(rows(3, 1, 1).operands[0].parts == parallel::degree_list{1, 1, 1, 1});
+  CHECK(rows(3, 1, 2).operands[0].empty());  // the middle rows are read by both
+  CHECK(rows(3, 1, 2).results[0] == shard_layout{{1, 1, 2, 1}, {on({0}), on({1})}});
+}
+
+TEST_CASE("each task has what it reads and writes, for operators and divisions at random", "[law]") {
+  std::size_t laid = 0;
+  std::size_t left_out = 0;
+  const auto cases = unity::test::cases(300);
+  for (std::uint64_t seed = 0; seed < cases; ++seed) {
+    CAPTURE(seed);
+    const auto p = parallel::test::plan_at_random(seed);
+    if (!p) {
+      continue;
+    }
+    const parallel::graph_dimensions all{operators(), p->graph};
+    for (const auto n : node_ids(p->graph)) {
+      const auto& o = all[n];
+      const auto& c = p->configurations[n.index()];
+      if (o.inputs.empty()) {
+        continue;
+      }
+      const auto l = layout_of(o, c);
+      const auto tasks = parallel::shards_of(o, c.grid());
+      bool all_there = true;
+      for (std::size_t t = 0; t < tasks.size(); ++t) {
+        for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+          all_there = all_there && (l.operands[i].empty() ||
+                                    holds(l.operands[i], tasks[t].operands[i], o.inputs[i].dims, c.devices[t]));
+        }
+        for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+          all_there = all_there && holds(l.results[r], tasks[t].results[r], o.outputs[r].dims, c.devices[t]);
+        }
+      }
+      CHECK(all_there);
+      for (const auto& operand : l.operands) {
+        ++(operand.empty() ? left_out : laid);
+        CHECK((!operand.empty() || !o.structure.windows.empty()));
+      }
+    }
+  }
+  CHECK(laid > 2 * cases);
+  CHECK(left_out < laid / 10);
+}
+
+}  // namespace tests_of_shard_layout
