@@ -199,7 +199,9 @@ TEST_CASE("unequal stages that are found train as one device does") {
   const auto expected = losses_of(train::test::plan_for(heavy_middle(24, 16, 48), 1, "data"));
   subject x{g, on};
   std::size_t trained = 0;
-  for (const auto& found : systems::unequal_stages{x.pipelines}.run(x.graph)) {
+  auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
+  all.resize(std::min(all.size(), unity::test::all_or<std::size_t>(4, 2)));
+  for (const auto& found : all) {
     for (const auto& c : x.pipelines.schedules_of(found)) {
       parallel::plan p;
       p.graph = c.graph->graph;
