@@ -219,6 +219,16 @@ inline std::size_t recomputed_operators(const named_strategy& s) {
   return static_cast<std::size_t>(std::count(s.recomputed.begin(), s.recomputed.end(), true));
 }
 
+// " of 1, 2, 1 devices"; empty if stages have equally many.
+inline std::string unequal_stages(const unity::parallel::pipeline& p) {
+  std::vector<std::size_t> sizes(p.stage_count(), 0);
+  for (const auto k : p.stages) {
+    ++sizes[k];
+  }
+  const bool is_equal = std::all_of(sizes.begin(), sizes.end(), [&](std::size_t n) { return n == sizes[0]; });
+  return is_equal ? std::string{} : fmt::format(" of {} devices", fmt::join(sizes, ", "));
+}
+
 // Weights of each of ZeRO's stages.
 inline std::array<std::size_t, 3> sharded_weights(const named_strategy& s) {
   std::array<std::size_t, 3> counts{};
@@ -280,8 +290,8 @@ inline void print(const strategy_comparison& c) {
       fmt::print("{}: {} micro-batches, one after another\n", s.name, s.pipeline.microbatches);
     }
     if (s.pipeline.stage_count() > 1) {
-      fmt::print("{}: {} micro-batches in {} stages, {}{}\n", s.name, s.pipeline.microbatches, s.pipeline.stage_count(),
-                 schedule_name(s.pipeline),
+      fmt::print("{}: {} micro-batches in {} stages{}, {}{}\n", s.name, s.pipeline.microbatches,
+                 s.pipeline.stage_count(), unequal_stages(s.pipeline), schedule_name(s.pipeline),
                  s.pipeline.chunks == 1 ? "" : fmt::format(", {} chunks of each", s.pipeline.chunks));
     }
     if (const auto sharded = sharded_weights(s); recomputed_operators(s) + sharded[0] + sharded[1] + sharded[2] > 0) {

@@ -1,4 +1,4 @@
-// Cuts into stages against all cuts there are.
+// Cuts into stages against all cuts and groups there are.
 
 #include <unity/systems/unity/stage_cuts.hpp>
 
@@ -7,84 +7,211 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <unity/core/random.hpp>
 
+#include "../support/cases.hpp"
+
 namespace tests_of_stage_cuts {
 
 using namespace unity;
+using systems::stage_goal;
 using systems::stage_piece;
 
 namespace {
 
-// {excess, slowest} of cuts before the pieces `first`.
-std::pair<std::int64_t, std::int64_t> worth(const std::vector<stage_piece>& pieces,
-                                            const std::vector<std::size_t>& first, std::int64_t microbatches,
-                                            std::int64_t limit) {
-  std::int64_t excess = 0;
-  std::int64_t slowest = 0;
-  for (std::size_t k = 0; k < first.size(); ++k) {
-    const auto end = k + 1 < first.size() ? first[k + 1] : pieces.size();
-    std::int64_t takes = k == 0 ? 0 : pieces[first[k] - 1].sends;
-    std::int64_t weights = 0;
-    std::int64_t activations = 0;
-    for (auto i = first[k]; i < end; ++i) {
-      takes += pieces[i].takes;
-      weights += pieces[i].weights;
-      activations += pieces[i].activations;
+// Of some stages, which begin before the pieces `first`, on some ways: {excess, through + rounds * slowest}.
+using worth = std::pair<std::int64_t, std::int64_t>;
+constexpr worth worst{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
+
+struct subject {
+  std::vector<std::size_t> nodes{};
+  std::vector<std::size_t> sizes{};                // by way
+  std::vector<std::vector<stage_piece>> pieces{};  // likewise
+  stage_goal goal{};
+
+  [[nodiscard]] worth worth_of(const std::vector<std::size_t>& first, const std::vector<std::size_t>& way) const {
+    std::int64_t excess = 0;
+    std::int64_t slowest = 0;
+    std::int64_t through = 0;
+    for (std::size_t k = 0; k < first.size(); ++k) {
+      const auto& own = pieces[way[k]];
+      const auto end = k + 1 < first.size() ? first[k + 1] : own.size();
+      std::int64_t takes = k == 0 ? 0 : own[first[k] - 1].sends;
+      std::int64_t weights = 0;
+      std::int64_t activations = 0;
+      for (auto i = first[k]; i < end; ++i) {
+        takes += own[i].takes;
+        weights += own[i].weights;
+        activations += own[i].activations;
+      }
+      const auto held = std::min(goal.microbatches, static_cast<std::int64_t>(first.size() - k));
+      slowest = std::max(slowest, takes);
+      through += takes;
+      excess += goal.limit == 0 ? 0 : std::max<std::int64_t>(0, weights + held * activations - goal.limit);
     }
-    const auto held = std::min(microbatches, static_cast<std::int64_t>(first.size() - k));
-    slowest = std::max(slowest, takes);
-    excess += limit == 0 ? 0 : std::max<std::int64_t>(0, weights + held * activations - limit);
+    return {excess, through + goal.rounds * slowest};
   }
-  return {excess, slowest};
+
+  // By device, the node that it is on.
+  [[nodiscard]] bool lies_well(const std::vector<std::size_t>& way) const {
+    std::vector<std::size_t> node_of;
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      node_of.insert(node_of.end(), nodes[n], n);
+    }
+    std::size_t at = 0;
+    for (const auto w : way) {
+      const auto end = at + sizes[w];
+      if (end > node_of.size()) {
+        return false;
+      }
+      const bool is_within = node_of[at] == node_of[end - 1];
+      const bool begins = at == 0 || node_of[at - 1] != node_of[at];
+      const bool ends = end == node_of.size() || node_of[end - 1] != node_of[end];
+      if (!is_within && !(begins && ends)) {
+        return false;
+      }
+      at = end;
+    }
+    return at == node_of.size();
+  }
+
+  [[nodiscard]] worth best() const {
+    worth least = worst;
+    std::vector<std::size_t> first{0};
+    std::vector<std::size_t> way;
+    const std::function<void()> try_ways = [&] {
+      if (way.size() == goal.stages) {
+        least = lies_well(way) ? std::min(least, worth_of(first, way)) : least;
+        return;
+      }
+      for (std::size_t w = 0; w < sizes.size(); ++w) {
+        way.push_back(w);
+        try_ways();
+        way.pop_back();
+      }
+    };
+    const std::function<void()> try_cuts = [&] {
+      if (first.size() == goal.stages) {
+        try_ways();
+        return;
+      }
+      for (auto i = first.back() + 1; i < pieces[0].size(); ++i) {
+        first.push_back(i);
+        try_cuts();
+        first.pop_back();
+      }
+    };
+    try_cuts();
+    return least;
+  }
+
+  void check() const {
+    std::vector<systems::stage_way> ways;
+    for (std::size_t w = 0; w < sizes.size(); ++w) {
+      ways.push_back({sizes[w], pieces[w]});
+    }
+    const auto found = systems::cut_into_stages(ways, nodes, goal);
+    const auto expected = best();
+    REQUIRE(found.has_value() == (expected != worst));
+    if (!found) {
+      return;
+    }
+    REQUIRE(found->first.size() == goal.stages);
+    REQUIRE(found->way.size() == goal.stages);
+    CHECK(found->first[0] == 0);
+    CHECK(std::adjacent_find(found->first.begin(), found->first.end(), [](auto a, auto b) { return a >= b; }) ==
+          found->first.end());
+    CHECK(lies_well(found->way));
+    CHECK(worth_of(found->first, found->way) == worth{found->excess, found->through + goal.rounds * found->slowest});
+    CHECK(found->excess == expected.first);
+    if (expected.first == 0) {
+      CHECK(worth_of(found->first, found->way) == expected);
+    }
+  }
+};
+
+std::vector<stage_piece> pieces_at_random(std::size_t count, std::uint64_t most, random_engine& random) {
+  std::vector<stage_piece> pieces(count);
+  for (auto& p : pieces) {
+    p = {static_cast<std::int64_t>(random.below(most)), static_cast<std::int64_t>(random.below(6)),
+         static_cast<std::int64_t>(random.below(10)), static_cast<std::int64_t>(random.below(10))};
+  }
+  return pieces;
 }
 
-void try_all(const std::vector<stage_piece>& pieces, std::size_t stages, std::vector<std::size_t>& first,
-             std::int64_t microbatches, std::int64_t limit, std::pair<std::int64_t, std::int64_t>& best) {
-  if (first.size() == stages) {
-    best = std::min(best, worth(pieces, first, microbatches, limit));
-    return;
-  }
-  for (auto i = first.back() + 1; i < pieces.size(); ++i) {
-    first.push_back(i);
-    try_all(pieces, stages, first, microbatches, limit, best);
-    first.pop_back();
-  }
+stage_goal goal_at_random(std::size_t most_stages, random_engine& random) {
+  const auto microbatches = static_cast<std::int64_t>(1 + random.below(6));
+  return {1 + random.below(most_stages), microbatches, microbatches - 1,
+          static_cast<std::int64_t>(random.below(3) == 0 ? 0 : 10 + random.below(40))};
 }
 
 }  // namespace
 
-TEST_CASE("cuts are the best of all there are") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+TEST_CASE("cuts into equal stages are the best of all there are", "[law]") {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    std::vector<stage_piece> pieces(1 + random.below(9));
-    for (auto& p : pieces) {
-      p = {static_cast<std::int64_t>(random.below(20)), static_cast<std::int64_t>(random.below(6)),
-           static_cast<std::int64_t>(random.below(10)), static_cast<std::int64_t>(random.below(10))};
-    }
-    const auto stages = 1 + random.below(pieces.size());
-    const auto microbatches = static_cast<std::int64_t>(1 + random.below(6));
-    const auto limit = static_cast<std::int64_t>(random.below(3) == 0 ? 0 : 10 + random.below(40));
-    const auto found = systems::cut_into_stages(pieces, stages, microbatches, limit);
-    REQUIRE(found.first.size() == stages);
-    CHECK(found.first[0] == 0);
-    CHECK(std::adjacent_find(found.first.begin(), found.first.end(), [](auto a, auto b) { return a >= b; }) ==
-          found.first.end());
-    std::pair best{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
-    std::vector<std::size_t> first{0};
-    try_all(pieces, stages, first, microbatches, limit, best);
-    CHECK(worth(pieces, found.first, microbatches, limit) == std::pair{found.excess, found.slowest});
-    CHECK(found.excess == best.first);
-    // Slowest is the least only among cuts whose parts have least excess each: without a limit, among all.
-    if (limit == 0) {
-      CHECK(found.slowest == best.second);
-    }
+    subject x;
+    x.pieces.push_back(pieces_at_random(1 + random.below(9), 15, random));
+    x.goal = goal_at_random(x.pieces[0].size(), random);
+    x.sizes = {1 + random.below(3)};
+    x.nodes = {x.goal.stages * x.sizes[0]};
+    x.check();
   }
+}
+
+TEST_CASE("cuts into stages of unequal groups are the best of all cuts and groups there are", "[law]") {
+  std::size_t several = 0;
+  for (std::uint64_t seed = 0; seed < unity::test::cases(400); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    subject x;
+    for (auto nodes = 1 + random.below(3); nodes > 0; --nodes) {
+      x.nodes.push_back(1 + random.below(4));
+    }
+    const auto count = 1 + random.below(6);
+    for (auto ways = 1 + random.below(4); ways > 0; --ways) {
+      x.sizes.push_back(1 + random.below(5));
+      x.pieces.push_back(pieces_at_random(count, 60 / (3 * x.sizes.back()), random));
+    }
+    x.goal = goal_at_random(std::min<std::size_t>(count, 4), random);
+    several += x.best() == worst ? 0 : 1;
+    x.check();
+  }
+  CHECK(several >= unity::test::cases(400) / 10);
+}
+
+TEST_CASE("a heavy piece has more devices than the others") {
+  // Pieces of 2, 2, 12 on one device; on three, a third of it.
+  const std::vector<stage_piece> one{{2}, {2}, {12}};
+  const std::vector<stage_piece> three{{1}, {1}, {4}};
+  const std::vector<systems::stage_way> ways{{1, one}, {3, three}};
+  const std::vector<std::size_t> nodes{4};
+  const auto found = systems::cut_into_stages(ways, nodes, {2, 8, 7, 0});
+  REQUIRE(found);
+  CHECK(found->way == std::vector<std::size_t>{0, 1});
+  CHECK(found->first == std::vector<std::size_t>{0, 2});
+  CHECK(found->slowest == 4);
+  CHECK_FALSE(systems::cut_into_stages(std::span{ways}.last(1), nodes, {2, 8, 7, 0}));
+}
+
+TEST_CASE("groups lie within a node or have whole nodes") {
+  const std::vector<std::size_t> nodes{4, 4, 2};
+  CHECK(systems::is_block(nodes, 0, 4));
+  CHECK(systems::is_block(nodes, 1, 3));
+  CHECK(systems::is_block(nodes, 0, 8));
+  CHECK(systems::is_block(nodes, 4, 6));
+  CHECK(systems::is_block(nodes, 0, 10));
+  CHECK_FALSE(systems::is_block(nodes, 3, 2));
+  CHECK_FALSE(systems::is_block(nodes, 2, 6));
+  CHECK_FALSE(systems::is_block(nodes, 4, 5));
+  CHECK_FALSE(systems::is_block(nodes, 8, 3));
 }
 
 }  // namespace tests_of_stage_cuts

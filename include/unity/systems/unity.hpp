@@ -101,7 +101,7 @@ class unity_search {
   [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
                                                                   std::vector<graph_variant>& variants);
   // Effects: makes the pipeline the result.
-  static void take(const simulated_pipeline& best, unity_result& r);
+  void take(const simulated_pipeline& best, unity_result& r);
   // Effects: completes the result for the chosen plan, which has no stages. has_blocks: it is not on a mesh of all
   // devices.
   void finish(unity_result& r, bool has_blocks);
@@ -261,6 +261,10 @@ UNITY_INLINE void unity_search::take(const simulated_pipeline& best, unity_resul
   r.pipeline = pipeline_search::pipeline_of(c);
   r.report = best.report;
   r.graph = c.graph->graph;
+  if (!c.rooms.empty()) {
+    r.mapping_bound = picoseconds{context_.computing_of(r.graph).count() * c.graph->count};
+    return;
+  }
   const auto of_one = work_bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
   r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
 }

@@ -1,8 +1,10 @@
 // Graphs of micro-batches with what mappings need to know of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,11 @@ struct microbatch_graph {
   microbatch_graph& operator=(const microbatch_graph&) = delete;
 };
 
+// By operator: its step of the spine; what is attached goes with its reader.
+[[nodiscard]] std::vector<std::size_t> steps_of(const microbatch_graph& g);
+// By operator: its stage. first: by stage, its first step.
+[[nodiscard]] std::vector<std::uint32_t> stages_of(const microbatch_graph& g, std::span<const std::size_t> first);
+
 // The graphs of micro-batches of some graphs, each made once.
 class microbatch_graphs {
  public:
@@ -66,6 +73,34 @@ class microbatch_graphs {
 #include <unity/parallel/pipeline.hpp>
 
 namespace unity::systems {
+
+UNITY_INLINE std::vector<std::size_t> steps_of(const microbatch_graph& g) {
+  std::vector<std::size_t> step_of(g.ops.size(), 0);
+  for (std::size_t s = 0; s < g.steps.size(); ++s) {
+    for (const auto i : parallel::operators_of(g.ops.tree(), g.steps[s])) {
+      step_of[i] = s;
+    }
+  }
+  for (auto i = static_cast<std::uint32_t>(g.ops.size()); i-- > 0;) {
+    for (const auto& source : g.ops.sources(i)) {
+      if (source.from != parallel::operand_source::none && g.ops.is_attached(source.from)) {
+        step_of[source.from] = step_of[i];
+      }
+    }
+  }
+  return step_of;
+}
+
+UNITY_INLINE std::vector<std::uint32_t> stages_of(const microbatch_graph& g,
+                                                                   std::span<const std::size_t> first) {
+  const auto step_of = steps_of(g);
+  std::vector<std::uint32_t> stages(g.ops.size());
+  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+    const auto after = std::upper_bound(first.begin(), first.end(), step_of[i]);
+    stages[i] = static_cast<std::uint32_t>(after - first.begin() - 1);
+  }
+  return stages;
+}
 
 UNITY_INLINE const microbatch_graph* microbatch_graphs::of(const tensor::tensor_graph& g, std::int64_t count) {
   const auto known =

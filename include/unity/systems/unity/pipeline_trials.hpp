@@ -11,6 +11,7 @@
 #include <unity/systems/unity/mapping_trials.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/search_context.hpp>
+#include <unity/systems/unity/unequal_stages.hpp>
 
 namespace unity::systems::detail {
 
@@ -26,14 +27,21 @@ class pipeline_trials {
   explicit pipeline_trials(search_context& c) : context_{c} {}
 
   // The best simulated pipeline of the given graph and of the graph of the best mapping, over the best few under each
-  // schedule. Nothing if pipelines are not allowed, or none can be about as fast as the mapping.
+  // schedule: of equal stages, and in a tenth of the time for each graph, of unequal ones. Nothing if pipelines are not
+  // allowed, or none can be about as fast as the mapping.
   [[nodiscard]] std::optional<simulated_pipeline> best(std::span<const graph_variant> variants,
                                                        const simulated_best& without);
   [[nodiscard]] std::uint64_t goals() const { return pipelines_ ? pipelines_->goals() : 0; }
 
  private:
-  // Effects: tries other schedules for the first few, and puts better ones in front of all.
-  void try_schedules(std::vector<simulated_pipeline>& best_first);
+  // The best few of equal stages, but for those that are predicted to be slower.
+  [[nodiscard]] std::vector<simulated_pipeline> equal(std::span<const graph_variant> variants,
+                                                      std::span<const std::size_t> graphs, std::int64_t slowest);
+  // The same of unequal ones, of programs that all devices are simulated for.
+  [[nodiscard]] std::vector<simulated_pipeline> unequal(std::span<const graph_variant> variants,
+                                                        std::span<const std::size_t> graphs, std::int64_t slowest);
+  // Effects: sorts them, tries other schedules for the first few, and puts better ones in front of all.
+  void try_schedules(std::vector<simulated_pipeline>& found);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
 
@@ -67,8 +75,22 @@ UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<c
   // Predictions are at most a factor of two off.
   const auto slowest =
       without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
+  const auto graphs = without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph};
+  auto found = equal(variants, graphs, slowest);
+  try_schedules(found);
+  auto others = unequal(variants, graphs, slowest);
+  try_schedules(others);
+  if (!others.empty() && (found.empty() || is_better(others.front().report, found.front().report))) {
+    return std::move(others.front());
+  }
+  return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
+}
+
+UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::equal(std::span<const graph_variant> variants,
+                                                                    std::span<const std::size_t> graphs,
+                                                                    std::int64_t slowest) {
   std::vector<simulated_pipeline> found;
-  for (const auto v : without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph}) {
+  for (const auto v : graphs) {
     auto all = pipelines_->run(variants[v].graph, context_.time.own_left());
     static_cast<void>(context_.time.is_late());
     std::uint64_t tasks = 0;  // limits simulations of large programs
@@ -81,32 +103,59 @@ UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<c
       tasks += found.back().report.tasks;
     }
   }
-  unity::stable_sort(
-      found, [](const simulated_pipeline& x, const simulated_pipeline& y) { return is_better(x.report, y.report); });
-  try_schedules(found);
-  return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
+  return found;
 }
 
-UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>& best_first) {
+UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::unequal(std::span<const graph_variant> variants,
+                                                                      std::span<const std::size_t> graphs,
+                                                                      std::int64_t slowest) {
+  constexpr double share = 0.1;
+  auto& time = context_.time;
+  std::vector<simulated_pipeline> found;
+  unequal_stages search{*pipelines_};
+  for (const auto v : graphs) {
+    if (context_.is_large(variants[v].graph.node_count(), 2, 2)) {
+      continue;
+    }
+    const auto end = time.seconds() + time.seconds_for(share);
+    auto all = search.run(variants[v].graph, time.seconds_for(share) / 2);
+    time.note(search.ended_early());
+    std::uint64_t tasks = 0;
+    for (std::size_t i = 0; i < std::min(all.size(), context_.options.candidates); ++i) {
+      const auto& g = *all[i].graph;
+      const bool is_out =
+          all[i].predicted > slowest || context_.is_large(g.ops.size(), all[i].mapping.stage_count, g.count);
+      if (!is_out && tasks <= context_.options.program_tasks && !time.note(time.seconds() + time.reported() >= end)) {
+        found.push_back(simulated(v, std::move(all[i])));
+        tasks += found.back().report.tasks;
+      }
+    }
+  }
+  return found;
+}
+
+UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>& found) {
   constexpr std::size_t few = 3;
   std::uint64_t tasks = 0;
-  auto all = best_first;
-  for (std::size_t i = 0; i < std::min(best_first.size(), few); ++i) {
-    for (auto& c : pipelines_->schedules_of(best_first[i].candidate)) {
+  unity::stable_sort(
+      found, [](const simulated_pipeline& x, const simulated_pipeline& y) { return is_better(x.report, y.report); });
+  auto all = found;
+  for (std::size_t i = 0; i < std::min(found.size(), few); ++i) {
+    for (auto& c : pipelines_->schedules_of(found[i].candidate)) {
       const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
       const bool is_whole = !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||
           context_.time.is_late(context_.time.reported())) {
         continue;  // a simulation of one device per stage does not support separate weight gradients
       }
-      all.push_back(simulated(best_first[i].graph, std::move(c)));
+      all.push_back(simulated(found[i].graph, std::move(c)));
       tasks += all.back().report.tasks;
       if (is_better(all.back().report, all.front().report)) {
         std::swap(all.back(), all.front());
       }
     }
   }
-  best_first = std::move(all);
+  found = std::move(all);
 }
 
 UNITY_INLINE simulated_pipeline pipeline_trials::simulated(std::size_t graph, pipeline_candidate c) {

@@ -48,7 +48,7 @@ struct pipeline_options {
   parallel::memory_trades trades = parallel::memory_trades::none;
 };
 
-// The devices of one stage, on each of their meshes, and how stages send to each other.
+// The devices of one stage, on each of their meshes, and how stages send to each other where all are of such groups.
 struct stage_rooms {
   parallel::stage_mesh stages;
   std::vector<std::unique_ptr<mesh_room>> rooms{};
@@ -57,11 +57,22 @@ struct stage_rooms {
 struct pipeline_candidate {
   const microbatch_graph* graph = nullptr;
   stage_rooms* stage = nullptr;  // null: a single stage, on the devices of the room
-  mesh_room* room = nullptr;
+  mesh_room* room = nullptr;     // of the first stage
   parallel::staged_mapping mapping{};
   std::int64_t predicted = 0;  // picoseconds of an iteration
   std::int64_t excess = 0;     // bytes above the limit of memory, as far as the estimate goes
   std::int64_t held = 0;       // bytes of the fullest device, likewise
+  // By stage, where they differ (unequal_stages.hpp); empty: that of the first. `stage` has all devices in order.
+  std::vector<mesh_room*> rooms{};
+
+  [[nodiscard]] mesh_room& room_of(std::uint32_t k) const { return rooms.empty() ? *room : *rooms[k]; }
+};
+
+// What the pieces of a graph cost under one mapping, and what comes once for all micro-batches, reductions and updates,
+// in picoseconds.
+struct priced_pieces {
+  std::vector<stage_piece> pieces{};
+  std::vector<std::int64_t> once{};
 };
 
 // All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
@@ -79,11 +90,25 @@ class pipeline_search {
   // Complexity: a mapping for each mesh of each group, number of micro-batches and price of memory.
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
+  // The graphs and prices that candidates are made of.
+  [[nodiscard]] const tensor::algebra& operators() const noexcept { return algebra_; }
+  [[nodiscard]] const hardware::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
+  [[nodiscard]] const microbatch_graph* microbatches(const tensor::tensor_graph& g, std::int64_t count) {
+    return graphs_.of(g, count);
+  }
+  // Groups of so many devices each: as many as there are, without the devices that remain.
+  [[nodiscard]] stage_rooms& rooms_of(std::size_t group);
+  // Pieces are the steps of the spine.
+  [[nodiscard]] priced_pieces pieces_of(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
+                                        std::span<const std::uint32_t> options,
+                                        std::span<const parallel::memory_trade> trades);
+
   // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
   [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c);
   [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
-  // The same mapping under other schedules: with gradients of weights apart, and cut into two and four chunks of each
-  // stage, where that can be done; gpipe takes no less than one_forward_one_backward, and holds more.
+  // The same mapping under other schedules: with gradients of weights apart, and, if stages are equal, cut into two and
+  // four chunks of each, where that can be done; gpipe takes no less than one_forward_one_backward, and holds more.
   [[nodiscard]] std::vector<pipeline_candidate> schedules_of(const pipeline_candidate& c);
   [[nodiscard]] std::uint64_t goals() const;
   // Bytes of a device that an operator keeps for the backward pass: results that its own reads, and operands that it
@@ -95,16 +120,12 @@ class pipeline_search {
  private:
   // One to eight for each stage, as far as samples can be divided so.
   [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages);
-  [[nodiscard]] stage_rooms& rooms_of(std::uint32_t stages);
-
   void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
 
   // Limits of memory are looked at where a stage is of one chunk.
   [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
                                        std::vector<std::uint32_t> options, std::vector<parallel::memory_trade> trades,
                                        std::uint32_t chunks = 1);
-  // By operator: its step of the spine; what is attached goes with its reader.
-  [[nodiscard]] static std::vector<std::size_t> steps_of(const microbatch_graph& g);
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
@@ -121,7 +142,7 @@ class pipeline_search {
   parallel::shard_clock& clock_;
   pipeline_options options_;
   microbatch_graphs graphs_{algebra_};
-  std::map<std::uint32_t, std::unique_ptr<stage_rooms>> rooms_{};
+  std::map<std::size_t, std::unique_ptr<stage_rooms>> rooms_{};  // by devices of a group
   std::map<fingerprint, parallel::backward_reads> kept_{};
   std::map<const mesh_room*, parallel::detail::layout_distances> distances_{};
 };
@@ -163,7 +184,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       if (part == nullptr || part->steps.size() < s) {
         continue;
       }
-      auto& stage = rooms_of(static_cast<std::uint32_t>(s));
+      auto& stage = rooms_of(group);
       for (auto& room : stage.rooms) {
         if (!is_late()) {
           room->end_in(seconds - watch.seconds());
@@ -190,15 +211,19 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
   }
   parallel::strategy s(c.graph->graph.node_count());
   const auto& devices = c.stage->stages.mesh.devices;
-  const auto group = devices.size() / c.mapping.stage_count;
-  std::map<hardware::device_id, std::size_t> place;  // in the first stage
-  for (std::size_t i = 0; i < group; ++i) {
+  std::map<hardware::device_id, std::size_t> place;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
     place.emplace(devices[i], i);
   }
+  std::vector<std::size_t> first{0};  // by stage; configurations are those of the machine's first devices
+  for (std::uint32_t k = 0; k < c.mapping.stage_count; ++k) {
+    first.push_back(first.back() + c.room_of(k).mesh().devices.size());
+  }
   for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
-    auto own = c.room->configuration_of(c.graph->ops, i, c.mapping.options[i]);
+    const auto k = c.mapping.stage_of(i);
+    auto own = c.room_of(k).configuration_of(c.graph->ops, i, c.mapping.options[i]);
     for (auto& d : own.devices) {
-      d = devices[c.mapping.stage_of(i) * group + place.at(d)];
+      d = devices[first[k] + place.at(d)];
     }
     s[c.graph->ops.node(i).index()] = std::move(own);
   }
@@ -213,15 +238,18 @@ UNITY_INLINE parallel::pipeline pipeline_search::pipeline_of(const pipeline_cand
   }
   const auto& devices = c.stage->stages.mesh.devices;
   p.stages.resize(devices.size());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    p.stages[devices[i].index()] = static_cast<std::uint32_t>(i / (devices.size() / c.mapping.stage_count));
+  std::size_t at = 0;
+  for (std::uint32_t k = 0; k < c.mapping.stage_count; ++k) {
+    for (std::size_t i = 0; i < c.room_of(k).mesh().devices.size(); ++i) {
+      p.stages[devices[at++].index()] = k;
+    }
   }
   return p;
 }
 
 UNITY_INLINE std::uint64_t pipeline_search::goals() const {
   std::uint64_t sum = 0;
-  for (const auto& [stages, one] : rooms_) {
+  for (const auto& [group, one] : rooms_) {
     for (const auto& room : one->rooms) {
       sum += room->goals();
     }
@@ -243,14 +271,15 @@ UNITY_INLINE std::vector<std::int64_t> pipeline_search::microbatch_counts(std::i
   return counts;
 }
 
-UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::uint32_t stages) {
-  auto& known = rooms_[stages];
+UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::size_t group) {
+  auto& known = rooms_[group];
   if (known == nullptr) {
     std::vector<hardware::device_id> devices;
     for (const auto& row : hardware::devices_by_node(machine_.network)) {
       devices.insert(devices.end(), row.begin(), row.end());
     }
-    const auto group = devices.size() / stages;
+    const auto stages = static_cast<std::uint32_t>(devices.size() / group);
+    devices.resize(stages * group);
     std::vector<std::vector<hardware::device_id>> first;  // devices of the first stage, by node
     for (std::size_t i = 0; i < group; ++i) {
       if (first.empty() || machine_.network[first.back().front()].node != machine_.network[devices[i]].node) {
@@ -309,50 +338,47 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
                                                      std::vector<std::uint32_t> options,
                                                      std::vector<parallel::memory_trade> trades, std::uint32_t chunks) {
   const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
-  const auto step_of = steps_of(g);
-  std::vector<stage_piece> pieces(g.steps.size());
-  std::int64_t once = 0;  // reductions and updates
-  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-    const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
-    const auto trade = trades.empty() ? parallel::memory_trade{} : trades[i];
-    const auto costs = parallel::costs_of(o, trade, {});
-    const auto updating = (trade.sharding > 0 ? o.share_updating : o.updating).count();
-    auto& piece = pieces[step_of[i]];
-    piece.takes += costs.computing - updating;
-    piece.weights += costs.weights;
-    piece.activations += kept_bytes(g, room, options, trades, i);
-    once += updating + costs.synchronizing;
-    add_reads(g, stage, room, options, step_of, i, pieces);
-  }
-  const auto cuts = cut_into_stages(pieces, stages * chunks, g.count, chunks == 1 ? options_.memory_limit : 0);
+  const auto priced = pieces_of(g, stage, room, options, trades);
+  // Equal groups may be cut as one device each.
+  const std::vector<stage_way> ways{{1, priced.pieces}};
+  const std::vector<std::size_t> groups{stages * chunks};
+  const stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : 0};
+  const auto cuts = cut_into_stages(ways, groups, goal).value();
   pipeline_candidate c{
-      &g,    &stage,
-      &room, {std::move(options), std::vector<std::uint32_t>(g.ops.size()), static_cast<std::uint32_t>(stages)},
-      0,     cuts.excess};
+      &g, &stage,      &room,    {std::move(options), stages_of(g, cuts.first), static_cast<std::uint32_t>(stages)},
+      0,  cuts.excess, cuts.held};
   c.mapping.chunks = chunks;
   c.mapping.trades = std::move(trades);
   if (chunks > 1) {
     c.mapping.schedule = parallel::pipeline_schedule::interleaved;
   }
-  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-    const auto after = std::upper_bound(cuts.first.begin(), cuts.first.end(), step_of[i]);
-    c.mapping.stages[i] = static_cast<std::uint32_t>(after - cuts.first.begin() - 1);
-  }
-  std::int64_t through = once / static_cast<std::int64_t>(stages);
-  for (const auto& p : pieces) {
-    through += p.takes;
-  }
-  c.predicted = through + (g.count - 1) * chunks * cuts.slowest;
-  for (std::size_t k = 0; k < cuts.first.size(); ++k) {
-    const auto in_flight = std::min<std::int64_t>(g.count, static_cast<std::int64_t>(stages * chunks - k));
-    const auto end = k + 1 < cuts.first.size() ? cuts.first[k + 1] : pieces.size();
-    std::int64_t held = 0;
-    for (auto j = cuts.first[k]; j < end; ++j) {
-      held += pieces[j].weights + in_flight * pieces[j].activations;
-    }
-    c.held = std::max(c.held, held);
+  c.predicted =
+      std::accumulate(priced.once.begin(), priced.once.end(), std::int64_t{0}) / static_cast<std::int64_t>(stages) +
+      (g.count - 1) * chunks * cuts.slowest;
+  for (const auto& p : priced.pieces) {
+    c.predicted += p.takes;
   }
   return c;
+}
+
+UNITY_INLINE priced_pieces pipeline_search::pieces_of(const microbatch_graph& g, const stage_rooms& stage,
+                                                      mesh_room& room, std::span<const std::uint32_t> options,
+                                                      std::span<const parallel::memory_trade> trades) {
+  const auto step_of = steps_of(g);
+  priced_pieces all{std::vector<stage_piece>(g.steps.size()), std::vector<std::int64_t>(g.steps.size(), 0)};
+  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+    const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
+    const auto trade = trades.empty() ? parallel::memory_trade{} : trades[i];
+    const auto costs = parallel::costs_of(o, trade, {});
+    const auto updating = (trade.sharding > 0 ? o.share_updating : o.updating).count();
+    auto& piece = all.pieces[step_of[i]];
+    piece.takes += costs.computing - updating;
+    piece.weights += costs.weights;
+    piece.activations += kept_bytes(g, room, options, trades, i);
+    all.once[step_of[i]] += updating + costs.synchronizing;
+    add_reads(g, stage, room, options, step_of, i, all.pieces);
+  }
+  return all;
 }
 
 UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const pipeline_candidate& c) {
@@ -360,7 +386,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
   all.front().mapping.schedule = parallel::pipeline_schedule::zero_bubble;
   const auto stages = c.mapping.stage_count;
   for (const auto chunks : {2U, 4U}) {
-    if (c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
+    if (!c.rooms.empty() || c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
       continue;
     }
     auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, c.mapping.trades, chunks);
@@ -375,23 +401,6 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
     }
   }
   return all;
-}
-
-UNITY_INLINE std::vector<std::size_t> pipeline_search::steps_of(const microbatch_graph& g) {
-  std::vector<std::size_t> step_of(g.ops.size(), 0);
-  for (std::size_t s = 0; s < g.steps.size(); ++s) {
-    for (const auto i : parallel::operators_of(g.ops.tree(), g.steps[s])) {
-      step_of[i] = s;
-    }
-  }
-  for (auto i = static_cast<std::uint32_t>(g.ops.size()); i-- > 0;) {
-    for (const auto& source : g.ops.sources(i)) {
-      if (source.from != parallel::operand_source::none && g.ops.is_attached(source.from)) {
-        step_of[source.from] = step_of[i];
-      }
-    }
-  }
-  return step_of;
 }
 
 UNITY_INLINE const parallel::backward_reads& pipeline_search::kept(const parallel::placed_operator& p) {

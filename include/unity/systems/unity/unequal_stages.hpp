@@ -1,0 +1,246 @@
+// Pipelines whose stages have unequal numbers of devices, or are divided along different meshes.
+// Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for distributed deep learning, OSDI
+// 2022, section 5.2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <unity/core/budget.hpp>
+#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/microbatch_graphs.hpp>
+#include <unity/systems/unity/pipelines.hpp>
+#include <unity/systems/unity/stage_cuts.hpp>
+#include <unity/tensor/operation.hpp>
+
+namespace unity::systems {
+
+// Groups are blocks of the machine: powers of two of the devices of a node, a node, and powers of two of nodes. A
+// micro-batch is mapped onto each mesh of each group as if all of the graph ran there, and a stage has its part of the
+// mapping of its group, with the price of what it receives there. Nodes must be alike.
+class unequal_stages {
+ public:
+  explicit unequal_stages(pipeline_search& search) : search_{search} {}
+
+  // For each number of stages and of micro-batches the best, unless all its stages are divided alike, which
+  // pipeline_search::run tries. Least excess first, then what is predicted to take least. Those that are found in so
+  // many seconds. Nothing for machines of more than 64 devices.
+  [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
+                                                    double seconds = std::numeric_limits<double>::infinity());
+
+  // Whether the last call of run() had too little time.
+  [[nodiscard]] bool ended_early() const { return left() <= 0; }
+
+ private:
+  // The devices of a block of the machine, by which it can be divided.
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
+  // A mapping of a micro-batch onto a mesh, with the costs of blocks of the graph.
+  struct mapped_way {
+    mesh_room* room = nullptr;
+    std::vector<std::uint32_t> options{};
+    std::vector<stage_piece> pieces{};
+  };
+  [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g, std::int64_t price);
+  // The first step of each block: few enough of about equal work that all cuts between them can be tried.
+  [[nodiscard]] static std::vector<std::size_t> blocks_of(const std::vector<stage_piece>& pieces);
+  // Effects: adds the best for each number of stages.
+  void add(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
+  [[nodiscard]] pipeline_candidate candidate(const microbatch_graph& g, const std::vector<mapped_way>& ways,
+                                             const stage_cuts& cuts);
+  [[nodiscard]] double left() const { return seconds_ - watch_.seconds(); }
+
+  static constexpr std::size_t most_devices = 64;
+  static constexpr std::size_t most_blocks = 48;
+  static constexpr std::size_t most_stages = 8;
+
+  pipeline_search& search_;
+  std::vector<std::size_t> nodes_{};   // devices of each
+  std::vector<std::size_t> blocks_{};  // first steps, for the graph of now
+  double seconds_ = 0;
+  stopwatch watch_{};
+};
+
+}  // namespace unity::systems
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_UNEQUAL_STAGES)
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/core/stable_sort.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/systems/unity/mapping_candidates.hpp>
+
+namespace unity::systems {
+
+UNITY_INLINE std::vector<pipeline_candidate> unequal_stages::run(const tensor::tensor_graph& g, double seconds) {
+  watch_ = {};
+  seconds_ = seconds;
+  nodes_.clear();
+  for (const auto& row : hardware::devices_by_node(search_.machine().network)) {
+    nodes_.push_back(row.size());
+  }
+  const auto devices = search_.machine().network.device_count();
+  const bool alike = std::all_of(nodes_.begin(), nodes_.end(), [&](std::size_t n) { return n == nodes_[0]; });
+  std::vector<pipeline_candidate> all;
+  if (!alike || devices < 3 || devices > most_devices || search_.options().stages < 2) {
+    return all;
+  }
+  const auto samples = parallel::sample_count(search_.operators(), g);
+  std::int64_t before = 1;
+  for (std::int64_t wanted = 2; wanted <= std::min(samples, 8 * static_cast<std::int64_t>(devices)); wanted *= 2) {
+    auto count = std::max(wanted, before + 1);
+    while (count < samples && samples % count != 0) {
+      ++count;
+    }
+    const auto* part = left() <= 0 || count > samples ? nullptr : search_.microbatches(g, count);
+    if (part != nullptr) {
+      add(*part, all);
+    }
+    before = count;
+  }
+  unity::stable_sort(all, [](const pipeline_candidate& x, const pipeline_candidate& y) {
+    return std::tuple{x.excess, x.predicted} < std::tuple{y.excess, y.predicted};
+  });
+  return all;
+}
+
+UNITY_INLINE std::vector<std::size_t> unequal_stages::sizes() const {
+  std::vector<std::size_t> all;
+  const auto width = nodes_[0];
+  for (std::size_t n = 1; n < width; n *= 2) {
+    all.push_back(n);
+  }
+  for (std::size_t n = 1; n < nodes_.size() || n == 1; n *= 2) {
+    all.push_back(n * width);
+  }
+  return all;
+}
+
+UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_t price) -> std::vector<mapped_way> {
+  const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
+  std::vector<mapped_way> ways;
+  blocks_.clear();
+  for (const auto size : sizes()) {
+    auto& group = search_.rooms_of(size);
+    // One group alone sends to none: a bound is what single devices take.
+    const auto& between = group.stages.mesh.sizes[0] > 1 ? group : search_.rooms_of(1);
+    for (auto& room : group.rooms) {
+      if (left() <= 0) {
+        return {};
+      }
+      room->end_in(left());
+      auto found = room->solve(g.ops, {shared, price, price == 0 ? 1 : g.count});
+      room->end_in(std::numeric_limits<double>::infinity());
+      if (found.cost >= parallel::unreachable) {
+        continue;
+      }
+      auto priced = search_.pieces_of(g, between, *room, found.options, {});
+      if (blocks_.empty()) {
+        blocks_ = blocks_of(priced.pieces);
+      }
+      mapped_way way{room.get(), std::move(found.options), {}};
+      for (std::size_t i = 0; i < priced.pieces.size(); ++i) {
+        if (way.pieces.size() < blocks_.size() && blocks_[way.pieces.size()] == i) {
+          way.pieces.emplace_back();
+        }
+        auto& p = way.pieces.back();
+        // Of what comes once, a micro-batch takes its share.
+        p.takes += priced.pieces[i].takes + priced.once[i] / g.count;
+        p.sends = priced.pieces[i].sends;
+        p.weights += priced.pieces[i].weights;
+        p.activations += priced.pieces[i].activations;
+      }
+      ways.push_back(std::move(way));
+    }
+  }
+  return ways;
+}
+
+UNITY_INLINE std::vector<std::size_t> unequal_stages::blocks_of(const std::vector<stage_piece>& pieces) {
+  std::int64_t sum = 0;
+  for (const auto& p : pieces) {
+    sum += p.takes;
+  }
+  const auto most = pieces.size() <= most_blocks ? 0 : 2 * sum / static_cast<std::int64_t>(most_blocks);
+  std::vector<std::size_t> first;
+  std::int64_t takes = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i == 0 || takes + pieces[i].takes > most) {
+      first.push_back(i);
+      takes = 0;
+    }
+    takes += pieces[i].takes;
+  }
+  return first;
+}
+
+UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
+  const auto limit = search_.options().memory_limit;
+  const auto most = std::min({search_.options().stages, most_stages, search_.machine().network.device_count(),
+                              static_cast<std::size_t>(g.count)});
+  std::vector<pipeline_candidate> best(most + 1);
+  for (const auto price : memory_prices) {
+    const auto ways = ways_of(g, price);
+    std::vector<stage_way> of_cuts;
+    for (const auto& w : ways) {
+      of_cuts.push_back({w.room->mesh().devices.size(), w.pieces});
+    }
+    bool fits = true;
+    for (std::size_t s = 2; s <= std::min(most, blocks_.size()) && !ways.empty() && left() > 0; ++s) {
+      const auto cuts = cut_into_stages(of_cuts, nodes_, {s, g.count, g.count - 1, limit});
+      if (!cuts) {
+        continue;
+      }
+      auto c = candidate(g, ways, *cuts);
+      fits = fits && c.excess == 0;
+      if (best[s].graph == nullptr ||
+          std::tuple{c.excess, c.predicted} < std::tuple{best[s].excess, best[s].predicted}) {
+        best[s] = std::move(c);
+      }
+    }
+    if (fits) {
+      break;
+    }
+  }
+  for (auto& c : best) {
+    const auto is_other = [&](const mesh_room* room) { return room != c.room; };
+    if (std::any_of(c.rooms.begin(), c.rooms.end(), is_other)) {
+      all.push_back(std::move(c));
+    }
+  }
+}
+
+UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph& g,
+                                                          const std::vector<mapped_way>& ways, const stage_cuts& cuts) {
+  pipeline_candidate c;
+  c.graph = &g;
+  c.stage = &search_.rooms_of(1);
+  c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
+  c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
+  c.excess = cuts.excess;
+  c.held = cuts.held;
+  std::vector<std::size_t> first;
+  for (std::size_t k = 0; k < cuts.first.size(); ++k) {
+    first.push_back(blocks_[cuts.first[k]]);
+    c.rooms.push_back(ways[cuts.way[k]].room);
+  }
+  c.room = c.rooms.front();
+  c.mapping.stages = stages_of(g, first);
+  for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
+    c.mapping.options.push_back(ways[cuts.way[c.mapping.stages[i]]].options[i]);
+  }
+  return c;
+}
+
+}  // namespace unity::systems
+
+#endif

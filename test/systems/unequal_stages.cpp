@@ -1,0 +1,223 @@
+// Pipelines of stages with unequal numbers of devices: plans that hold, faster than equal ones where a part of a graph
+// is heavier than the others, and trained as one device trains.
+
+#include <unity/systems/unity/unequal_stages.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/units.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/systems/unity.hpp>
+#include <unity/systems/unity/pipelines.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../support/cases.hpp"
+#include "../train/runs.hpp"
+
+namespace tests_of_unequal_stages_search {
+
+using namespace unity;
+using train::test::operators;
+
+namespace {
+
+// A chain of products, of which the one in the middle does most.
+tensor::tensor_graph heavy_middle(std::int64_t samples, std::int64_t narrow, std::int64_t wide) {
+  tensor::builder b{operators()};
+  auto x = b.input("x", {samples, narrow});
+  x = b.relu(b.matmul(x, b.weight("first", {narrow, narrow})));
+  x = b.relu(b.matmul(x, b.weight("second", {narrow, wide})));
+  x = b.relu(b.matmul(x, b.weight("middle", {wide, wide})));
+  x = b.relu(b.matmul(x, b.weight("last", {wide, narrow})));
+  return std::move(b).finish({b.matmul(x, b.weight("end", {narrow, narrow}))});
+}
+
+struct subject {
+  unity::hardware::machine machine;
+  tensor::tensor_graph graph;
+  unity::hardware::route_table routes{machine.network};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
+  systems::pipeline_search pipelines;
+
+  subject(const tensor::tensor_graph& g, const char* on, systems::pipeline_options o = {})
+      : machine{unity::hardware::preset(on)},
+        graph{tensor::with_delivered_outputs(operators(), g)},
+        pipelines{operators(), machine, routes, clock, o} {}
+  subject(const subject&) = delete;
+  subject& operator=(const subject&) = delete;
+
+  [[nodiscard]] parallel::strategy_report report(const systems::pipeline_candidate& c) const {
+    parallel::lowering low{operators(), c.graph->graph, machine};
+    return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c),
+                               systems::pipeline_search::pipeline_of(c));
+  }
+  [[nodiscard]] picoseconds least(const std::vector<systems::pipeline_candidate>& all) const {
+    picoseconds best{std::numeric_limits<std::int64_t>::max()};
+    for (const auto& c : all) {
+      best = std::min(best, report(c).iteration);
+    }
+    return best;
+  }
+};
+
+// By stage.
+std::vector<std::size_t> group_sizes(const parallel::pipeline& p) {
+  std::vector<std::size_t> sizes(p.stage_count());
+  for (const auto k : p.stages) {
+    ++sizes[k];
+  }
+  return sizes;
+}
+
+bool is_unequal(const parallel::pipeline& p) {
+  const auto sizes = group_sizes(p);
+  return std::any_of(sizes.begin(), sizes.end(), [&](std::size_t n) { return n != sizes[0]; });
+}
+
+constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4&seq=64&batch=32";
+
+}  // namespace
+
+TEST_CASE("all unequal pipelines that are found are plans, and take about what is said of them") {
+  const auto* const on = GENERATE("p100:1x3", "p100:2x3", "p100:2x4");
+  const std::string model = GENERATE(as<std::string>{}, small_bert, "zoo:mlp?layers=10&hidden=512&batch=96");
+  CAPTURE(on, model);
+  subject x{tensor::zoo::build(operators(), model), on};
+  const auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
+  REQUIRE_FALSE(all.empty());
+  const auto by_node = unity::hardware::devices_by_node(x.machine.network);
+  std::size_t unequal = 0;
+  for (const auto& c : all) {
+    const auto p = systems::pipeline_search::pipeline_of(c);
+    const auto sizes = group_sizes(p);
+    CAPTURE(sizes, c.graph->count);
+    CHECK(c.rooms.size() == sizes.size());
+    CHECK(p.microbatches == c.graph->count);
+    unequal += is_unequal(p) ? 1 : 0;
+    std::size_t at = 0;
+    for (const auto n : sizes) {
+      const std::vector<std::size_t> nodes(by_node.size(), by_node[0].size());
+      CHECK(systems::is_block(nodes, at, n));
+      at += n;
+    }
+    const auto took = static_cast<double>(x.report(c).iteration.count());  // checks the plan
+    CHECK(static_cast<double>(c.predicted) == Approx(took).epsilon(0.5));
+  }
+  CHECK(unequal > 0);
+  CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; }));
+}
+
+TEST_CASE("unequal stages are faster where one part of a graph is heavier than the others") {
+  const auto* const on = GENERATE("p100:1x3", "dgx_a100:1x5");
+  CAPTURE(on);
+  subject x{heavy_middle(4096, 1024, 4096), on};
+  const auto equal = x.pipelines.run(x.graph);
+  const auto unequal = systems::unequal_stages{x.pipelines}.run(x.graph);
+  REQUIRE_FALSE(equal.empty());
+  REQUIRE_FALSE(unequal.empty());
+  const auto of_equal = x.least(equal).count();
+  const auto of_unequal = x.least(unequal).count();
+  CAPTURE(of_equal, of_unequal);
+  CHECK(static_cast<double>(of_unequal) < 0.85 * static_cast<double>(of_equal));
+}
+
+TEST_CASE("unequal stages stay within memory") {
+  subject free{heavy_middle(4096, 1024, 4096), "p100:1x3"};
+  const auto without = systems::unequal_stages{free.pipelines}.run(free.graph);
+  REQUIRE_FALSE(without.empty());
+  auto least = without.front().held;
+  for (const auto& c : without) {
+    least = std::min(least, c.held);
+  }
+  systems::pipeline_options o;
+  o.memory_limit = least + least / 8;
+  subject tight{heavy_middle(4096, 1024, 4096), "p100:1x3", o};
+  const auto within = systems::unequal_stages{tight.pipelines}.run(tight.graph);
+  REQUIRE_FALSE(within.empty());
+  CHECK(within.front().excess == 0);
+  CHECK(within.front().held <= o.memory_limit);
+  CHECK(tight.report(within.front()).memory_peak().count() <= o.memory_limit + o.memory_limit / 4);
+  o.memory_limit = 1000;
+  subject none{heavy_middle(4096, 1024, 4096), "p100:1x3", o};
+  for (const auto& c : systems::unequal_stages{none.pipelines}.run(none.graph)) {
+    CHECK(c.excess > 0);
+  }
+}
+
+TEST_CASE("what has no unequal stages, has none") {
+  subject two{heavy_middle(64, 16, 32), "p100:1x2"};  // two devices have no unequal groups
+  CHECK(systems::unequal_stages{two.pipelines}.run(two.graph).empty());
+  subject one{heavy_middle(1, 16, 32), "p100:1x4"};
+  CHECK(systems::unequal_stages{one.pipelines}.run(one.graph).empty());
+  subject late{heavy_middle(64, 16, 32), "p100:1x4"};
+  CHECK(systems::unequal_stages{late.pipelines}.run(late.graph, 0).empty());
+}
+
+TEST_CASE("Unity's search finds unequal stages, in all schedules no slower than what it simulates otherwise") {
+  const auto m = unity::hardware::preset("p100:1x3");
+  const auto g = heavy_middle(4096, 1024, 4096);
+  systems::unity_options o;
+  constexpr auto bit = [](parallel::index_use use) { return parallel::index_uses{1} << static_cast<unsigned>(use); };
+  o.uses = bit(parallel::index_use::data) | bit(parallel::index_use::model) | bit(parallel::index_use::pipeline);
+  const auto r = systems::unity(operators(), {}, g, m, parallel::analytic_durations(operators(), m), o);
+  CAPTURE(r.pipeline.microbatches, r.pipeline.stages);
+  CHECK(is_unequal(r.pipeline));
+  CHECK(r.mapping_bound.count() > 0);
+  CHECK(r.mapping_bound <= r.report.iteration);
+  CHECK(std::none_of(r.simulated.begin(), r.simulated.end(),
+                     [&](const auto& s) { return s.report.iteration < r.report.iteration; }));
+}
+
+TEST_CASE("unequal stages that are found train as one device does") {
+  constexpr std::uint64_t seed = 11;
+  constexpr std::uint64_t steps = 3;
+  const train::update_rule rule{parallel::optimizer::momentum, 0.05};
+  const auto* const on = GENERATE("p100:1x3", "dgx_a100:1x5", "p100:2x3");
+  const auto g =
+      tensor::converted(operators(), heavy_middle(24, 16, 48), tensor::dtype::float32, tensor::dtype::float64);
+  const auto losses_of = [&](const parallel::plan& p) {
+    return train::test::train_some(train::with_loss(operators(), p, tensor::loss::mean_square), rule, seed, 0, steps,
+                                   {}, {});
+  };
+  const auto expected = losses_of(train::test::plan_for(heavy_middle(24, 16, 48), 1, "data"));
+  subject x{g, on};
+  std::size_t trained = 0;
+  auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
+  all.resize(std::min(all.size(), unity::test::all_or<std::size_t>(4, 2)));
+  for (const auto& found : all) {
+    for (const auto& c : x.pipelines.schedules_of(found)) {
+      parallel::plan p;
+      p.graph = c.graph->graph;
+      p.configurations = systems::pipeline_search::strategy_of(c);
+      p.pipeline = systems::pipeline_search::pipeline_of(c);
+      p.machine = x.machine;
+      CAPTURE(on, seed, p.pipeline.stages, p.pipeline.microbatches, p.pipeline.schedule);
+      const auto losses = losses_of(p);
+      REQUIRE(losses.size() == expected.size());
+      for (std::size_t s = 0; s < expected.size(); ++s) {
+        CHECK(std::abs(losses[s] - expected[s]) <= 1e-9 * std::abs(expected[s]));
+      }
+      ++trained;
+    }
+  }
+  CHECK(trained > 2);
+}
+
+}  // namespace tests_of_unequal_stages_search
