@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <range/v3/algorithm/find_if.hpp>
 
 #include <unity/core/error.hpp>
