@@ -17,8 +17,10 @@ namespace detail {
 
 // Effects: adds two resources for each device to the program, its copies to the host and those from it, which run
 // beside each other; and the copies to the fragments, indexed by number. What reads an offloaded result in the backward
-// pass on its own device then reads a copy that was fetched. Fetches start as late as they can so that, one after
-// another and beside the backward tasks of the device, they would end in time; so results do not come back too early.
+// pass on its own device then reads a copy that was fetched. Fetches are in the order in which results are needed, and
+// start as late as they can so that, one after another and beside the backward tasks of the device, they would end in
+// time; so results do not come back too early. At most two tasks of a device have results that are still to be stored:
+// the next one waits, so that results do not pile up where the link is slower than the device.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
@@ -35,6 +37,7 @@ void add_offloading(const lowering& l, const strategy& s, const offloading& o, s
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -71,8 +74,8 @@ class offloaded_code {
   // A device's tasks of the backward pass in an order in which they can run, and when each ends if none waits.
   struct device_order {
     std::vector<tasks::task_ref> tasks{};
-    std::vector<std::int64_t> ends{};  // picoseconds
-    tasks::task_ref last_forward{};
+    std::vector<std::int64_t> ends{};        // picoseconds
+    std::vector<tasks::task_ref> forward{};  // in the order of the forward pass
     std::vector<result> results{};
   };
 
@@ -83,6 +86,8 @@ class offloaded_code {
   void place_again(const tasks::task_ref& needed_by);
   void find_results();
   void add_copies(std::size_t device);
+  // stores: of the results of each task.
+  void limit_stores(const device_order& own, const std::map<task_key, std::vector<tasks::task_ref>>& stores);
   [[nodiscard]] const tasks::task& task_of(const tasks::task_ref& t) const {
     return all_[t.fragment.index()].code.tasks[t.index];
   }
@@ -135,7 +140,7 @@ UNITY_INLINE void offloaded_code::find_order() {
   });
   for (const auto n : order) {
     for (std::uint32_t t = 0; t < strategy_[n.index()].task_count(); ++t) {
-      devices_[strategy_[n.index()].devices[t].index()].last_forward = {lowering_.fragment_of(n), t};
+      devices_[strategy_[n.index()].devices[t].index()].forward.push_back({lowering_.fragment_of(n), t});
     }
   }
   std::reverse(order.begin(), order.end());
@@ -230,6 +235,8 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     return std::tuple{a.needed, a.fragment, a.buffer} > std::tuple{b.needed, b.fragment, b.buffer};
   });
   auto next = std::numeric_limits<std::int64_t>::max();
+  std::optional<tasks::task_ref> later;                     // fetch
+  std::map<task_key, std::vector<tasks::task_ref>> stores;  // by maker
   for (const auto& r : own.results) {
     auto& code = all_[r.fragment.index()].code;
     const auto size = code.buffers[r.buffer].size;
@@ -245,9 +252,14 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     code.reads.push_back({{{}, r.buffer}, {{}, store}});
     next = std::min(next, r.needed == 0 ? 0 : own.ends[r.needed - 1]) - takes.count();
     const auto behind = std::upper_bound(own.ends.begin(), own.ends.end(), next);  // of the task that runs then
-    const auto begun = behind == own.ends.begin() ? own.last_forward
+    const auto begun = behind == own.ends.begin() ? own.forward.back()
                                                   : own.tasks[static_cast<std::size_t>(behind - own.ends.begin()) - 1];
     code.dependencies.push_back({begun, {{}, fetch}, false});
+    if (later) {
+      all_[later->fragment.index()].code.dependencies.push_back({{r.fragment, fetch}, *later, false});
+    }
+    later = tasks::task_ref{r.fragment, fetch};
+    stores[{r.fragment.index(), maker}].push_back({r.fragment, store});
     const auto copy = static_cast<std::uint32_t>(code.buffers.size());
     code.buffers.push_back({size, static_cast<tasks::device_index>(device), {{}, fetch}, false});
     for (const auto& [f, number] : r.reads) {
@@ -257,6 +269,25 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
       const auto reader = read.reader.fragment.valid() ? read.reader.fragment : f;
       code.dependencies.push_back({{{}, fetch}, {reader, read.reader.index}, false});
     }
+  }
+  limit_stores(own, stores);
+}
+
+UNITY_INLINE void offloaded_code::limit_stores(const device_order& own,
+                                               const std::map<task_key, std::vector<tasks::task_ref>>& stores) {
+  constexpr std::size_t most = 2;
+  std::vector<const std::vector<tasks::task_ref>*> under_way;
+  for (const auto& t : own.forward) {
+    const auto made = stores.find({t.fragment.index(), t.index});
+    if (made == stores.end()) {
+      continue;
+    }
+    if (under_way.size() >= most) {
+      for (const auto& before : *under_way[under_way.size() - most]) {
+        all_[t.fragment.index()].code.dependencies.push_back({before, t, false});
+      }
+    }
+    under_way.push_back(&made->second);
   }
 }
 
