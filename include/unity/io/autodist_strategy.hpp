@@ -94,8 +94,6 @@ struct autodist_strategy {
 #include <utility>
 
 #include <fmt/core.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
@@ -106,66 +104,50 @@ namespace unity::io {
 
 namespace detail {
 
-// Writes the fields of a message, in this order.
-class wire_writer {
+// Writes the fields of a message, without those that have their defaults.
+class present_fields {
  public:
   void text(std::uint32_t number, std::string_view value) {
     if (!value.empty()) {
-      message(number, value);
+      fields_.bytes(number, value);
     }
   }
   void integer(std::uint32_t number, std::int32_t value) {
     if (value != 0) {
-      out([&](auto& to) {
-        to.WriteTag(number << 3U);
-        to.WriteVarint32SignExtended(value);
-      });
+      fields_.integer(number, value);
     }
   }
   // Writes empty messages, too.
-  void message(std::uint32_t number, std::string_view bytes) {
-    out([&](auto& to) {
-      to.WriteTag(number << 3U | 2U);
-      to.WriteVarint32(static_cast<std::uint32_t>(bytes.size()));
-      to.WriteRaw(bytes.data(), static_cast<int>(bytes.size()));
-    });
-  }
-  [[nodiscard]] std::string finish() && { return std::move(bytes_); }
+  void message(std::uint32_t number, std::string_view bytes) { fields_.bytes(number, bytes); }
+  [[nodiscard]] const std::string& bytes() const noexcept { return fields_.text(); }
 
  private:
-  template <class F>
-  void out(const F& f) {
-    google::protobuf::io::StringOutputStream stream{&bytes_};
-    google::protobuf::io::CodedOutputStream coded{&stream};
-    f(coded);
-  }
-
-  std::string bytes_{};
+  wire_writer fields_{};
 };
 
 UNITY_INLINE std::string to_bytes(const autodist_node& n) {
-  wire_writer all;
+  present_fields all;
   all.text(1, n.name);
   if (n.server) {
-    wire_writer own;
+    present_fields own;
     own.text(1, n.server->destination);
     own.integer(2, n.server->local_replication ? 1 : 0);
     own.integer(3, n.server->sync ? 1 : 0);
     own.integer(4, n.server->staleness);
-    all.message(2, std::move(own).finish());
+    all.message(2, own.bytes());
   }
   if (n.reduction) {
-    wire_writer own;
+    present_fields own;
     own.integer(1, n.reduction->spec);
     own.integer(2, n.reduction->compressor);
     own.integer(3, n.reduction->group);
-    all.message(3, std::move(own).finish());
+    all.message(3, own.bytes());
   }
   all.text(4, n.partitioner);
   for (const auto& part : n.parts) {
     all.message(5, to_bytes(part));
   }
-  return std::move(all).finish();
+  return all.bytes();
 }
 
 // Reads the messages of a file.
@@ -306,20 +288,20 @@ UNITY_INLINE autodist_reduction autodist_reader::reduction(std::string_view byte
 }  // namespace detail
 
 UNITY_INLINE std::string to_bytes(const autodist_strategy& s) {
-  detail::wire_writer all;
+  detail::present_fields all;
   all.text(1, s.id);
   all.text(2, s.path);
   for (const auto& n : s.nodes) {
     all.message(3, detail::to_bytes(n));
   }
   if (!s.replicas.empty()) {
-    detail::wire_writer own;
+    detail::present_fields own;
     for (const auto& r : s.replicas) {
       own.message(1, r);
     }
-    all.message(4, std::move(own).finish());
+    all.message(4, own.bytes());
   }
-  return std::move(all).finish();
+  return all.bytes();
 }
 
 UNITY_INLINE autodist_strategy parse_autodist_strategy(std::string_view bytes, std::string_view file) {
