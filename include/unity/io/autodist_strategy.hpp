@@ -91,7 +91,6 @@ struct autodist_strategy {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_AUTODIST_STRATEGY)
 
 #include <limits>
-#include <utility>
 
 #include <fmt/core.h>
 
