@@ -91,8 +91,8 @@ class device_calibration {
     const tensor::tensor_type t{tensor::dtype::float32, tensor::layout::row_major, false, {1}};
     return time({algebra_.make_operation("relu"), {t}}).second;
   }
-  // The slower direction; of copies from and to memory that may be swapped out, as those of ranks are. By the clock of
-  // the host, as copies end before they return.
+  // Of copies from and to pageable memory, as ranks have it; in the slower direction. By the clock of the host, as
+  // copies end before they return.
   [[nodiscard]] double host_bytes_per_second() {
     const auto size = static_cast<std::size_t>(options_.stream_bytes);
     auto memory = backend_.allocate(size);

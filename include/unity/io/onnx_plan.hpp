@@ -22,7 +22,7 @@ struct onnx_plan {
 // whatever messages that takes. So a result that consists of terms of a sum is stated as added up: divided as all of
 // its readers read it, or, if they differ or there are none, on all devices that have a term. Unstated are operators
 // that read terms (they get the sum, on the same devices), operands whose parts overlap or that are read twice in
-// different ways (they have no division), micro-batches, and what only training needs. Neither changes any result.
+// different ways (they have no division), micro-batches, and what only training needs. None of this changes a result.
 // Complexity: linear in the tasks of all operators.
 [[nodiscard]] onnx_plan onnx_plan_of(const tensor::algebra& a, const parallel::plan& p);
 

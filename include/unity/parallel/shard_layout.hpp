@@ -1,5 +1,5 @@
-// Where the parts of each tensor lie that a divided operator reads and writes: tensor by tensor, as formats describe it
-// that divide each tensor into equal parts and know no tasks.
+// For each tensor that a divided operator reads or writes: its parts, and the devices that have each. So do formats
+// describe divisions that know equal parts of tensors, but no tasks.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace unity::parallel {
 
-// Regular. A tensor in equal parts, each on one or more devices. Empty if tasks do not read equal parts: their parts
-// overlap, or differ in size, as windows may have it.
+// Regular. A tensor in equal parts, each on one or more devices. Empty if the parts that tasks read overlap or differ
+// in size, as those of windows may.
 struct shard_layout {
   using device_list = small_vector<hardware::device_id, 4>;
 

@@ -63,7 +63,7 @@ class mpi_watch {
   using clock = std::chrono::steady_clock;
 
   // `control`: the communicator for the watches' own messages. The guard ends the process if a call of the watch does
-  // not return; whoever destroys the watch gives the guard something else to expect before.
+  // not return. Before the watch is destroyed, the guard is given something else to expect.
   mpi_watch(MPI_Comm control, int rank, int size, const mpi_options& options, mpi_guard& guard)
       : options_{options},
         rank_{rank},

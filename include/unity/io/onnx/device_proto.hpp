@@ -16,9 +16,9 @@
 
 namespace unity::io::detail {
 
-// Effects: annotates the graph's nodes, and adds the devices to the model. names: of the values of the graph from which
-// the model was made. writers: the node of that graph for which a node of the model is there, by the name of its first
-// output. Values within an operator have no annotation: ONNX infers them.
+// Effects: annotates the model's nodes, and adds the devices to it. g: the graph from which the model was made.
+// names: of its values. writers: the node of g that a node of the model is, or is a part of, by the name of its first
+// output. Tensors between the parts of an operator have no annotation: runtimes infer it.
 // Throws: unity::error if one node reads one tensor in two ways.
 void add_devices(onnx::ModelProto& model, const tensor::tensor_graph& g, const std::vector<std::string>& names,
                  const std::unordered_map<std::string, node_id>& writers, const graph_devices& devices);

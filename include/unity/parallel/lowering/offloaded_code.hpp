@@ -15,12 +15,11 @@ struct fragment_code;
 
 namespace detail {
 
-// Effects: adds two resources for each device to the program, its copies to the host and those from it, which run
-// beside each other; and the copies to the fragments, indexed by number. What reads an offloaded result in the backward
-// pass on its own device then reads a copy that was fetched. Fetches are in the order in which results are needed, and
-// start as late as they can so that, one after another and beside the backward tasks of the device, they would end in
-// time; so results do not come back too early. At most two tasks of a device have results that are still to be stored:
-// the next one waits, so that results do not pile up where the link is slower than the device.
+// Effects: adds two resources for each device to the program, its link to the host and that from it, which run beside
+// each other; and the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result
+// then read the copy that was fetched. Fetches are in the order in which results are needed. Each starts as late as it
+// can to end in time, if no task of the device waits. At most two tasks of a device have results that are still to be
+// stored: the next one waits, so that results do not pile up where the link is slower than the device.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.

@@ -76,8 +76,8 @@ struct priced_pieces {
 };
 
 // All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
-// some numbers of micro-batches for each, and the mappings of a micro-batch onto the meshes of a group, cut where the
-// slowest stage becomes the fastest. As one mapping is cut, stages hand values on in the layout that they have.
+// some numbers of micro-batches for each, and the mappings of a micro-batch onto the meshes of a group, cut for the
+// least predicted time (stage_cuts.hpp). As one mapping is cut, stages hand values on in the layout that they have.
 // Source: Unger et al., Unity (OSDI 2022), section 5: all operators are pipelined, and a stage sends to the next alone;
 // here the time to fill and drain the pipeline counts.
 class pipeline_search {

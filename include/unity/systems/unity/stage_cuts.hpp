@@ -19,7 +19,7 @@ struct stage_piece {
   friend bool operator==(const stage_piece&, const stage_piece&) = default;
 };
 
-// How a group of that many devices would do the pieces, whichever of them are its own.
+// What each piece costs on a group of that many devices.
 struct stage_way {
   std::size_t devices = 1;
   std::span<const stage_piece> pieces{};
@@ -47,12 +47,13 @@ struct stage_goal {
 [[nodiscard]] bool is_block(std::span<const std::size_t> nodes, std::size_t first, std::size_t devices);
 
 // Groups consecutive pieces into stages with at least one piece each, and the devices into a group for each stage, in
-// the same order. Minimizes the excess; without any, through + rounds * slowest, above 64 picoseconds within a 64th of
-// the slowest, and else the slowest among cuts whose parts have least excess each. A stage waits for what its first
-// piece receives, at the price of its own way. Stage k of s holds the activations of min(s - k, microbatches)
-// micro-batches. ways: with equally many pieces; one: all groups are equal. Nothing if there are no such groups.
-// Complexity: stages times ways times numbers of devices times the square of the pieces, and less for each slowest
-// stage that is tried: stages far slower than those are not looked at.
+// the same order. Minimizes the excess. Without any, minimizes through + rounds * slowest, up to rounds times a 64th of
+// the slowest, and exactly below 64 picoseconds. With some, minimizes the slowest stage among cuts of which each
+// beginning has least excess as well. A stage waits for what its first piece receives, at the price of its own way.
+// Stage k of s holds the activations of min(s - k, microbatches) micro-batches.
+// ways: with equally many pieces; one: all groups are equal. Nothing if there are no such groups.
+// Complexity: stages times ways times devices times the square of the pieces; less for each further limit of the
+// slowest stage that is tried, as stages above it are not looked at.
 // Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for distributed deep learning, OSDI
 // 2022, section 5.2: least time through all stages for each slowest stage that is allowed.
 [[nodiscard]] std::optional<stage_cuts> cut_into_stages(std::span<const stage_way> ways,

@@ -16,8 +16,8 @@ namespace unity::systems::detail {
 void add_substituted(search_context& c, const mapping_trials& trials, const rule_set& rules,
                      std::vector<graph_variant>& variants);
 
-// Effects: adds the graphs one substitution away from a tiny given one and from the best mapping's: what gains only
-// together with a placement is not predicted to. Returns their best mappings, best first.
+// Effects: adds the graphs one substitution away from a tiny given one and from the best mapping's, because predictions
+// miss substitutions that gain only together with a placement. Returns their best mappings, best first.
 // best: the number of the best mapping's graph.
 [[nodiscard]] std::vector<simulated_best> add_nearby(search_context& c, mapping_trials& trials, const rule_set& rules,
                                                      std::vector<graph_variant>& variants, std::size_t best);

@@ -18,16 +18,16 @@
 
 namespace unity::systems {
 
-// Groups are blocks of the machine: powers of two of the devices of a node, a node, and powers of two of nodes. A
-// micro-batch is mapped onto each mesh of each group as if all of the graph ran there, and a stage has its part of the
-// mapping of its group, with the price of what it receives there. Nodes must be alike.
+// Groups are blocks of the machine: a power of two of devices of a node, a node, or a power of two of nodes. A
+// micro-batch of the whole graph is mapped onto each mesh of each group. A stage has its part of the mapping of its
+// group, and what it receives is priced as if a group like it had sent it.
 class unequal_stages {
  public:
   explicit unequal_stages(pipeline_search& search) : search_{search} {}
 
   // For each number of stages and of micro-batches the best, unless all its stages are divided alike, which
   // pipeline_search::run tries. Least excess first, then what is predicted to take least. Those that are found in so
-  // many seconds. Nothing for machines of more than 64 devices.
+  // many seconds. Nothing for machines of fewer than 3 or more than 64 devices, or whose nodes differ.
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
 
@@ -35,7 +35,7 @@ class unequal_stages {
   [[nodiscard]] bool ended_early() const { return left() <= 0; }
 
  private:
-  // The devices of a block of the machine, by which it can be divided.
+  // The numbers of devices that groups may have.
   [[nodiscard]] std::vector<std::size_t> sizes() const;
   // A mapping of a micro-batch onto a mesh, with the costs of blocks of the graph.
   struct mapped_way {
