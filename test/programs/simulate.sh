@@ -128,14 +128,25 @@ a, b = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"]))' \
     "$scratch/kept.result" "$scratch/again.result"
 done
+silent "$make_plan" 'zoo:resnet50?batch=8' p100:1x2 data "$scratch/deep.json"
+silent "$simulate" "$scratch/deep.json" --json "$scratch/deep.result"
 for how in products all; do
-  check "results wait on the host ($how)" silent "$simulate" "$plan" --offload-results $how \
-    --ranks reference --json "$scratch/away.result"
-  check 'by ranks that hold less' "$python" -c 'import json, sys
-a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
-sys.exit(not all(y["held_bytes"] < x["held_bytes"] and y["peak_bytes"] <= x["peak_bytes"] for x, y in zip(a, b)))' \
-    "$scratch/kept.result" "$scratch/away.result"
+  check "results wait on the host ($how)" silent "$simulate" "$scratch/deep.json" --offload-results $how \
+    --json "$scratch/away.result"
+  check 'which takes longer, in more tasks, and holds less' "$python" -c 'import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"] and
+              all(y["peak_bytes"] < x["peak_bytes"] for x, y in zip(a["devices"], b["devices"]))))' \
+    "$scratch/deep.result" "$scratch/away.result"
 done
+silent "$make_plan" 'zoo:gpt?layers=4&hidden=64&heads=2&seq=64&vocab=64&batch=32' p100:1x2 data "$scratch/deep.json"
+for how in none all; do
+  silent "$simulate" "$scratch/deep.json" --offload-results $how --ranks reference --json "$scratch/host_$how.result"
+done
+check 'ranks hold less, too' "$python" -c 'import json, sys
+a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
+sys.exit(not all(2 * y["held_bytes"] < x["held_bytes"] for x, y in zip(a, b)))' "$scratch/host_none.result" \
+  "$scratch/host_all.result"
 "$python" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
 for d in x["machine"]["devices"]: del d["host_bytes_per_second"]

@@ -114,10 +114,6 @@ for how in products all; do
   check "results that wait on the host ($how)" run "$scratch/adam.json" --steps 4 --offload-results $how \
     --json "$scratch/away.result"
   check 'give equal losses, bit for bit' same "$scratch/kept.result" 0 "$scratch/away.result"
-  check 'and hold less' "$python" -c 'import json, sys
-a, b = (json.load(open(f))["memory"] for f in sys.argv[1:])
-sys.exit(not all(y["arena_bytes"] < x["arena_bytes"] for x, y in zip(a, b)))' \
-    "$scratch/kept.result" "$scratch/away.result"
 done
 check 'a limit of memory beside them is refused' complains 1 'memory: a plan that says what waits on the host' \
   "$train" "$scratch/adam.json" --backend reference --offload-results all --memory 1MB

@@ -123,7 +123,8 @@ TEST_CASE("copies that are slow follow each other on their link, and less memory
   CHECK(copies % 2 == 0);
   const auto after = outcome_of(program).iteration.count();
   CHECK(after >= busy.begin()->second);
-  CHECK(after <= 2 * busy.begin()->second + outcome_of(x.lower.run(x.data())).iteration.count());
+  // The link is busy all the time but in the first and the last few operators.
+  CHECK(after <= 2 * busy.begin()->second + outcome_of(x.lower.run(x.data())).iteration.count() / 8);
   // Results do not pile up before the slow link, and come back as they are needed.
   const std::int64_t result = 1024 * 256 * 4;
   CHECK(outcome_of(program).peak.count() - weights_of(program).count() <= 8 * result);

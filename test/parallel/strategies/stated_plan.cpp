@@ -233,6 +233,10 @@ TEST_CASE("what has no words is refused, with the place") {
   p = parallel::test::stated_training(operators(), "megatron:t=1,p=1,d=2,micro=1,batch=2,zero=1", 3);
   p.synchronization.weights[5].parts[0].stage = 2;
   CHECK(has(complaint(p), "stage 2 of ZeRO, where those before have 1; expected one stage for all weights"));
+  p.synchronization.weights[5].parts[0].stage = 1;
+  p.offloaded.resize(p.graph.node_count());
+  p.offloaded[find(p, "gelu")] = true;
+  CHECK(has(complaint(p), "plan.offloaded: results that wait on the host"));
   CHECK(has(complaint(parallel::test::replicated_plan(operators(), "zoo:mlp?batch=8", "p100:1x4")),
             "a model without attention"));
 }
@@ -289,6 +293,11 @@ TEST_CASE("an operator that is not divided by samples, and a weight with a serve
   p.recomputed.resize(p.graph.node_count());
   p.recomputed[product] = true;
   CHECK(has(data_complaint(p), "(linear): its result is computed again"));
+  p = good;
+  p.offloaded.resize(p.graph.node_count());
+  p.offloaded[product] = true;
+  CHECK(data_complaint(p) ==
+        "plan.offloaded: results that wait on the host; expected none: statements have no word for it");
 }
 
 }  // namespace tests_of_stated_plan

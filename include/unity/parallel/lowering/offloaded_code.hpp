@@ -70,10 +70,9 @@ class offloaded_code {
     std::vector<std::pair<tasks::fragment_id, std::uint32_t>> reads{};  // fragment and number of the read
     std::size_t needed = std::numeric_limits<std::size_t>::max();       // by what place in the device's order
   };
-  // A device's tasks of the backward pass in an order in which they can run, and when each ends if none waits.
+  // A device's tasks of the backward pass in an order in which they can run.
   struct device_order {
     std::vector<tasks::task_ref> tasks{};
-    std::vector<std::int64_t> ends{};        // picoseconds
     std::vector<tasks::task_ref> forward{};  // in the order of the forward pass
     std::vector<result> results{};
   };
@@ -85,6 +84,9 @@ class offloaded_code {
   void place_again(const tasks::task_ref& needed_by);
   void find_results();
   void add_copies(std::size_t device);
+  // By task of the backward pass: when it ends, in picoseconds, if fetches follow each other from its beginning, and
+  // tasks wait for what they need and for nothing else. Precondition: results are in the order of add_copies.
+  [[nodiscard]] std::vector<std::int64_t> ends_of(const device_order& own, std::size_t device) const;
   // stores: of the results of each task.
   void limit_stores(const device_order& own, const std::map<task_key, std::vector<tasks::task_ref>>& stores);
   [[nodiscard]] const tasks::task& task_of(const tasks::task_ref& t) const {
@@ -191,7 +193,6 @@ UNITY_INLINE void offloaded_code::place(const tasks::task_ref& t) {
   auto& own = devices_[program_.resources()[task.resource.index()].device];
   places_[key] = own.tasks.size();
   own.tasks.push_back(t);
-  own.ends.push_back((own.ends.empty() ? 0 : own.ends.back()) + task.duration.count());
 }
 
 UNITY_INLINE void offloaded_code::find_results() {
@@ -233,6 +234,7 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
   std::sort(own.results.begin(), own.results.end(), [](const result& a, const result& b) {
     return std::tuple{a.needed, a.fragment, a.buffer} > std::tuple{b.needed, b.fragment, b.buffer};
   });
+  const auto ends = ends_of(own, device);
   auto next = std::numeric_limits<std::int64_t>::max();
   std::optional<tasks::task_ref> later;                     // fetch
   std::map<task_key, std::vector<tasks::task_ref>> stores;  // by maker
@@ -249,10 +251,10 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     code.dependencies.push_back({{{}, maker}, {{}, store}, false});
     code.dependencies.push_back({{{}, store}, {{}, fetch}, false});
     code.reads.push_back({{{}, r.buffer}, {{}, store}});
-    next = std::min(next, r.needed == 0 ? 0 : own.ends[r.needed - 1]) - takes.count();
-    const auto behind = std::upper_bound(own.ends.begin(), own.ends.end(), next);  // of the task that runs then
-    const auto begun = behind == own.ends.begin() ? own.forward.back()
-                                                  : own.tasks[static_cast<std::size_t>(behind - own.ends.begin()) - 1];
+    next = std::min(next, ends[r.needed] - task_of(own.tasks[r.needed]).duration.count()) - takes.count();
+    const auto behind = std::upper_bound(ends.begin(), ends.end(), next);  // of the task that runs then
+    const auto begun =
+        behind == ends.begin() ? own.forward.back() : own.tasks[static_cast<std::size_t>(behind - ends.begin()) - 1];
     code.dependencies.push_back({begun, {{}, fetch}, false});
     if (later) {
       all_[later->fragment.index()].code.dependencies.push_back({{r.fragment, fetch}, *later, false});
@@ -270,6 +272,22 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     }
   }
   limit_stores(own, stores);
+}
+
+UNITY_INLINE std::vector<std::int64_t> offloaded_code::ends_of(const device_order& own, std::size_t device) const {
+  std::vector<std::int64_t> ends;
+  std::int64_t copied = 0;
+  std::int64_t now = 0;
+  auto r = own.results.rbegin();
+  for (std::size_t i = 0; i < own.tasks.size(); ++i) {
+    for (; r != own.results.rend() && r->needed == i; ++r) {
+      copied += copy_time(device, all_[r->fragment.index()].code.buffers[r->buffer].size).count();
+      now = std::max(now, copied);
+    }
+    now += task_of(own.tasks[i]).duration.count();
+    ends.push_back(now);
+  }
+  return ends;
 }
 
 UNITY_INLINE void offloaded_code::limit_stores(const device_order& own,

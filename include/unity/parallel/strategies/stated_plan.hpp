@@ -171,6 +171,9 @@ UNITY_INLINE std::int64_t plan_reader::zero_stage() const {
 }
 
 UNITY_INLINE stated_plan plan_reader::started(std::int64_t data) const {
+  if (std::find(p_.offloaded.begin(), p_.offloaded.end(), true) != p_.offloaded.end()) {
+    throw error{"plan.offloaded", "results that wait on the host", "none: statements have no word for it"};
+  }
   stated_plan r;
   const auto all = samples();
   if (all % data != 0) {
