@@ -155,7 +155,8 @@ TEST_CASE("every member that is missing is missed by name") {
   for (const auto& member : whole.items()) {
     const nlohmann::json::json_pointer place{member.key()};
     const auto name = place.back();
-    if (name == "up_to" || name.find_first_not_of("0123456789") == std::string::npos ||
+    if (name == "up_to" || name == "host_bytes_per_second" ||
+        name.find_first_not_of("0123456789") == std::string::npos ||
         member.key().find("/versions/") != std::string::npos) {
       continue;
     }

