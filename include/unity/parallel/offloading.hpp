@@ -29,8 +29,8 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const offloa
 // Throws: unity::error that names a device whose rate to its host is unknown.
 void expect_host_rates(const hardware::machine& m);
 
-// All operators that can be and are not recomputed; only_products: only those with summed products, such as matrix
-// products and convolutions. Complexity: linear in the graph, and dimensions_of for each distinct operator.
+// All operators that can be and are not recomputed, empty if there are none; only_products: only those with summed
+// products, such as matrix products and convolutions. Complexity: linear in the graph, and dimensions_of for each distinct operator.
 [[nodiscard]] offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const recomputation& r, bool only_products);
 
@@ -38,6 +38,7 @@ void expect_host_rates(const hardware::machine& m);
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_OFFLOADING)
 
+#include <algorithm>
 #include <cstddef>
 
 #include <fmt/core.h>
@@ -88,7 +89,7 @@ UNITY_INLINE offloading offloaded_results(const tensor::algebra& a, const tensor
     all[n.index()] =
         can_offload(g, n) && !is_recomputed(r, n) && (!only_products || detail::is_product(dimensions[n].structure));
   }
-  return all;
+  return std::find(all.begin(), all.end(), true) == all.end() ? offloading{} : all;
 }
 
 }  // namespace unity::parallel

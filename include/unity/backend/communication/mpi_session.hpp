@@ -1,6 +1,7 @@
 // MPI from initialization to finalization: its algorithms, element types and reductions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -219,13 +220,16 @@ class mpi_session {
   // Either all ranks have finished their operations, or one has failed: then MPI is not finalized, because that would
   // hang.
   ~mpi_session() {
+    if (watch_->failed()) {
+      guard_.expect(std::max(options_.silence, std::chrono::milliseconds{1000}), [this] {
+        return fmt::format("rank {}: MPI does not return after a rank was lost; expected it to", rank_);
+      });
+      return;
+    }
     guard_.expect(options_.limit, [this] {
       return fmt::format("rank {}: waits in MPI_Finalize; expected all ranks there within {}", rank_,
                          to_string(options_.limit));
     });
-    if (watch_->failed()) {
-      return;
-    }
     watch_.reset();
     operators_->free();
     algorithms_.reset();
