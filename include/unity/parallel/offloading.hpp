@@ -30,7 +30,8 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const offloa
 void expect_host_rates(const hardware::machine& m);
 
 // All operators that can be and are not recomputed, empty if there are none; only_products: only those with summed
-// products, such as matrix products and convolutions. Complexity: linear in the graph, and dimensions_of for each distinct operator.
+// products, such as matrix products and convolutions. Complexity: linear in the graph, and dimensions_of for each
+// distinct operator.
 [[nodiscard]] offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const recomputation& r, bool only_products);
 
