@@ -18,9 +18,10 @@ namespace detail {
 // Effects: adds two resources for each device to the program, its link to the host and that from it, which run beside
 // each other; and the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result
 // then read the copy that was fetched. Fetches are in the order in which results are needed. Each starts as late as it
-// can to end in time, if tasks of the device wait for copies alone, and never before the forward pass of its micro-batch
-// has ended on the device; in a pipeline that may be long before the backward pass begins. At most two tasks of a device have results that are still to be
-// stored: the next one waits, so that results do not pile up where the link is slower than the device.
+// can to end in time, if tasks of the device wait for copies alone, and never before the forward pass of its
+// micro-batch has ended on the device; in a pipeline that may be long before the backward pass begins. At most two
+// tasks of a device have results that are still to be stored: the next one waits, so that results do not pile up where
+// the link is slower than the device.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
