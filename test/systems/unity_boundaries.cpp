@@ -18,6 +18,7 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/operators.hpp"
 #include "plan_checks.hpp"
 #include "shipped_rules.hpp"
@@ -108,8 +109,8 @@ TEST_CASE("a rewrite may change what runs beside the boundary of a segment") {
   const auto g = stacked_recommender();
   const auto m = hardware::preset("dgx_a100:1x8");
   systems::unity_options o;
-  o.limits.expansions = 50;
-  o.proposals = 100;
+  o.limits.expansions = unity::test::all_or<std::uint64_t>(50, 10);
+  o.proposals = unity::test::all_or<std::uint64_t>(100, 10);
   const auto r =
       systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(r.report.iteration > picoseconds{});

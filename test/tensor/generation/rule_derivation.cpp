@@ -1,6 +1,7 @@
 #include <unity/tensor/generation/rule_derivation.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include <unity/tensor/generation/generalize.hpp>
 #include <unity/tensor/verification/rule_verifier.hpp>
 
+#include "../../support/cases.hpp"
 #include "../testing.hpp"
 
 namespace tests_of_rule_derivation {
@@ -31,7 +33,7 @@ std::vector<collected_rule> derived(const std::vector<syntax::rule>& properties,
   rule_verifier<congruence_prover> verifier{standard(), axioms, congruence_prover{}};
   derivation_options options;
   options.most_operators = 2;
-  options.most_terms = 60;
+  options.most_terms = unity::test::all_or<std::size_t>(60, 20);
   return derive_rules(
       standard(), properties, known, parse_composed_operators(standard(), operators),
       [&](const syntax::rule& r) { return verifier.verify(r); }, options);
