@@ -195,7 +195,7 @@ void check(arguments& a) {
   }
 }
 
-using kernel_estimate = std::function<std::int64_t(const fusion::kernel_description&)>;
+using kernel_estimate = std::function<picoseconds(const fusion::kernel_description&)>;
 
 // What is fused, and what is written of a strategy.
 struct fusion_input {

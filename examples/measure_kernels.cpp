@@ -20,6 +20,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_kernels.hpp>
@@ -153,7 +154,7 @@ class measurement_of_model {
         continue;
       }
       const auto time = backend::time_region(backend_, operators_, fusion::region_of(operators_, fused, k), how_);
-      to.push_back({model_, std::move(description), std::max<std::int64_t>(time.median.count(), 1)});
+      to.push_back({model_, std::move(description), std::max(time.median, picoseconds{1})});
       ++found_;
       ++made;
     }

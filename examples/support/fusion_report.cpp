@@ -25,7 +25,7 @@ void fusion_comparison::add(std::string name, fusion::fusion_strategy s) {
   const auto simulated = [&](const fusion::reduction_writer& reduce) {
     const auto p = fusion::fusion_program(
         graph_, o.strategy,
-        [&](std::uint32_t group) { return picoseconds{session.duration(session.groups().group_of(group))}; }, reduce);
+        [&](std::uint32_t group) { return session.duration(session.groups().group_of(group)); }, reduce);
     simulate::full_simulation full;
     full.run(p);
     return simulate::summarize(p, full.times()).iteration;
@@ -33,7 +33,7 @@ void fusion_comparison::add(std::string name, fusion::fusion_strategy s) {
   o.on_network = simulated(fusion::on_network(machine_));
   if (channels_ > 1) {
     o.on_channels = simulated(fusion::on_channels(channels_, [&](bytes size) {
-      return picoseconds{std::max<std::int64_t>(target_.all_reduce(static_cast<double>(size.count())), 1)};
+      return std::max(target_.all_reduce(static_cast<double>(size.count())), picoseconds{1});
     }));
   }
   all_.push_back(std::move(o));
@@ -51,23 +51,17 @@ const fused_outcome& fusion_comparison::best() const {
   });
 }
 
-namespace {
-
-double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
-
-}  // namespace
-
 void print(const fusion_comparison& c, const fusion_summary& s) {
   fmt::print("{} on {}, simulated; an all-reduce takes {:.1f} us and {:.3f} ms per MB\n", s.model, s.machine,
              s.line.fixed * 1e-6, s.line.per_byte * 1e-3);
   fmt::print("{:16} {:>12} {:>12} {:>12} {:>8} {:>6} {:>8} {:>12}\n", "strategy", "iteration ms", "compute ms",
              "reduce ms", "kernels", "copies", "buckets", "network ms");
   for (const auto& o : c.all()) {
-    fmt::print("{:16} {:12.3f} {:12.3f} {:12.3f} {:8} {:6} {:8} {:12.3f}\n", o.name, seconds(o.times.iteration) * 1e3,
-               seconds(o.times.compute) * 1e3, seconds(o.times.communication) * 1e3, o.groups.kernels, o.groups.copies,
+    fmt::print("{:16} {:12.3f} {:12.3f} {:12.3f} {:8} {:6} {:8} {:12.3f}\n", o.name, to_seconds(o.times.iteration) * 1e3,
+               to_seconds(o.times.compute) * 1e3, to_seconds(o.times.communication) * 1e3, o.groups.kernels, o.groups.copies,
                o.groups.buckets, to_seconds(o.on_network) * 1e3);
   }
-  fmt::print("no strategy takes less than {:.3f} ms\n", seconds(s.bound) * 1e3);
+  fmt::print("no strategy takes less than {:.3f} ms\n", to_seconds(s.bound) * 1e3);
   fmt::print("best: {}; {} candidates in {:.2f} s, {:.0f} a second, the best after {:.2f} s\n", c.best().name,
              s.found.counts.candidates, s.found.seconds,
              static_cast<double>(s.found.counts.candidates) / std::max(s.found.seconds, 1e-9),
@@ -80,9 +74,9 @@ nlohmann::json to_json(const fusion_comparison& c, const fusion_summary& about) 
   auto strategies = nlohmann::json::array();
   for (const auto& o : c.all()) {
     nlohmann::json s{{"name", o.name},
-                     {"iteration_s", seconds(o.times.iteration)},
-                     {"compute_s", seconds(o.times.compute)},
-                     {"communication_s", seconds(o.times.communication)},
+                     {"iteration_s", to_seconds(o.times.iteration)},
+                     {"compute_s", to_seconds(o.times.compute)},
+                     {"communication_s", to_seconds(o.times.communication)},
                      {"network_s", to_seconds(o.on_network)},
                      {"kernels", o.groups.kernels},
                      {"fused", o.groups.fused},
@@ -110,7 +104,7 @@ nlohmann::json to_json(const fusion_comparison& c, const fusion_summary& about) 
   return {{"model", about.model},
           {"machine", about.machine},
           {"strategies", strategies},
-          {"bound_s", seconds(about.bound)},
+          {"bound_s", to_seconds(about.bound)},
           {"best", c.best().name},
           {"reductions", {{"seconds_per_byte", about.line.per_byte * 1e-12}, {"fixed_s", about.line.fixed * 1e-12}}},
           {"search",
@@ -126,14 +120,14 @@ nlohmann::json to_json(const fusion_comparison& c, const fusion_summary& about) 
 std::string to_report(const fusion_comparison& c, const fusion_summary& about) {
   io::html_report page{fmt::format("{} on {}, fused", about.model, about.machine)};
   page.paragraph(
-      fmt::format("Iterations are simulated. No strategy takes less than {:.3f} ms.", seconds(about.bound) * 1e3));
+      fmt::format("Iterations are simulated. No strategy takes less than {:.3f} ms.", to_seconds(about.bound) * 1e3));
   std::vector<io::chart_bar> times;
   std::vector<std::vector<std::string>> rows;
   for (const auto& o : c.all()) {
     const auto ms = [](double s) { return fmt::format("{:.3f}", s * 1e3); };
-    times.push_back({o.name, seconds(o.times.iteration) * 1e3});
-    rows.push_back({o.name, ms(seconds(o.times.iteration)), ms(seconds(o.times.compute)),
-                    ms(seconds(o.times.communication)), fmt::format("{}", o.groups.kernels),
+    times.push_back({o.name, to_seconds(o.times.iteration) * 1e3});
+    rows.push_back({o.name, ms(to_seconds(o.times.iteration)), ms(to_seconds(o.times.compute)),
+                    ms(to_seconds(o.times.communication)), fmt::format("{}", o.groups.kernels),
                     fmt::format("{}", o.groups.copies), fmt::format("{}", o.groups.buckets),
                     ms(to_seconds(o.on_network)), &o == &c.best() ? "best" : ""});
   }
@@ -144,7 +138,7 @@ std::string to_report(const fusion_comparison& c, const fusion_summary& about) {
   page.heading("The search");
   io::line_chart chart{"s", "ms of the best strategy", {{"best so far", {}}}, true, true};
   for (const auto& i : about.found.history) {
-    chart.lines[0].points.push_back({i.seconds, seconds(i.cost) * 1e3});
+    chart.lines[0].points.push_back({i.seconds, to_seconds(picoseconds{i.cost}) * 1e3});
   }
   chart.lines[0].points.push_back({about.found.seconds, chart.lines[0].points.back().y});
   page.chart(chart);

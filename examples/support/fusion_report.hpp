@@ -60,7 +60,7 @@ struct fusion_summary {
   std::string model{};  // or a file of HLO
   std::string machine{};
   unity::systems::disco_result found{};
-  std::int64_t bound = 0;  // picoseconds
+  unity::picoseconds bound{};
   unity::fusion::reduction_line line{};
 };
 

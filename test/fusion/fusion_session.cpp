@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_program.hpp>
 #include <unity/simulate/full.hpp>
 
@@ -150,7 +151,7 @@ TEST_CASE("undo brings everything back") {
   for (int round = 0; round < 8; ++round) {
     const auto before = s.groups().strategy();
     const auto iteration = s.iteration();
-    std::vector<std::int64_t> durations;
+    std::vector<picoseconds> durations;
     for (instruction_id i = 0; i < g.size(); ++i) {
       durations.push_back(s.duration(s.groups().group_of(i)));
     }
@@ -158,7 +159,7 @@ TEST_CASE("undo brings everything back") {
       test::change_at_random(s, g, random);
     }
     const auto after = s.groups().strategy();
-    REQUIRE(s.iteration() > 0);
+    REQUIRE(s.iteration() > picoseconds{});
     s.undo();
     REQUIRE(s.groups().strategy() == before);
     REQUIRE(s.groups().print() == before.print());
@@ -184,14 +185,14 @@ TEST_CASE("a session's times are those of the full simulation of its program") {
   const auto strategy = s.groups().strategy();
   s.reset(strategy);
   const auto p = fusion_program(
-      g, strategy, [&](std::uint32_t group) { return picoseconds{s.duration(s.groups().group_of(group))}; },
+      g, strategy, [&](std::uint32_t group) { return s.duration(s.groups().group_of(group)); },
       on_channels(1, [&](bytes b) {
-        return picoseconds{std::max<std::int64_t>(target.all_reduce(static_cast<double>(b.count())), 1)};
+        return std::max(target.all_reduce(static_cast<double>(b.count())), picoseconds{1});
       }));
   simulate::full_simulation full;
   full.run(p);
   REQUIRE(full.is_complete());
-  std::int64_t end = 0;
+  picoseconds end{};
   for (const auto& group : s.schedule()) {
     bool found = false;
     for (std::size_t f = 0; f < p.fragment_count() && !found; ++f) {
@@ -199,8 +200,8 @@ TEST_CASE("a session's times are those of the full simulation of its program") {
         found = true;
         const auto task = p.find(tasks::fragment_id{f}, g.reduces(group.group) ? 1 : 0);
         const auto& t = full.times()[task.index()];
-        REQUIRE(t.start == group.start);
-        REQUIRE(t.end == group.end);
+        REQUIRE(t.start == group.start.count());
+        REQUIRE(t.end == group.end.count());
       }
     }
     REQUIRE(found);

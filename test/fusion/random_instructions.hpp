@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
@@ -28,7 +29,7 @@ inline fusion::instruction_graph random_instructions(random_engine& random, std:
     i.flops = number(1, 1000);
     i.arithmetic = number(1, 2000);
     i.size = number(1, 1000);
-    i.duration = random.between(1, 5000);
+    i.duration = picoseconds{random.between(1, 5000)};
     i.leaves = random.below(20) == 0;
     return g.add(i, operands);
   };
@@ -67,7 +68,7 @@ inline fusion::fusion_target random_target(random_engine& random) {
   t.limits.may_follow_heads = random.below(2) == 0;
   t.limits.may_follow_reductions = random.below(2) == 0;
   t.kernels.bytes_per_picosecond = 0.5;
-  t.kernels.launch = 1000;
+  t.kernels.launch = picoseconds{1000};
   const fusion::reduction_line line{static_cast<double>(random.between(1, 5)),
                                     static_cast<double>(random.between(1, 9000))};
   t.all_reduce = line;

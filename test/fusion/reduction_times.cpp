@@ -58,7 +58,7 @@ TEST_CASE("a machine's line is near what its links say of large and small all-re
     const auto line = reduction_line_of(m);
     const auto time = reductions_on(m);
     for (const double size : {4e3, 1e6, 1e8}) {
-      CHECK(static_cast<double>(line(size)) == Approx(static_cast<double>(time(size))).epsilon(0.35));
+      CHECK(to_seconds(line(size)) == Approx(to_seconds(time(size))).epsilon(0.35));
     }
   }
   CHECK_THROWS_AS(reductions_on(hardware::preset("p100:1x1")), error);
@@ -73,7 +73,7 @@ TEST_CASE("an all-reduce over links takes what the closed form says where nothin
       instruction i;
       i.role = role;
       i.size = size;
-      i.duration = 1'000'000;
+      i.duration = picoseconds{1'000'000};
       return g.add(i, operands);
     };
     const auto gradient = add(instruction_role::alone, 4e7, {});
@@ -83,7 +83,7 @@ TEST_CASE("an all-reduce over links takes what the closed form says where nothin
     const auto p = fusion_program(g, unfused(g), [](std::uint32_t) { return picoseconds{1'000'000}; }, on_network(m));
     simulate::full_simulation full;
     full.run(p);
-    const auto expected = static_cast<double>(reductions_on(m)(4e7)) + 2e6;
+    const auto expected = static_cast<double>(reductions_on(m)(4e7).count()) + 2e6;
     CHECK(static_cast<double>(simulate::summarize(p, full.times()).iteration.count()) ==
           Approx(expected).epsilon(0.02));
   }
@@ -118,7 +118,7 @@ TEST_CASE("published all-reduces of sizes that were left out are predicted withi
     const auto line = fit_reductions(seen);
     double sum = 0;
     for (const auto& s : unseen) {
-      sum += std::abs(static_cast<double>(line(s.bytes)) * 1e-12 / s.seconds - 1);
+      sum += std::abs(to_seconds(line(s.bytes)) / s.seconds - 1);
     }
     const auto error = sum / static_cast<double>(unseen.size());
     CHECK(error <= 0.10);

@@ -1,4 +1,5 @@
 // HLO modules as instructions, and strategies in modules.
+#include <unity/core/units.hpp>
 #include <unity/io/hlo_instructions.hpp>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace hlo_instructions_test {
 
 using namespace unity;
 
-const fusion::kernel_model kernels{0.5, 5'000'000, {}};
+const fusion::kernel_model kernels{0.5, picoseconds{5'000'000}, {}};
 
 std::size_t all_reduces(const io::hlo_module& m) {
   const auto& all = m[m.entry].instructions;
@@ -72,7 +73,7 @@ TEST_CASE("random strategies give modules that are right in shape, and keep what
       // What is left out runs alone, and can be priced.
       fusion::fusion_session again{all.graph, target};
       again.reset(made.strategy);
-      CHECK(again.times().iteration > 0);
+      CHECK(again.times().iteration > picoseconds{});
       std::size_t buckets = 0;
       for (const auto& members : fusion::members_of(made.strategy)) {
         buckets += !members.empty() && all.graph.reduces(members.front()) ? 1 : 0;

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/units.hpp>
 #include <unity/learn/estimator_file.hpp>
 #include <unity/learn/estimator_report.hpp>
 #include <unity/learn/kernel_features.hpp>
@@ -97,10 +98,10 @@ TEST_CASE("a checkpoint of a run with other settings or samples is refused") {
   other.shape.layers = 2;
   CHECK(message(samples, other) == refused);
   auto changed = samples;
-  ++changed[7].picoseconds;
+  changed[7].time += unity::picoseconds{1};
   CHECK(message(changed, settings) == refused);
   changed = samples;
-  changed[7].kernel.parts[0].duration += 1;
+  changed[7].kernel.parts[0].duration += unity::picoseconds{1};
   CHECK(message(changed, settings) == refused);
 }
 

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <unity/core/units.hpp>
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_report.hpp>
 
@@ -29,13 +30,13 @@ static_assert(kernel_estimator<learn::kernel_time>);
 namespace {
 
 struct archetype {
-  std::int64_t operator()(const kernel_description&) const { return 1; }
+  picoseconds operator()(const kernel_description&) const { return picoseconds{1}; }
 };
 struct estimates_seconds {
   double operator()(const kernel_description&) const { return 1; }
 };
 struct changes_as_it_estimates {
-  std::int64_t operator()(const kernel_description&) { return 1; }
+  picoseconds operator()(const kernel_description&) { return picoseconds{1}; }
 };
 
 static_assert(kernel_estimator<archetype>);
@@ -44,7 +45,7 @@ static_assert(!kernel_estimator<changes_as_it_estimates>);
 
 // Of classes that have a law each: a launch, and so much per flop and byte.
 learn::kernel_sample linear_sample(random_engine& random) {
-  learn::kernel_sample s{"net", {}, 0};
+  learn::kernel_sample s{"net", {}, {}};
   double time = 3e6;
   for (auto parts = 1 + random.below(6); parts > 0; --parts) {
     fusion::kernel_part p;
@@ -56,7 +57,7 @@ learn::kernel_sample linear_sample(random_engine& random) {
     time += 2e5 * c + p.flops / c + 30 * p.reads_outside + 2 * c * (p.reads - p.reads_outside);
     s.kernel.parts.push_back(p);
   }
-  s.picoseconds = std::llround(time);
+  s.time = picoseconds{std::llround(time)};
   return s;
 }
 
@@ -65,16 +66,16 @@ learn::kernel_sample linear_sample(random_engine& random) {
 TEST_CASE("the sum of parts adds up what they take alone, assumed where nobody has timed it") {
   kernel_description k;
   k.parts.resize(2);
-  k.parts[0].duration = 5'000'000;
+  k.parts[0].duration = picoseconds{5'000'000};
   k.parts[1].flops = 1000;
-  CHECK(learn::sum_of_parts{}(k) == 5'000'000 + 1'020'000);
+  CHECK(learn::sum_of_parts{}(k) == picoseconds{5'000'000 + 1'020'000});
 }
 
 TEST_CASE("times are whole and at least a picosecond") {
-  CHECK(learn::whole_picoseconds(2.5) == 3);
-  CHECK(learn::whole_picoseconds(-7) == 1);
-  CHECK(learn::whole_picoseconds(std::numeric_limits<double>::quiet_NaN()) == 1);
-  CHECK(learn::whole_picoseconds(std::numeric_limits<double>::infinity()) == 1'000'000'000'000'000'000);
+  CHECK(learn::whole_picoseconds(2.5) == picoseconds{3});
+  CHECK(learn::whole_picoseconds(-7) == picoseconds{1});
+  CHECK(learn::whole_picoseconds(std::numeric_limits<double>::quiet_NaN()) == picoseconds{1});
+  CHECK(learn::whole_picoseconds(std::numeric_limits<double>::infinity()) == picoseconds{1'000'000'000'000'000'000});
 }
 
 TEST_CASE("what is linear in classes, flops and bytes is learned to rounding") {
@@ -86,7 +87,7 @@ TEST_CASE("what is linear in classes, flops and bytes is learned to rounding") {
   const learn::linear_estimator e{samples};
   for (int i = 0; i < 50; ++i) {
     const auto s = linear_sample(random);
-    CHECK(e(s.kernel) == Approx(static_cast<double>(s.picoseconds)).epsilon(1e-6));
+    CHECK(static_cast<double>(e(s.kernel).count()) == Approx(static_cast<double>(s.time.count())).epsilon(1e-6));
   }
 }
 
@@ -101,7 +102,7 @@ TEST_CASE("a chain of a trace reads in between what it does not read outside") {
   const auto time = learn::fusion_time_of(
       [&](const kernel_description& k) {
         seen = k;
-        return std::int64_t{70};
+        return picoseconds{70};
       },
       parts);
   const trace::name_id first{std::size_t{0}};
@@ -111,7 +112,7 @@ TEST_CASE("a chain of a trace reads in between what it does not read outside") {
   CHECK(seen.edges == std::vector<std::pair<std::uint16_t, std::uint16_t>>{{0, 1}});
   CHECK(seen.parts[0].reads_outside == 100);
   CHECK(seen.parts[0].writes_outside == 0);
-  CHECK(seen.parts[0].duration == 60);
+  CHECK(seen.parts[0].duration == picoseconds{60});
   CHECK(seen.parts[1].reads_outside == 70);
   CHECK(seen.parts[1].writes_outside == 80);
   CHECK(time(std::array<trace::fused_part, 2>{{{first, 30}, {second, 20}}}) == 50);  // no more than the parts take
@@ -123,10 +124,10 @@ TEST_CASE("a kernel of more parts than a network takes is the sum of its pieces"
   kernel_description k;
   k.parts.resize(learn::most_parts + 3);
   for (auto& p : k.parts) {
-    p.duration = 1'000'000;
+    p.duration = picoseconds{1'000'000};
   }
   // A network without training says what the parts take.
-  CHECK(e(k) == Approx(1e6 * static_cast<double>(k.parts.size())).epsilon(1e-5));
+  CHECK(static_cast<double>(e(k).count()) == Approx(1e6 * static_cast<double>(k.parts.size())).epsilon(1e-5));
 }
 
 TEST_CASE("accuracy counts relative errors") {
@@ -134,8 +135,8 @@ TEST_CASE("accuracy counts relative errors") {
   for (std::int64_t i = 1; i <= 20; ++i) {
     kernel_description k;
     k.parts.resize(1);
-    k.parts[0].duration = 1000 + 10 * i;
-    samples.push_back({"net", k, 1000});
+    k.parts[0].duration = picoseconds{1000 + 10 * i};
+    samples.push_back({"net", k, picoseconds{1000}});
   }
   const auto r = learn::accuracy_of(learn::sum_of_parts{}, samples);
   CHECK(r.samples == 20);

@@ -1,4 +1,5 @@
 #include <unity/learn/kernel_features.hpp>
+#include <unity/core/units.hpp>
 
 #include <array>
 #include <cmath>
@@ -23,8 +24,8 @@ namespace {
 // relu(x), then its sum along rows.
 fusion::kernel_description relu_and_sum() {
   fusion::kernel_description k;
-  k.parts.push_back({operator_class::elementwise, false, 1024, 4096, 4096, 4096, 0, 3'000'000});
-  k.parts.push_back({operator_class::reduction, true, 1023, 4096, 64, 0, 64, 1'000'000});
+  k.parts.push_back({operator_class::elementwise, false, 1024, 4096, 4096, 4096, 0, picoseconds{3'000'000}});
+  k.parts.push_back({operator_class::reduction, true, 1023, 4096, 64, 0, 64, picoseconds{1'000'000}});
   k.edges.emplace_back(0, 1);
   return k;
 }
@@ -59,13 +60,13 @@ TEST_CASE("without own times nothing depends on them") {
   const auto f = features_of(k, false);
   CHECK(f.baseline == learn::assumed_time(k.parts[0]) + learn::assumed_time(k.parts[1]));
   CHECK(f != features_of(k, true));
-  k.parts[0].duration = 7;
+  k.parts[0].duration = picoseconds{7};
   CHECK(f == features_of(k, false));
 }
 
 TEST_CASE("what nobody has timed is assumed") {
   auto k = relu_and_sum();
-  k.parts[1].duration = 0;
+  k.parts[1].duration = {};
   CHECK(features_of(k, true).baseline == 3e6 + learn::assumed_time(k.parts[1]));
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/file.hpp>
+#include <unity/core/units.hpp>
 #include <unity/io/sealed_file.hpp>
 #include <unity/io/stored_tensor.hpp>
 
@@ -71,7 +72,7 @@ TEST_CASE("samples come back from their file") {
   const auto samples = test::synthetic_kernels{2}.next(300);
   learn::write_kernel_samples(file, samples);
   CHECK(learn::read_kernel_samples(file) == samples);
-  const std::vector<kernel_sample> single{{"a net", {{fusion::kernel_part{}}, {}}, 1}};
+  const std::vector<kernel_sample> single{{"a net", {{fusion::kernel_part{}}, {}}, picoseconds{1}}};
   learn::write_kernel_samples(file, single);
   CHECK(learn::read_kernel_samples(file) == single);
   learn::write_kernel_samples(file, {});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/kernel_samples.hpp>
 
@@ -22,8 +23,8 @@ class synthetic_kernels {
 
   [[nodiscard]] learn::kernel_sample next() {
     const auto network = random_.below(8);
-    learn::kernel_sample s{"net" + std::to_string(network), draw(network), 0};
-    s.picoseconds = measured(time(s.kernel));
+    learn::kernel_sample s{"net" + std::to_string(network), draw(network), {}};
+    s.time = measured(time(s.kernel));
     for (auto& p : s.kernel.parts) {
       auto alone = p;
       alone.reads_outside = p.reads;
@@ -72,8 +73,8 @@ class synthetic_kernels {
   [[nodiscard]] double normal() {
     return std::sqrt(-2 * std::log(1 - random_.unit())) * std::cos(6.283185307179586 * random_.unit());
   }
-  [[nodiscard]] std::int64_t measured(double us) {
-    return static_cast<std::int64_t>(us * 1e6 * std::exp(0.02 * normal()));
+  [[nodiscard]] picoseconds measured(double us) {
+    return picoseconds{static_cast<std::int64_t>(us * 1e6 * std::exp(0.02 * normal()))};
   }
   [[nodiscard]] fusion::kernel_description draw(std::uint64_t network) {
     const auto parts = static_cast<std::size_t>(1 + std::floor(30 * std::pow(random_.unit(), 1.7)));

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/strategy.hpp>
 
@@ -37,8 +38,8 @@ fusion::instruction_graph by_roofline(const fusion::instruction_graph& g, const 
   return all;
 }
 
-std::int64_t iteration(const fusion::instruction_graph& g, const fusion::fusion_target& t,
-                       const fusion::fusion_strategy& s) {
+picoseconds iteration(const fusion::instruction_graph& g, const fusion::fusion_target& t,
+                      const fusion::fusion_strategy& s) {
   fusion::fusion_session session{g, t};
   session.reset(s);
   return session.times().iteration;
@@ -63,7 +64,7 @@ TEST_CASE("no strategy takes less than the bound, and the search is no worse tha
         const auto found = disco_search(g, t, b.strategy, o);
         CHECK(found.times.iteration <= time);
         CHECK(found.times.iteration >= bound);
-        CHECK(found.times.iteration == found.history.back().cost);
+        CHECK(found.times.iteration.count() == found.history.back().cost);
       }
     }
     const auto found = disco_search(g, t, fusion::unfused(g), o);
@@ -99,7 +100,7 @@ TEST_CASE("buckets of rules hold what the rules say") {
   // A bucket is closed once it holds enough: one gradient more than that at most.
   const auto ddp = sizes(ddp_buckets(g, t, fusion::unfused(g), 2500, 500));
   CHECK(*std::max_element(ddp.begin(), ddp.end()) <= 2500 + largest);
-  CHECK(sizes(horovod_buckets(g, t, fusion::unfused(g), 1e9, 1)).size() == plain.size());
+  CHECK(sizes(horovod_buckets(g, t, fusion::unfused(g), 1e9, picoseconds{1})).size() == plain.size());
 }
 
 TEST_CASE("XLA's rule fuses nothing behind products, convolutions and reductions, TVM's only what one reads") {

@@ -14,24 +14,24 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_groups.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
 
 namespace unity::fusion {
 
-// Units: picoseconds.
 struct fusion_times {
-  std::int64_t iteration = 0;
-  std::int64_t compute = 0;        // the sum over kernels
-  std::int64_t communication = 0;  // the sum over all-reduces
+  picoseconds iteration{};
+  picoseconds compute{};        // the sum over kernels
+  picoseconds communication{};  // the sum over all-reduces
 };
 
 // A group as it was simulated.
 struct simulated_group {
   std::uint32_t group = 0;  // its number
-  std::int64_t start = 0;
-  std::int64_t end = 0;
+  picoseconds start{};
+  picoseconds end{};
 
   friend bool operator==(const simulated_group&, const simulated_group&) = default;
 };
@@ -56,7 +56,7 @@ class fusion_session {
   [[nodiscard]] const fusion_groups& groups() const noexcept { return groups_; }
 
   // The time of an iteration now. Complexity: linear in the kernels that run from the first change on.
-  [[nodiscard]] std::int64_t iteration();
+  [[nodiscard]] picoseconds iteration();
   // As of the last reset.
   [[nodiscard]] const fusion_times& times() const noexcept { return times_; }
   // All groups in the order in which they begin. Precondition: nothing changed since the last reset.
@@ -64,7 +64,7 @@ class fusion_session {
   [[nodiscard]] std::vector<std::uint32_t> order() const;
   // One member of each bucket, in the order in which the buckets are reduced.
   [[nodiscard]] std::span<const instruction_id> buckets() const noexcept { return buckets_; }
-  [[nodiscard]] std::int64_t duration(std::uint32_t group) const { return duration_[group]; }
+  [[nodiscard]] picoseconds duration(std::uint32_t group) const { return duration_[group]; }
 
  private:
   static constexpr std::uint32_t never = 0xffffffffU;
@@ -75,8 +75,8 @@ class fusion_session {
     std::uint32_t queued = 0;   // kernels that became ready so far
     std::uint32_t issued = 0;   // buckets likewise
     std::uint32_t arrived = 0;  // buckets that were reduced
-    std::int64_t clock = 0;
-    std::int64_t channel = 0;  // when the channel becomes free
+    picoseconds clock{};
+    picoseconds channel{};      // when the channel becomes free
   };
   struct successor {
     std::uint32_t group;
@@ -84,14 +84,14 @@ class fusion_session {
   };
 
   [[nodiscard]] const instruction_graph& graph() const noexcept { return groups_.graph(); }
-  [[nodiscard]] std::int64_t time_of(std::uint32_t group);
+  [[nodiscard]] picoseconds time_of(std::uint32_t group);
   void time_changed();
   void list_successors();
   // Effects: marks what must not follow successors_. Returns the first event that the change can affect.
   [[nodiscard]] std::uint32_t first_touched();
   void begin(progress& at);
   // After everything that has ended: kernels and buckets that became ready at that time.
-  void enqueue(progress& at, std::int64_t now);
+  void enqueue(progress& at, picoseconds now);
   void sort_ready(std::vector<std::uint32_t>& groups, std::uint32_t count) const;
   void read(std::uint32_t group, std::uint32_t reads) {
     if ((waits_[group] -= reads) == 0) {
@@ -108,21 +108,21 @@ class fusion_session {
       read(successors_[x].group, successors_[x].reads);
     }
   }
-  void arrive(progress& at, std::int64_t now);
+  void arrive(progress& at, picoseconds now);
   template <class Keep>
-  std::int64_t go_on(progress at, const Keep& keep);
+  picoseconds go_on(progress at, const Keep& keep);
   void simulate_base();
 
   fusion_groups groups_;
   const fusion_target* target_;
-  std::vector<std::int64_t> duration_{};                          // by group
-  std::vector<std::pair<std::uint32_t, std::int64_t>> before_{};  // durations as of the last reset
-  std::size_t timed_ = 0;                                         // of groups_.changed()
-  std::unordered_map<fingerprint, std::int64_t> known_{};         // kernels whose time was estimated
+  std::vector<picoseconds> duration_{};                          // by group
+  std::vector<std::pair<std::uint32_t, picoseconds>> before_{};  // durations as of the last reset
+  std::size_t timed_ = 0;                                        // of groups_.changed()
+  std::unordered_map<fingerprint, picoseconds> known_{};         // kernels whose time was estimated
 
   // As of the last reset.
   fusion_times times_{};
-  std::vector<std::int64_t> starts_{};  // of base_queue_
+  std::vector<picoseconds> starts_{};  // of base_queue_
   std::vector<instruction_id> buckets_{};
   std::vector<std::uint32_t> first_successor_{};  // by group
   std::vector<successor> successors_{};
@@ -133,7 +133,7 @@ class fusion_session {
   std::vector<std::uint32_t> done_event_{};   // by group: the event by which others could read it
   std::vector<std::uint32_t> base_queue_{};
   std::vector<std::uint32_t> base_issued_{};
-  std::vector<std::int64_t> base_ends_{};
+  std::vector<picoseconds> base_ends_{};
   std::vector<progress> stops_{};
   std::vector<std::uint32_t> stop_waits_{};  // of each stop, by group
 
@@ -143,7 +143,7 @@ class fusion_session {
   std::vector<std::uint32_t> waits_{};       // by group: reads of unfinished groups
   std::vector<std::uint32_t> queue_{};
   std::vector<std::uint32_t> issued_{};
-  std::vector<std::int64_t> ends_{};    // of issued_
+  std::vector<picoseconds> ends_{};     // of issued_
   std::vector<std::uint32_t> ready_{};  // kernels that became ready now
   std::vector<std::uint32_t> ready_buckets_{};
   std::uint32_t ready_count_ = 0;
@@ -152,7 +152,7 @@ class fusion_session {
 
 // Runs every kernel, then the buckets that arrive after the last one, and calls keep(at, group, start) as each ends.
 template <class Keep>
-std::int64_t fusion_session::go_on(progress at, const Keep& keep) {
+picoseconds fusion_session::go_on(progress at, const Keep& keep) {
   while (true) {
     if (at.event == at.queued) {
       if (at.arrived == at.issued) {
@@ -178,7 +178,7 @@ std::int64_t fusion_session::go_on(progress at, const Keep& keep) {
     }
     keep(at, g, start);
   }
-  return std::max(at.clock, at.issued == 0 ? 0 : ends_[at.issued - 1]);
+  return std::max(at.clock, at.issued == 0 ? picoseconds{} : ends_[at.issued - 1]);
 }
 
 }  // namespace unity::fusion
@@ -211,7 +211,7 @@ UNITY_INLINE void fusion_session::reset(const fusion_strategy& s) {
   groups_.reset(s);
   before_.clear();
   timed_ = 0;
-  std::fill(duration_.begin(), duration_.end(), std::int64_t{0});
+  std::fill(duration_.begin(), duration_.end(), picoseconds{});
   for (std::uint32_t g = 0; g < graph().size(); ++g) {
     if (!groups_.members(g).empty()) {
       duration_[g] = time_of(g);
@@ -258,18 +258,18 @@ UNITY_INLINE void fusion_session::time_changed() {
   for (auto c = timed_; c < changed.size(); ++c) {
     const auto g = changed[c];
     before_.emplace_back(g, duration_[g]);
-    duration_[g] = groups_.members(g).empty() ? 0 : time_of(g);
+    duration_[g] = groups_.members(g).empty() ? picoseconds{} : time_of(g);
   }
   timed_ = changed.size();
 }
 
-UNITY_INLINE std::int64_t fusion_session::time_of(std::uint32_t group) {
+UNITY_INLINE picoseconds fusion_session::time_of(std::uint32_t group) {
   const auto all = groups_.members(group);
   const auto& first = graph()[all.front()];
   if (first.role == instruction_role::source) {
-    return 0;
+    return {};
   }
-  std::int64_t time = first.duration;
+  auto time = first.duration;
   if (first.role == instruction_role::all_reduce) {
     double size = 0;
     for (const auto m : all) {
@@ -282,14 +282,14 @@ UNITY_INLINE std::int64_t fusion_session::time_of(std::uint32_t group) {
       time = model.time_of(groups_.sums(group));
     } else {
       const auto d = groups_.description(group);
-      const auto [at, is_new] = known_.try_emplace(print_of(d), 0);
+      const auto [at, is_new] = known_.try_emplace(print_of(d));
       if (is_new) {
         at->second = model.estimate(d);
       }
       time = at->second;
     }
   }
-  return std::max<std::int64_t>(time, 1);
+  return std::max(time, picoseconds{1});
 }
 
 UNITY_INLINE void fusion_session::list_successors() {
@@ -340,7 +340,7 @@ UNITY_INLINE void fusion_session::sort_ready(std::vector<std::uint32_t>& groups,
   }
 }
 
-UNITY_INLINE void fusion_session::enqueue(progress& at, std::int64_t now) {
+UNITY_INLINE void fusion_session::enqueue(progress& at, picoseconds now) {
   constexpr std::uint32_t few = 32;
   const auto sort = [&](std::vector<std::uint32_t>& groups, std::uint32_t count) {
     if (count <= few) {
@@ -367,7 +367,7 @@ UNITY_INLINE void fusion_session::enqueue(progress& at, std::int64_t now) {
 
 // A group that ends at that time is only released here: it becomes ready together with the results of the kernel that
 // ends then.
-UNITY_INLINE void fusion_session::arrive(progress& at, std::int64_t now) {
+UNITY_INLINE void fusion_session::arrive(progress& at, picoseconds now) {
   while (at.arrived < at.issued && ends_[at.arrived] < now) {
     const auto end = ends_[at.arrived];
     release(issued_[at.arrived++]);
@@ -385,7 +385,7 @@ UNITY_INLINE void fusion_session::begin(progress& at) {
       is_bucket_[g] != 0 ? ready_buckets_[ready_bucket_count_++] = g : ready_[ready_count_++] = g;
     }
   }
-  enqueue(at, 0);
+  enqueue(at, {});
 }
 
 UNITY_INLINE void fusion_session::simulate_base() {
@@ -416,7 +416,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
   };
   note(before);
   const auto stride = std::max<std::uint32_t>(static_cast<std::uint32_t>(graph().size()) / most_stops, 8);
-  times_.iteration = go_on(before, [&](const progress& at, std::uint32_t g, std::int64_t start) {
+  times_.iteration = go_on(before, [&](const progress& at, std::uint32_t g, picoseconds start) {
     note(at);
     done_event_[g] = at.event;
     times_.compute += duration_[g];
@@ -471,14 +471,14 @@ UNITY_INLINE std::uint32_t fusion_session::first_touched() {
   return first;
 }
 
-UNITY_INLINE std::int64_t fusion_session::iteration() {
+UNITY_INLINE picoseconds fusion_session::iteration() {
   const auto changed = groups_.changed();
   if (changed.empty()) {
     return times_.iteration;
   }
   time_changed();
   const auto first = first_touched();
-  const auto nobody = [](const progress&, std::uint32_t, std::int64_t) {};
+  const auto nobody = [](const progress&, std::uint32_t, picoseconds) {};
   // From the last saved state before that.
   const auto stop =
       std::partition_point(stops_.begin(), stops_.end(), [&](const progress& p) { return p.event < first; });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
 
 namespace unity::fusion {
 
@@ -44,7 +45,7 @@ struct kernel_part {
   double writes = 0;          // bytes of the result
   double reads_outside = 0;   // bytes of operands from outside of the kernel
   double writes_outside = 0;  // bytes of the result if it leaves the kernel
-  std::int64_t duration = 0;  // picoseconds as a kernel of its own; 0 if not known
+  picoseconds duration{};     // as a kernel of its own; 0 if not known
 
   friend bool operator==(const kernel_part&, const kernel_part&) = default;
 };
@@ -84,7 +85,7 @@ struct instruction {
   double flops = 0;
   double arithmetic = 0;      // picoseconds for the arithmetic alone
   double size = 0;            // bytes of the result; for an all_reduce, bytes to reduce
-  std::int64_t duration = 0;  // picoseconds as a kernel of its own; not for sources and all_reduces
+  picoseconds duration{};     // as a kernel of its own; not for sources and all_reduces
   std::string name{};
 
   // A product or convolution starts a kernel: its operands come from outside.
@@ -148,7 +149,7 @@ UNITY_INLINE fingerprint print_of(const kernel_description& d) {
     for (const auto number : {p.flops, p.reads, p.writes, p.reads_outside, p.writes_outside}) {
       h.add(std::bit_cast<std::uint64_t>(number));
     }
-    h.add(static_cast<std::uint64_t>(p.duration));
+    h.add(static_cast<std::uint64_t>(p.duration.count()));
   }
   for (const auto& [from, to] : d.edges) {
     h.add((std::uint64_t{from} << 16U) | to);

@@ -193,7 +193,7 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
 UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
   constexpr double rounding = 1.01;
   const auto best = i.flops / costs_.flops_per_second * 1e12;
-  const auto alone = static_cast<double>(i.duration - costs_.kernels.launch);
+  const auto alone = static_cast<double>((i.duration - costs_.kernels.launch).count());
   const auto explained = rounding * std::max(best, moved / costs_.kernels.bytes_per_picosecond);
   return alone > explained ? alone : best;
 }
@@ -241,7 +241,7 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
     auto& largest = *std::max_element(reads.begin(), reads.end());
     largest = std::max(largest - (sum - moved), 0.0);
   }
-  i.duration = costs_.times.duration_of(0, *t.op, t.inputs, t.outputs).expected.count();
+  i.duration = costs_.times.duration_of(0, *t.op, t.inputs, t.outputs).expected;
   i.arithmetic = arithmetic_of(i, moved + i.size);
   i.name = algebra_.signature(t.op->kind).name;
   const auto id = add(s, std::move(i), operands, reads);
@@ -262,7 +262,7 @@ UNITY_INLINE void rank_reader::add_update(std::uint32_t s) {
   i.leaves = true;
   i.size = static_cast<double>(tensor::size_in_bytes(type).count());
   i.flops = static_cast<double>(elements);
-  i.duration = costs_.times.duration_of(0, sub, operands, {&t, 1}).expected.count();
+  i.duration = costs_.times.duration_of(0, sub, operands, {&t, 1}).expected;
   i.name = "update";
   const double read = i.size;
   static_cast<void>(add(s, std::move(i), {&w.gradient, 1}, {&read, 1}));

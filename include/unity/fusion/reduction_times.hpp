@@ -22,11 +22,10 @@ struct reduction_sample {
 // sample; positive times. Complexity: linear.
 [[nodiscard]] reduction_line fit_reductions(std::span<const reduction_sample> samples);
 
-// The time of an all-reduce of this many bytes among all devices of a machine, in picoseconds: measured if its links
-// say so (hardware::link), otherwise the closed form of the fastest algorithm for the size. The function holds no
-// references.
+// The time of an all-reduce of this many bytes among all devices of a machine: measured if its links say so
+// (hardware::link), otherwise the closed form of the fastest algorithm for the size. The function holds no references.
 // Throws: unity::error if the machine has a single device or no topology.
-[[nodiscard]] std::function<std::int64_t(double)> reductions_on(const hardware::machine& m);
+[[nodiscard]] std::function<picoseconds(double)> reductions_on(const hardware::machine& m);
 
 // The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in powers of 2. Throws likewise.
 [[nodiscard]] reduction_line reduction_line_of(const hardware::machine& m);
@@ -88,7 +87,7 @@ UNITY_INLINE reduction_line fit_reductions(std::span<const reduction_sample> sam
   return both.per_byte < 0 ? line_through(false, true) : both.fixed < 0 ? line_through(true, false) : both;
 }
 
-UNITY_INLINE std::function<std::int64_t(double)> reductions_on(const hardware::machine& m) {
+UNITY_INLINE std::function<picoseconds(double)> reductions_on(const hardware::machine& m) {
   const auto devices = detail::devices_of(m);
   struct known {
     hardware::machine on;
@@ -102,7 +101,7 @@ UNITY_INLINE std::function<std::int64_t(double)> reductions_on(const hardware::m
   return [shared, count = devices.size()](double size) {
     const bytes whole{std::llround(size)};
     const auto measured = shared->links.measured(hardware::exchange::all_reduce, count, whole);
-    return measured ? measured->count() : shared->ways.at(whole).line(whole).count();
+    return measured ? *measured : shared->ways.at(whole).line(whole);
   };
 }
 
@@ -110,7 +109,7 @@ UNITY_INLINE reduction_line reduction_line_of(const hardware::machine& m) {
   const auto time = reductions_on(m);
   std::vector<reduction_sample> samples;
   for (double size = 1 << 10; size <= 1 << 28; size *= 2) {
-    samples.push_back({size, static_cast<double>(std::max<std::int64_t>(time(size), 1)) * 1e-12});
+    samples.push_back({size, to_seconds(std::max(time(size), picoseconds{1}))});
   }
   return fit_reductions(samples);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/hardware/machine.hpp>
 
@@ -42,13 +43,13 @@ struct kernel_sums {
 // The time of a kernel of several instructions.
 struct kernel_model {
   double bytes_per_picosecond = 0;
-  std::int64_t launch = 0;  // picoseconds
+  picoseconds launch{};
   // Empty: a launch, plus the longer of arithmetic and traffic. Otherwise called once per distinct kernel.
-  std::function<std::int64_t(const kernel_description&)> estimate{};
+  std::function<picoseconds(const kernel_description&)> estimate{};
 
-  [[nodiscard]] std::int64_t time_of(const kernel_sums& s) const {
+  [[nodiscard]] picoseconds time_of(const kernel_sums& s) const {
     const auto traffic = (s.reads + s.writes) / bytes_per_picosecond;
-    return launch + static_cast<std::int64_t>(std::max(s.arithmetic, traffic) + 0.5);
+    return launch + picoseconds{static_cast<std::int64_t>(std::max(s.arithmetic, traffic) + 0.5)};
   }
 };
 
@@ -61,8 +62,8 @@ struct reduction_line {
   double per_byte = 0;
   double fixed = 0;
 
-  [[nodiscard]] std::int64_t operator()(double bytes) const {
-    return static_cast<std::int64_t>(per_byte * bytes + fixed + 0.5);
+  [[nodiscard]] picoseconds operator()(double bytes) const {
+    return picoseconds{static_cast<std::int64_t>(per_byte * bytes + fixed + 0.5)};
   }
 
   friend bool operator==(const reduction_line&, const reduction_line&) = default;
@@ -71,9 +72,8 @@ struct reduction_line {
 struct fusion_target {
   kernel_limits limits{};
   kernel_model kernels{};
-  // The time of an all-reduce of this many bytes, in picoseconds; reduction_line is the paper's. Must not decrease with
-  // bytes.
-  std::function<std::int64_t(double)> all_reduce{};
+  // The time of an all-reduce of this many bytes; reduction_line is the paper's. Must not decrease with bytes.
+  std::function<picoseconds(double)> all_reduce{};
 };
 
 // An instruction that a kernel recomputes for itself, besides the kernel that provides its result to others.
@@ -141,7 +141,7 @@ UNITY_INLINE kernel_model roofline_kernels(const hardware::machine& m) {
   if (!rates) {
     throw error{fmt::format("machine {}", m.name), "no float32 rate", "one, to predict times"};
   }
-  return {rates->bytes_per_second * 1e-12, static_cast<std::int64_t>(rates->launch_seconds * 1e12), {}};
+  return {rates->bytes_per_second * 1e-12, picoseconds{static_cast<std::int64_t>(rates->launch_seconds * 1e12)}, {}};
 }
 
 UNITY_INLINE fingerprint fusion_strategy::print() const {

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/kernel_features.hpp>
 #include <unity/learn/weight_blocks.hpp>
@@ -122,7 +123,7 @@ struct attention_estimator {
   std::vector<float> weights{};
 
   // Picoseconds. Complexity: as attention_forward; kernels of more than most_parts parts are the sum of their pieces.
-  [[nodiscard]] std::int64_t operator()(const fusion::kernel_description& k) const;
+  [[nodiscard]] picoseconds operator()(const fusion::kernel_description& k) const;
 
   friend bool operator==(const attention_estimator&, const attention_estimator&) = default;
 };
@@ -368,9 +369,9 @@ UNITY_INLINE float attention_forward(const network_shape& s, std::span<const flo
   return detail::forward_pass{s, weights, k, f}.run();
 }
 
-UNITY_INLINE std::int64_t attention_estimator::operator()(const fusion::kernel_description& k) const {
+UNITY_INLINE picoseconds attention_estimator::operator()(const fusion::kernel_description& k) const {
   if (k.parts.size() > most_parts) {
-    std::int64_t sum = 0;
+    picoseconds sum{};
     for (const auto& piece : pieces_of(k)) {
       sum += (*this)(piece);
     }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/learn/kernel_features.hpp>
@@ -25,7 +26,7 @@ class linear_estimator {
   // Coefficients that minimize the squared relative errors. Complexity: linear in samples.
   explicit linear_estimator(std::span<const kernel_sample> samples);
 
-  [[nodiscard]] std::int64_t operator()(const fusion::kernel_description& k) const;
+  [[nodiscard]] picoseconds operator()(const fusion::kernel_description& k) const;
 
   friend bool operator==(const linear_estimator&, const linear_estimator&) = default;
 
@@ -54,8 +55,8 @@ template <kernel_estimator E>
 [[nodiscard]] accuracy accuracy_of(const E& e, std::span<const kernel_sample> samples) {
   std::vector<double> errors;
   for (const auto& s : samples) {
-    const auto measured = static_cast<double>(s.picoseconds);
-    errors.push_back(std::abs(static_cast<double>(e(s.kernel)) - measured) / measured);
+    const auto measured = static_cast<double>(s.time.count());
+    errors.push_back(std::abs(static_cast<double>(e(s.kernel).count()) - measured) / measured);
   }
   return accuracy_of_errors(std::move(errors));
 }
@@ -93,14 +94,14 @@ namespace unity::learn {
 UNITY_INLINE linear_estimator::linear_estimator(std::span<const kernel_sample> samples) {
   least_squares all{1 + per_class * fusion::operator_class_names.size()};
   for (const auto& s : samples) {
-    const auto time = static_cast<double>(s.picoseconds);
+    const auto time = static_cast<double>(s.time.count());
     all.observe(features_of(s.kernel), time, 1 / time);
   }
   sum_ = all.snapshot();
 }
 
-UNITY_INLINE std::int64_t linear_estimator::operator()(const fusion::kernel_description& k) const {
-  return sum_.coefficients().empty() ? 1 : whole_picoseconds(sum_.predict(features_of(k)).expected);
+UNITY_INLINE picoseconds linear_estimator::operator()(const fusion::kernel_description& k) const {
+  return sum_.coefficients().empty() ? picoseconds{1} : whole_picoseconds(sum_.predict(features_of(k)).expected);
 }
 
 UNITY_INLINE std::vector<double> linear_estimator::features_of(const fusion::kernel_description& k) {

@@ -270,9 +270,9 @@ UNITY_INLINE void estimator_training::divide(std::span<const kernel_sample> samp
   std::vector<kernel_sample> validating;
   for (const auto& s : samples) {
     const auto hash = kernel_hash(s.kernel);
-    version.add(hash).add(static_cast<std::uint64_t>(s.picoseconds));
+    version.add(hash).add(static_cast<std::uint64_t>(s.time.count()));
     for (const auto& p : s.kernel.parts) {
-      version.add(static_cast<std::uint64_t>(p.duration));
+      version.add(static_cast<std::uint64_t>(p.duration.count()));
     }
     if (padded_size(s.kernel.parts.size())) {
       const bool validates = hash_combine(settings_.seed, hash) % 10 == 0;
@@ -299,7 +299,7 @@ UNITY_INLINE void estimator_training::prepare() {
   std::vector<double> targets;
   for (const auto& s : samples_) {
     features.push_back(features_of(s.kernel, settings_.own_times));
-    targets.push_back(std::log(static_cast<double>(s.picoseconds) / features.back().baseline));
+    targets.push_back(std::log(static_cast<double>(s.time.count()) / features.back().baseline));
   }
   const auto count = static_cast<std::ptrdiff_t>(learned_.size());
   scaling_ = scaling_of(std::span{features}.first(learned_.size()));

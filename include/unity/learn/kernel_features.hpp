@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/trace/events.hpp>
 #include <unity/trace/what_if.hpp>
@@ -95,18 +96,18 @@ inline constexpr std::size_t most_parts = padded_sizes.back();
 // Models: attention_estimator, linear_estimator, sum_of_parts, kernel_time.
 template <class E>
 concept kernel_estimator = std::copy_constructible<E> && requires(const E& e, const fusion::kernel_description& k) {
-  { e(k) } -> std::same_as<std::int64_t>;
+  { e(k) } -> std::same_as<picoseconds>;
 };
 
-using kernel_time = std::function<std::int64_t(const fusion::kernel_description&)>;
+using kernel_time = std::function<picoseconds(const fusion::kernel_description&)>;
 
 // The sum of the operators' times; assumed_time for an operator that nobody has timed.
 struct sum_of_parts {
-  [[nodiscard]] std::int64_t operator()(const fusion::kernel_description& k) const;
+  [[nodiscard]] picoseconds operator()(const fusion::kernel_description& k) const;
 };
 
 // Whole picoseconds, at least 1; NaN gives 1.
-[[nodiscard]] std::int64_t whole_picoseconds(double x) noexcept;
+[[nodiscard]] picoseconds whole_picoseconds(double x) noexcept;
 
 // An operator of a trace as a kernel of its own: all its reads and writes are outside.
 using part_lookup = std::function<fusion::kernel_part(trace::name_id)>;
@@ -169,7 +170,7 @@ UNITY_INLINE kernel_features features_of(const fusion::kernel_description& k, bo
   kernel_features f;
   for (std::size_t i = 0; i < count; ++i) {
     const auto& p = k.parts[i];
-    times[i] = own_times && p.duration > 0 ? static_cast<double>(p.duration) : assumed_time(p);
+    times[i] = own_times && p.duration > picoseconds{} ? static_cast<double>(p.duration.count()) : assumed_time(p);
     f.baseline += times[i];
   }
   for (const auto& [from, to] : k.edges) {
@@ -245,15 +246,15 @@ UNITY_INLINE std::vector<fusion::kernel_description> pieces_of(const fusion::ker
   return pieces;
 }
 
-UNITY_INLINE std::int64_t whole_picoseconds(double x) noexcept {
+UNITY_INLINE picoseconds whole_picoseconds(double x) noexcept {
   constexpr double most = 1e18;
-  return x > 1 ? std::llround(std::min(x, most)) : 1;
+  return picoseconds{x > 1 ? std::llround(std::min(x, most)) : 1};
 }
 
-UNITY_INLINE std::int64_t sum_of_parts::operator()(const fusion::kernel_description& k) const {
+UNITY_INLINE picoseconds sum_of_parts::operator()(const fusion::kernel_description& k) const {
   double sum = 0;
   for (const auto& p : k.parts) {
-    sum += p.duration > 0 ? static_cast<double>(p.duration) : assumed_time(p);
+    sum += p.duration > picoseconds{} ? static_cast<double>(p.duration.count()) : assumed_time(p);
   }
   return whole_picoseconds(sum);
 }
@@ -264,7 +265,7 @@ UNITY_INLINE trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < fused.size(); ++i) {
       auto p = parts(fused[i].name);
-      p.duration = fused[i].duration;
+      p.duration = picoseconds{fused[i].duration};
       sum += fused[i].duration;
       if (i > 0) {
         p.reads_outside -= std::min(k.parts.back().writes, p.reads_outside);
@@ -273,7 +274,7 @@ UNITY_INLINE trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup
       }
       k.parts.push_back(p);
     }
-    return fused.size() == 1 ? sum : std::min(sum, estimate(k));
+    return fused.size() == 1 ? sum : std::min(sum, estimate(k).count());
   };
 }
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 
 namespace unity::learn {
@@ -25,7 +26,7 @@ namespace unity::learn {
 struct kernel_sample {
   std::string network{};  // network that contains the kernel
   fusion::kernel_description kernel{};
-  std::int64_t picoseconds = 0;  // measured
+  picoseconds time{};  // measured
 
   friend bool operator==(const kernel_sample&, const kernel_sample&) = default;
 };
@@ -66,7 +67,7 @@ inline constexpr std::array part_numbers{&fusion::kernel_part::flops, &fusion::k
 // The lists of a file.
 struct sample_lists {
   std::vector<std::int32_t> networks{};
-  std::vector<std::int64_t> picoseconds{};
+  std::vector<std::int64_t> times{};  // picoseconds, as the file has them
   std::vector<std::int32_t> part_counts{};
   std::vector<std::int32_t> edge_counts{};
   std::vector<std::uint8_t> classes{};
@@ -79,7 +80,7 @@ struct sample_lists {
   template <class Self, class F>
   static void visit(Self& self, const F& f) {
     f("sample networks", self.networks);
-    f("sample picoseconds", self.picoseconds);
+    f("sample picoseconds", self.times);
     f("sample parts", self.part_counts);
     f("sample edges", self.edge_counts);
     f("part classes", self.classes);
@@ -95,15 +96,15 @@ struct sample_lists {
 };
 
 UNITY_INLINE void sample_lists::add(const kernel_sample& s, std::size_t network) {
-  UNITY_EXPECTS(!s.kernel.parts.empty() && s.picoseconds > 0, "samples with parts and times");
+  UNITY_EXPECTS(!s.kernel.parts.empty() && s.time > picoseconds{}, "samples with parts and times");
   networks.push_back(static_cast<std::int32_t>(network));
-  picoseconds.push_back(s.picoseconds);
+  times.push_back(s.time.count());
   part_counts.push_back(static_cast<std::int32_t>(s.kernel.parts.size()));
   edge_counts.push_back(static_cast<std::int32_t>(s.kernel.edges.size()));
   for (const auto& p : s.kernel.parts) {
     classes.push_back(static_cast<std::uint8_t>(p.kind));
     folding.push_back(p.is_folding ? 1 : 0);
-    durations.push_back(p.duration);
+    durations.push_back(p.duration.count());
     for (const auto n : part_numbers) {
       numbers.push_back(p.*n);
     }
@@ -123,7 +124,7 @@ UNITY_INLINE bool sample_lists::fit() const {
   };
   const auto samples = networks.size();
   const auto parts = sum(part_counts);
-  return picoseconds.size() == samples && part_counts.size() == samples && edge_counts.size() == samples &&
+  return times.size() == samples && part_counts.size() == samples && edge_counts.size() == samples &&
          classes.size() == parts && folding.size() == parts && numbers.size() == part_numbers.size() * parts &&
          durations.size() == parts && edges.size() == 2 * sum(edge_counts);
 }
@@ -166,9 +167,9 @@ UNITY_INLINE fusion::kernel_part kernel_samples_reader::next_part() {
   fusion::kernel_part p;
   const auto kind = lists_.classes[part_];
   const auto folding = lists_.folding[part_];
-  p.duration = lists_.durations[part_];
-  if (kind >= fusion::operator_class_names.size() || folding > 1 || p.duration < 0) {
-    refuse(fmt::format("a part of class {}, folding {}, {} ps", kind, folding, p.duration),
+  p.duration = picoseconds{lists_.durations[part_]};
+  if (kind >= fusion::operator_class_names.size() || folding > 1 || p.duration < picoseconds{}) {
+    refuse(fmt::format("a part of class {}, folding {}, {}", kind, folding, p.duration),
            "a class, 0 or 1, and no negative time");
   }
   p.kind = static_cast<fusion::operator_class>(kind);
@@ -199,7 +200,7 @@ UNITY_INLINE std::pair<std::uint16_t, std::uint16_t> kernel_samples_reader::next
 
 UNITY_INLINE void kernel_samples_reader::check_sample() const {
   const auto network = lists_.networks[sample_];
-  const auto time = lists_.picoseconds[sample_];
+  const auto time = lists_.times[sample_];
   const auto parts = lists_.part_counts[sample_];
   const auto edges = lists_.edge_counts[sample_];
   if (network < 0 || static_cast<std::size_t>(network) >= names_.size() || time <= 0 || parts < 1 ||
@@ -215,7 +216,7 @@ UNITY_INLINE std::vector<kernel_sample> kernel_samples_reader::read() {
     check_sample();
     auto& s = samples[sample_];
     s.network = names_[static_cast<std::size_t>(lists_.networks[sample_])];
-    s.picoseconds = lists_.picoseconds[sample_];
+    s.time = picoseconds{lists_.times[sample_]};
     for (std::int32_t i = 0; i < lists_.part_counts[sample_]; ++i) {
       s.kernel.parts.push_back(next_part());
     }

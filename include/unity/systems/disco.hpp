@@ -209,7 +209,7 @@ UNITY_INLINE void disco_space::list_changes(const disco_moves& which) {
 UNITY_INLINE disco_space::state_type disco_space::initial() const {
   fusion::fusion_session session{*graph_, *target_};
   session.reset(start_);
-  return {start_, session.iteration(), session.groups().print()};
+  return {start_, session.iteration().count(), session.groups().print()};
 }
 
 UNITY_INLINE void disco_space::prepare(const state_type& s, scratch_type& scratch) const {
@@ -285,7 +285,7 @@ UNITY_INLINE bool disco_space::make(move_type m, scratch_type& scratch) const {
 UNITY_INLINE std::optional<candidate> disco_space::price(const state_type&, move_type m, scratch_type& scratch) const {
   std::optional<candidate> result;
   if (make(m, scratch)) {
-    result = candidate{scratch.session->iteration(), scratch.session->groups().print()};
+    result = candidate{scratch.session->iteration().count(), scratch.session->groups().print()};
   }
   scratch.session->undo();
   return result;
@@ -296,7 +296,7 @@ UNITY_INLINE disco_space::state_type disco_space::apply(const state_type& s, mov
   prepare(s, from);
   const bool is_made = make(m, from);
   UNITY_EXPECTS(is_made, "a move that applies");
-  state_type next{from.session->groups().strategy(), from.session->iteration(), from.session->groups().print()};
+  state_type next{from.session->groups().strategy(), from.session->iteration().count(), from.session->groups().print()};
   from.session->undo();
   prepare(next, to);
   return next;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/strategy.hpp>
 
@@ -24,7 +25,7 @@ namespace unity::systems {
                                                       const fusion::fusion_target& t,
                                                       const fusion::fusion_strategy& kernels,
                                                       double most = 64.0 * (1 << 20),
-                                                      std::int64_t cycle = 5'000'000'000);  // picoseconds
+                                                      picoseconds cycle = from_seconds(5e-3));
 
 // XLA's combiner of all-reduces: merges neighbours up to `most` bytes.
 [[nodiscard]] fusion::fusion_strategy combined_reductions(const fusion::instruction_graph& g,
@@ -55,7 +56,7 @@ struct named_fusion {
 // A lower bound on the iteration of any strategy, in picoseconds. With the roofline model of kernels: the launches of
 // products and convolutions, plus the larger of the arithmetic of all instructions and the reads of products and
 // convolutions; and one all-reduce of all bytes. With other kernel estimates: that all-reduce only.
-[[nodiscard]] std::int64_t full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t);
+[[nodiscard]] picoseconds full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 }  // namespace unity::systems
 
@@ -77,12 +78,12 @@ fusion::fusion_strategy joined_in_order(const fusion::instruction_graph& g, cons
                                         const fusion::fusion_strategy& kernels, const MayJoin& may_join) {
   fusion::fusion_session s{g, t};
   s.reset(kernels);
-  std::vector<std::int64_t> ends(g.size());
+  std::vector<picoseconds> ends(g.size());
   for (const auto& x : s.schedule()) {
     ends[x.group] = x.end;
   }
   const auto ready = [&](fusion::instruction_id reduction) {
-    std::int64_t at = 0;
+    picoseconds at{};
     for (const auto& o : g.operands(reduction)) {
       at = std::max(at, ends[kernels.group_of[o.from]]);
     }
@@ -90,7 +91,7 @@ fusion::fusion_strategy joined_in_order(const fusion::instruction_graph& g, cons
   };
   const std::vector<fusion::instruction_id> order{s.buckets().begin(), s.buckets().end()};
   double size = 0;
-  std::int64_t begun = 0;
+  picoseconds begun{};
   std::size_t number = 0;
   for (std::size_t b = 0; b < order.size(); ++b) {
     const auto own = g[order[b]].size;
@@ -110,24 +111,24 @@ fusion::fusion_strategy joined_in_order(const fusion::instruction_graph& g, cons
 
 UNITY_INLINE fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                                  const fusion::fusion_strategy& kernels, double most, double first) {
-  return detail::joined_in_order(g, t, kernels, [&](double size, double, std::int64_t, std::int64_t, std::size_t n) {
+  return detail::joined_in_order(g, t, kernels, [&](double size, double, picoseconds, picoseconds, std::size_t n) {
     return size < (n == 0 ? first : most);
   });
 }
 
 UNITY_INLINE fusion::fusion_strategy horovod_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                                      const fusion::fusion_strategy& kernels, double most,
-                                                     std::int64_t cycle) {
+                                                     picoseconds cycle) {
   return detail::joined_in_order(g, t, kernels,
-                                 [&](double size, double own, std::int64_t begun, std::int64_t at, std::size_t) {
-                                   return size + own <= most && begun / cycle == at / cycle;
+                                 [&](double size, double own, picoseconds begun, picoseconds at, std::size_t) {
+                                   return size + own <= most && begun.count() / cycle.count() == at.count() / cycle.count();
                                  });
 }
 
 UNITY_INLINE fusion::fusion_strategy combined_reductions(const fusion::instruction_graph& g,
                                                          const fusion::fusion_target& t,
                                                          const fusion::fusion_strategy& kernels, double most) {
-  return detail::joined_in_order(g, t, kernels, [&](double size, double own, std::int64_t, std::int64_t, std::size_t) {
+  return detail::joined_in_order(g, t, kernels, [&](double size, double own, picoseconds, picoseconds, std::size_t) {
     return size + own <= most;
   });
 }
@@ -194,7 +195,7 @@ UNITY_INLINE std::vector<named_fusion> fusion_baselines(const fusion::instructio
           {"horovod", horovod_buckets(g, t, plain)}};
 }
 
-UNITY_INLINE std::int64_t full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
+UNITY_INLINE picoseconds full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
   double arithmetic = 0;  // of all instructions
   double traffic = 0;     // of products and convolutions
   double others = 0;      // instructions that run alone, and launches
@@ -206,19 +207,19 @@ UNITY_INLINE std::int64_t full_overlap_bound(const fusion::instruction_graph& g,
       continue;
     }
     if (x.role == fusion::instruction_role::alone) {
-      others += static_cast<double>(x.duration);
+      others += static_cast<double>(x.duration.count());
       continue;
     }
     arithmetic += x.arithmetic;
     if (x.is_head()) {
-      others += static_cast<double>(t.kernels.launch);
+      others += static_cast<double>(t.kernels.launch.count());
       for (const auto& o : g.operands(i)) {
         traffic += o.bytes / t.kernels.bytes_per_picosecond;
       }
     }
   }
-  const auto communication = reduced > 0 ? t.all_reduce(reduced) : 0;
-  return std::max(static_cast<std::int64_t>(others + std::max(arithmetic, traffic)), communication);
+  const auto communication = reduced > 0 ? t.all_reduce(reduced) : picoseconds{};
+  return std::max(picoseconds{static_cast<std::int64_t>(others + std::max(arithmetic, traffic))}, communication);
 }
 
 }  // namespace unity::systems
