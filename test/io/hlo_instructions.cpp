@@ -1,5 +1,4 @@
 // HLO modules as instructions, and strategies in modules.
-#include <unity/core/units.hpp>
 #include <unity/io/hlo_instructions.hpp>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/io/hlo_text.hpp>

@@ -1,5 +1,4 @@
 #include <unity/learn/kernel_features.hpp>
-#include <unity/core/units.hpp>
 
 #include <array>
 #include <cmath>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include <unity/core/units.hpp>
 
 #include "synthetic_kernels.hpp"
 
