@@ -117,7 +117,7 @@ TEST_CASE("smaller sets add a room a mesh for each set that is not there") {
 
 TEST_CASE("substituted graphs are new, compute the same, and say which rules led to them") {
   subject on{"zoo:bert?layers=1&hidden=64&heads=4&seq=16&batch=8"};
-  on.options.joint.limits.expansions = 20;
+  on.options.uses = bit(use::data) | bit(use::model);
   mapping_trials trials{on.context};
   static_cast<void>(trials.simulate(on.variants[0], 0));
   systems::detail::add_substituted(on.context, trials, rule_set{}, on.variants);
