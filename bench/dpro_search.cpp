@@ -38,9 +38,10 @@ test::simulated_job job_of(const subject& s, std::uint32_t servers) {
   return test::job_simulator{o}.run();
 }
 
+double ms(picoseconds t) { return static_cast<double>(t.count()) * 1e-9; }
+
 std::string shown(const systems::dpro_result& r) {
-  return fmt::format("{}{:.2f} ({:.2f})", r.stopped == stop_reason::time ? "> " : "", r.seconds,
-                     static_cast<double>(r.iteration) * 1e-9);
+  return fmt::format("{}{:.2f} ({:.2f})", r.stopped == stop_reason::time ? "> " : "", r.seconds, ms(r.iteration));
 }
 
 // Seconds, and in brackets the iteration that was found, in ms.
@@ -58,7 +59,7 @@ void speedups(double most) {
       o.polish = k == 3;
       const auto r = systems::dpro(job.graph, job.names, job.fused(), o);
       if (k == 0) {
-        fmt::print("| {:.2f} ", static_cast<double>(r.recorded) * 1e-9);
+        fmt::print("| {:.2f} ", ms(r.recorded));
       }
       fmt::print("| {} ", shown(r));
       std::fflush(stdout);
@@ -78,8 +79,8 @@ systems::dpro_strategy all_fused(const systems::dpro_view& v) {
   return s;
 }
 // Tensors in their order, joined as long as they fit. 64 MB: Horovod's.
-systems::dpro_strategy bucketed(const systems::dpro_view& v, systems::dpro_strategy s, std::int64_t most) {
-  std::int64_t size = 0;
+systems::dpro_strategy bucketed(const systems::dpro_view& v, systems::dpro_strategy s, bytes most) {
+  bytes size;
   for (std::uint32_t t = 0; t < s.joined.size(); ++t) {
     const auto own = v.tensors()[t].size;
     s.joined[t] = t > 0 && size + own <= most && v.may_join(t) ? 1 : 0;
@@ -88,9 +89,9 @@ systems::dpro_strategy bucketed(const systems::dpro_view& v, systems::dpro_strat
   return s;
 }
 // Parts of 4 MB: BytePS'.
-systems::dpro_strategy partitioned(const systems::dpro_view& v, systems::dpro_strategy s, std::int64_t most) {
+systems::dpro_strategy partitioned(const systems::dpro_view& v, systems::dpro_strategy s, bytes most) {
   for (std::uint32_t t = 0; t < s.parts.size(); ++t) {
-    s.parts[t] = static_cast<std::uint32_t>((v.tensors()[t].size + most - 1) / most);
+    s.parts[t] = static_cast<std::uint32_t>((v.tensors()[t].size.count() + most.count() - 1) / most.count());
   }
   return s;
 }
@@ -103,13 +104,12 @@ void gains() {
     for (const std::uint32_t servers : {0U, 2U}) {
       const auto job = job_of(s, servers);
       const systems::dpro_view v{job.graph, job.names, job.fused(), {true, false}};
-      const auto ms = [](std::int64_t t) { return static_cast<double>(t) * 1e-9; };
       const auto by_default = [&](const systems::dpro_strategy& from) {
-        return servers == 0 ? bucketed(v, from, 64'000'000) : partitioned(v, from, 4'000'000);
+        return servers == 0 ? bucketed(v, from, bytes{64'000'000}) : partitioned(v, from, bytes{4'000'000});
       };
       const auto xla = systems::iteration_of(v, by_default(all_fused(v)));
       const auto library = systems::iteration_of(v, by_default(v.recorded()));
-      std::vector<std::int64_t> found;
+      std::vector<picoseconds> found;
       for (const systems::dpro_techniques t :
            {systems::dpro_techniques{true, false, false}, systems::dpro_techniques{false, true, true},
             systems::dpro_techniques{}}) {
@@ -148,7 +148,6 @@ void searches() {
     backtracking_options a;
     a.limits.seconds = polished.seconds;
     const auto by_backtracking = systems::iteration_of(whole, backtracking(space, a).best.strategy);
-    const auto ms = [](std::int64_t t) { return static_cast<double>(t) * 1e-9; };
     fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n", s.name, ms(plain.recorded),
                ms(plain.iteration), ms(polished.iteration), polished.seconds, ms(by_beam), ms(by_backtracking));
     std::fflush(stdout);

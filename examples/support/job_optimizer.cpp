@@ -36,7 +36,7 @@ constexpr const char* default_passes =
     "operator_fusion,tensor_fusion,tensor_partition,recomputation,accumulation=2,"
     "accumulation=4,accumulation=8,accumulation=16";
 
-double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
+double seconds(unity::picoseconds t) { return static_cast<double>(t.count()) * 1e-12; }
 
 std::vector<std::string> listed(const std::string& text) {
   std::vector<std::string> all;
@@ -53,7 +53,7 @@ struct chosen_passes {
   std::vector<systems::graph_pass> graph{};
 };
 
-chosen_passes passes_of(const std::vector<std::string>& names, std::int64_t start) {
+chosen_passes passes_of(const std::vector<std::string>& names, unity::picoseconds start) {
   chosen_passes all;
   for (const auto& name : names) {
     if (name == technique_names[0]) {
@@ -133,20 +133,22 @@ std::vector<std::vector<std::string>> fused_of(const systems::dpro_view& v, cons
   return all;
 }
 
-// An iteration of `whole` picoseconds, as much faster as the optimizer says.
-std::int64_t predicted(const systems::dpro_result& r, std::int64_t whole) {
-  const auto share = static_cast<double>(r.iteration) / static_cast<double>(std::max<std::int64_t>(1, r.recorded));
-  return std::llround(static_cast<double>(whole) * share);
+// An iteration that takes `whole`, as much faster as the optimizer says.
+unity::picoseconds predicted(const systems::dpro_result& r, unity::picoseconds whole) {
+  const auto share =
+      static_cast<double>(r.iteration.count()) / static_cast<double>(std::max<std::int64_t>(1, r.recorded.count()));
+  return unity::picoseconds{std::llround(static_cast<double>(whole.count()) * share)};
 }
 
 // Of each technique that is allowed, if there are several.
-std::vector<std::pair<std::string, std::int64_t>> alone_of(const trace::flow_graph& job, const trace::name_table& names,
-                                                           const trace::fusion_time& fused,
-                                                           systems::dpro_options options, double left,
-                                                           std::int64_t whole) {
+std::vector<std::pair<std::string, unity::picoseconds>> alone_of(const trace::flow_graph& job,
+                                                                 const trace::name_table& names,
+                                                                 const trace::fusion_time& fused,
+                                                                 systems::dpro_options options, double left,
+                                                                 unity::picoseconds whole) {
   const auto may = options.techniques;
   const std::array<bool, 3> allowed{may.operator_fusion, may.tensor_fusion, may.tensor_partition};
-  std::vector<std::pair<std::string, std::int64_t>> all;
+  std::vector<std::pair<std::string, unity::picoseconds>> all;
   const auto count = static_cast<double>(std::count(allowed.begin(), allowed.end(), true));
   for (std::size_t k = 0; k < allowed.size(); ++k) {
     if (allowed[k]) {
@@ -188,7 +190,7 @@ void check_optimizer(const optimizer_flags& f) {
     throw unity::error{"--memory", fmt::format("'{}'", f.memory), "a byte at least"};
   }
   if (!f.passes.empty()) {
-    static_cast<void>(passes_of(listed(f.passes), 0));
+    static_cast<void>(passes_of(listed(f.passes), {}));
   }
   if (f.plan.empty() != f.plan_out.empty()) {
     throw unity::error{f.plan.empty() ? "--plan-out" : "--plan", "one of --plan and --plan-out alone", "both"};
@@ -204,11 +206,12 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   const auto budget = parse_quantity("--budget", f.budget, durations);
-  const auto start = f.start.empty() ? systems::start_of_operators(job)
-                                     : std::llround(parse_quantity("--operator-start", f.start, durations) * 1e12);
+  const auto start =
+      f.start.empty() ? systems::start_of_operators(job)
+                      : unity::picoseconds{std::llround(parse_quantity("--operator-start", f.start, durations) * 1e12)};
   optimized_job all;
   all.passes = listed(f.passes.empty() ? default_passes : f.passes);
-  all.limit = f.memory.empty() ? 0 : std::llround(parse_quantity("--memory", f.memory, memory_sizes));
+  all.limit = unity::bytes{f.memory.empty() ? 0 : std::llround(parse_quantity("--memory", f.memory, memory_sizes))};
   const auto chosen = passes_of(all.passes, start);
   all.fitted = systems::fit_job(job, names, all.limit, chosen.graph);
   const auto fused = trace::saved_starts(start);
@@ -227,7 +230,7 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
   all.graph = whole.apply(all.found.best).graph;
   all.replayed = trace::replay(all.graph, names);
   for (const auto& m : trace::memory_use(all.graph, all.replayed)) {
-    all.peak = std::max(all.peak, m.is_known ? m.peak : 0);
+    all.peak = std::max(all.peak, m.is_known ? m.peak : unity::bytes{});
   }
   if (f.search == "dpro") {
     all.alone = alone_of(all.fitted.graph, names, fused, options, std::max(0.0, budget - elapsed()),
@@ -238,9 +241,10 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
 }
 
 std::string to_text(const optimized_job& o) {
-  const auto ms = [](std::int64_t t) { return seconds(t) * 1e3; };
-  const auto faster = [&](std::int64_t t) {
-    return static_cast<double>(o.fitted.before.iteration) / static_cast<double>(std::max<std::int64_t>(1, t));
+  const auto ms = [](unity::picoseconds t) { return seconds(t) * 1e3; };
+  const auto faster = [&](unity::picoseconds t) {
+    return static_cast<double>(o.fitted.before.iteration.count()) /
+           static_cast<double>(std::max<std::int64_t>(1, t.count()));
   };
   auto text = fmt::format("\noptimized, as replayed: {:.3f} ms, {:.3f} times as fast ({:.2f} s, {} replays)\n",
                           ms(o.iteration), faster(o.iteration), o.seconds, o.found.replays);
@@ -249,12 +253,13 @@ std::string to_text(const optimized_job& o) {
   }
   for (const auto& e : o.fitted.tried) {
     text += fmt::format("  {:<18}       {:12.3f} ms, {:.3f} GB\n", fmt::format("{}", fmt::join(e.passes, ", ")),
-                        ms(e.iteration), static_cast<double>(e.peak) * 1e-9);
+                        ms(e.iteration), static_cast<double>(e.peak.count()) * 1e-9);
   }
-  if (o.limit > 0) {
-    text += fmt::format("memory: {:.3f} GB of {:.3f} GB{}; before {:.3f} GB\n", static_cast<double>(o.peak) * 1e-9,
-                        static_cast<double>(o.limit) * 1e-9, o.fitted.fits ? "" : ", which does not fit",
-                        static_cast<double>(o.fitted.before.peak) * 1e-9);
+  if (o.limit > unity::bytes{}) {
+    text +=
+        fmt::format("memory: {:.3f} GB of {:.3f} GB{}; before {:.3f} GB\n", static_cast<double>(o.peak.count()) * 1e-9,
+                    static_cast<double>(o.limit.count()) * 1e-9, o.fitted.fits ? "" : ", which does not fit",
+                    static_cast<double>(o.fitted.before.peak.count()) * 1e-9);
   }
   std::size_t operators = 0;
   for (const auto& run : o.fused) {
@@ -265,7 +270,7 @@ std::string to_text(const optimized_job& o) {
   for (std::size_t b = 0; b < std::min(shown, o.buckets.size()); ++b) {
     const auto& k = o.buckets[b];
     text += fmt::format("bucket {:>3}: {:10.3f} MB in {} part{}, {} tensor{}, {:.60} to {:.60}\n", b,
-                        static_cast<double>(k.size) * 1e-6, k.parts, k.parts == 1 ? "" : "s", k.names.size(),
+                        static_cast<double>(k.size.count()) * 1e-6, k.parts, k.parts == 1 ? "" : "s", k.names.size(),
                         k.names.size() == 1 ? "" : "s", k.names.front(), k.names.back());
   }
   if (o.buckets.size() > shown) {
@@ -288,14 +293,15 @@ nlohmann::json to_json(const optimized_job& o) {
   }
   auto tried = nlohmann::json::array();
   for (const auto& e : o.fitted.tried) {
-    tried.push_back({{"passes", e.passes}, {"iteration_s", seconds(e.iteration)}, {"peak_bytes", e.peak}});
+    tried.push_back({{"passes", e.passes}, {"iteration_s", seconds(e.iteration)}, {"peak_bytes", e.peak.count()}});
   }
   auto buckets = nlohmann::json::array();
   for (const auto& b : o.buckets) {
-    buckets.push_back({{"tensors", b.names}, {"bytes", b.size}, {"parts", b.parts}});
+    buckets.push_back({{"tensors", b.names}, {"bytes", b.size.count()}, {"parts", b.parts}});
   }
-  const auto speedup =
-      o.iteration > 0 ? static_cast<double>(o.fitted.before.iteration) / static_cast<double>(o.iteration) : 1.0;
+  const auto speedup = o.iteration > unity::picoseconds{} ? static_cast<double>(o.fitted.before.iteration.count()) /
+                                                                static_cast<double>(o.iteration.count())
+                                                          : 1.0;
   return {{"iteration_s", seconds(o.iteration)},
           {"before_s", seconds(o.fitted.before.iteration)},
           {"speedup", speedup},
@@ -304,9 +310,9 @@ nlohmann::json to_json(const optimized_job& o) {
           {"buckets", std::move(buckets)},
           {"fused", o.fused},
           {"memory",
-           {{"limit_bytes", o.limit},
-            {"before_bytes", o.fitted.before.peak},
-            {"peak_bytes", o.peak},
+           {{"limit_bytes", o.limit.count()},
+            {"before_bytes", o.fitted.before.peak.count()},
+            {"peak_bytes", o.peak.count()},
             {"fits", o.fitted.fits}}},
           {"replays", o.found.replays},
           {"decisions", {{"theorems", o.found.theorem_decisions}, {"replays", o.found.replayed_decisions}}},
@@ -318,13 +324,13 @@ nlohmann::json to_json(const optimized_job& o) {
 nlohmann::json ddp_buckets(const optimized_job& o) {
   auto places = nlohmann::json::array();
   auto sizes = nlohmann::json::array();
-  std::int64_t largest = 0;
+  unity::bytes largest;
   for (const auto& b : o.buckets) {
-    if (b.size == 0) {
+    if (b.size == unity::bytes{}) {
       throw unity::error{"--buckets", "gradients whose sizes are not known", "traces with shapes (record_shapes=True)"};
     }
     places.push_back(b.tensors);
-    sizes.push_back(b.size);
+    sizes.push_back(b.size.count());
     largest = std::max(largest, b.size);
   }
   if (o.buckets.empty()) {
@@ -332,7 +338,7 @@ nlohmann::json ddp_buckets(const optimized_job& o) {
   }
   return {{"gradients", std::move(places)},
           {"bytes", std::move(sizes)},
-          {"bucket_cap_mb", static_cast<double>(largest) / (1024.0 * 1024.0)}};
+          {"bucket_cap_mb", static_cast<double>(largest.count()) / (1024.0 * 1024.0)}};
 }
 
 std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o) {

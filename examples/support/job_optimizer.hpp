@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/units.hpp>
 #include <unity/systems/dpro.hpp>
 #include <unity/systems/dpro/fitting.hpp>
 #include <unity/trace/events.hpp>
@@ -39,20 +40,20 @@ void check_optimizer(const optimizer_flags& f);
 struct found_bucket {
   std::vector<std::size_t> tensors{};  // in the order in which they are there, from 0
   std::vector<std::string> names{};
-  std::int64_t size = 0;
+  unity::bytes size{};
   std::uint32_t parts = 1;
 };
 
 struct optimized_job {
   unity::systems::fitted_job fitted{};
   unity::systems::dpro_result found{};
-  std::int64_t iteration = 0;         // picoseconds: that of the job, as much faster as what was found is
+  unity::picoseconds iteration{};     // that of the job, as much faster as what was found is
   std::vector<std::string> passes{};  // allowed
-  std::vector<std::pair<std::string, std::int64_t>> alone{};  // picoseconds of an iteration by one technique alone
+  std::vector<std::pair<std::string, unity::picoseconds>> alone{};  // of an iteration by one technique alone
   std::vector<found_bucket> buckets{};
   std::vector<std::vector<std::string>> fused{};  // operators that run as one, of the first rank
-  std::int64_t limit = 0;                         // of memory; bytes
-  std::int64_t peak = 0;                          // with what was found; 0: not known
+  unity::bytes limit{};                           // of memory; 0: none
+  unity::bytes peak{};                            // with what was found; 0: not known
   unity::trace::flow_graph graph{};
   unity::trace::replayed_iteration replayed{};
   double seconds = 0;

@@ -18,11 +18,11 @@ namespace {
 
 namespace trace = unity::trace;
 
-double seconds(std::int64_t picoseconds) { return unity::to_seconds(unity::picoseconds{picoseconds}); }
-double milliseconds(std::int64_t picoseconds) { return seconds(picoseconds) * 1e3; }
+double seconds(unity::picoseconds t) { return unity::to_seconds(t); }
+double milliseconds(unity::picoseconds t) { return seconds(t) * 1e3; }
 double relative(double found, double measured) { return measured > 0 ? (found - measured) / measured : 0; }
-double relative(std::int64_t found, std::int64_t measured) {
-  return relative(static_cast<double>(found), static_cast<double>(measured));
+double relative(unity::picoseconds found, unity::picoseconds measured) {
+  return relative(static_cast<double>(found.count()), static_cast<double>(measured.count()));
 }
 
 // Of all ranks: why, and how many.
@@ -42,9 +42,9 @@ std::string_view cause_of(const trace::critical_task& t) {
 }
 
 // The critical path by what its tasks are: time, and how many.
-std::vector<std::pair<std::string, std::pair<std::int64_t, std::size_t>>> shares_of(
+std::vector<std::pair<std::string, std::pair<unity::picoseconds, std::size_t>>> shares_of(
     const trace::flow_graph& g, const std::vector<trace::critical_task>& path) {
-  std::map<std::string, std::pair<std::int64_t, std::size_t>> by;
+  std::map<std::string, std::pair<unity::picoseconds, std::size_t>> by;
   for (const auto& step : path) {
     const auto& t = g.tasks[step.task];
     const auto part = trace::phase_names[static_cast<std::size_t>(t.part)];
@@ -53,8 +53,8 @@ std::vector<std::pair<std::string, std::pair<std::int64_t, std::size_t>>> shares
     share.first += step.time;
     ++share.second;
   }
-  std::vector<std::pair<std::string, std::pair<std::int64_t, std::size_t>>> all{by.begin(), by.end()};
-  std::erase_if(all, [](const auto& s) { return s.second.first == 0; });
+  std::vector<std::pair<std::string, std::pair<unity::picoseconds, std::size_t>>> all{by.begin(), by.end()};
+  std::erase_if(all, [](const auto& s) { return s.second.first == unity::picoseconds{}; });
   unity::stable_sort(all, [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   return all;
 }
@@ -82,7 +82,7 @@ std::string ranks_text(const replayed_job& r) {
   text += "\n";
   for (std::size_t k = 0; k < uses.size(); ++k) {
     text += fmt::format("{:<16} {:12.1f} {:10.3f} {:10.3f} {:12.3f}", r.average.graph.ranks[k].name,
-                        static_cast<double>(r.corrections[k]) * 1e-6, milliseconds(r.replayed.rank_time[k]),
+                        static_cast<double>(r.corrections[k].count()) * 1e-6, milliseconds(r.replayed.rank_time[k]),
                         milliseconds(uses[k].busy), milliseconds(uses[k].communication));
     for (const auto idle : uses[k].idle) {
       text += fmt::format(" {:15.3f}", milliseconds(idle));
@@ -93,8 +93,8 @@ std::string ranks_text(const replayed_job& r) {
   for (std::size_t k = 0; k < memory.size(); ++k) {
     if (memory[k].is_known) {
       text += fmt::format("{} needs {:.3f} MB of memory at most, {:.3f} MB of it all the time\n",
-                          r.average.graph.ranks[k].name, static_cast<double>(memory[k].peak) * 1e-6,
-                          static_cast<double>(memory[k].held) * 1e-6);
+                          r.average.graph.ranks[k].name, static_cast<double>(memory[k].peak.count()) * 1e-6,
+                          static_cast<double>(memory[k].held.count()) * 1e-6);
     }
   }
   for (const auto& s : trace::stragglers(r.average.graph, r.replayed)) {
@@ -134,15 +134,16 @@ nlohmann::json ranks_json(const replayed_job& r) {
       measured += seconds(s.rank_measured[k]) / static_cast<double>(r.steps.size());
     }
     const auto replayed = seconds(r.replayed.rank_time[k]);
-    all.push_back({{"name", r.average.graph.ranks[k].name},
-                   {"offset_s", seconds(r.corrections[k])},
-                   {"measured_s", measured},
-                   {"replayed_s", replayed},
-                   {"error", relative(replayed, measured)},
-                   {"busy_s", seconds(uses[k].busy)},
-                   {"communication_s", seconds(uses[k].communication)},
-                   {"idle_s", idle},
-                   {"memory_bytes", memory[k].is_known ? nlohmann::json(memory[k].peak) : nlohmann::json(nullptr)}});
+    all.push_back(
+        {{"name", r.average.graph.ranks[k].name},
+         {"offset_s", seconds(r.corrections[k])},
+         {"measured_s", measured},
+         {"replayed_s", replayed},
+         {"error", relative(replayed, measured)},
+         {"busy_s", seconds(uses[k].busy)},
+         {"communication_s", seconds(uses[k].communication)},
+         {"idle_s", idle},
+         {"memory_bytes", memory[k].is_known ? nlohmann::json(memory[k].peak.count()) : nlohmann::json(nullptr)}});
   }
   return all;
 }
@@ -174,7 +175,7 @@ nlohmann::json path_json(const replayed_job& r) {
   auto all = nlohmann::json::array();
   const auto& g = r.average.graph;
   for (const auto& step : trace::critical_path(g, r.replayed)) {
-    if (step.time == 0) {
+    if (step.time == unity::picoseconds{}) {
       continue;  // meetings and the like: times add up without them
     }
     const auto& t = g.tasks[step.task];
@@ -182,7 +183,7 @@ nlohmann::json path_json(const replayed_job& r) {
                    {"rank", g.ranks[t.rank].name},
                    {"type", trace::task_type_names[static_cast<std::size_t>(t.type)]},
                    {"phase", trace::phase_names[static_cast<std::size_t>(t.part)]},
-                   {"end_s", seconds(r.replayed.times[step.task].end)},
+                   {"end_s", seconds(unity::picoseconds{r.replayed.times[step.task].end})},
                    {"time_s", seconds(step.time)},
                    {"waited_for", cause_of(step)}});
   }
@@ -214,8 +215,8 @@ std::string to_text(const replayed_job& r) {
   if (r.changed) {
     text += fmt::format("\nwhat if {}: {:.3f} ms, {:.3f} times as fast\n", r.changed->changes,
                         milliseconds(r.changed->replayed.iteration),
-                        static_cast<double>(r.replayed.iteration) /
-                            static_cast<double>(std::max<std::int64_t>(1, r.changed->replayed.iteration)));
+                        static_cast<double>(r.replayed.iteration.count()) /
+                            static_cast<double>(std::max<std::int64_t>(1, r.changed->replayed.iteration.count())));
   }
   if (r.optimized) {
     text += to_text(*r.optimized);

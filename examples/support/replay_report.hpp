@@ -27,7 +27,7 @@ struct changed_iteration {
 struct replayed_job {
   unity::trace::job_trace job{};
   unity::trace::transactions transactions{};
-  unity::trace::clock_offsets corrections{};  // by rank, what is added to the clock that it states; picoseconds
+  unity::trace::clock_offsets corrections{};  // by rank, what is added to the clock that it states
   std::vector<unity::trace::step_accuracy> steps{};
   unity::trace::averaged_graph average{};
   unity::trace::replayed_iteration replayed{};

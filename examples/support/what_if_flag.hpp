@@ -82,7 +82,7 @@ inline void apply_what_if(unity::trace::flow_graph& g, const unity::trace::name_
       if (size < 1) {
         throw unity::error{flag, fmt::format("'{}'", value), "a byte at least"};
       }
-      if (trace::rebucket(g, static_cast<std::int64_t>(size)) == 0) {
+      if (trace::rebucket(g, unity::bytes{static_cast<std::int64_t>(size)}) == 0) {
         throw unity::error{flag, "no sum of gradients whose size is known", "a trace with all-reduces"};
       }
     } else if (what == "algorithm") {

@@ -1,6 +1,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include <fmt/core.h>
 #include <catch2/catch.hpp>
 
 #include <unity/core/units.hpp>
@@ -18,6 +19,7 @@ static_assert(std::regular<bytes> && std::totally_ordered<bytes>);
 static_assert(addable<bytes, bytes>);
 static_assert(!addable<bytes, flops>, "quantities of two units do not add");
 static_assert(!std::equality_comparable_with<bytes, flops>);
+static_assert(!std::equality_comparable_with<picoseconds, unity::nanoseconds>);
 static_assert(!std::convertible_to<std::int64_t, bytes>, "a number has no unit until it is given one");
 
 TEST_CASE("quantities add, subtract and compare as their counts do") {
@@ -31,6 +33,26 @@ TEST_CASE("quantities add, subtract and compare as their counts do") {
   sum += b;
   sum -= bytes{1};
   CHECK(sum == bytes{1});
+}
+
+TEST_CASE("a quantity times or divided by a number is one of the same unit") {
+  constexpr bytes a{7};
+  CHECK(-a == bytes{-7});
+  CHECK(a * 3 == bytes{21});
+  CHECK(3 * a == bytes{21});
+  CHECK(a / 2 == bytes{3});
+  CHECK(-a / 2 == bytes{-3});
+  auto b = a;
+  b *= 4;
+  CHECK(b == bytes{28});
+  b /= 3;
+  CHECK(b == bytes{9});
+}
+
+TEST_CASE("a nanosecond is a thousand picoseconds, before and after zero") {
+  CHECK(unity::to_picoseconds(unity::nanoseconds{12}) == picoseconds{12'000});
+  CHECK(unity::to_picoseconds(unity::nanoseconds{-1}) == picoseconds{-1'000});
+  CHECK(fmt::format("{}", unity::nanoseconds{12}) == "12 ns");
 }
 
 TEST_CASE("seconds become the nearest picosecond, on either side of zero") {

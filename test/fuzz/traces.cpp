@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto average = trace::average_steps(aligned);
     const auto replayed = trace::replay(average.graph, job.names);
     for (std::size_t r = 0; r < replayed.rank_time.size(); ++r) {
-      if (replayed.rank_time[r] < 0 || replayed.rank_time[r] > replayed.last_end) {
+      if (replayed.rank_time[r] < unity::picoseconds{} || replayed.rank_time[r] > replayed.last_end) {
         __builtin_trap();
       }
     }

@@ -52,7 +52,7 @@ struct read_trace {
     };
     std::vector<std::string> all;
     for (const auto& a : rank.allocations) {
-      all.push_back(fmt::format("{}: {} to {}", a.size, name(a.made_by), name(a.freed_by)));
+      all.push_back(fmt::format("{}: {} to {}", a.size.count(), name(a.made_by), name(a.freed_by)));
     }
     return all;
   }
@@ -72,7 +72,7 @@ TEST_CASE("memory is of the innermost operation of its thread, from allocation t
   CHECK(r.rank.unknown.empty());
   CHECK(r.found() == std::vector<std::string>{"8: linear to backward", "4: backward to -", "16: addmm to linear",
                                               "32: linear to -", "100: - to relu"});
-  CHECK(r.rank.held == 400);  // 500 before the first, less what was released later
+  CHECK(r.rank.held == bytes{400});  // 500 before the first, less what was released later
 }
 
 TEST_CASE("where a device has memory, the host's does not count") {
@@ -81,7 +81,7 @@ TEST_CASE("where a device has memory, the host's does not count") {
       memory(5, 14, 32, 1000, 232, 1, 1), memory(5, 60, -64, 1000, 100, 1, 0),  // behind the second of two operations
   }};
   CHECK(r.found() == std::vector<std::string>{"64: mm to mm", "32: mm to -"});
-  CHECK(r.rank.held == 300);  // of both devices
+  CHECK(r.rank.held == bytes{300});  // of both devices
 }
 
 TEST_CASE("memory of threads that do nothing else, and of no size, is no allocation") {
@@ -111,14 +111,15 @@ TEST_CASE("what processes of DistributedDataParallel need, replayed, is what the
       const auto window = std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.number == step; });
       const io::json_text document{packed[r].text, packed[r].name};
       std::int64_t counted = 0;
-      io::for_each_event(document, io::first_time(document).value_or(0), [&](const io::json_event& e, std::size_t) {
-        if (e.name == "[memory]" && e.time >= window->start && e.time < window->end) {
-          counted = std::max(counted, io::integer_of(e, "Total Allocated").value_or(0));
-        }
-      });
+      io::for_each_event(document, io::first_time(document).value_or(nanoseconds{}),
+                         [&](const io::json_event& e, std::size_t) {
+                           if (e.name == "[memory]" && e.time >= window->start && e.time < window->end) {
+                             counted = std::max(counted, io::integer_of(e, "Total Allocated").value_or(0));
+                           }
+                         });
       REQUIRE(counted > 1'000'000);
       CHECK(found[r].is_known);
-      CHECK(static_cast<double>(found[r].peak) == Approx(static_cast<double>(counted)).epsilon(0.05));
+      CHECK(static_cast<double>(found[r].peak.count()) == Approx(static_cast<double>(counted)).epsilon(0.05));
       ++checked;
     }
   }

@@ -18,6 +18,11 @@ namespace tests_of_rank_trace {
 
 using namespace unity;
 
+constexpr picoseconds us{1'000'000};
+
+trace::step_window window(std::int64_t number, std::int64_t start, std::int64_t end) {
+  return {number, start * us, end * us};
+}
 // An event of a rank, on its clock of microseconds.
 std::string event(int rank, const std::string& name, int start, int end, int step, const std::string& about,
                   int ahead = 0) {
@@ -48,28 +53,28 @@ TEST_CASE("steps are as long as the rank says, whatever passes between them") {
       event(0, "step 4", 250, 360, 4, whole),
       event(0, "mm", 260, 340, 4, compute),
   });
-  CHECK(job.ranks[0].steps == std::vector<trace::step_window>{{3, 0, 100'000'000}, {4, 250'000'000, 360'000'000}});
+  CHECK(job.ranks[0].steps == std::vector<trace::step_window>{window(3, 0, 100), window(4, 250, 360)});
   const auto x = trace::match_transactions(job);
   const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
   const auto steps = trace::leave_one_out(aligned);
   REQUIRE(steps.size() == 2);
-  CHECK(steps[0].measured == 100'000'000);
-  CHECK(steps[0].replayed == 110'000'000);  // by what the other took
-  CHECK(steps[1].replayed == 100'000'000);
+  CHECK(steps[0].measured == 100 * us);
+  CHECK(steps[0].replayed == 110 * us);  // by what the other took
+  CHECK(steps[1].replayed == 100 * us);
 }
 
 TEST_CASE("ranks whose clocks are the same are on one machine") {
   for (const int ahead : {0, 3}) {
     CAPTURE(ahead);
     const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(1, "mm", 90, 95, 3, compute, ahead)});
-    CHECK(job.ranks[1].origin - job.ranks[0].origin == 1000 * ahead);
+    CHECK(job.ranks[1].origin - job.ranks[0].origin == nanoseconds{1000 * ahead});
     CHECK((job.ranks[0].machine == job.ranks[1].machine) == (ahead == 0));
   }
 }
 
 TEST_CASE("without steps of their own they go from first event to first event, as in traces of one") {
   const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(0, "mm", 90, 95, 4, compute)});
-  CHECK(job.ranks[0].steps == std::vector<trace::step_window>{{3, 0, 80'000'000}, {4, 80'000'000, 85'000'000}});
+  CHECK(job.ranks[0].steps == std::vector<trace::step_window>{window(3, 0, 80), window(4, 80, 85)});
 }
 
 TEST_CASE("memory is needed up to the next event of the number that frees it, in each step") {
@@ -85,21 +90,22 @@ TEST_CASE("memory is needed up to the next event of the number that frees it, in
   events.push_back(event(0, "d", 190, 195, 1, compute + R"(,"memory":["much",[1],[-4,5],[4,5.5]])"));
   const auto job = job_of(events);
   const auto& r = job.ranks[0];
-  CHECK(r.held == 1000);
+  CHECK(r.held == bytes{1000});
   CHECK(r.unknown.at("memory that is no [bytes, number, ...]") == 4);
   const auto name = [&](std::uint32_t i) {
     return i == trace::no_event ? "" : job.names.text(r.events[i].name) + fmt::format(" {}", r.events[i].step);
   };
   std::vector<std::string> found;
   for (const auto& a : r.allocations) {
-    found.push_back(fmt::format("{}: {} to {}", a.size, name(a.made_by), name(a.freed_by)));
+    found.push_back(fmt::format("{}: {} to {}", a.size.count(), name(a.made_by), name(a.freed_by)));
   }
   CHECK(found == std::vector<std::string>{"10: a 0 to c 0", "20: a 0 to a 0", "32: b 0 to b 0", "5: c 0 to ",
                                           "10: a 1 to c 1", "20: a 1 to a 1", "32: b 1 to b 1", "5: c 1 to "});
   const auto x = trace::match_transactions(job);
   const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
   const auto g = aligned.graph(0);
-  CHECK(trace::memory_use(g, trace::replay(g, job.names))[0] == trace::memory_peak{1000, 1042, 10'000'000, true});
+  CHECK(trace::memory_use(g, trace::replay(g, job.names))[0] ==
+        trace::memory_peak{bytes{1000}, bytes{1042}, 10 * us, true});
 }
 
 // Rank 0 sends in each step what rank 1 receives: in the same step, or in the next, for the step before.
@@ -127,10 +133,10 @@ TEST_CASE("messages are joined within a step, and not from a step to the next") 
   CHECK(x.messages.empty());
   for (const auto& e : delayed.ranks[1].events) {
     CHECK(e.kind != trace::event_kind::receive);
-    CHECK(e.step == e.start / 100'000'000 + 1);  // the step in which it happened; the first start is 0
+    CHECK(e.step == e.start.count() / 100'000'000 + 1);  // the step in which it happened; the first start is 0
   }
   const trace::aligned_job aligned{delayed, x, trace::stated_offsets(delayed)};
-  CHECK(trace::replay(aligned.graph(2), delayed.names).iteration == 90'000'000);
+  CHECK(trace::replay(aligned.graph(2), delayed.names).iteration == 90 * us);
 }
 
 TEST_CASE("the network takes one sum of a group after the other, and those that had ended unseen take nothing") {
@@ -158,7 +164,7 @@ TEST_CASE("the network takes one sum of a group after the other, and those that 
   REQUIRE(x.collectives.size() == 3);
   const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
   const auto g = aligned.graph(0);
-  std::vector<std::int64_t> durations;
+  std::vector<picoseconds> durations;
   for (const auto& t : g.tasks) {
     if (t.rank == 0 && t.type == trace::task_type::collective) {
       durations.push_back(t.duration);
@@ -168,8 +174,8 @@ TEST_CASE("the network takes one sum of a group after the other, and those that 
     }
   }
   // The third has the network from when the first has ended.
-  CHECK(durations == std::vector<std::int64_t>{390'000'000, 0, 100'000'000});
-  CHECK(trace::replay(g, job.names).iteration == 600'000'000);
+  CHECK(durations == std::vector<picoseconds>{390 * us, {}, 100 * us});
+  CHECK(trace::replay(g, job.names).iteration == 600 * us);
 }
 
 TEST_CASE("events say who reads what others made") {

@@ -67,12 +67,12 @@ TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words o
     CHECK(r.unknown.empty());
     REQUIRE(r.steps.size() == 1);
     CHECK(r.steps[0].number == 7);
-    CHECK(r.steps[0].duration() == 100'000'000);
+    CHECK(r.steps[0].duration() == picoseconds{100'000'000});
     const auto x = trace::match_transactions(job);
     const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
     const auto g = aligned.graph(7);
     const auto replayed = trace::replay(g, job.names);
-    CHECK(replayed.iteration == 100'000'000);
+    CHECK(replayed.iteration == picoseconds{100'000'000});
     const auto kernel =
         std::find_if(g.tasks.begin(), g.tasks.end(), [](const auto& t) { return t.type == trace::task_type::kernel; });
     REQUIRE(kernel != g.tasks.end());
@@ -82,7 +82,7 @@ TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words o
     // The host waits for it: twice as long, and the iteration is 40 us longer.
     auto slow = g;
     slow.tasks[at].duration *= 2;
-    CHECK(trace::replay(slow, job.names).iteration == 140'000'000);
+    CHECK(trace::replay(slow, job.names).iteration == picoseconds{140'000'000});
   }
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("workers that push to a server and pull from it are joined by transact
   };
   CHECK(replayed.times[of("Comm.a.PUSH.RECV")].end == 40'000'000);  // 10 us from when it was sent
   CHECK(replayed.times[of("UPDATE.a")].start == 60'000'000);
-  CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) > 0);
+  CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) > picoseconds{});
   CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) < replayed.last_end);
   events.erase(events.begin() + 3);
   CHECK_THROWS_WITH(
@@ -207,19 +207,19 @@ TEST_CASE("processes of DistributedDataParallel replay within 5% per rank, and n
     const auto replayed = trace::replay(average.graph, job.names);
     const auto steps = trace::leave_one_out(aligned);
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      CHECK(std::abs(found[r] - stated[r]) < 200'000'000);
+      CHECK(std::abs((found[r] - stated[r]).count()) < 200'000'000);
       double measured = 0;
       for (const auto& s : steps) {
-        measured += static_cast<double>(s.rank_measured[r]) / static_cast<double>(steps.size());
+        measured += to_seconds(s.rank_measured[r]) / static_cast<double>(steps.size());
       }
-      CHECK(static_cast<double>(replayed.rank_time[r]) == Approx(measured).epsilon(0.05));
+      CHECK(to_seconds(replayed.rank_time[r]) == Approx(measured).epsilon(0.05));
     }
   }
 }
 
 TEST_CASE("by how much the clocks of processes were shifted is found within 200 us") {
-  for (const std::int64_t shift : {-7'000'000, 400'000, 5'000'000}) {  // nanoseconds
-    CAPTURE(shift);
+  for (const auto shift : {nanoseconds{-7'000'000}, nanoseconds{400'000}, nanoseconds{5'000'000}}) {
+    CAPTURE(shift.count());
     auto job = job_in(data / "ddp_4.tar.gz");
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
       job.ranks[r].origin += static_cast<std::int64_t>(r) * shift;
@@ -228,7 +228,8 @@ TEST_CASE("by how much the clocks of processes were shifted is found within 200 
     const auto stated = trace::stated_offsets(job);
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
       const auto correction = found[r] - stated[r];
-      CHECK(std::abs(correction + static_cast<std::int64_t>(r) * shift * 1000) < 200'000'000);
+      const auto error = correction + to_picoseconds(static_cast<std::int64_t>(r) * shift);
+      CHECK(std::abs(error.count()) < 200'000'000);
     }
   }
 }
@@ -246,7 +247,7 @@ TEST_CASE("each step of published traces replays within 5% by what the others to
     const trace::aligned_job aligned{job, x, trace::stated_offsets(job)};
     for (const auto& s : trace::leave_one_out(aligned)) {
       CAPTURE(s.number);
-      CHECK(static_cast<double>(s.replayed) == Approx(static_cast<double>(s.measured)).epsilon(0.05));
+      CHECK(to_seconds(s.replayed) == Approx(to_seconds(s.measured)).epsilon(0.05));
       CHECK(trace::replay(aligned.graph(s.number), job.names).iteration == s.measured);
     }
   }
@@ -282,7 +283,7 @@ TEST_CASE("published traces of two ranks of 128 replay on clocks that are found"
   const auto x = trace::match_transactions(job);
   const trace::aligned_job aligned{job, x, trace::align_clocks(job, x)};
   for (const auto& s : trace::leave_one_out(aligned)) {
-    CHECK(static_cast<double>(s.replayed) == Approx(static_cast<double>(s.measured)).epsilon(0.05));
+    CHECK(to_seconds(s.replayed) == Approx(to_seconds(s.measured)).epsilon(0.05));
   }
 }
 

@@ -107,7 +107,8 @@ TEST_CASE("a chain of a trace reads in between what it does not read outside") {
       parts);
   const trace::name_id first{std::size_t{0}};
   const trace::name_id second{std::size_t{1}};
-  CHECK(time(std::array<trace::fused_part, 2>{{{first, 60}, {second, 40}}}) == 70);
+  CHECK(time(std::array<trace::fused_part, 2>{{{first, picoseconds{60}}, {second, picoseconds{40}}}}) ==
+        picoseconds{70});
   REQUIRE(seen.parts.size() == 2);
   CHECK(seen.edges == std::vector<std::pair<std::uint16_t, std::uint16_t>>{{0, 1}});
   CHECK(seen.parts[0].reads_outside == 100);
@@ -115,8 +116,9 @@ TEST_CASE("a chain of a trace reads in between what it does not read outside") {
   CHECK(seen.parts[0].duration == picoseconds{60});
   CHECK(seen.parts[1].reads_outside == 70);
   CHECK(seen.parts[1].writes_outside == 80);
-  CHECK(time(std::array<trace::fused_part, 2>{{{first, 30}, {second, 20}}}) == 50);  // no more than the parts take
-  CHECK(time(std::array<trace::fused_part, 1>{{{first, 30}}}) == 30);
+  CHECK(time(std::array<trace::fused_part, 2>{{{first, picoseconds{30}}, {second, picoseconds{20}}}}) ==
+        picoseconds{50});  // no more than the parts take
+  CHECK(time(std::array<trace::fused_part, 1>{{{first, picoseconds{30}}}}) == picoseconds{30});
 }
 
 TEST_CASE("a kernel of more parts than a network takes is the sum of its pieces") {

@@ -62,8 +62,8 @@ dpro_strategy random_strategy(const dpro_view& v, random_engine& random) {
 }
 
 // Every strategy of tensors, as operators are few: the least iteration of the job on all ranks.
-std::int64_t least_of_all(const dpro_view& v, const dpro_strategy& from, std::uint32_t most_parts) {
-  auto least = std::numeric_limits<std::int64_t>::max();
+picoseconds least_of_all(const dpro_view& v, const dpro_strategy& from, std::uint32_t most_parts) {
+  picoseconds least{std::numeric_limits<std::int64_t>::max()};
   const auto tensors = v.tensors().size();
   for (std::uint32_t mask = 0; mask < (1U << (tensors - 1)); ++mask) {
     auto s = from;
@@ -118,8 +118,8 @@ TEST_CASE("one worker and stages of the network stand for all workers", "[system
     double errors = 0;
     for (std::uint64_t k = 0; k < test::cases(100); ++k) {
       const auto s = random_strategy(folded, random);
-      const auto one = static_cast<double>(systems::iteration_of(folded, s));
-      const auto all = static_cast<double>(systems::iteration_of(whole, s));
+      const auto one = to_seconds(systems::iteration_of(folded, s));
+      const auto all = to_seconds(systems::iteration_of(whole, s));
       errors += std::abs(one - all) / all / static_cast<double>(test::cases(100));
       CHECK(one > 0.6 * all);  // of many small parts, which wait for each other on every link
       CHECK(one < 1.2 * all);
@@ -135,7 +135,7 @@ TEST_CASE("strategies of jobs that are not alike are applied to each rank", "[sy
       t.name = job.names.intern("another " + job.names.text(t.name));
     }
   }
-  const dpro_view v{job.graph, job.names, trace::saved_starts(1'000'000)};
+  const dpro_view v{job.graph, job.names, trace::saved_starts(picoseconds{1'000'000})};
   CHECK_FALSE(v.is_alike());
   CHECK_FALSE(v.is_folded());
   CHECK(systems::iteration_of(v, v.recorded()) == trace::replay(job.graph, job.names).iteration);
@@ -161,7 +161,7 @@ TEST_CASE("operators that wait for each other by way of others do not run as one
   CHECK(v.may_fuse(1, 2));
   auto s = v.recorded();
   s.fused[1] = 1;
-  CHECK(systems::iteration_of(v, s) > 0);  // no cycle
+  CHECK(systems::iteration_of(v, s) > picoseconds{});  // no cycle
 }
 
 TEST_CASE("the optimizer is never slower than the job, and close to the best of all tensor strategies", "[systems]") {
@@ -177,7 +177,7 @@ TEST_CASE("the optimizer is never slower than the job, and close to the best of 
     CHECK(systems::iteration_of(whole, r.best) == r.iteration);
     const auto least = least_of_all(whole, whole.separate(), o.most_parts);
     CHECK(r.iteration >= least);
-    CHECK(static_cast<double>(r.iteration) <= 1.02 * static_cast<double>(least));
+    CHECK(to_seconds(r.iteration) <= 1.02 * to_seconds(least));
     CHECK(systems::dpro(job.graph, job.names, job.fused(), o).best == r.best);
   }
 }
@@ -192,7 +192,7 @@ TEST_CASE("speed-ups change how long the optimizer takes, not what it finds by m
     const auto slow = systems::dpro(job.graph, job.names, job.fused(), o);
     CAPTURE(k);
     CHECK(slow.iteration <= slow.recorded);
-    CHECK(static_cast<double>(found.iteration) <= 1.05 * static_cast<double>(slow.iteration));
+    CHECK(to_seconds(found.iteration) <= 1.05 * to_seconds(slow.iteration));
   }
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("traces of rings are optimized on all of their ranks", "[systems]") {
   const auto messages = trace::match_transactions(generated.job);
   const trace::aligned_job job{generated.job, messages, trace::align_clocks(generated.job, messages)};
   const auto graph = trace::average_steps(job).graph;
-  const auto r = systems::dpro(graph, generated.job.names, trace::saved_starts(0));
+  const auto r = systems::dpro(graph, generated.job.names, trace::saved_starts({}));
   CHECK(r.recorded == trace::replay(graph, generated.job.names).iteration);
   CHECK(r.iteration <= r.recorded);
 }
@@ -270,7 +270,7 @@ TEST_CASE("a bucket of several gradients is divided where the trace tells them",
   CHECK(v.tensors()[0].way == v.tensors()[1].way);
   CHECK(v.recorded().joined == std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0});
   CHECK(systems::iteration_of(v, v.recorded()) == systems::iteration_of(whole, whole.recorded()));
-  CHECK(systems::iteration_of(v, v.separate()) > 0);
+  CHECK(systems::iteration_of(v, v.separate()) > picoseconds{});
 }
 
 }  // namespace tests_of_dpro

@@ -24,6 +24,8 @@ using systems::graph_pass;
 
 namespace {
 
+constexpr picoseconds us{1'000'000};
+
 // A rank with a stream that runs forward operators of 10 us with these names, and backward ones of 20 us in the other
 // order. Each result, of 1000 bytes, is there up to its backward operator. 500 bytes are always there.
 struct small_job {
@@ -31,13 +33,13 @@ struct small_job {
   trace::name_table names{};
 
   explicit small_job(const std::vector<std::string>& operators) {
-    graph.ranks.push_back({"rank 0", 0, 0, 0, 500});
+    graph.ranks.push_back({"rank 0", 0, 0, {}, bytes{500}});
     graph.resources.push_back({"stream", 0, trace::lane_kind::stream});
     trace::flow_task t;
     t.type = trace::task_type::begin;
     auto last = graph.add(t);
     graph.ranks[0].begin = last;
-    const auto add = [&](const std::string& name, trace::phase part, std::int64_t time) {
+    const auto add = [&](const std::string& name, trace::phase part, picoseconds time) {
       t = {};
       t.type = trace::task_type::kernel;
       t.name = names.intern(name);
@@ -52,13 +54,13 @@ struct small_job {
     };
     std::vector<std::uint32_t> forward;
     for (const auto& o : operators) {
-      forward.push_back(add(o, trace::phase::forward, 10'000'000));
+      forward.push_back(add(o, trace::phase::forward, 10 * us));
     }
     for (auto f = forward.rbegin(); f != forward.rend(); ++f) {
-      const auto back = add("backward", trace::phase::backward, 20'000'000);
-      graph.allocations.push_back({0, *f, back, 1000});
+      const auto back = add("backward", trace::phase::backward, 20 * us);
+      graph.allocations.push_back({0, *f, back, bytes{1000}});
     }
-    add("update", trace::phase::update, 5'000'000);
+    add("update", trace::phase::update, 5 * us);
     t = {};
     t.type = trace::task_type::finish;
     t.recorded_start = now;
@@ -77,7 +79,7 @@ struct small_job {
     return {{}, r.iteration, trace::memory_use(g, r)[0].peak};
   }
 
-  std::int64_t now = 0;
+  picoseconds now{};
 };
 
 const std::vector<std::string> network{"conv2d", "relu", "add", "relu", "matmul", "relu", "add", "relu"};
@@ -87,13 +89,13 @@ const std::vector<std::string> network{"conv2d", "relu", "add", "relu", "matmul"
 TEST_CASE("recomputation makes again what lies between products, and frees it in between", "[systems]") {
   const small_job job{network};
   const auto before = job.effect(job.graph);
-  CHECK(before.iteration == (8 * 10 + 8 * 20 + 5) * 1'000'000);
-  CHECK(before.peak == 500 + 8 * 1000);
+  CHECK(before.iteration == (8 * 10 + 8 * 20 + 5) * us);
+  CHECK(before.peak == bytes{500 + 8 * 1000});
   const auto after = job.after(systems::recomputation());
-  CHECK(after.iteration == before.iteration + 6 * 10'000'000);
+  CHECK(after.iteration == before.iteration + 6 * 10 * us);
   // Of the two products, of the segment that is made again, and of what the first backward operator frees.
-  CHECK(after.peak <= 500 + 6 * 1000);
-  CHECK(after.peak >= 500 + 4 * 1000);
+  CHECK(after.peak <= bytes{500 + 6 * 1000});
+  CHECK(after.peak >= bytes{500 + 4 * 1000});
 }
 
 TEST_CASE("what is made again is made of what it reads, which stays or is made again before", "[systems]") {
@@ -113,7 +115,7 @@ TEST_CASE("what is made again is made of what it reads, which stays or is made a
   auto changed = g;
   REQUIRE(systems::recomputation().change(changed, job.names));
   // relu and add are made again before the matmul's backward operator, relu for add and for its own backward operator.
-  CHECK(job.effect(changed).iteration == before.iteration + 2 * 10'000'000);
+  CHECK(job.effect(changed).iteration == before.iteration + 2 * 10 * us);
   std::vector<std::string> again;
   for (std::size_t t = g.tasks.size(); t < changed.tasks.size(); ++t) {
     again.push_back(job.names.text(changed.tasks[t].name));
@@ -125,39 +127,39 @@ TEST_CASE("what is made again is made of what it reads, which stays or is made a
 
 TEST_CASE("accumulation goes over smaller batches one after the other", "[systems]") {
   const small_job job{network};
-  const auto free = job.after(systems::accumulation(4, 0));
+  const auto free = job.after(systems::accumulation(4, {}));
   CHECK(free.iteration == job.effect(job.graph).iteration);
-  CHECK(free.peak == 500 + 8 * 250);
+  CHECK(free.peak == bytes{500 + 8 * 250});
   // Of each operator 2 us do not depend on the batch.
-  const auto costly = job.after(systems::accumulation(2, 2'000'000));
-  CHECK(costly.iteration == job.effect(job.graph).iteration + 16 * 2'000'000);
+  const auto costly = job.after(systems::accumulation(2, 2 * us));
+  CHECK(costly.iteration == job.effect(job.graph).iteration + 16 * 2 * us);
 }
 
 TEST_CASE("fewer bits speed products up as they are said to", "[systems]") {
   const small_job job{network};
   const auto after = job.after(systems::mixed_precision(5));
-  CHECK(after.iteration == (2 * 2 + 6 * 5 + 8 * 10 + 5) * 1'000'000);
-  CHECK(after.peak == 500 + 8 * 500);
+  CHECK(after.iteration == (2 * 2 + 6 * 5 + 8 * 10 + 5) * us);
+  CHECK(after.peak == bytes{500 + 8 * 500});
 }
 
 TEST_CASE("of the passes that fit the fastest is taken, and none where the job fits", "[systems]") {
   const small_job job{network};
-  const std::vector<graph_pass> passes{systems::recomputation(), systems::accumulation(2, 1'000'000),
-                                       systems::accumulation(4, 1'000'000)};
-  CHECK(systems::fit_job(job.graph, job.names, 0, passes).effect.passes.empty());
-  CHECK(systems::fit_job(job.graph, job.names, 9000, passes).effect.passes.empty());
-  const auto some = systems::fit_job(job.graph, job.names, 6000, passes);
+  const std::vector<graph_pass> passes{systems::recomputation(), systems::accumulation(2, us),
+                                       systems::accumulation(4, us)};
+  CHECK(systems::fit_job(job.graph, job.names, {}, passes).effect.passes.empty());
+  CHECK(systems::fit_job(job.graph, job.names, bytes{9000}, passes).effect.passes.empty());
+  const auto some = systems::fit_job(job.graph, job.names, bytes{6000}, passes);
   CHECK(some.fits);
   CHECK(some.effect.passes == std::vector<std::string>{"accumulation=2"});
-  CHECK(some.before.peak == 8500);
+  CHECK(some.before.peak == bytes{8500});
   CHECK(some.tried.size() == 3);
   for (const auto& e : some.tried) {
-    CHECK((e.peak > 6000 || e.iteration >= some.effect.iteration));
+    CHECK((e.peak > bytes{6000} || e.iteration >= some.effect.iteration));
   }
-  const auto both = systems::fit_job(job.graph, job.names, 2000, passes);
+  const auto both = systems::fit_job(job.graph, job.names, bytes{2000}, passes);
   CHECK(both.effect.passes.size() == 2);
   CHECK(both.tried.size() == 5);
-  CHECK_FALSE(systems::fit_job(job.graph, job.names, 600, passes).fits);
+  CHECK_FALSE(systems::fit_job(job.graph, job.names, bytes{600}, passes).fits);
 }
 
 TEST_CASE("a user's pass is applied if it makes the iteration shorter", "[systems]") {
@@ -165,23 +167,24 @@ TEST_CASE("a user's pass is applied if it makes the iteration shorter", "[system
   const auto scaled = [](double factor) {
     return graph_pass{"mine", false, false, [factor](trace::flow_graph& g, const trace::name_table&) {
                         for (auto& t : g.tasks) {
-                          t.duration = static_cast<std::int64_t>(static_cast<double>(t.duration) * factor);
+                          t.duration =
+                              picoseconds{static_cast<std::int64_t>(static_cast<double>(t.duration.count()) * factor)};
                         }
                         return true;
                       }};
   };
-  CHECK(systems::fit_job(job.graph, job.names, 0, {scaled(0.5)}).effect.passes.size() == 1);
-  CHECK(systems::fit_job(job.graph, job.names, 0, {scaled(2)}).effect.passes.empty());
+  CHECK(systems::fit_job(job.graph, job.names, {}, {scaled(0.5)}).effect.passes.size() == 1);
+  CHECK(systems::fit_job(job.graph, job.names, {}, {scaled(2)}).effect.passes.empty());
 }
 
 TEST_CASE("passes are known by name", "[systems]") {
-  CHECK(systems::pass_named("recomputation", 0).name == "recomputation");
-  CHECK(systems::pass_named("accumulation=8", 0).name == "accumulation=8");
-  CHECK(systems::pass_named("mixed_precision", 0).changes_numbers);
+  CHECK(systems::pass_named("recomputation", {}).name == "recomputation");
+  CHECK(systems::pass_named("accumulation=8", {}).name == "accumulation=8");
+  CHECK(systems::pass_named("mixed_precision", {}).changes_numbers);
   for (const std::string_view bad : {"accumulation", "accumulation=1", "accumulation=2.5", "accumulation=x", "magic",
                                      "mixed_precision=0", "mixed_precision="}) {
     CAPTURE(bad);
-    CHECK(test::message_of([&] { static_cast<void>(systems::pass_named(bad, 0)); }).find("expected operator_fusion") !=
+    CHECK(test::message_of([&] { static_cast<void>(systems::pass_named(bad, {})); }).find("expected operator_fusion") !=
           std::string::npos);
   }
 }
@@ -189,8 +192,8 @@ TEST_CASE("passes are known by name", "[systems]") {
 TEST_CASE("memory is asked for where there is a limit", "[systems]") {
   small_job job{network};
   job.graph.allocations.clear();
-  job.graph.ranks[0].held = 0;
-  CHECK_THROWS_AS(systems::fit_job(job.graph, job.names, 100, {}), error);
+  job.graph.ranks[0].held = {};
+  CHECK_THROWS_AS(systems::fit_job(job.graph, job.names, bytes{100}, {}), error);
   CHECK_FALSE(systems::recomputation().change(job.graph, job.names));
 }
 

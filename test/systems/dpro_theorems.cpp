@@ -20,9 +20,9 @@ using systems::fusion_pair;
 namespace {
 
 // T_n by running operators and tensors one after the other, in whatever groups they are.
-std::int64_t slow_end(std::int64_t begin, std::int64_t sync_begin, const std::vector<std::int64_t>& operators,
-                      const std::vector<std::pair<std::size_t, std::int64_t>>& tensors) {
-  std::vector<std::int64_t> ends;
+picoseconds slow_end(picoseconds begin, picoseconds sync_begin, const std::vector<picoseconds>& operators,
+                     const std::vector<std::pair<std::size_t, picoseconds>>& tensors) {
+  std::vector<picoseconds> ends;
   for (const auto o : operators) {
     begin += o;
     ends.push_back(begin);
@@ -34,16 +34,25 @@ std::int64_t slow_end(std::int64_t begin, std::int64_t sync_begin, const std::ve
 }
 
 fusion_pair random_pair(random_engine& random) {
+  const auto between = [&](std::int64_t least, picoseconds most) {
+    return picoseconds{random.between(least, most.count())};
+  };
   fusion_pair p;
-  p.begin = random.between(0, 100);
-  p.sync_begin = random.between(0, 200);
-  p.first = random.between(1, 60);
-  p.second = random.between(1, 60);
-  p.fused = random.between(1, p.first + p.second);
-  p.first_sync = random.between(0, 80);
-  p.second_sync = random.between(0, 80);
-  p.fused_sync = random.between(0, p.first_sync + p.second_sync + 10);
+  p.begin = between(0, picoseconds{100});
+  p.sync_begin = between(0, picoseconds{200});
+  p.first = between(1, picoseconds{60});
+  p.second = between(1, picoseconds{60});
+  p.fused = between(1, p.first + p.second);
+  p.first_sync = between(0, picoseconds{80});
+  p.second_sync = between(0, picoseconds{80});
+  p.fused_sync = between(0, p.first_sync + p.second_sync + picoseconds{10});
   return p;
+}
+
+fusion_pair pair_of(std::int64_t begin, std::int64_t sync_begin, std::int64_t first, std::int64_t second,
+                    std::int64_t fused, std::int64_t first_sync, std::int64_t second_sync, std::int64_t fused_sync) {
+  return {picoseconds{begin}, picoseconds{sync_begin}, picoseconds{first},       picoseconds{second},
+          picoseconds{fused}, picoseconds{first_sync}, picoseconds{second_sync}, picoseconds{fused_sync}};
 }
 
 constexpr std::uint64_t seed = 20261124;
@@ -84,12 +93,12 @@ TEST_CASE("Theorem 1 holds with its premises", "[systems][law]") {
 
 TEST_CASE("without its premises Theorem 1 as printed is wrong", "[systems]") {
   // The network is busy until long after operator n: when operators end does not matter, though fusing saves time.
-  const fusion_pair busy{0, 100, 10, 10, 12, 5, 5, 10};
+  const auto busy = pair_of(0, 100, 10, 10, 12, 5, 5, 10);
   REQUIRE_FALSE(systems::fits_theorem_1(busy));
   CHECK(busy.first_sync < busy.first + busy.second - busy.fused);
   CHECK(busy.operators_fused() == busy.separate());
   // Tensor n - 1 takes longer than operator n: what is printed says not to fuse, and yet it pays.
-  const fusion_pair hidden{0, 0, 10, 10, 9, 40, 5, 45};
+  const auto hidden = pair_of(0, 0, 10, 10, 9, 40, 5, 45);
   REQUIRE_FALSE(systems::fits_theorem_1(hidden));
   CHECK_FALSE(hidden.first_sync < hidden.first + hidden.second - hidden.fused);
   CHECK(hidden.operators_fused() < hidden.separate());
@@ -126,7 +135,7 @@ TEST_CASE("Theorem 2 holds with its premises", "[systems][law]") {
 
 TEST_CASE("without its premises Theorem 2 is wrong", "[systems]") {
   // One large tensor takes more than two: the network is busy, and it pays to keep them apart.
-  const fusion_pair p{0, 50, 10, 10, 20, 20, 5, 30};
+  const auto p = pair_of(0, 50, 10, 10, 20, 20, 5, 30);
   REQUIRE_FALSE(systems::fits_theorem_2(p));
   CHECK(p.first_sync_end() > p.second_end() + p.fused_sync - p.second_sync);
   CHECK(p.tensors_fused() > p.separate());
@@ -143,7 +152,7 @@ TEST_CASE("Theorem 3 holds with its premises, and not without", "[systems][law]"
       REQUIRE(p.both_fused() <= p.operators_fused());
     }
   }
-  const fusion_pair slower{0, 0, 10, 10, 30, 5, 5, 8};  // one operator that takes longer than both
+  const auto slower = pair_of(0, 0, 10, 10, 30, 5, 5, 8);  // one operator that takes longer than both
   REQUIRE_FALSE(systems::fits_theorem_3(slower));
   CHECK(slower.both_fused() > slower.tensors_fused());
 }
@@ -157,7 +166,7 @@ TEST_CASE("the best number of parts is the one of all numbers", "[systems][law]"
     const auto stages = random.between(1, 4);
     const auto most = static_cast<std::uint32_t>(random.between(1, 100));
     const auto time = [&](std::uint32_t parts) {
-      return (parts + stages - 1) * (latency + (size + parts - 1) / parts);
+      return picoseconds{(parts + stages - 1) * (latency + (size + parts - 1) / parts)};
     };
     systems::partition_choice best{1, time(1)};
     for (std::uint32_t parts = 2; parts <= most; ++parts) {
@@ -165,7 +174,7 @@ TEST_CASE("the best number of parts is the one of all numbers", "[systems][law]"
         best = {parts, time(parts)};
       }
     }
-    CHECK(systems::best_partition(time, latency, most) == best);
+    CHECK(systems::best_partition(time, picoseconds{latency}, most) == best);
   }
 }
 

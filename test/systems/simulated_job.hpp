@@ -32,7 +32,7 @@ struct simulated_job_options {
   double latency = 20e6;             // of a message
   double bytes_per_second = 12.5e9;  // between machines
   double inside = 100e9;             // within one
-  std::int64_t smallest_tensor = 0;  // smaller gradients are left out
+  bytes smallest_tensor{};           // smaller gradients are left out
 };
 
 struct simulated_job {
@@ -46,7 +46,7 @@ struct simulated_job {
     return [this](std::span<const trace::fused_part> parts) {
       double time = 0;
       for (std::size_t p = 0; p < parts.size(); ++p) {
-        const auto own = static_cast<double>(parts[p].duration);
+        const auto own = static_cast<double>(parts[p].duration.count());
         double saved = 0;
         if (p > 0) {
           const auto way = streamed.find(parts[p - 1].name.index());
@@ -54,7 +54,7 @@ struct simulated_job {
         }
         time += std::max(own - saved, own / 10);
       }
-      return static_cast<std::int64_t>(time);
+      return picoseconds{static_cast<std::int64_t>(time)};
     };
   }
 };
@@ -72,22 +72,22 @@ class job_simulator {
     auto& g = all_.graph;
     for (std::uint32_t r = 0; r < o_.workers + o_.servers; ++r) {
       const bool is_worker = r < o_.workers;
-      g.ranks.push_back({is_worker ? fmt::format("worker {}", r) : fmt::format("server {}", r - o_.workers), 0, 0, 0});
+      g.ranks.push_back({is_worker ? fmt::format("worker {}", r) : fmt::format("server {}", r - o_.workers), 0, 0});
       g.resources.push_back({"stream", r, trace::lane_kind::stream});
       g.resources.push_back({"to", r, trace::lane_kind::channel});
       g.resources.push_back({"from", r, trace::lane_kind::channel});
     }
     list_operators();
     for (std::uint32_t r = 0; r < o_.workers + o_.servers; ++r) {
-      g.ranks[r].begin = g.add(of(r, trace::task_type::begin, {}, 0, trace::no_index));
+      g.ranks[r].begin = g.add(of(r, trace::task_type::begin, {}, {}, trace::no_index));
     }
     add_operators();
     for (std::uint32_t k = 0; k < gradients_.size(); ++k) {
       o_.servers == 0 ? add_ring(k) : add_servers(k);
     }
     for (std::uint32_t r = 0; r < o_.workers + o_.servers; ++r) {
-      g.ranks[r].finish = g.add(of(r, trace::task_type::finish, {}, 0, trace::no_index));
-      g.tasks.back().recorded_start = now_ + 1'000'000;
+      g.ranks[r].finish = g.add(of(r, trace::task_type::finish, {}, {}, trace::no_index));
+      g.tasks.back().recorded_start = now_ + picoseconds{1'000'000};
       g.link(g.ranks[r].begin, g.ranks[r].finish);
       for (const auto t : last_[r]) {
         g.link(t, g.ranks[r].finish);
@@ -99,19 +99,19 @@ class job_simulator {
  private:
   struct planned {
     std::string name{};
-    std::int64_t time = 0;
+    picoseconds time{};
     trace::phase part = trace::phase::forward;
     double result = 0;  // picoseconds of memory
   };
   struct gradient {
     std::string name{};
-    std::int64_t size = 0;
+    bytes size{};
     std::uint32_t producer = 0;          // place in operators_
     std::vector<std::uint32_t> ready{};  // by rank
     std::vector<std::uint32_t> update{};
   };
 
-  trace::flow_task of(std::uint32_t rank, trace::task_type type, std::string_view name, std::int64_t time,
+  trace::flow_task of(std::uint32_t rank, trace::task_type type, std::string_view name, picoseconds time,
                       std::uint32_t resource) {
     trace::flow_task t;
     t.type = type;
@@ -130,7 +130,7 @@ class job_simulator {
       for (const auto d : graph_.type(v).dims) {
         n *= d;
       }
-      return n;
+      return bytes{n};
     };
     std::vector<tensor::tensor_type> in;
     std::vector<tensor::tensor_type> out;
@@ -142,18 +142,18 @@ class job_simulator {
       }
       in.clear();
       out.clear();
-      std::int64_t weights = 0;
+      bytes weights;
       for (const auto v : graph_.operands(n)) {
         in.push_back(graph_.type(v));
-        weights += graph_.type(v).constant ? bytes_of(v) : 0;
+        weights += graph_.type(v).constant ? bytes_of(v) : bytes{};
       }
       double result = 0;
       for (const auto v : graph_.results(n)) {
         out.push_back(graph_.type(v));
-        result += static_cast<double>(bytes_of(v)) * 1e12 / memory;
+        result += static_cast<double>(bytes_of(v).count()) * 1e12 / memory;
       }
-      const auto time = times_.duration_of(0, graph_.operation(n), in, out).expected.count();
-      if (time <= 0) {
+      const auto time = times_.duration_of(0, graph_.operation(n), in, out).expected;
+      if (time <= picoseconds{}) {
         continue;
       }
       const auto name = fmt::format("{} {}", algebra_.signature(graph_.operation(n).kind).name, n.index());
@@ -184,7 +184,7 @@ class job_simulator {
     }
     for (std::uint32_t r = 0; r < o_.workers; ++r) {
       auto before = g.ranks[r].begin;
-      now_ = 0;
+      now_ = {};
       std::size_t next = 0;
       for (std::uint32_t o = 0; o < operators_.size(); ++o) {
         auto t = of(r, trace::task_type::kernel, operators_[o].name, operators_[o].time, 3 * r);
@@ -202,11 +202,11 @@ class job_simulator {
       last_[r].push_back(before);
       for (std::size_t k = 0; k < gradients_.size(); ++k) {
         const auto time =
-            static_cast<std::int64_t>(all_.start + 3e12 * static_cast<double>(gradients_[k].size) /
-                                                       hardware::find_device(o_.device)->bytes_per_second);
+            picoseconds{static_cast<std::int64_t>(all_.start + 3e12 * static_cast<double>(gradients_[k].size.count()) /
+                                                                   hardware::find_device(o_.device)->bytes_per_second)};
         auto t = of(r, trace::task_type::kernel, "update " + gradients_[k].name, time, 3 * r);
         t.part = trace::phase::update;
-        t.recorded_start = now_ + static_cast<std::int64_t>(k) * 1000;
+        t.recorded_start = now_ + picoseconds{static_cast<std::int64_t>(k) * 1000};
         gradients_[k].update[r] = g.add(t);
         last_[r].push_back(gradients_[k].update[r]);
       }
@@ -223,10 +223,11 @@ class job_simulator {
   }
   // Sends from one rank to another; returns where it begins at the sender and has come at the receiver.
   std::pair<message_tasks, message_tasks> send(std::uint32_t from, std::uint32_t to, std::uint32_t k,
-                                               trace::exchange way, std::int64_t size, std::uint32_t round,
+                                               trace::exchange way, bytes size, std::uint32_t round,
                                                std::uint32_t chunk) {
     auto& g = all_.graph;
-    const auto time = static_cast<std::int64_t>(o_.latency + 1e12 * static_cast<double>(size) / bandwidth(from, to));
+    const picoseconds time{
+        static_cast<std::int64_t>(o_.latency + 1e12 * static_cast<double>(size.count()) / bandwidth(from, to))};
     const auto add = [&](std::uint32_t rank, trace::task_type type, std::uint32_t resource) {
       trace::communication c;
       c.tensor = all_.names.intern(gradients_[k].name);
@@ -236,7 +237,7 @@ class job_simulator {
       c.receiver = to;
       c.round = round;
       c.chunk = chunk;
-      auto t = of(rank, trace::task_type::in, gradients_[k].name, 0, trace::no_index);
+      auto t = of(rank, trace::task_type::in, gradients_[k].name, {}, trace::no_index);
       t.part = trace::phase::communication;
       t.communication = static_cast<std::uint32_t>(g.communications.size());
       t.recorded_start = g.tasks[gradients_[k].ready[0]].recorded_start + g.tasks[gradients_[k].ready[0]].duration;
@@ -247,7 +248,7 @@ class job_simulator {
       t.resource = resource;
       const auto main = g.add(t);
       t.type = trace::task_type::out;
-      t.duration = t.recorded_duration = 0;
+      t.duration = t.recorded_duration = {};
       t.resource = trace::no_index;
       const auto out = g.add(t);
       g.link(in, main);
@@ -257,14 +258,14 @@ class job_simulator {
     const auto sent = add(from, trace::task_type::send, 3 * from + 1);
     const auto received = add(to, trace::task_type::receive, 3 * to + 2);
     g.link(sent.in + 1, received.in);  // as a whole: stores, and forwards
-    g.tasks[received.in + 1].duration = g.tasks[received.in + 1].recorded_duration = 1'000'000;
+    g.tasks[received.in + 1].duration = g.tasks[received.in + 1].recorded_duration = picoseconds{1'000'000};
     return {sent, received};
   }
 
   void add_ring(std::uint32_t k) {
     auto& g = all_.graph;
     const auto n = o_.workers;
-    const auto size = (gradients_[k].size + n - 1) / n;
+    const auto size = (gradients_[k].size + bytes{n - 1}) / n;
     std::vector<std::uint32_t> at = gradients_[k].ready;
     for (std::uint32_t round = 0; round + 1 < 2 * n - 1; ++round) {
       std::vector<std::uint32_t> next(n);
@@ -310,7 +311,7 @@ class job_simulator {
   std::vector<planned> operators_;
   std::vector<gradient> gradients_;
   std::vector<std::vector<std::uint32_t>> last_;
-  std::int64_t now_ = 0;
+  picoseconds now_{};
 };
 
 }  // namespace unity::test

@@ -23,7 +23,7 @@ using namespace unity;
 double worst_microseconds(const test::generated_job& g, const trace::clock_offsets& found) {
   double worst = 0;
   for (std::size_t m = 0; m < found.size(); ++m) {
-    worst = std::max(worst, std::abs(static_cast<double>(found[m] + g.drift[m] - g.drift[0])) * 1e-6);
+    worst = std::max(worst, std::abs(static_cast<double>((found[m] + g.drift[m] - g.drift[0]).count())) * 1e-6);
   }
   return worst;
 }
@@ -33,9 +33,9 @@ double replay_error(const test::generated_job& g, const trace::transactions& x, 
   const auto average = trace::average_steps(aligned);
   double mean = 0;
   for (const auto t : g.step_times) {
-    mean += static_cast<double>(t) / static_cast<double>(g.step_times.size());
+    mean += static_cast<double>(t.count()) / static_cast<double>(g.step_times.size());
   }
-  return std::abs(static_cast<double>(trace::replay(average.graph, g.job.names).iteration) - mean) / mean;
+  return std::abs(static_cast<double>(trace::replay(average.graph, g.job.names).iteration.count()) - mean) / mean;
 }
 
 TEST_CASE("clocks of 8 machines that are up to 5 ms apart are found within 50 us, and the job replays", "[law]") {
@@ -62,7 +62,7 @@ TEST_CASE("ranks of one machine have one clock, whatever ends of messages sugges
     CAPTURE(seed);
     random_engine random{seed};
     test::generated_job_options o;
-    o.most_drift = 0;
+    o.most_drift = {};
     o.jitter = 0.2;
     auto g = test::job_generator{random, o}.run();
     const auto x = trace::match_transactions(g.job);
@@ -82,9 +82,9 @@ TEST_CASE("offsets that fulfil all constraints are found before the best ones") 
   const auto g = test::job_generator{random, o}.run();
   const auto x = trace::match_transactions(g.job);
   const trace::alignment_problem problem{g.job, x};
-  const auto feasible = problem.feasible(std::vector<std::int64_t>(8, 0));
+  const auto feasible = problem.feasible(trace::clock_offsets(8));
   REQUIRE(feasible.size() == 8);
-  CHECK(feasible[0] == 0);
+  CHECK(feasible[0] == picoseconds{});
   for (const auto& c : problem.constraints()) {
     CHECK(feasible[c.before] - feasible[c.after] <= c.bound);
   }
@@ -98,7 +98,7 @@ TEST_CASE("messages that no clocks bring together are named") {
   // One message ends long before it begins: by any clock, as others go the other way at that time.
   for (auto& e : g.job.ranks[1].events) {
     if (e.kind == trace::event_kind::receive && e.step == 2) {
-      e.start -= 400'000'000'000;
+      e.start -= picoseconds{400'000'000'000};
     }
   }
   const auto x = trace::match_transactions(g.job);
@@ -120,11 +120,11 @@ TEST_CASE("a quadratic function is least where its squares are, within the const
   f.add_square(1, -3, {{1, 1}});
   f.add_square(1, -2, {{2, 1}, {1, -1}});
   f.add_square(1, 1, {{3, 1}, {2, -1}});
-  const auto free = trace::least_offsets(f, {{1, 0, 100'000'000, {}, {}}}, {0, 0, 0, 0});
+  const auto free = trace::least_offsets(f, {{1, 0, picoseconds{100'000'000}, {}, {}}}, {0, 0, 0, 0});
   CHECK(free[1] == Approx(3));
   CHECK(free[2] == Approx(5));
   CHECK(free[3] == Approx(4));
-  const auto bound = trace::least_offsets(f, {{1, 0, 1'000'000, {}, {}}}, {0, 0, 0, 0});
+  const auto bound = trace::least_offsets(f, {{1, 0, picoseconds{1'000'000}, {}, {}}}, {0, 0, 0, 0});
   CHECK(bound[1] == Approx(1));
   CHECK(bound[2] == Approx(3));
   CHECK(bound[3] == Approx(2));
@@ -134,7 +134,7 @@ TEST_CASE("a rank that nothing is known of keeps its clock, and the search for t
   trace::quadratic_function f{5};
   f.add_square(1, -3, {{1, 1}, {0, -1}});
   f.add_square(1, -2, {{4, 1}, {3, -1}});
-  const auto found = trace::least_offsets(f, {{1, 0, 1'000'000, {}, {}}}, {0, 0, 7, 5, 0});
+  const auto found = trace::least_offsets(f, {{1, 0, picoseconds{1'000'000}, {}, {}}}, {0, 0, 7, 5, 0});
   CHECK(found[0] == 0);
   CHECK(found[1] == Approx(1));
   CHECK(found[2] == 7);
@@ -179,7 +179,7 @@ std::vector<double> least_by_prices(const trace::quadratic_function& f,
       const auto a = all[c].before;
       const auto b = all[c].after;
       const auto steep = inverse(a, a) - inverse(a, b) - inverse(b, a) + inverse(b, b);
-      const auto over = x[a] - x[b] - static_cast<double>(all[c].bound) * 1e-6;
+      const auto over = x[a] - x[b] - static_cast<double>(all[c].bound.count()) * 1e-6;
       const auto change = std::max(over / steep, -prices[c]);
       prices[c] += change;
       for (std::size_t i = 0; i < n; ++i) {
@@ -201,7 +201,7 @@ TEST_CASE("random functions of differences are least where prices of constraints
       for (std::uint32_t j = 0; j < n; ++j) {
         if (j != i && (j == i + 1 || random.below(2) == 0)) {
           // The start, all 0, fulfils them; some hold with nothing to spare.
-          const auto bound = static_cast<std::int64_t>(random.below(4)) * 1'000'000;
+          const picoseconds bound{static_cast<std::int64_t>(random.below(4)) * 1'000'000};
           all.push_back({i, j, bound, {}, {}});
           f.add_square(0.1 + random.unit(), 20 * random.unit() - 10, {{j, 1}, {i, -1}});
         }

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/trace/events.hpp>
 
 namespace unity::test {
@@ -18,17 +19,17 @@ struct generated_job_options {
   std::size_t machines = 8;
   std::size_t layers = 6;
   std::size_t steps = 5;
-  std::int64_t most_drift = 5'000'000'000;  // picoseconds, either way
-  std::int64_t layer_time = 2'000'000'000;
-  std::int64_t chunk_time = 150'000'000;
+  picoseconds most_drift{5'000'000'000};  // either way
+  picoseconds layer_time{2'000'000'000};
+  picoseconds chunk_time{150'000'000};
   double late = 0.3;     // share of receives that begin after the send
   double jitter = 0.05;  // of every time
 };
 
 struct generated_job {
   trace::job_trace job{};
-  std::vector<std::int64_t> drift{};       // picoseconds that the clock of a machine is ahead
-  std::vector<std::int64_t> step_times{};  // true ones, of the longest rank
+  std::vector<picoseconds> drift{};       // by how much the clock of a machine is ahead
+  std::vector<picoseconds> step_times{};  // true ones, of the longest rank
 };
 
 // Data parallelism: a forward and a backward operator a layer, and for each layer's gradient a ring of chunks, which
@@ -41,7 +42,7 @@ class job_generator {
   generated_job run() {
     generated_job all;
     for (std::size_t m = 0; m < o_.machines; ++m) {
-      all.drift.push_back(m == 0 ? 0 : random_.between(-o_.most_drift, o_.most_drift));
+      all.drift.push_back(m == 0 ? picoseconds{} : between(o_.most_drift));
       auto& r = all.job.ranks.emplace_back();
       r.name = fmt::format("host{}.rank{}", m, m);
       r.machine = fmt::format("host{}", m);
@@ -56,8 +57,8 @@ class job_generator {
     for (const auto& r : all.job.ranks) {
       static_cast<void>(names_->intern(r.name));
     }
-    clock_.assign(o_.machines, 1'000'000'000);
-    link_free_.assign(o_.machines, 0);
+    clock_.assign(o_.machines, picoseconds{1'000'000'000});
+    link_free_.assign(o_.machines, {});
     for (std::size_t s = 0; s < o_.steps; ++s) {
       all.step_times.push_back(step(all.job, static_cast<std::int64_t>(s)));
     }
@@ -73,17 +74,18 @@ class job_generator {
   }
 
  private:
-  std::int64_t about(std::int64_t t) {
-    const auto most = static_cast<std::int64_t>(o_.jitter * static_cast<double>(t));
-    return t + (most > 0 ? random_.between(-most, most) : 0);
+  picoseconds between(picoseconds most) { return picoseconds{random_.between(-most.count(), most.count())}; }
+  picoseconds about(picoseconds t) {
+    const picoseconds most{static_cast<std::int64_t>(o_.jitter * static_cast<double>(t.count()))};
+    return t + (most > picoseconds{} ? between(most) : picoseconds{});
   }
   void add(trace::job_trace& job, std::size_t m, trace::event e, const std::string& name, std::int64_t step) {
     e.name = names_->intern(name);
     e.step = step;
     job.ranks[m].events.push_back(e);
   }
-  std::int64_t compute(trace::job_trace& job, std::size_t m, const std::string& name, std::int64_t step,
-                       trace::phase part, std::int64_t time) {
+  picoseconds compute(trace::job_trace& job, std::size_t m, const std::string& name, std::int64_t step,
+                      trace::phase part, picoseconds time) {
     trace::event e;
     e.start = clock_[m];
     e.duration = about(time);
@@ -92,16 +94,16 @@ class job_generator {
     return clock_[m] += e.duration;
   }
 
-  std::int64_t step(trace::job_trace& job, std::int64_t s) {
+  picoseconds step(trace::job_trace& job, std::int64_t s) {
     const auto begin = clock_;
     for (std::size_t l = 0; l < o_.layers; ++l) {
       for (std::size_t m = 0; m < o_.machines; ++m) {
         compute(job, m, fmt::format("FW.{}", l), s, trace::phase::forward, o_.layer_time / 2);
       }
     }
-    std::vector<std::int64_t> done(o_.machines, 0);
+    std::vector<picoseconds> done(o_.machines);
     for (std::size_t l = o_.layers; l-- > 0;) {
-      std::vector<std::int64_t> ready;
+      std::vector<picoseconds> ready;
       for (std::size_t m = 0; m < o_.machines; ++m) {
         ready.push_back(compute(job, m, fmt::format("BW.{}", l), s, trace::phase::backward, o_.layer_time));
       }
@@ -110,9 +112,9 @@ class job_generator {
         done[m] = std::max(done[m], ended[m]);
       }
     }
-    std::int64_t longest = 0;
+    picoseconds longest;
     for (std::size_t m = 0; m < o_.machines; ++m) {
-      clock_[m] = std::max(clock_[m], done[m] + 10'000'000);
+      clock_[m] = std::max(clock_[m], done[m] + picoseconds{10'000'000});
       compute(job, m, "UPDATE.0", s, trace::phase::update, o_.layer_time / 4);
       trace::event window;
       window.kind = trace::event_kind::step;
@@ -124,8 +126,7 @@ class job_generator {
     return longest;
   }
 
-  std::vector<std::int64_t> ring(trace::job_trace& job, std::int64_t s, std::size_t layer,
-                                 std::vector<std::int64_t> at) {
+  std::vector<picoseconds> ring(trace::job_trace& job, std::int64_t s, std::size_t layer, std::vector<picoseconds> at) {
     for (std::uint32_t round = 0; round < 2 * (o_.machines - 1); ++round) {
       auto next = at;
       for (std::size_t m = 0; m < o_.machines; ++m) {
@@ -146,7 +147,7 @@ class job_generator {
     return at;
   }
   void message(trace::job_trace& job, std::size_t from, std::size_t to, std::int64_t s, std::size_t layer,
-               std::uint32_t round, std::int64_t sent, std::int64_t posted, std::int64_t end) {
+               std::uint32_t round, picoseconds sent, picoseconds posted, picoseconds end) {
     const auto name = fmt::format("gradient {}", layer);
     trace::message m;
     m.tensor = names_->intern(name);
@@ -155,7 +156,7 @@ class job_generator {
     m.way = trace::exchange::chunk;
     m.round = round;
     m.chunk = static_cast<std::uint32_t>((from + o_.machines - round % o_.machines) % o_.machines);
-    m.size = 1'000'000;
+    m.size = bytes{1'000'000};
     trace::event send;
     send.kind = trace::event_kind::send;
     send.part = trace::phase::communication;
@@ -178,9 +179,9 @@ class job_generator {
   random_engine& random_;
   const generated_job_options& o_;
   trace::name_table* names_ = nullptr;
-  std::vector<std::int64_t> clock_;
-  std::vector<std::int64_t> link_free_;
-  std::int64_t last_receive_ = 0;
+  std::vector<picoseconds> clock_;
+  std::vector<picoseconds> link_free_;
+  picoseconds last_receive_{};
 };
 
 }  // namespace unity::test

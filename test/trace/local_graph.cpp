@@ -21,7 +21,9 @@ using namespace unity;
 using kind = trace::event_kind;
 using texts = std::vector<std::string>;
 
-constexpr std::int64_t us = 1'000'000;
+constexpr picoseconds us{1'000'000};
+
+std::int64_t in_us(picoseconds t) { return t.count() / us.count(); }
 
 // A rank made by hand. Times are in microseconds.
 struct hand_made {
@@ -64,8 +66,8 @@ struct hand_made {
   [[nodiscard]] trace::flow_graph graph(std::int64_t step = 0, std::int64_t lead = 0, std::int64_t shift = 0) {
     trace::complete(t);
     trace::flow_graph g;
-    g.ranks.push_back({"rank", trace::no_index, trace::no_index, 0, 0});
-    std::vector<std::int64_t> durations;
+    g.ranks.push_back({"rank", trace::no_index, trace::no_index});
+    std::vector<picoseconds> durations;
     for (const auto& e : t.events) {
       durations.push_back(e.duration);
     }
@@ -91,12 +93,12 @@ struct hand_made {
   // "kernel gemm: 15 for 20", in the order of time, without what takes none.
   [[nodiscard]] texts times(const trace::flow_graph& g) const {
     const auto label = labels(g);
-    std::vector<std::pair<std::int64_t, std::string>> all;
+    std::vector<std::pair<picoseconds, std::string>> all;
     for (std::size_t i = 0; i < g.tasks.size(); ++i) {
       const auto& task = g.tasks[i];
-      if (task.duration > 0) {
+      if (task.duration > picoseconds{}) {
         all.emplace_back(task.recorded_start,
-                         fmt::format("{}: {} for {}", label[i], task.recorded_start / us, task.duration / us));
+                         fmt::format("{}: {} for {}", label[i], in_us(task.recorded_start), in_us(task.duration)));
       }
     }
     std::sort(all.begin(), all.end());
@@ -120,7 +122,7 @@ struct hand_made {
       }
       const auto& before = g.tasks[e.before];
       all.push_back(before.type == trace::task_type::delay
-                        ? fmt::format("{} > {} > {}", label[into[e.before]], before.duration / us, label[e.after])
+                        ? fmt::format("{} > {} > {}", label[into[e.before]], in_us(before.duration), label[e.after])
                         : fmt::format("{} > {}", label[e.before], label[e.after]));
     }
     std::sort(all.begin(), all.end());
@@ -442,16 +444,17 @@ TEST_CASE("memory is there from the event that made it to the one that freed it,
   r.add(main, kind::operation, "inner", 65, 70);
   const auto b = r.add(main, kind::operation, "b", 85, 95);
   const auto none = trace::no_event;
-  r.t.allocations = {{a, b, 1},     {early, a, 2}, {a, late, 4},        {early, late, 8}, {none, none, 16},
-                     {none, b, 32}, {b, none, 64}, {early, early, 128}, {late, none, 256}};
-  r.t.held = 1000;
+  r.t.allocations = {{a, b, bytes{1}},        {early, a, bytes{2}},       {a, late, bytes{4}},
+                     {early, late, bytes{8}}, {none, none, bytes{16}},    {none, b, bytes{32}},
+                     {b, none, bytes{64}},    {early, early, bytes{128}}, {late, none, bytes{256}}};
+  r.t.held = bytes{1000};
   const auto g = r.graph(1);
-  CHECK(g.ranks[0].held == 1000);
+  CHECK(g.ranks[0].held == bytes{1000});
   const auto label = r.labels(g);
   std::map<std::int64_t, std::string> found;
   for (const auto& x : g.allocations) {
     CHECK(x.rank == 0);
-    found[x.size] = label[x.from] + (x.last == trace::no_index ? "" : " to " + label[x.last]);
+    found[x.size.count()] = label[x.from] + (x.last == trace::no_index ? "" : " to " + label[x.last]);
   }
   CHECK(found == std::map<std::int64_t, std::string>{{1, "host a to host b"},
                                                      {2, "begin to host a (2)"},

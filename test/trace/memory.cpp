@@ -21,7 +21,7 @@ trace::flow_graph random_graph(random_engine& random) {
   trace::flow_graph g;
   const auto ranks = static_cast<std::uint32_t>(random.between(1, 3));
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    g.ranks.push_back({"", trace::no_index, trace::no_index, 0, random.between(0, 20)});
+    g.ranks.push_back({"", trace::no_index, trace::no_index, {}, bytes{random.between(0, 20)}});
     for (int k = 0; k < 2; ++k) {
       g.resources.push_back({"", r, trace::lane_kind::host});
     }
@@ -31,7 +31,7 @@ trace::flow_graph random_graph(random_engine& random) {
     trace::flow_task t;
     t.rank = static_cast<std::uint32_t>(random.below(ranks));
     t.resource = random.below(4) == 0 ? trace::no_index : 2 * t.rank + static_cast<std::uint32_t>(random.below(2));
-    t.duration = random.between(0, 4);
+    t.duration = picoseconds{random.between(0, 4)};
     const auto place = g.add(t);
     for (std::uint32_t b = 0; b < place; ++b) {
       if (random.below(4) == 0) {
@@ -43,15 +43,15 @@ trace::flow_graph random_graph(random_engine& random) {
     const auto from = static_cast<std::uint32_t>(random.below(g.tasks.size()));
     auto last = static_cast<std::uint32_t>(random.below(g.tasks.size() + 1));
     last = last == g.tasks.size() ? trace::no_index : last;
-    g.allocations.push_back({g.tasks[from].rank, from, last, random.between(1, 9)});
+    g.allocations.push_back({g.tasks[from].rank, from, last, bytes{random.between(1, 9)}});
   }
   return g;
 }
 
 // Instant by instant: first what spans it or more, then what comes and goes in it.
 trace::memory_peak slow_peak(const trace::flow_graph& g, const trace::replayed_iteration& r, std::uint32_t rank) {
-  trace::memory_peak all{g.ranks[rank].held, g.ranks[rank].held, 0, g.ranks[rank].held > 0};
-  for (std::int64_t now = 0; now <= r.last_end; ++now) {
+  trace::memory_peak all{g.ranks[rank].held, g.ranks[rank].held, {}, g.ranks[rank].held > bytes{}};
+  for (std::int64_t now = 0; now <= r.last_end.count(); ++now) {
     auto sum = all.held;
     for (const auto& a : g.allocations) {
       if (a.rank != rank) {
@@ -61,11 +61,11 @@ trace::memory_peak slow_peak(const trace::flow_graph& g, const trace::replayed_i
       const auto start = r.times[a.from].start;
       const bool is_there = start <= now && (a.last == trace::no_index || now < r.times[a.last].end ||
                                              (now == start && r.times[a.last].end <= start));
-      sum += is_there ? a.size : 0;
+      sum += is_there ? a.size : bytes{};
     }
     if (sum > all.peak) {
       all.peak = sum;
-      all.time = now;
+      all.time = picoseconds{now};
     }
   }
   return all;
@@ -86,21 +86,21 @@ TEST_CASE("the most memory that a rank needs is that of the instant with most") 
 
 TEST_CASE("memory that is freed when other is made does not count with it") {
   trace::flow_graph g;
-  g.ranks.push_back({"", trace::no_index, trace::no_index, 0, 100});
+  g.ranks.push_back({"", trace::no_index, trace::no_index, {}, bytes{100}});
   g.ranks.push_back({});
   g.resources.push_back({"", 0, trace::lane_kind::host});
   for (int i = 0; i < 3; ++i) {
     trace::flow_task t;
     t.resource = 0;
-    t.duration = 10;
+    t.duration = picoseconds{10};
     if (g.add(t) > 0) {
       g.link(static_cast<std::uint32_t>(i) - 1, static_cast<std::uint32_t>(i));
     }
   }
-  g.allocations = {{0, 0, 0, 5}, {0, 1, 1, 7}, {0, 1, 2, 1}, {0, 2, trace::no_index, 3}};
+  g.allocations = {{0, 0, 0, bytes{5}}, {0, 1, 1, bytes{7}}, {0, 1, 2, bytes{1}}, {0, 2, trace::no_index, bytes{3}}};
   const auto found = trace::memory_use(g, trace::replay(g, {}));
-  CHECK(found[0] == trace::memory_peak{100, 108, 10, true});
-  CHECK(found[1] == trace::memory_peak{0, 0, 0, false});
+  CHECK(found[0] == trace::memory_peak{bytes{100}, bytes{108}, picoseconds{10}, true});
+  CHECK(found[1] == trace::memory_peak{});
 }
 
 TEST_CASE("events that are put in order keep their memory") {
@@ -108,13 +108,14 @@ TEST_CASE("events that are put in order keep their memory") {
   t.lanes = {{"main", trace::lane_kind::host, 0}};
   for (const std::int64_t start : {30, 10, 20}) {
     trace::event e;
-    e.start = start;
-    e.duration = 5;
+    e.start = picoseconds{start};
+    e.duration = picoseconds{5};
     t.events.push_back(e);
   }
-  t.allocations = {{1, 0, 8}, {2, trace::no_event, 9}, {trace::no_event, 2, 10}};
+  t.allocations = {{1, 0, bytes{8}}, {2, trace::no_event, bytes{9}}, {trace::no_event, 2, bytes{10}}};
   trace::sort_events(t);
-  CHECK(t.allocations == std::vector<trace::allocation>{{0, 2, 8}, {1, trace::no_event, 9}, {trace::no_event, 1, 10}});
+  CHECK(t.allocations == std::vector<trace::allocation>{
+                             {0, 2, bytes{8}}, {1, trace::no_event, bytes{9}}, {trace::no_event, 1, bytes{10}}});
 }
 
 }  // namespace tests_of_trace_memory

@@ -43,7 +43,8 @@ class backward_pass {
   trace::flow_graph graph;
   trace::name_table names;
 
-  [[nodiscard]] std::int64_t time() const { return trace::replay(graph, names).iteration / 1'000'000; }
+  // In whole microseconds.
+  [[nodiscard]] std::int64_t time() const { return trace::replay(graph, names).iteration.count() / 1'000'000; }
 
  private:
   std::uint32_t add(trace::task_type type, std::uint32_t rank, std::uint32_t resource, std::int64_t us,
@@ -52,8 +53,8 @@ class backward_pass {
     t.type = type;
     t.rank = rank;
     t.resource = resource;
-    t.duration = t.recorded_duration = us * 1'000'000;
-    t.recorded_start = start * 1'000'000;
+    t.duration = t.recorded_duration = picoseconds{us * 1'000'000};
+    t.recorded_start = picoseconds{start * 1'000'000};
     t.name = names.intern(name);
     t.part = trace::phase::backward;
     return graph.add(t);
@@ -71,7 +72,7 @@ class backward_pass {
       last = op;
       trace::communication c;
       c.way = trace::exchange::all_reduce;
-      c.size = 1000 + l;
+      c.size = bytes{1000 + l};
       c.group_size = ranks;
       c.tensor = names.intern("gradient" + std::to_string(l));
       graph.communications.push_back(c);
@@ -79,7 +80,7 @@ class backward_pass {
       const auto in = add(trace::task_type::in, r, trace::no_index, 0, start, "sum");
       const auto main = add(trace::task_type::collective, r, host + 1, 0, start, "sum");
       const auto out = add(trace::task_type::out, r, trace::no_index, 0, start + 5, "sum");
-      graph.tasks[main].duration = 4'000'000 + 1000 * c.size;
+      graph.tasks[main].duration = picoseconds{4'000'000 + 1000 * c.size.count()};
       for (const auto t : {in, main, out}) {
         graph.tasks[t].communication = static_cast<std::uint32_t>(graph.communications.size() - 1);
         graph.tasks[t].part = trace::phase::communication;
@@ -97,7 +98,7 @@ class backward_pass {
     }
     const auto finish = add(trace::task_type::finish, r, trace::no_index, 0, 10 * layers + 10, "");
     graph.link(update, finish);
-    graph.ranks.push_back({"rank " + std::to_string(r), begin, finish, 0});
+    graph.ranks.push_back({"rank " + std::to_string(r), begin, finish});
   }
 
   std::vector<std::uint32_t> arrivals_;
@@ -144,16 +145,16 @@ TEST_CASE("more workers take more rounds of a ring, fewer of a tree") {
 TEST_CASE("buckets are joined up to a size, and cut above it") {
   for (const std::uint32_t ranks : {1U, 3U}) {
     backward_pass one{ranks};
-    CHECK(trace::rebucket(one.graph, 10'000) == 1);
+    CHECK(trace::rebucket(one.graph, bytes{10'000}) == 1);
     CHECK(one.time() == 42);  // one sum of 3 KB behind the last operator: 7 us
     backward_pass same{ranks};
-    CHECK(trace::rebucket(same.graph, 1002) == 3);
+    CHECK(trace::rebucket(same.graph, bytes{1002}) == 3);
     CHECK(same.time() == 40);
     backward_pass two{ranks};
-    CHECK(trace::rebucket(two.graph, 2100) == 2);
+    CHECK(trace::rebucket(two.graph, bytes{2100}) == 2);
     CHECK(two.time() == 40);
     backward_pass halves{ranks};
-    CHECK(trace::rebucket(halves.graph, 510) == 6);
+    CHECK(trace::rebucket(halves.graph, bytes{510}) == 6);
     CHECK(halves.time() == 39);  // the last half, of 4.5 us
   }
 }
@@ -164,15 +165,15 @@ TEST_CASE("without detail of communication nobody waits for a straggler") {
     t.duration *= t.rank == 1 && t.type == trace::task_type::host ? 2 : 1;
   }
   const auto detailed = trace::replay(b.graph, b.names);
-  CHECK(detailed.rank_time[0] == detailed.rank_time[1] - 5'000'000);
+  CHECK(detailed.rank_time[0] == detailed.rank_time[1] - picoseconds{5'000'000});
   const auto late = trace::stragglers(b.graph, detailed);
   REQUIRE(late.size() == 1);
   CHECK(late[0].rank == 1);
-  CHECK(late[0].waited == (10 + 20 + 30) * 1'000'000);
+  CHECK(late[0].waited == picoseconds{(10 + 20 + 30) * 1'000'000});
   trace::drop_communication_detail(b.graph, 1e9);
   const auto coarse = trace::replay(b.graph, b.names, trace::replay_rule::global_queue);
-  CHECK(coarse.rank_time[0] == 36'002'000);  // 1002 bytes at 1 GB/s
-  CHECK(coarse.rank_time[1] == 71'002'000);
+  CHECK(coarse.rank_time[0] == picoseconds{36'002'000});  // 1002 bytes at 1 GB/s
+  CHECK(coarse.rank_time[1] == picoseconds{71'002'000});
 }
 
 TEST_CASE("idle time and what is busy add up to what a rank takes, in generated jobs", "[law]") {
@@ -180,7 +181,7 @@ TEST_CASE("idle time and what is busy add up to what a rank takes, in generated 
     CAPTURE(seed);
     random_engine random{seed};
     test::generated_job_options o;
-    o.most_drift = 0;
+    o.most_drift = {};
     o.machines = 2 + seed % 5;
     const auto g = test::job_generator{random, o}.run();
     const auto x = trace::match_transactions(g.job);
@@ -189,17 +190,17 @@ TEST_CASE("idle time and what is busy add up to what a rank takes, in generated 
       const auto graph = aligned.graph(s);
       const auto r = trace::replay(graph, g.job.names);
       // A step's own durations give the step.
-      CHECK(static_cast<double>(r.iteration) == Approx(static_cast<double>(aligned.measured(s))).epsilon(0.02));
+      CHECK(to_seconds(r.iteration) == Approx(to_seconds(aligned.measured(s))).epsilon(0.02));
       const auto uses = trace::rank_uses(graph, r);
       for (std::size_t k = 0; k < uses.size(); ++k) {
         auto sum = uses[k].busy;
         for (const auto idle : uses[k].idle) {
-          CHECK(idle >= 0);
+          CHECK(idle >= picoseconds{});
           sum += idle;
         }
         CHECK(sum == r.rank_time[k]);
       }
-      std::int64_t path = 0;
+      picoseconds path;
       for (const auto& step : trace::critical_path(graph, r)) {
         path += step.time;
       }

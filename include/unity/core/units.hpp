@@ -31,6 +31,18 @@ class quantity {
   }
   friend constexpr quantity operator+(quantity a, quantity b) noexcept { return a += b; }
   friend constexpr quantity operator-(quantity a, quantity b) noexcept { return a -= b; }
+  constexpr quantity operator-() const noexcept { return quantity{-count_}; }
+  constexpr quantity& operator*=(rep times) noexcept {
+    count_ *= times;
+    return *this;
+  }
+  constexpr quantity& operator/=(rep parts) noexcept {  // rounds towards zero
+    count_ /= parts;
+    return *this;
+  }
+  friend constexpr quantity operator*(quantity a, rep times) noexcept { return a *= times; }
+  friend constexpr quantity operator*(rep times, quantity a) noexcept { return a *= times; }
+  friend constexpr quantity operator/(quantity a, rep parts) noexcept { return a /= parts; }
   friend constexpr auto operator<=>(quantity, quantity) noexcept = default;
 
  private:
@@ -40,6 +52,9 @@ class quantity {
 struct picosecond_unit {
   static constexpr const char* symbol = "ps";
 };
+struct nanosecond_unit {
+  static constexpr const char* symbol = "ns";
+};
 struct byte_unit {
   static constexpr const char* symbol = "B";
 };
@@ -48,8 +63,12 @@ struct flop_unit {
 };
 
 using picoseconds = quantity<picosecond_unit>;
+using nanoseconds = quantity<nanosecond_unit>;  // of clocks: since 1970 they do not fit in picoseconds
 using bytes = quantity<byte_unit>;
 using flops = quantity<flop_unit>;
+
+// Precondition: within 9e6 s of either sign.
+[[nodiscard]] constexpr picoseconds to_picoseconds(nanoseconds t) noexcept { return picoseconds{t.count() * 1000}; }
 
 [[nodiscard]] constexpr double to_seconds(picoseconds t) noexcept { return static_cast<double>(t.count()) / 1e12; }
 

@@ -93,7 +93,7 @@ class chakra_reader {
     static_cast<void>(node["is_cpu_op"].get_bool().get(is_host) == simdjson::SUCCESS);
     static_cast<void>(node["NodeType"].get_int64().get(type) == simdjson::SUCCESS);
     trace::event e;
-    e.duration = std::llround(runtime * 1e6);
+    e.duration = picoseconds{std::llround(runtime * 1e6)};
     e.name = names_.intern(name);
     e.lane = is_host ? 0 : 1;
     e.step = 0;
@@ -137,13 +137,13 @@ class chakra_reader {
       ++left[d.after];
     }
     std::set<std::uint32_t> ready;
-    std::vector<std::int64_t> from(count, 0);
+    std::vector<picoseconds> from(count);
     for (std::uint32_t i = 0; i < count; ++i) {
       if (left[i] == 0) {
         ready.insert(i);
       }
     }
-    std::array<std::int64_t, 2> free{};
+    std::array<picoseconds, 2> free{};
     std::size_t done = 0;
     for (; !ready.empty(); ++done) {
       const auto i = *ready.begin();
@@ -151,7 +151,7 @@ class chakra_reader {
       auto& e = trace_.events[i];
       e.start = std::max(from[i], free[e.lane]);
       free[e.lane] = e.end();
-      if (e.end() > (std::int64_t{1} << 61U)) {
+      if (e.end() > picoseconds{std::int64_t{1} << 61U}) {
         throw error{document_.name(), "runtimes of more than 26 days together", "a trace of an iteration"};
       }
       for (const auto n : after[i]) {

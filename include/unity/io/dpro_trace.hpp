@@ -120,7 +120,7 @@ class dpro_reader {
 };
 
 UNITY_INLINE std::vector<trace::rank_trace> dpro_reader::run() {
-  const auto base = first_time(document_).value_or(0);
+  const auto base = first_time(document_).value_or(nanoseconds{});
   const auto others =
       for_each_event(document_, base, [&](const json_event& e, std::size_t number) { read(e, number); });
   find_peers();
@@ -207,7 +207,7 @@ UNITY_INLINE void dpro_reader::read_message(reading& r, trace::event& event, con
   out.way = m.way;
   out.chunk = m.chunk;
   out.round = m.round;
-  out.size = std::max(std::int64_t{0}, integer_of(e, "bytes").value_or(0));
+  out.size = bytes{std::max(std::int64_t{0}, integer_of(e, "bytes").value_or(0))};
   const auto own = names_.intern(r.trace.name);
   if (m.kind != trace::event_kind::collective) {
     const bool is_sent = m.kind == trace::event_kind::send;

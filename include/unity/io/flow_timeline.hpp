@@ -51,8 +51,8 @@ namespace unity::io {
 UNITY_INLINE shown_iteration recorded_iteration(const trace::flow_graph& g, std::string name) {
   shown_iteration all{std::move(name), &g, {}};
   for (const auto& t : g.tasks) {
-    const auto start = std::max(std::int64_t{0}, t.recorded_start);
-    all.times.push_back({start, start, start + t.recorded_duration});
+    const auto start = std::max(picoseconds{}, t.recorded_start);
+    all.times.push_back({start.count(), start.count(), (start + t.recorded_duration).count()});
   }
   return all;
 }
@@ -220,7 +220,7 @@ UNITY_INLINE std::string to_flow_trace(std::span<const shown_iteration> all, con
       }
       auto about = fmt::format(R"("type":"{}")", trace::task_type_names[static_cast<std::size_t>(task.type)]);
       if (task.communication != trace::no_index) {
-        about += fmt::format(R"(,"bytes":{})", g.communications[task.communication].size);
+        about += fmt::format(R"(,"bytes":{})", g.communications[task.communication].size.count());
       }
       out.add({process + task.rank, task.resource, names.text(task.name), std::string{detail::class_of(task)},
                s.times[t].start, s.times[t].end - s.times[t].start, about});

@@ -11,6 +11,7 @@
 #include <simdjson.h>
 
 #include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
 #include <unity/trace/events.hpp>
 
 namespace unity::io {
@@ -41,9 +42,9 @@ struct json_event {
   std::string_view pid{};       // numbers as text
   std::string_view tid{};
   std::optional<simdjson::dom::object> args{};
-  std::int64_t time = 0;      // "ts", in picoseconds from the base passed to for_each_event
-  std::int64_t duration = 0;  // "dur", in picoseconds
-  std::int64_t id = 0;        // of an arrow
+  picoseconds time{};      // "ts", from the base passed to for_each_event
+  picoseconds duration{};  // "dur"
+  std::int64_t id = 0;     // of an arrow
   bool has_time = false;
   bool has_duration = false;
 };
@@ -51,14 +52,14 @@ struct json_event {
 // The list of events: the document, or its member traceEvents. Empty if there is none.
 [[nodiscard]] std::optional<simdjson::dom::array> event_list(const json_text& document);
 
-// The earliest time of the complete events ("ph": "X"), in nanoseconds; empty if there is none.
+// The earliest time of the complete events ("ph": "X"); empty if there is none.
 // Throws: unity::error if a time in nanoseconds is out of range.
-[[nodiscard]] std::optional<std::int64_t> first_time(const json_text& document);
+[[nodiscard]] std::optional<nanoseconds> first_time(const json_text& document);
 
 // Calls visit(event, number) for each event that is an object, in order; returns the number of those that are not.
-// Times are relative to `base` nanoseconds.
+// Times are relative to `base`.
 // Throws: unity::error that names the event if a time is not a number or out of range, or a duration is negative.
-std::size_t for_each_event(const json_text& document, std::int64_t base,
+std::size_t for_each_event(const json_text& document, nanoseconds base,
                            const std::function<void(const json_event&, std::size_t)>& visit);
 
 // A member of an event's arguments; empty if it is absent or of another type. Numbers may be written as strings.
@@ -111,7 +112,7 @@ namespace detail {
 
 // Converts microseconds to picoseconds relative to a base in nanoseconds. Integers are exact; other numbers have the
 // precision of a double: a quarter of a microsecond for times since 1970.
-inline std::optional<std::int64_t> trace_picoseconds(simdjson::dom::element e, std::int64_t base) {
+inline std::optional<picoseconds> trace_picoseconds(simdjson::dom::element e, nanoseconds base) {
   constexpr std::int64_t most = 9'000'000'000'000'000;  // microseconds: fits in nanoseconds
   constexpr std::int64_t far = 9'000'000'000'000;       // microseconds from the base: fits in picoseconds
   std::int64_t whole = 0;
@@ -129,11 +130,11 @@ inline std::optional<std::int64_t> trace_picoseconds(simdjson::dom::element e, s
   if (whole > most || whole < -most) {
     return std::nullopt;
   }
-  whole -= base / 1000;
+  whole -= base.count() / 1000;
   if (whole > far || whole < -far) {
     return std::nullopt;
   }
-  return whole * 1'000'000 + std::llround(fraction * 1000) * 1000 - base % 1000 * 1000;
+  return picoseconds{whole * 1'000'000 + std::llround(fraction * 1000) * 1000 - base.count() % 1000 * 1000};
 }
 
 // Interns texts of small integers, so that ids of processes and threads are texts, too.
@@ -158,7 +159,7 @@ class id_texts {
 
 class event_reader {
  public:
-  event_reader(const json_text& document, std::int64_t base) : document_{document}, base_{base} {}
+  event_reader(const json_text& document, nanoseconds base) : document_{document}, base_{base} {}
 
   json_event read(simdjson::dom::object o, std::size_t number) {
     json_event e;
@@ -177,7 +178,7 @@ class event_reader {
         e.time = time(value, base_, "ts", number);
         e.has_time = true;
       } else if (key == "dur") {
-        e.duration = time(value, 0, "dur", number);
+        e.duration = time(value, {}, "dur", number);
         e.has_duration = true;
       } else if (key == "id") {
         static_cast<void>(value.get_int64().get(e.id) == simdjson::SUCCESS);
@@ -188,16 +189,16 @@ class event_reader {
         }
       }
     }
-    if (e.duration < 0) {
+    if (e.duration < picoseconds{}) {
       throw error{fmt::format("{}, event {}", document_.name(), number),
-                  fmt::format("a duration of {} us", static_cast<double>(e.duration) / 1e6), "0 at least"};
+                  fmt::format("a duration of {} us", static_cast<double>(e.duration.count()) / 1e6), "0 at least"};
     }
     return e;
   }
 
  private:
-  [[nodiscard]] std::int64_t time(simdjson::dom::element value, std::int64_t base, std::string_view member,
-                                  std::size_t number) const {
+  [[nodiscard]] picoseconds time(simdjson::dom::element value, nanoseconds base, std::string_view member,
+                                 std::size_t number) const {
     const auto t = trace_picoseconds(value, base);
     if (!t) {
       throw error{fmt::format("{}, event {}", document_.name(), number),
@@ -208,15 +209,15 @@ class event_reader {
   }
 
   const json_text& document_;
-  std::int64_t base_;
+  nanoseconds base_;
   id_texts ids_;
 };
 
 }  // namespace detail
 
-UNITY_INLINE std::optional<std::int64_t> first_time(const json_text& document) {
+UNITY_INLINE std::optional<nanoseconds> first_time(const json_text& document) {
   const auto list = event_list(document);
-  std::optional<std::int64_t> first;
+  std::optional<nanoseconds> first;
   if (!list) {
     return first;
   }
@@ -229,14 +230,14 @@ UNITY_INLINE std::optional<std::int64_t> first_time(const json_text& document) {
     }
     double microseconds = 0;
     if (time.get_double().get(microseconds) == simdjson::SUCCESS && std::abs(microseconds) < 9e15) {
-      const auto whole = static_cast<std::int64_t>(std::floor(microseconds)) * 1000;
+      const nanoseconds whole{static_cast<std::int64_t>(std::floor(microseconds)) * 1000};
       first = first ? std::min(*first, whole) : whole;
     }
   }
   return first;
 }
 
-UNITY_INLINE std::size_t for_each_event(const json_text& document, std::int64_t base,
+UNITY_INLINE std::size_t for_each_event(const json_text& document, nanoseconds base,
                                         const std::function<void(const json_event&, std::size_t)>& visit) {
   const auto list = event_list(document);
   std::size_t others = 0;
@@ -294,7 +295,7 @@ UNITY_INLINE void finish_rank(trace::rank_trace& t) {
   }
   trace::complete(t);
   for (const auto& s : t.steps) {
-    if (s.duration() <= 0) {
+    if (s.duration() <= picoseconds{}) {
       throw error{t.source, fmt::format("step {} takes no time", s.number), "steps with events of some duration"};
     }
   }

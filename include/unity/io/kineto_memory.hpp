@@ -30,10 +30,10 @@ class kineto_memory {
 
  private:
   struct note {
-    std::int64_t time = 0;
-    std::int64_t size = 0;  // negative: freed
+    picoseconds time{};
+    bytes size{};  // negative: freed
     std::int64_t address = 0;
-    std::int64_t total = 0;  // afterwards
+    bytes total{};  // afterwards
     std::int64_t device_type = 0;
     std::int64_t device = 0;
     std::uint32_t thread = 0;
@@ -61,12 +61,16 @@ class kineto_memory {
 namespace unity::io::detail {
 
 UNITY_INLINE void kineto_memory::read(const json_event& e) {
-  constexpr std::int64_t most = std::int64_t{1} << 42U;  // bytes that no machine has
+  constexpr bytes most{std::int64_t{1} << 42U};  // no machine has them
   const auto number = [&](std::string_view member) { return integer_of(e, member).value_or(0); };
-  note n{
-      e.time, number("Bytes"), number("Addr"), number("Total Allocated"), number("Device Type"), number("Device Id")};
-  if (n.size != 0 && n.size <= most && n.size >= -most && e.has_time) {
-    n.total = std::clamp(n.total, std::int64_t{0}, most);
+  note n{e.time,
+         bytes{number("Bytes")},
+         number("Addr"),
+         bytes{number("Total Allocated")},
+         number("Device Type"),
+         number("Device Id")};
+  if (n.size != bytes{} && n.size <= most && n.size >= -most && e.has_time) {
+    n.total = std::clamp(n.total, bytes{}, most);
     const auto next = static_cast<std::uint32_t>(threads_.size());
     n.thread = threads_.try_emplace(fmt::format("{} {}", e.pid, e.tid), next).first->second;
     notes_.push_back(n);
@@ -79,7 +83,7 @@ UNITY_INLINE void kineto_memory::find_events(const trace::rank_trace& t, std::ui
                                [](const trace::event& e, std::uint32_t l) { return e.lane < l; });
   std::vector<std::uint32_t> open;
   auto last = trace::no_event;  // the last one that ended
-  const auto close = [&](std::int64_t time) {
+  const auto close = [&](picoseconds time) {
     while (!open.empty() && t.events[open.back()].end() < time) {
       last = open.back();
       open.pop_back();
@@ -124,7 +128,7 @@ UNITY_INLINE void kineto_memory::add_to(trace::rank_trace& t, const std::map<std
     }
   }
   using device_key = std::pair<std::int64_t, std::int64_t>;
-  std::map<device_key, std::int64_t> before;  // bytes
+  std::map<device_key, bytes> before;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::size_t> live;
   for (const auto& n : notes_) {
     const device_key device{n.device_type, n.device};
@@ -137,7 +141,7 @@ UNITY_INLINE void kineto_memory::add_to(trace::rank_trace& t, const std::map<std
     if (!is_new) {
       t.allocations[at->second].freed_by = n.event;
     }
-    if (n.size > 0) {
+    if (n.size > bytes{}) {
       at->second = t.allocations.size();
       t.allocations.push_back({n.event, trace::no_event, n.size});
     } else {
@@ -148,8 +152,8 @@ UNITY_INLINE void kineto_memory::add_to(trace::rank_trace& t, const std::map<std
       live.erase(at);
     }
   }
-  for (const auto& [device, bytes] : before) {
-    t.held += std::max(std::int64_t{0}, bytes);
+  for (const auto& [device, size] : before) {
+    t.held += std::max(bytes{}, size);
   }
 }
 

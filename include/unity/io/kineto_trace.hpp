@@ -105,15 +105,15 @@ UNITY_INLINE kineto_category kineto_category_of(std::string_view text) {
 // A runtime call that returns once a stream, an event or the device has reached a point.
 inline bool is_synchronization(std::string_view name) { return name.find("Synchronize") != std::string_view::npos; }
 
-// Bytes per element.
-inline std::int64_t element_bytes(std::string_view type) {
+// Of an element; 0: unknown.
+inline bytes element_bytes(std::string_view type) {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> known{
       {{"float", 4},       {"Float", 4},         {"double", 8},        {"Double", 8}, {"half", 2}, {"Half", 2},
        {"BFloat16", 2},    {"c10::Half", 2},     {"c10::BFloat16", 2}, {"int", 4},    {"Int", 4},  {"long", 8},
        {"Long", 8},        {"long int", 8},      {"short", 2},         {"Short", 2},  {"char", 1}, {"Char", 1},
        {"signed char", 1}, {"unsigned char", 1}, {"Byte", 1},          {"bool", 1}}};
   const auto i = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == type; });
-  return i == known.end() ? 0 : i->second;
+  return bytes{i == known.end() ? 0 : i->second};
 }
 
 class kineto_reader {
@@ -126,16 +126,16 @@ class kineto_reader {
   // What surrounds the launch of a collective, or was recorded of it: its size, group and number of ranks.
   struct collective_note {
     std::string host{};  // thread
-    std::int64_t start = 0;
-    std::int64_t end = 0;
-    std::int64_t size = 0;
+    picoseconds start{};
+    picoseconds end{};
+    bytes size{};
     trace::name_id group{};
     std::uint32_t group_size = 0;
     trace::exchange way = trace::exchange::other;
   };
   struct interval {
-    std::int64_t start = 0;
-    std::int64_t end = 0;
+    picoseconds start{};
+    picoseconds end{};
   };
 
   void read_job();
@@ -149,7 +149,7 @@ class kineto_reader {
   void add_gloo(const json_event& e);
   trace::event& add(const json_event& e, trace::event_kind kind, std::uint32_t lane);
   [[nodiscard]] collective_note note_of(const json_event& e) const;
-  [[nodiscard]] std::int64_t size_of(const json_event& e) const;
+  [[nodiscard]] bytes size_of(const json_event& e) const;
   std::uint32_t host_lane(const json_event& e);
   std::uint32_t lane(const std::string& key, const std::string& name, trace::lane_kind kind, std::uint32_t device);
   void join_by_arrows();
@@ -176,10 +176,10 @@ class kineto_reader {
 UNITY_INLINE trace::rank_trace kineto_reader::run() {
   trace_.source = document_.name();
   read_job();
-  const auto base = first_time(document_).value_or(0);
+  const auto base = first_time(document_).value_or(nanoseconds{});
   std::int64_t zero = 0;
   static_cast<void>(document_.root()["baseTimeNanoseconds"].get_int64().get(zero) == simdjson::SUCCESS);
-  trace_.origin = base + zero;
+  trace_.origin = base + nanoseconds{zero};
   const auto others = for_each_event(document_, base, [&](const json_event& e, std::size_t) { read(e); });
   if (others > 0) {
     trace_.unknown["events that are no objects"] = others;
@@ -253,7 +253,7 @@ UNITY_INLINE void kineto_reader::read_metadata(const json_event& e) {
 
 UNITY_INLINE void kineto_reader::read_arrow(const json_event& e) {
   const auto place = by_place_.find(
-      hash_combine(hash_combine(hash_bytes(e.pid), hash_bytes(e.tid)), static_cast<std::uint64_t>(e.time)));
+      hash_combine(hash_combine(hash_bytes(e.pid), hash_bytes(e.tid)), static_cast<std::uint64_t>(e.time.count())));
   auto& both = arrows_.try_emplace(e.id, trace::no_message, trace::no_message).first->second;
   if (place != by_place_.end()) {
     (e.phase == "s" ? both.first : both.second) = place->second;
@@ -291,7 +291,7 @@ UNITY_INLINE std::uint32_t kineto_reader::host_lane(const json_event& e) {
 
 UNITY_INLINE trace::event& kineto_reader::add(const json_event& e, trace::event_kind kind, std::uint32_t on) {
   by_place_.insert_or_assign(
-      hash_combine(hash_combine(hash_bytes(e.pid), hash_bytes(e.tid)), static_cast<std::uint64_t>(e.time)),
+      hash_combine(hash_combine(hash_bytes(e.pid), hash_bytes(e.tid)), static_cast<std::uint64_t>(e.time.count())),
       static_cast<std::uint32_t>(trace_.events.size()));
   trace::event added;
   added.start = e.time;
@@ -368,12 +368,12 @@ UNITY_INLINE void kineto_reader::add_gloo(const json_event& e) {
 }
 
 // From "Input Dims" and "Input type": a list of shapes, or of lists of them.
-UNITY_INLINE std::int64_t kineto_reader::size_of(const json_event& e) const {
+UNITY_INLINE bytes kineto_reader::size_of(const json_event& e) const {
   constexpr std::int64_t most = std::int64_t{1} << 50U;
   simdjson::dom::array dims;
   simdjson::dom::array types;
   if (!e.args || e.args->at_key("Input Dims").get_array().get(dims) != simdjson::SUCCESS) {
-    return 0;
+    return {};
   }
   const bool has_types = e.args->at_key("Input type").get_array().get(types) == simdjson::SUCCESS;
   const auto count = [&](simdjson::dom::array shape) {
@@ -403,8 +403,8 @@ UNITY_INLINE std::int64_t kineto_reader::size_of(const json_event& e) const {
   if (has_types && types.size() > 0) {
     static_cast<void>(types.at(0).get_string().get(type) == simdjson::SUCCESS);
   }
-  const auto bytes = element_bytes(type);
-  return elements * (bytes == 0 ? 4 : bytes);  // lists of tensors state no type; most are float
+  const auto one = element_bytes(type);
+  return elements * (one == bytes{} ? bytes{4} : one);  // lists of tensors state no type; most are float
 }
 
 UNITY_INLINE kineto_reader::collective_note kineto_reader::note_of(const json_event& e) const {
@@ -415,8 +415,8 @@ UNITY_INLINE kineto_reader::collective_note kineto_reader::note_of(const json_ev
   const auto collective = text_of(e, "Collective name");
   n.way = trace::exchange_named(collective.empty() ? e.name : collective);
   if (const auto elements = integer_of(e, "In msg nelems"); elements && *elements >= 0) {
-    const auto bytes = element_bytes(text_of(e, "dtype"));
-    n.size = std::min(*elements, std::int64_t{1} << 50U) * (bytes == 0 ? 4 : bytes);
+    const auto one = element_bytes(text_of(e, "dtype"));
+    n.size = std::min(*elements, std::int64_t{1} << 50U) * (one == bytes{} ? bytes{4} : one);
   } else {
     n.size = size_of(e);
   }
@@ -472,11 +472,11 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
     }
     // The last note that begins before the launch and contains it is the innermost; few contain it.
     auto n = std::upper_bound(list->second.begin(), list->second.end(), l.start,
-                              [](std::int64_t t, auto* note) { return t < note->start; });
+                              [](picoseconds t, auto* note) { return t < note->start; });
     for (int tries = 0; n != list->second.begin() && tries < 4; ++tries) {
       const auto* const note = *--n;
       if (note->end >= l.start) {
-        m.size = m.size == 0 ? note->size : m.size;
+        m.size = m.size == bytes{} ? note->size : m.size;
         m.group = m.group.valid() ? m.group : note->group;
         m.group_size = m.group_size == 0 ? note->group_size : m.group_size;
         m.way = m.way == trace::exchange::other || note->way != trace::exchange::other ? note->way : m.way;
@@ -487,7 +487,7 @@ UNITY_INLINE void kineto_reader::complete_collectives() {
 
 // The k-th call of c10d for a collective of a kind and size starts the k-th such collective of gloo.
 UNITY_INLINE void kineto_reader::join_gloo() {
-  using kind = std::pair<trace::exchange, std::int64_t>;
+  using kind = std::pair<trace::exchange, bytes>;
   std::map<kind, std::vector<std::uint32_t>> calls;
   std::map<kind, std::vector<std::uint32_t>> runs;
   for (std::uint32_t i = 0; i < trace_.events.size(); ++i) {
@@ -523,9 +523,9 @@ UNITY_INLINE void kineto_reader::join_gloo() {
 
 UNITY_INLINE void kineto_reader::set_parts() {
   trace::sort_events(trace_);
-  constexpr auto never = std::numeric_limits<std::int64_t>::min();
-  std::vector<std::int64_t> backward_until(trace_.lanes.size(), never);
-  std::vector<std::int64_t> update_until(trace_.lanes.size(), never);
+  constexpr picoseconds never{std::numeric_limits<std::int64_t>::min()};
+  std::vector<picoseconds> backward_until(trace_.lanes.size(), never);
+  std::vector<picoseconds> update_until(trace_.lanes.size(), never);
   std::vector<std::size_t> next_update(trace_.lanes.size(), 0);
   for (auto& [lane, list] : updates_) {
     std::sort(list.begin(), list.end(), [](const interval& a, const interval& b) { return a.start < b.start; });

@@ -46,10 +46,10 @@ namespace unity::io {
 namespace unity::io::detail {
 
 // A size that a trace states; sizes above what any machine has are ignored.
-inline constexpr std::int64_t most_bytes = std::int64_t{1} << 42U;
-inline std::int64_t bytes_of(const json_event& e, std::string_view member) {
-  const auto n = integer_of(e, member).value_or(0);
-  return n > 0 && n <= most_bytes ? n : 0;
+inline constexpr bytes most_bytes{std::int64_t{1} << 42U};
+inline bytes bytes_of(const json_event& e, std::string_view member) {
+  const bytes n{integer_of(e, member).value_or(0)};
+  return n > bytes{} && n <= most_bytes ? n : bytes{};
 }
 
 class rank_trace_reader {
@@ -68,7 +68,7 @@ class rank_trace_reader {
     // Allocations that become free after the next event of a number.
     std::map<std::int64_t, std::vector<std::uint32_t>> needed{};
     std::map<std::int64_t, std::vector<std::uint32_t>> read{};  // likewise, by the numbers of their readers
-    std::int64_t clock = 0;  // the rank's clock at the base of the document, in picoseconds
+    picoseconds clock{};                                        // the rank's clock at the base of the document
     bool has_clock = false;
   };
 
@@ -78,7 +78,7 @@ class rank_trace_reader {
   void read_collective(reading& r, trace::event& event, const json_event& e);
   static void read_memory(reading& r, const json_event& e);
   void settle_steps();
-  static constexpr std::int64_t shortest_wait = 20'000'000;  // 20 us: a shorter wait found its event already over
+  static constexpr picoseconds shortest_wait{20'000'000};  // 20 us: a shorter wait found its event already over
   static std::uint32_t lane(reading& r, const json_event& e, trace::lane_kind kind);
 
   const json_text& document_;
@@ -87,19 +87,19 @@ class rank_trace_reader {
 };
 
 UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
-  const auto base = first_time(document_).value_or(0);
+  const auto base = first_time(document_).value_or(nanoseconds{});
   const auto others =
       for_each_event(document_, base, [&](const json_event& e, std::size_t number) { read(e, number); });
   settle_steps();
   std::vector<trace::rank_trace> all;
-  std::map<std::int64_t, std::string> machines;  // by their clock at the base
+  std::map<picoseconds, std::string> machines;  // by their clock at the base
   for (auto& [pid, r] : ranks_) {
     auto& t = r.trace;
     if (r.has_clock) {
       t.machine = machines.try_emplace(r.clock, t.name).first->second;
     }
     // Whole nanoseconds go to the origin, so that events are relative to the rank's own clock.
-    t.origin = r.has_clock ? r.clock / 1000 : base;
+    t.origin = r.has_clock ? nanoseconds{r.clock.count() / 1000} : base;
     t.world_size = static_cast<std::int32_t>(ranks_.size());
     if (others > 0) {
       t.unknown["events that are no objects"] = others;
@@ -120,7 +120,7 @@ UNITY_INLINE void rank_trace_reader::settle_steps() {
   const auto identity_of = [](const trace::message& m) { return identity{m.sender, m.receiver, m.tensor, m.chunk}; };
   std::set<identity> crossing;  // messages sent in one step and received in the next
   for (auto& [pid, r] : ranks_) {
-    std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> windows;  // by start: end and number
+    std::map<picoseconds, std::pair<picoseconds, std::int64_t>> windows;  // by start: end and number
     for (const auto& e : r.trace.events) {
       if (e.kind == trace::event_kind::step) {
         windows[e.start] = {e.end(), e.step};
@@ -195,7 +195,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   simdjson::dom::element clock;
   if (!r.has_clock && e.args->at_key("clock_us").get(clock) == simdjson::SUCCESS) {
     // Both times are of the same moment.
-    if (const auto own = trace_picoseconds(clock, 0)) {
+    if (const auto own = trace_picoseconds(clock, {})) {
       r.clock = *own - e.time;
       r.has_clock = true;
     }
@@ -241,17 +241,17 @@ UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e
   if (e.args->at_key("memory").get_array().get(list) == simdjson::SUCCESS) {
     for (const auto one : list) {
       simdjson::dom::array pair;
-      std::int64_t bytes = 0;
+      std::int64_t size = 0;
       std::int64_t number = 0;
-      if (one.get_array().get(pair) == simdjson::SUCCESS && pair.at(0).get_int64().get(bytes) == simdjson::SUCCESS &&
-          pair.at(1).get_int64().get(number) == simdjson::SUCCESS && bytes > 0 && bytes <= most_bytes) {
+      if (one.get_array().get(pair) == simdjson::SUCCESS && pair.at(0).get_int64().get(size) == simdjson::SUCCESS &&
+          pair.at(1).get_int64().get(number) == simdjson::SUCCESS && size > 0 && bytes{size} <= most_bytes) {
         r.needed[number].push_back(static_cast<std::uint32_t>(r.trace.allocations.size()));
         for (std::size_t k = 2; k < pair.size(); ++k) {
           if (pair.at(k).get_int64().get(number) == simdjson::SUCCESS) {
             r.read[number].push_back(static_cast<std::uint32_t>(r.trace.allocations.size()));
           }
         }
-        r.trace.allocations.push_back({own, trace::no_event, bytes});
+        r.trace.allocations.push_back({own, trace::no_event, bytes{size}});
       } else {
         ++r.trace.unknown["memory that is no [bytes, number, ...]"];
       }
@@ -301,7 +301,7 @@ UNITY_INLINE void rank_trace_reader::read_message(reading& r, trace::event& even
   m.receiver = is_sent ? other : own;
   m.way = trace::exchange::point_to_point;
   m.chunk = static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer_of(e, "tag").value_or(0), 0, 0xffffffff));
-  m.size = std::max(std::int64_t{0}, integer_of(e, "bytes").value_or(0));
+  m.size = bytes{std::max(std::int64_t{0}, integer_of(e, "bytes").value_or(0))};
   r.trace.messages.push_back(m);
   r.trace.events.push_back(event);
 }
@@ -330,7 +330,7 @@ UNITY_INLINE void rank_trace_reader::read_collective(reading& r, trace::event& e
   m.group = names_.intern(fmt::format("group {}", group));
   m.tensor = event.name;
   m.way = trace::exchange_named(text_of(e, "direction"));
-  m.size = std::max(std::int64_t{0}, integer_of(e, "bytes").value_or(0));
+  m.size = bytes{std::max(std::int64_t{0}, integer_of(e, "bytes").value_or(0))};
   r.trace.messages.push_back(m);
   r.open[key] = static_cast<std::uint32_t>(r.trace.events.size());
   r.trace.events.push_back(event);

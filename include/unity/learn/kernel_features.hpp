@@ -262,10 +262,10 @@ UNITY_INLINE picoseconds sum_of_parts::operator()(const fusion::kernel_descripti
 UNITY_INLINE trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts) {
   return [estimate = std::move(estimate), parts = std::move(parts)](std::span<const trace::fused_part> fused) {
     fusion::kernel_description k;
-    std::int64_t sum = 0;
+    picoseconds sum;
     for (std::size_t i = 0; i < fused.size(); ++i) {
       auto p = parts(fused[i].name);
-      p.duration = picoseconds{fused[i].duration};
+      p.duration = fused[i].duration;
       sum += fused[i].duration;
       if (i > 0) {
         p.reads_outside -= std::min(k.parts.back().writes, p.reads_outside);
@@ -274,7 +274,7 @@ UNITY_INLINE trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup
       }
       k.parts.push_back(p);
     }
-    return fused.size() == 1 ? sum : std::min(sum, estimate(k).count());
+    return fused.size() == 1 ? sum : std::min(sum, estimate(k));
   };
 }
 

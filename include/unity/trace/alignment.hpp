@@ -15,11 +15,11 @@
 
 namespace unity::trace {
 
-// offset[before] - offset[after] <= bound: `first` begins before `last` ends. Picoseconds.
+// offset[before] - offset[after] <= bound: `first` begins before `last` ends.
 struct difference_constraint {
   std::uint32_t before = 0;  // ranks
   std::uint32_t after = 0;
-  std::int64_t bound = 0;
+  picoseconds bound{};
   event_place first{};
   event_place last{};
 };
@@ -54,7 +54,7 @@ class alignment_problem {
   // Offsets that satisfy all constraints, by Bellman and Ford: `offsets`, lowered where they violate some. Of connected
   // ranks the first keeps its own. Complexity: ranks times constraints.
   // Throws: unity::error that names the transactions which no clocks can satisfy.
-  [[nodiscard]] std::vector<std::int64_t> feasible(std::vector<std::int64_t> offsets) const;
+  [[nodiscard]] clock_offsets feasible(clock_offsets offsets) const;
 
   // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
   // - Receives of the same tensor over the same way take the same time in all steps, from when the later of both ends
@@ -118,7 +118,7 @@ namespace unity::trace {
 
 namespace detail {
 
-inline constexpr std::int64_t trace_rounding = 2'000'000;  // picoseconds
+inline constexpr picoseconds trace_rounding{2'000'000};
 
 // Calls visit(first, last) for everything that must not be over before it began: indices of events on different ranks.
 template <class Visit>
@@ -234,8 +234,8 @@ UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const tr
     const auto& about = job.ranks[m.receive.rank].messages[r.message];
     const auto end = r.end() + stated_[m.receive.rank];
     families[{m.send.rank, m.receive.rank, about.tensor, about.way, about.chunk, about.round}].push_back(
-        {m.send.rank, m.receive.rank, static_cast<double>(end - s.start - stated_[m.send.rank]) * us,
-         static_cast<double>(r.duration) * us});
+        {m.send.rank, m.receive.rank, static_cast<double>((end - s.start - stated_[m.send.rank]).count()) * us,
+         static_cast<double>(r.duration.count()) * us});
   }
   for (auto& [key, list] : families) {
     families_.push_back(std::move(list));
@@ -257,7 +257,7 @@ UNITY_INLINE void alignment_problem::add_end_differences(const job_trace& job, c
       for (auto k = i + 1; k < c.members.size(); ++k) {
         if (c.members.size() <= large || i == 0 || k == i + 1) {
           all[{c.members[i].rank, c.members[k].rank}].push_back(
-              static_cast<double>(end(c.members[k]) - end(c.members[i])) * us);
+              static_cast<double>((end(c.members[k]) - end(c.members[i])).count()) * us);
         }
       }
     }
@@ -273,7 +273,7 @@ UNITY_INLINE std::string alignment_problem::pair_text(const difference_constrain
                      printable(job_->ranks[c.after].name));
 }
 
-UNITY_INLINE std::vector<std::int64_t> alignment_problem::feasible(std::vector<std::int64_t> offsets) const {
+UNITY_INLINE clock_offsets alignment_problem::feasible(clock_offsets offsets) const {
   const auto ranks = job_->ranks.size();
   const auto asked = offsets;
   std::vector<const difference_constraint*> by(ranks, nullptr);
@@ -373,7 +373,7 @@ UNITY_INLINE quadratic_function alignment_problem::objective(const std::optional
   constexpr double weak = 1e-3;
   constexpr double strong = 1e4;  // longer than everything that was measured, except for bounds that exclude it
   for (const auto& c : constraints_) {
-    f.add_square(weak, static_cast<double>(c.bound) * 1e-6, {{c.before, -1}, {c.after, 1}});
+    f.add_square(weak, static_cast<double>(c.bound.count()) * 1e-6, {{c.before, -1}, {c.after, 1}});
   }
   for (std::uint32_t a = 0; a < job_->ranks.size(); ++a) {
     for (auto b = a + 1; b < job_->ranks.size(); ++b) {

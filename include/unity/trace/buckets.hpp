@@ -18,7 +18,7 @@ namespace unity::trace {
 // stays as it was. Returns how many collectives a rank has now.
 // Complexity: n log n in tasks.
 // Precondition: at least 1 byte.
-std::size_t rebucket(flow_graph& g, std::int64_t size);
+std::size_t rebucket(flow_graph& g, bytes size);
 
 }  // namespace unity::trace
 
@@ -46,7 +46,7 @@ struct summed_bucket {
 
 class bucket_changer {
  public:
-  bucket_changer(flow_graph& g, std::int64_t size)
+  bucket_changer(flow_graph& g, bytes size)
       : graph_{g}, size_{size}, cost_{cost_of(fit_communication(g), exchange::all_reduce)} {}
 
   std::size_t run() {
@@ -68,10 +68,10 @@ class bucket_changer {
   }
 
  private:
-  [[nodiscard]] std::int64_t& size_of(const summed_bucket& b) {
+  [[nodiscard]] bytes& size_of(const summed_bucket& b) {
     return graph_.communications[graph_.tasks[b.main].communication].size;
   }
-  [[nodiscard]] std::int64_t time_of(std::int64_t size, double share_of_time) const {
+  [[nodiscard]] picoseconds time_of(bytes size, double share_of_time) const {
     return cost_ && cost_->per_byte > 0 ? rounded(cost_->of(size)) : rounded(share_of_time);
   }
 
@@ -97,7 +97,7 @@ class bucket_changer {
       }
     }
     for (auto& b : of) {
-      if (b.arrival != no_index && b.main != no_index && b.last != no_index && size_of(b) > 0) {
+      if (b.arrival != no_index && b.main != no_index && b.last != no_index && size_of(b) > bytes{}) {
         b.meeting = meeting_of[b.arrival];
         by_rank_[graph_.tasks[b.main].rank].push_back(b);
       }
@@ -109,11 +109,11 @@ class bucket_changer {
     std::vector<summed_bucket> kept;
     for (std::size_t first = 0; first < list.size();) {
       auto end = first;
-      std::int64_t sum = 0;
+      bytes sum;
       double time = 0;
       do {
         sum += size_of(list[end]);
-        time += static_cast<double>(graph_.tasks[list[end].main].duration);
+        time += static_cast<double>(graph_.tasks[list[end].main].duration.count());
         ++end;
       } while (end < list.size() && sum + size_of(list[end]) <= size_);
       const auto& last = list[end - 1];
@@ -162,7 +162,7 @@ class bucket_changer {
     }
     for (std::size_t t = 0; t < dropped_.size(); ++t) {
       if (dropped_[t]) {
-        graph_.tasks[t].duration = 0;
+        graph_.tasks[t].duration = {};
         graph_.tasks[t].resource = no_index;
         graph_.tasks[t].communication = no_index;
         graph_.tasks[t].type = task_type::delay;
@@ -177,10 +177,11 @@ class bucket_changer {
 
   std::size_t cut(std::vector<summed_bucket>& list) {
     std::size_t count = 0;
-    auto earliest = std::int64_t{0};
+    picoseconds earliest;
     for (auto& b : list) {
       const auto size = size_of(b);
-      const auto parts = static_cast<std::uint32_t>(std::clamp<std::int64_t>((size + size_ - 1) / size_, 1, 1 << 16));
+      const auto parts = static_cast<std::uint32_t>(
+          std::clamp<std::int64_t>((size.count() + size_.count() - 1) / size_.count(), 1, 1 << 16));
       const auto begin = graph_.tasks[b.arrival].recorded_start;
       if (parts > 1) {
         divide(b, parts, size, earliest, begin);
@@ -192,20 +193,21 @@ class bucket_changer {
   }
   // The bucket's own tasks stay its last part; the others come before, one after another on its resource. All ranks
   // divide alike, so part i of each meets part i of the others.
-  void divide(const summed_bucket& b, std::uint32_t parts, std::int64_t size, std::int64_t from, std::int64_t to) {
+  void divide(const summed_bucket& b, std::uint32_t parts, bytes size, picoseconds from, picoseconds to) {
     const auto whole = graph_.tasks[b.main];
     const auto share = size / parts;
     auto previous = no_index;
     for (std::uint32_t i = 0; i + 1 < parts; ++i) {
       const auto ready = from + (to - from) / parts * (i + 1);
-      previous = add_part(b, i, share, time_of(share, static_cast<double>(whole.duration) / parts), ready, previous);
+      previous =
+          add_part(b, i, share, time_of(share, static_cast<double>(whole.duration.count()) / parts), ready, previous);
     }
     graph_.link(previous, b.arrival);
     size_of(b) = size - share * (parts - 1);
-    graph_.tasks[b.main].duration = time_of(size_of(b), static_cast<double>(whole.duration) / parts);
+    graph_.tasks[b.main].duration = time_of(size_of(b), static_cast<double>(whole.duration.count()) / parts);
   }
-  std::uint32_t add_part(const summed_bucket& b, std::uint32_t number, std::int64_t size, std::int64_t time,
-                         std::int64_t ready, std::uint32_t previous) {
+  std::uint32_t add_part(const summed_bucket& b, std::uint32_t number, bytes size, picoseconds time, picoseconds ready,
+                         std::uint32_t previous) {
     auto in = graph_.tasks[b.arrival];
     auto main = graph_.tasks[b.main];
     auto out = graph_.tasks[b.last];
@@ -242,7 +244,7 @@ class bucket_changer {
     graph_.link(at->second, main);
   }
   // The last host task or kernel of a rank that had ended by then, as recorded.
-  std::uint32_t last_before(std::uint32_t rank, std::int64_t time) {
+  std::uint32_t last_before(std::uint32_t rank, picoseconds time) {
     if (work_.empty()) {
       work_.resize(graph_.ranks.size());
       for (std::uint32_t t = 0; t < dropped_.size(); ++t) {
@@ -261,19 +263,19 @@ class bucket_changer {
   }
 
   flow_graph& graph_;
-  std::int64_t size_;
+  bytes size_;
   std::optional<communication_cost> cost_;
   std::vector<std::vector<summed_bucket>> by_rank_;
   std::vector<bool> dropped_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> replaced_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> meetings_;
-  std::vector<std::vector<std::pair<std::int64_t, std::uint32_t>>> work_;
+  std::vector<std::vector<std::pair<picoseconds, std::uint32_t>>> work_;
 };
 
 }  // namespace detail
 
-UNITY_INLINE std::size_t rebucket(flow_graph& g, std::int64_t size) {
-  UNITY_EXPECTS(size >= 1, "a bucket of at least a byte");
+UNITY_INLINE std::size_t rebucket(flow_graph& g, bytes size) {
+  UNITY_EXPECTS(size >= bytes{1}, "a bucket of at least a byte");
   return detail::bucket_changer{g, size}.run();
 }
 

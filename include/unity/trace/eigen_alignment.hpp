@@ -82,7 +82,7 @@ UNITY_INLINE interior_point::interior_point(const quadratic_function& f,
   g = Eigen::Map<const Eigen::VectorXd>{f.linear.data(), n} + h * from;
   b = -times(from);
   for (Eigen::Index c = 0; c < m; ++c) {
-    b[c] += static_cast<double>(constraints[static_cast<std::size_t>(c)].bound) * 1e-6;
+    b[c] += static_cast<double>(constraints[static_cast<std::size_t>(c)].bound.count()) * 1e-6;
   }
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
   for (const auto& c : constraints) {
@@ -221,8 +221,8 @@ UNITY_INLINE clock_offsets align_clocks(const job_trace& job, const transactions
     return offsets;
   }
   std::vector<double> at;
-  for (const auto o : problem.feasible(std::vector<std::int64_t>(job.ranks.size(), 0))) {
-    at.push_back(static_cast<double>(o) * 1e-6);
+  for (const auto o : problem.feasible(clock_offsets(job.ranks.size()))) {
+    at.push_back(static_cast<double>(o.count()) * 1e-6);
   }
   at = least_offsets(problem.objective(std::nullopt), problem.constraints(), at);
   for (int round = 0; round < 20; ++round) {
@@ -236,9 +236,9 @@ UNITY_INLINE clock_offsets align_clocks(const job_trace& job, const transactions
       break;
     }
   }
-  std::vector<std::int64_t> rounded;
+  clock_offsets rounded;
   for (const auto o : at) {
-    rounded.push_back(std::llround(o * 1e6));
+    rounded.emplace_back(std::llround(o * 1e6));
   }
   rounded = problem.feasible(std::move(rounded));
   for (std::size_t r = 0; r < at.size(); ++r) {

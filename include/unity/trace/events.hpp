@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
 #include <unity/trace/message.hpp>
 
 namespace unity::trace {
@@ -59,8 +60,8 @@ inline constexpr std::int64_t no_step = -1;
 inline constexpr std::uint32_t no_event = std::numeric_limits<std::uint32_t>::max();
 
 struct event {
-  std::int64_t start = 0;         // picoseconds from the origin of the rank
-  std::int64_t duration = 0;      // picoseconds, not negative
+  picoseconds start{};            // from the origin of the rank
+  picoseconds duration{};         // not negative
   std::uint64_t correlation = 0;  // a launch and what it started have the same one; 0: none
   std::int64_t step = no_step;    // of training
   name_id name{};
@@ -69,7 +70,7 @@ struct event {
   event_kind kind = event_kind::operation;
   phase part = phase::forward;
 
-  [[nodiscard]] constexpr std::int64_t end() const noexcept { return start + duration; }
+  [[nodiscard]] constexpr picoseconds end() const noexcept { return start + duration; }
   friend bool operator==(const event&, const event&) = default;
 };
 
@@ -81,13 +82,13 @@ struct event_order {
   friend bool operator==(const event_order&, const event_order&) = default;
 };
 
-// An iteration of a rank, as its main thread saw it. Picoseconds from the origin of the rank.
+// An iteration of a rank, as its main thread saw it. Times are from the origin of the rank.
 struct step_window {
   std::int64_t number = 0;
-  std::int64_t start = 0;
-  std::int64_t end = 0;
+  picoseconds start{};
+  picoseconds end{};
 
-  [[nodiscard]] constexpr std::int64_t duration() const noexcept { return end - start; }
+  [[nodiscard]] constexpr picoseconds duration() const noexcept { return end - start; }
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
@@ -95,7 +96,7 @@ struct step_window {
 struct allocation {
   std::uint32_t made_by = no_event;   // none: allocated before the recording
   std::uint32_t freed_by = no_event;  // none: outlives the recording
-  std::int64_t size = 0;              // bytes, above 0
+  bytes size{};                       // above 0
 
   friend bool operator==(const allocation&, const allocation&) = default;
 };
@@ -111,7 +112,7 @@ struct memory_read {
 // A gradient that is complete when an event has ended, and is summed in a bucket of several.
 struct gradient_event {
   std::uint32_t event = 0;  // index in the rank's list
-  std::int64_t size = 0;    // bytes; 0: unknown
+  bytes size{};             // 0: unknown
 
   friend bool operator==(const gradient_event&, const gradient_event&) = default;
 };
@@ -123,7 +124,7 @@ struct rank_trace {
   std::string source{};   // the file, for messages
   std::int32_t rank = -1;
   std::int32_t world_size = 0;  // ranks of the job; 0: unknown
-  std::int64_t origin = 0;      // nanoseconds on the rank's own clock
+  nanoseconds origin{};         // on the rank's own clock
   std::vector<lane> lanes{};
   std::vector<event> events{};
   std::vector<message> messages{};
@@ -132,7 +133,7 @@ struct rank_trace {
   std::vector<allocation> allocations{};
   std::vector<memory_read> reads{};              // if the trace records them, including readers that free
   std::vector<gradient_event> gradients{};       // if buckets have several gradients and the trace records them
-  std::int64_t held = 0;                         // bytes that are held all the time: weights, optimizer state, buffers
+  bytes held{};                                  // all the time: weights, optimizer state, buffers
   std::map<std::string, std::size_t> unknown{};  // events that were not understood, by reason
   std::size_t recorded = 0;                      // events in the file, in total
 
@@ -204,9 +205,9 @@ namespace detail {
 // Moves later ones of overlapping events on a stream or channel to lanes of their own. Starts that lie within the
 // precision of a trace (2 us) before the end of the previous event are moved there.
 inline void divide_lanes(rank_trace& t) {
-  constexpr std::int64_t rounding = 2'000'000;
+  constexpr picoseconds rounding{2'000'000};
   std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes into which a lane was divided
-  std::vector<std::int64_t> ends(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
+  std::vector<picoseconds> ends(t.lanes.size(), picoseconds{std::numeric_limits<std::int64_t>::min()});
   for (std::uint32_t l = 0; l < t.lanes.size(); ++l) {
     parts[l].push_back(l);
   }
@@ -229,7 +230,7 @@ inline void divide_lanes(rank_trace& t) {
       another.name += fmt::format(" ({})", own.size() + 1);
       own.push_back(static_cast<std::uint32_t>(t.lanes.size()));
       t.lanes.push_back(std::move(another));
-      ends.push_back(0);
+      ends.push_back({});
       parts.emplace_back();
       e.lane = static_cast<std::uint32_t>(t.lanes.size() - 1);
     } else {
@@ -312,14 +313,14 @@ class step_finder {
     }
   }
   // Complexity: logarithmic in steps, linear where some overlap.
-  [[nodiscard]] std::int64_t at(std::int64_t time) const {
+  [[nodiscard]] std::int64_t at(picoseconds time) const {
     const auto is_in = [&](const step_window& w) { return time >= w.start && time < w.end; };
     if (overlap_) {
       const auto w = std::find_if(by_number_.begin(), by_number_.end(), is_in);
       return w == by_number_.end() ? no_step : w->number;
     }
     const auto next = std::upper_bound(by_start_.begin(), by_start_.end(), time,
-                                       [](std::int64_t t, const step_window& w) { return t < w.start; });
+                                       [](picoseconds t, const step_window& w) { return t < w.start; });
     return next != by_start_.begin() && is_in(*std::prev(next)) ? std::prev(next)->number : no_step;
   }
 
@@ -344,7 +345,7 @@ UNITY_INLINE void assign_steps(rank_trace& t) {
       all.start = std::min(all.start, e.start);
       all.end = std::max(all.end, e.end());
     }
-    t.steps.push_back({all.number, all.start, all.end + 1});
+    t.steps.push_back({all.number, all.start, all.end + picoseconds{1}});
   }
   std::sort(t.steps.begin(), t.steps.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
   const detail::step_finder steps{t.steps};
@@ -406,8 +407,8 @@ inline void check_rank(const rank_trace& r) {
     throw error{r.source, "no event of a rank", "operators, kernels or messages with times"};
   }
   for (const auto& e : r.events) {
-    if (e.duration < 0) {
-      throw error{r.source, fmt::format("an event of {} ps", e.duration), "events that do not end before they start"};
+    if (e.duration < picoseconds{}) {
+      throw error{r.source, fmt::format("an event of {}", e.duration), "events that do not end before they start"};
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/units.hpp>
 #include <unity/tasks/fragment.hpp>
 #include <unity/tasks/program.hpp>
 #include <unity/trace/events.hpp>
@@ -62,7 +63,7 @@ struct communication {
   name_id tensor{};
   name_id group{};
   exchange way = exchange::other;
-  std::int64_t size = 0;  // bytes; 0: unknown
+  bytes size{};  // 0: unknown
   std::uint32_t group_size = 0;
   std::uint32_t sender = no_index;
   std::uint32_t receiver = no_index;
@@ -75,14 +76,14 @@ struct communication {
   friend bool operator==(const communication&, const communication&) = default;
 };
 
-// Times in picoseconds. `recorded` times are relative to the first begin of the iteration that gave the structure.
+// `recorded` times are relative to the first begin of the iteration that gave the structure.
 struct flow_task {
   name_id name{};
   name_id operation{};  // of a kernel, copy or collective: the operation that launched it
-  std::int64_t duration = 0;
-  std::int64_t spread = 0;  // standard deviation over the iterations
-  std::int64_t recorded_start = 0;
-  std::int64_t recorded_duration = 0;
+  picoseconds duration{};
+  picoseconds spread{};  // standard deviation over the iterations
+  picoseconds recorded_start{};
+  picoseconds recorded_duration{};
   std::uint64_t key = 0;  // the same for the same task in every iteration; 0: none
   std::uint32_t rank = 0;
   std::uint32_t resource = no_index;
@@ -113,8 +114,8 @@ struct flow_rank {
   std::string name{};
   std::uint32_t begin = no_index;  // tasks
   std::uint32_t finish = no_index;
-  std::int64_t measured = 0;  // picoseconds: of the iteration that gave the structure, by the rank's own clock
-  std::int64_t held = 0;      // bytes of memory that are held all the time
+  picoseconds measured{};  // of the iteration that gave the structure, by the rank's own clock
+  bytes held{};            // of memory, all the time
 
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
 };
@@ -122,7 +123,7 @@ struct flow_rank {
 // A gradient that is complete when a task has ended, and is summed in some bucket.
 struct flow_gradient {
   std::uint32_t task = 0;
-  std::int64_t size = 0;  // bytes; 0: unknown
+  bytes size{};  // 0: unknown
 
   friend bool operator==(const flow_gradient&, const flow_gradient&) = default;
 };
@@ -132,7 +133,7 @@ struct flow_allocation {
   std::uint32_t rank = 0;
   std::uint32_t from = no_index;
   std::uint32_t last = no_index;  // no_index: it outlives the iteration
-  std::int64_t size = 0;          // bytes
+  bytes size{};
 
   friend bool operator==(const flow_allocation&, const flow_allocation&) = default;
 };
@@ -221,7 +222,6 @@ class by_phase {
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/stable_sort.hpp>
-#include <unity/core/units.hpp>
 
 namespace unity::trace {
 
@@ -362,11 +362,11 @@ UNITY_INLINE tasks::program to_program(const flow_graph& g) {
   code.tasks.reserve(g.tasks.size());
   code.dependencies.reserve(g.edges.size());
   for (const auto& t : g.tasks) {
-    const auto size = t.communication == no_index ? 0 : g.communications[t.communication].size;
+    const auto size = t.communication == no_index ? bytes{} : g.communications[t.communication].size;
     code.add({t.resource == no_index ? tasks::resource_id{} : tasks::resource_id{t.resource},
-              picoseconds{t.duration},
+              t.duration,
               {},
-              bytes{size},
+              size,
               detail::kind_of(t, kinds),
               0});
   }

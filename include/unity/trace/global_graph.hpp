@@ -37,14 +37,14 @@ class aligned_job {
   // Complexity: n log n in the events of the job.
   [[nodiscard]] flow_graph graph(std::int64_t step, const inference_limits& limits = {}) const;
 
-  // The duration of the step: the longest of its ranks, each by its own clock. Picoseconds.
-  [[nodiscard]] std::int64_t measured(std::int64_t step) const;
+  // The duration of the step: the longest of its ranks, each by its own clock.
+  [[nodiscard]] picoseconds measured(std::int64_t step) const;
 
  private:
   const job_trace* job_;
   const transactions* transactions_;
   clock_offsets offsets_;
-  std::vector<std::vector<std::int64_t>> durations_;
+  std::vector<std::vector<picoseconds>> durations_;
   std::vector<step_events> events_;  // by rank
 };
 
@@ -82,17 +82,17 @@ struct averaged_graph {
 };
 [[nodiscard]] averaged_graph average_steps(const aligned_job& job, const inference_limits& limits = {});
 
-// A measured step, replayed with the average durations of the other steps. Picoseconds.
+// A measured step, replayed with the average durations of the other steps.
 struct step_accuracy {
   std::int64_t number = 0;
-  std::int64_t measured = 0;
-  std::int64_t replayed = 0;
+  picoseconds measured{};
+  picoseconds replayed{};
   // Tasks that waited for ranks without a trace also take the average of the other steps, instead of their recorded
   // time.
-  std::int64_t replayed_alone = 0;
-  std::int64_t coarse = 0;  // Daydream's model: communication without detail, one queue
-  std::vector<std::int64_t> rank_measured{};
-  std::vector<std::int64_t> rank_replayed{};
+  picoseconds replayed_alone{};
+  picoseconds coarse{};  // Daydream's model: communication without detail, one queue
+  std::vector<picoseconds> rank_measured{};
+  std::vector<picoseconds> rank_replayed{};
   std::size_t tasks = 0;
   std::size_t unmatched = 0;  // tasks that no other step has; they keep their durations
 
@@ -212,11 +212,11 @@ inline void note_absent(flow_graph& g, const job_trace& job, const transactions&
 UNITY_INLINE flow_graph aligned_job::graph(std::int64_t step, const inference_limits& limits) const {
   flow_graph g;
   std::vector<const step_window*> windows;
-  auto first = std::numeric_limits<std::int64_t>::max();
+  picoseconds first{std::numeric_limits<std::int64_t>::max()};
   for (std::uint32_t r = 0; r < job_->ranks.size(); ++r) {
     windows.push_back(&detail::window_of(job_->ranks[r], step));
     first = std::min(first, windows[r]->start + offsets_[r]);
-    g.ranks.push_back({job_->ranks[r].name, no_index, no_index, 0});
+    g.ranks.push_back({job_->ranks[r].name, no_index, no_index});
   }
   detail::joined_events events;
   for (std::uint32_t r = 0; r < job_->ranks.size(); ++r) {
@@ -229,8 +229,8 @@ UNITY_INLINE flow_graph aligned_job::graph(std::int64_t step, const inference_li
   return g;
 }
 
-UNITY_INLINE std::int64_t aligned_job::measured(std::int64_t step) const {
-  std::int64_t longest = 0;
+UNITY_INLINE picoseconds aligned_job::measured(std::int64_t step) const {
+  picoseconds longest;
   for (const auto& r : job_->ranks) {
     longest = std::max(longest, detail::window_of(r, step).duration());
   }
@@ -241,8 +241,8 @@ UNITY_INLINE void step_profile::add(const flow_graph& g) {
   for (const auto& t : g.tasks) {
     if (t.key != 0) {
       auto& s = of_[t.key];
-      s.sum += static_cast<double>(t.duration);
-      s.squares += static_cast<double>(t.duration) * static_cast<double>(t.duration);
+      s.sum += static_cast<double>(t.duration.count());
+      s.squares += static_cast<double>(t.duration.count()) * static_cast<double>(t.duration.count());
       ++s.count;
     }
   }
@@ -254,8 +254,8 @@ UNITY_INLINE void step_profile::average(flow_graph& g) const {
     if (const auto s = of_.find(t.key); t.key != 0 && s != of_.end()) {
       const auto n = static_cast<double>(s->second.count);
       const auto mean = s->second.sum / n;
-      t.duration = std::llround(mean);
-      t.spread = std::llround(std::sqrt(std::max(0.0, s->second.squares / n - mean * mean)));
+      t.duration = picoseconds{std::llround(mean)};
+      t.spread = picoseconds{std::llround(std::sqrt(std::max(0.0, s->second.squares / n - mean * mean)))};
       t.samples = s->second.count;
     }
   }
@@ -275,8 +275,8 @@ UNITY_INLINE std::size_t step_profile::average_of_others(flow_graph& g, bool kee
       continue;
     }
     const auto n = static_cast<double>(s->second.count - 1);
-    t.duration =
-        std::max(std::int64_t{0}, std::int64_t{std::llround((s->second.sum - static_cast<double>(t.duration)) / n)});
+    t.duration = std::max(picoseconds{},
+                          picoseconds{std::llround((s->second.sum - static_cast<double>(t.duration.count())) / n)});
     t.samples = s->second.count - 1;
   }
   return alone;

@@ -14,8 +14,8 @@ namespace unity::trace::detail {
 
 // A part of a host thread's time: of the innermost event that runs, or of none.
 struct host_segment {
-  std::int64_t start = 0;
-  std::int64_t end = 0;
+  picoseconds start{};
+  picoseconds end{};
   std::uint32_t event = no_index;
   std::uint32_t outer = no_index;  // the enclosing event
   bool is_last = false;            // part of the event
@@ -43,8 +43,8 @@ class host_threads {
 
   struct host_gap {
     std::uint32_t lane = 0;
-    std::int64_t start = 0;
-    std::int64_t end = 0;
+    picoseconds start{};
+    picoseconds end{};
     std::uint32_t task = 0;
     std::uint32_t next = 0;
   };
@@ -69,7 +69,7 @@ namespace unity::trace::detail {
 // The segments of one host thread within [from, to), in order; `list`: its events, by start.
 class host_sweep {
  public:
-  host_sweep(const rank_trace& t, std::int64_t from, std::int64_t to) : trace_{t}, cursor_{from}, to_{to} {}
+  host_sweep(const rank_trace& t, picoseconds from, picoseconds to) : trace_{t}, cursor_{from}, to_{to} {}
 
   std::vector<host_segment> run(std::span<const std::uint32_t> list) {
     for (const auto i : list) {
@@ -87,11 +87,11 @@ class host_sweep {
  private:
   struct open_event {
     std::uint32_t event = 0;
-    std::int64_t end = 0;
+    picoseconds end{};
   };
 
   [[nodiscard]] std::uint32_t outer() const { return stack_.size() < 2 ? no_index : stack_[stack_.size() - 2].event; }
-  void close_until(std::int64_t time) {
+  void close_until(picoseconds time) {
     while (!stack_.empty() && stack_.back().end <= time) {
       // Every event has a last part, possibly of zero length: dependencies refer to it.
       auto& top = stack_.back();
@@ -100,7 +100,7 @@ class host_sweep {
       stack_.pop_back();
     }
   }
-  void emit(std::int64_t until) {
+  void emit(picoseconds until) {
     if (until <= cursor_) {
       return;
     }
@@ -113,8 +113,8 @@ class host_sweep {
   }
 
   const rank_trace& trace_;
-  std::int64_t cursor_;
-  std::int64_t to_;
+  picoseconds cursor_;
+  picoseconds to_;
   std::vector<open_event> stack_;
   std::vector<host_segment> all_;
 };
@@ -157,7 +157,7 @@ UNITY_INLINE void host_threads::add_lane(std::uint32_t lane) {
 UNITY_INLINE bool host_threads::waits_for(std::uint32_t launched, const host_segment& call) const {
   const auto& e = to_.at(launched);
   const auto left = call.end - e.end();
-  return left >= 0 &&
+  return left >= picoseconds{} &&
          (e.kind == event_kind::copy || (e.kind == event_kind::collective &&
                                          left <= std::max(to_.limits.longest_wakeup, (call.end - call.start) / 8)));
 }
@@ -240,12 +240,12 @@ UNITY_INLINE std::uint32_t host_threads::add_segment(std::uint32_t lane, const h
 UNITY_INLINE std::uint32_t host_threads::add_waiting_call(std::uint32_t lane, const host_segment& s,
                                                           const local_tasks::ending& of) {
   const auto& e = to_.at(s.event);
-  constexpr std::int64_t call = 5'000'000;  // a launch, as CUDA calls take it
+  constexpr picoseconds call{5'000'000};  // a launch, as CUDA calls take it
   auto t = to_.task_of(e.kind == event_kind::launch ? task_type::launch : task_type::synchronization, lane, s.start,
-                       std::min({s.end - s.start, call, std::max(of.time - s.start, std::int64_t{0})}));
+                       std::min({s.end - s.start, call, std::max(of.time - s.start, picoseconds{})}));
   if (const auto launched = to_.launched.find(e.correlation); launched != to_.launched.end()) {
     t.duration = t.recorded_duration =
-        std::min(t.duration, std::max(to_.at(launched->second).start - s.start, std::int64_t{0}));
+        std::min(t.duration, std::max(to_.at(launched->second).start - s.start, picoseconds{}));
     to_.launches[e.correlation] = {s.start + t.duration, static_cast<std::uint32_t>(to_.graph.tasks.size()), lane};
     note_launch(s);
   }
@@ -256,7 +256,7 @@ UNITY_INLINE std::uint32_t host_threads::add_waiting_call(std::uint32_t lane, co
   to_.append(lane, task);
   to_.first_task.try_emplace(s.event, task);
   // The end of the call, which others may follow.
-  auto end = to_.task_of(task_type::synchronization, lane, s.end, 0);
+  auto end = to_.task_of(task_type::synchronization, lane, s.end, {});
   end.name = e.name;
   end.part = e.part;
   end.key = to_.next_key(lane, task_type::synchronization, e.name);
@@ -325,7 +325,7 @@ UNITY_INLINE void host_threads::explain_gaps() {
     if (wakeup > to_.limits.longest_wakeup && 8 * wakeup > gap.end - gap.start) {
       continue;
     }
-    to_.graph.tasks[gap.task].duration = to_.graph.tasks[gap.task].recorded_duration = 0;
+    to_.graph.tasks[gap.task].duration = to_.graph.tasks[gap.task].recorded_duration = {};
     to_.graph.tasks[gap.task].key = 0;
     to_.link_after(cause->task, wakeup, gap.next);
   }

@@ -36,8 +36,8 @@ namespace unity::trace {
 // Complexity: n log n in `events`, linear in allocations.
 // Source: the rules for launches and gaps are those of Zhu et al., Daydream, USENIX ATC 2020, section 4.2; others own.
 std::vector<communication_tasks> add_local_graph(flow_graph& g, std::uint32_t rank, const rank_trace& t,
-                                                 const step_window& window, std::span<const std::int64_t> durations,
-                                                 std::int64_t lead, std::int64_t shift,
+                                                 const step_window& window, std::span<const picoseconds> durations,
+                                                 picoseconds lead, picoseconds shift,
                                                  std::span<const std::uint32_t> events,
                                                  const inference_limits& limits = {});
 
@@ -72,14 +72,14 @@ class local_builder {
   local_builder(const local_builder&) = delete;
   local_builder& operator=(const local_builder&) = delete;
 
-  std::vector<communication_tasks> run(std::int64_t lead);
+  std::vector<communication_tasks> run(picoseconds lead);
 
  private:
   void finish();
-  [[nodiscard]] std::int64_t typical_launch_delay() const;
+  [[nodiscard]] picoseconds typical_launch_delay() const;
   void link_device_lanes();
-  [[nodiscard]] std::optional<local_tasks::ending> last_before_running(const event& e, std::int64_t bound) const;
-  void link_device_event(std::uint32_t i, const local_tasks::ending& previous, std::int64_t typical);
+  [[nodiscard]] std::optional<local_tasks::ending> last_before_running(const event& e, picoseconds bound) const;
+  void link_device_event(std::uint32_t i, const local_tasks::ending& previous, picoseconds typical);
   void link_stated();
   void link_messages();
   void add_allocations();
@@ -91,7 +91,7 @@ class local_builder {
 
 // Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
 // last.
-UNITY_INLINE std::vector<communication_tasks> local_builder::run(std::int64_t lead) {
+UNITY_INLINE std::vector<communication_tasks> local_builder::run(picoseconds lead) {
   to_.start(lead);
   threads_.add();
   finish();
@@ -106,7 +106,7 @@ UNITY_INLINE std::vector<communication_tasks> local_builder::run(std::int64_t le
 }
 
 UNITY_INLINE void local_builder::finish() {
-  auto t = to_.task_of(task_type::finish, no_index, to_.window.end, 0);
+  auto t = to_.task_of(task_type::finish, no_index, to_.window.end, {});
   t.key = to_.next_key(no_index, task_type::finish, {});
   const auto task = to_.graph.add(t);
   to_.graph.ranks[to_.rank].finish = task;
@@ -127,8 +127,8 @@ UNITY_INLINE void local_builder::finish() {
 }
 
 // The median time from a launch to what it starts, if the stream is free; an upper bound if it is not.
-UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
-  std::vector<std::int64_t> delays;
+UNITY_INLINE picoseconds local_builder::typical_launch_delay() const {
+  std::vector<picoseconds> delays;
   for (std::uint32_t l = 0; l < to_.lists.size(); ++l) {
     auto free = to_.window.start;
     for (const auto i : to_.earlier[l]) {
@@ -143,11 +143,11 @@ UNITY_INLINE std::int64_t local_builder::typical_launch_delay() const {
     }
   }
   if (delays.empty()) {
-    return 0;
+    return {};
   }
   const auto middle = delays.begin() + static_cast<std::ptrdiff_t>(delays.size() / 2);
   std::nth_element(delays.begin(), middle, delays.end());
-  return std::max(*middle, std::int64_t{0});
+  return std::max(*middle, picoseconds{});
 }
 
 UNITY_INLINE void local_builder::link_device_lanes() {
@@ -166,7 +166,7 @@ UNITY_INLINE void local_builder::link_device_lanes() {
 // What a stream ran before the work that runs on it when the event starts; among streams whose work ended after
 // `bound`, the last one.
 UNITY_INLINE std::optional<local_tasks::ending> local_builder::last_before_running(const event& e,
-                                                                                   std::int64_t bound) const {
+                                                                                   picoseconds bound) const {
   std::optional<local_tasks::ending> last;
   for (std::uint32_t l = 0; l < to_.lists.size(); ++l) {
     if (l == e.lane || to_.kind_of(l) != lane_kind::stream) {
@@ -174,7 +174,7 @@ UNITY_INLINE std::optional<local_tasks::ending> local_builder::last_before_runni
     }
     const auto& list = to_.lists[l];
     const auto next = std::upper_bound(list.begin(), list.end(), e.start,
-                                       [&](std::int64_t t, std::uint32_t i) { return t < to_.at(i).start; });
+                                       [&](picoseconds t, std::uint32_t i) { return t < to_.at(i).start; });
     if (next - list.begin() < 2 || to_.at(*std::prev(next)).end() <= e.start) {
       continue;
     }
@@ -187,11 +187,11 @@ UNITY_INLINE std::optional<local_tasks::ending> local_builder::last_before_runni
 }
 
 UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_tasks::ending& previous,
-                                                   std::int64_t typical) {
+                                                   picoseconds typical) {
   const auto& e = to_.at(i);
   const auto task = to_.first_task[i];
   if (to_.trace.lanes[e.lane].is_queue) {  // its resource keeps the order
-    const auto* const before = local_tasks::last_in(to_.all_ends, to_.window.start - 1, e.start, e.lane);
+    const auto* const before = local_tasks::last_in(to_.all_ends, to_.window.start - picoseconds{1}, e.start, e.lane);
     to_.link_after(before == nullptr ? to_.begin : before->task,
                    e.start - (before == nullptr ? to_.window.start : before->time), task);
     return;
@@ -222,15 +222,15 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_
     to_.link_after(other->task, e.start - other->time, task);
     to_.graph.link(previous.task, task);
     if (is_launched) {
-      to_.link_after(launch->second.task, std::min(std::max(since_launch, std::int64_t{0}), typical), task);
+      to_.link_after(launch->second.task, std::min(std::max(since_launch, picoseconds{}), typical), task);
     }
   } else if (is_launched && launched_at >= free) {
-    to_.link_after(launch->second.task, std::max(since_launch, std::int64_t{0}), task);
+    to_.link_after(launch->second.task, std::max(since_launch, picoseconds{}), task);
     to_.graph.link(previous.task, task);
   } else {
     to_.link_after(previous.task, on_stream, task);
     if (is_launched) {
-      to_.link_after(launch->second.task, std::min(std::max(since_launch, std::int64_t{0}), typical), task);
+      to_.link_after(launch->second.task, std::min(std::max(since_launch, picoseconds{}), typical), task);
     }
   }
 }
@@ -327,9 +327,8 @@ namespace unity::trace {
 
 UNITY_INLINE std::vector<communication_tasks> add_local_graph(flow_graph& g, std::uint32_t rank, const rank_trace& t,
                                                               const step_window& window,
-                                                              std::span<const std::int64_t> durations,
-                                                              std::int64_t lead, std::int64_t shift,
-                                                              std::span<const std::uint32_t> events,
+                                                              std::span<const picoseconds> durations, picoseconds lead,
+                                                              picoseconds shift, std::span<const std::uint32_t> events,
                                                               const inference_limits& limits) {
   return detail::local_builder{{g, rank, t, window, durations, shift, events, limits}}.run(lead);
 }
@@ -337,7 +336,7 @@ UNITY_INLINE std::vector<communication_tasks> add_local_graph(flow_graph& g, std
 UNITY_INLINE step_events::step_events(const rank_trace& t) {
   auto windows = t.steps;
   std::sort(windows.begin(), windows.end(), [](auto& a, auto& b) { return a.start < b.start; });
-  std::vector<std::int64_t> last_end;  // of the windows up to each
+  std::vector<picoseconds> last_end;  // of the windows up to each
   for (const auto& w : windows) {
     last_end.push_back(last_end.empty() ? w.end : std::max(last_end.back(), w.end));
   }
@@ -348,7 +347,7 @@ UNITY_INLINE step_events::step_events(const rank_trace& t) {
       continue;
     }
     auto w = std::lower_bound(windows.begin(), windows.end(), e.end(),
-                              [](const step_window& one, std::int64_t end) { return one.start < end; });
+                              [](const step_window& one, picoseconds end) { return one.start < end; });
     while (w != windows.begin() && last_end[static_cast<std::size_t>(w - windows.begin()) - 1] > e.start) {
       --w;
       if (w->number > e.step && w->end > e.start) {

@@ -13,12 +13,12 @@
 
 namespace unity::trace {
 
-// Assumptions of the inference. Picoseconds.
+// Assumptions of the inference.
 struct inference_limits {
   // a shorter gap of a host thread counts as work that the profiler does not see
-  std::int64_t shortest_wait = 30'000'000;
-  std::int64_t longest_wakeup = 200'000'000;   // from what a thread waits for to when it continues
-  std::int64_t longest_handover = 20'000'000;  // from the end of a kernel to the start of one on another stream
+  picoseconds shortest_wait{30'000'000};
+  picoseconds longest_wakeup{200'000'000};   // from what a thread waits for to when it continues
+  picoseconds longest_handover{20'000'000};  // from the end of a kernel to the start of one on another stream
 };
 
 // The tasks of communication events in the graph.
@@ -36,7 +36,7 @@ namespace unity::trace::detail {
 struct local_tasks {
   // When a task of this rank ended, as recorded.
   struct ending {
-    std::int64_t time = 0;
+    picoseconds time{};
     std::uint32_t task = 0;
     std::uint32_t lane = 0;
     friend bool operator<(const ending& a, const ending& b) noexcept {
@@ -48,8 +48,8 @@ struct local_tasks {
   std::uint32_t rank = 0;
   const rank_trace& trace;
   const step_window& window;
-  std::span<const std::int64_t> durations{};
-  std::int64_t shift = 0;
+  std::span<const picoseconds> durations{};
+  picoseconds shift{};
   std::span<const std::uint32_t> events{};
   const inference_limits& limits;
 
@@ -70,17 +70,17 @@ struct local_tasks {
   std::vector<communication_tasks> communications{};
 
   // Effects: chooses the events that matter, adds `begin`, which takes `lead`, and the tasks of streams and channels.
-  void start(std::int64_t lead);
+  void start(picoseconds lead);
 
   [[nodiscard]] const event& at(std::uint32_t i) const { return trace.events[i]; }
   [[nodiscard]] lane_kind kind_of(std::uint32_t lane) const { return trace.lanes[lane].kind; }
   // The last one in (from, to] on another lane than `except`; null if there is none. Precondition: ascending times.
-  [[nodiscard]] static const ending* last_in(const std::vector<ending>& all, std::int64_t from, std::int64_t to,
+  [[nodiscard]] static const ending* last_in(const std::vector<ending>& all, picoseconds from, picoseconds to,
                                              std::uint32_t except);
   // before -> delay -> after; without the delay if it takes no time.
-  void link_after(std::uint32_t before, std::int64_t delay, std::uint32_t after);
+  void link_after(std::uint32_t before, picoseconds delay, std::uint32_t after);
   std::uint64_t next_key(std::uint32_t lane, task_type type, name_id name);
-  [[nodiscard]] flow_task task_of(task_type type, std::uint32_t lane, std::int64_t start, std::int64_t duration) const;
+  [[nodiscard]] flow_task task_of(task_type type, std::uint32_t lane, picoseconds start, picoseconds duration) const;
   void append(std::uint32_t lane, std::uint32_t task);
   // Returns the task that ends when the event does: `out` of a communication, which begins with `in`.
   std::uint32_t add_event(std::uint32_t i);
@@ -104,7 +104,7 @@ struct local_tasks {
 
 namespace unity::trace::detail {
 
-UNITY_INLINE void local_tasks::start(std::int64_t lead) {
+UNITY_INLINE void local_tasks::start(picoseconds lead) {
   choose_events();
   add_resources();
   auto b = task_of(task_type::begin, no_index, window.start, lead);
@@ -145,8 +145,8 @@ UNITY_INLINE void local_tasks::add_resources() {
   }
 }
 
-UNITY_INLINE flow_task local_tasks::task_of(task_type type, std::uint32_t lane, std::int64_t start,
-                                            std::int64_t duration) const {
+UNITY_INLINE flow_task local_tasks::task_of(task_type type, std::uint32_t lane, picoseconds start,
+                                            picoseconds duration) const {
   flow_task t;
   t.type = type;
   t.duration = t.recorded_duration = duration;
@@ -168,8 +168,8 @@ UNITY_INLINE std::uint64_t local_tasks::next_key(std::uint32_t lane, task_type t
   return key == 0 ? 1 : key;
 }
 
-UNITY_INLINE void local_tasks::link_after(std::uint32_t before, std::int64_t delay, std::uint32_t after) {
-  if (delay <= 0) {
+UNITY_INLINE void local_tasks::link_after(std::uint32_t before, picoseconds delay, std::uint32_t after) {
+  if (delay <= picoseconds{}) {
     graph.link(before, after);
     return;
   }
@@ -186,7 +186,7 @@ UNITY_INLINE void local_tasks::link_after(std::uint32_t before, std::int64_t del
 
 UNITY_INLINE void local_tasks::append(std::uint32_t lane, std::uint32_t task) {
   graph.link(last[lane].task, task);
-  last[lane] = {0, task, lane};
+  last[lane] = {{}, task, lane};
 }
 
 // Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
@@ -254,7 +254,7 @@ UNITY_INLINE std::uint32_t local_tasks::add_event(std::uint32_t i) {
   key = hash_combine(hash_combine(hash_combine(key, rank), static_cast<std::uint64_t>(type)),
                      static_cast<std::uint64_t>(m.sequence));
   t.key = hash_combine(key, occurrences[key]++);
-  auto in = task_of(task_type::in, no_index, e.start, 0);  // lanes keep their order by dependencies
+  auto in = task_of(task_type::in, no_index, e.start, {});  // lanes keep their order by dependencies
   in.name = m.tensor.valid() ? m.tensor : e.name;
   in.part = phase::communication;
   in.communication = t.communication;
@@ -274,9 +274,9 @@ UNITY_INLINE std::uint32_t local_tasks::add_event(std::uint32_t i) {
   return ended;
 }
 
-UNITY_INLINE const local_tasks::ending* local_tasks::last_in(const std::vector<ending>& all, std::int64_t from,
-                                                             std::int64_t to, std::uint32_t except) {
-  auto i = std::upper_bound(all.begin(), all.end(), to, [](std::int64_t t, const ending& e) { return t < e.time; });
+UNITY_INLINE const local_tasks::ending* local_tasks::last_in(const std::vector<ending>& all, picoseconds from,
+                                                             picoseconds to, std::uint32_t except) {
+  auto i = std::upper_bound(all.begin(), all.end(), to, [](picoseconds t, const ending& e) { return t < e.time; });
   for (; i != all.begin() && std::prev(i)->time > from; --i) {
     if (std::prev(i)->lane != except) {
       return &*std::prev(i);

@@ -12,6 +12,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/index_table.hpp>
+#include <unity/core/units.hpp>
 
 namespace unity::trace {
 
@@ -64,7 +65,7 @@ struct message {
   std::uint32_t round = 0;  // of a ring
   // among the collectives of the group in the step; negative: to be counted (number_sequences)
   std::int64_t sequence = -1;
-  std::int64_t size = 0;         // bytes; 0: unknown
+  bytes size{};                  // 0: unknown
   std::uint32_t group_size = 0;  // ranks; 0: unknown
   exchange way = exchange::other;
   bool is_end_seen = true;  // false: it had ended some time before its event does

@@ -30,7 +30,7 @@ enum class step_cause : std::uint8_t { begin, dependency, resource };
 struct critical_task {
   std::uint32_t task = 0;
   step_cause cause = step_cause::begin;
-  std::int64_t time = 0;
+  picoseconds time{};
 
   friend bool operator==(const critical_task&, const critical_task&) = default;
 };
@@ -39,9 +39,9 @@ struct critical_task {
 struct replayed_iteration {
   std::vector<simulate::task_times> times{};  // by task of the graph
   std::vector<std::uint32_t> order{};         // the order in which tasks ran; restricted to a resource, its order
-  std::vector<std::int64_t> rank_time{};      // by rank: from its begin to its finish
-  std::int64_t iteration = 0;                 // the longest of these
-  std::int64_t last_end = 0;                  // of any task
+  std::vector<picoseconds> rank_time{};       // by rank: from its begin to its finish
+  picoseconds iteration{};                    // the longest of these
+  picoseconds last_end{};                     // of any task
 
   friend bool operator==(const replayed_iteration&, const replayed_iteration&) = default;
 };
@@ -66,11 +66,11 @@ enum class idle_cause : std::uint8_t { launch, host, communication, straggler, s
 inline constexpr std::array<std::string_view, 6> idle_cause_names{
     "launch", "host", "communication", "straggler", "synchronization", "drained"};
 
-// Of all computing streams of a rank together, or of its host threads if it has none. Picoseconds.
+// Of all computing streams of a rank together, or of its host threads if it has none.
 struct rank_use {
-  std::int64_t busy = 0;           // time in which at least one of them computes
-  std::int64_t communication = 0;  // time in which data are on their way to or from it
-  std::array<std::int64_t, 6> idle{};
+  picoseconds busy{};           // time in which at least one of them computes
+  picoseconds communication{};  // time in which data are on their way to or from it
+  std::array<picoseconds, 6> idle{};
 
   friend bool operator==(const rank_use&, const rank_use&) = default;
 };
@@ -81,7 +81,7 @@ struct rank_use {
 // A rank that others wait for.
 struct straggler {
   std::uint32_t rank = 0;
-  std::int64_t waited = 0;   // total time of others at collectives to which it came last, and for late sends
+  picoseconds waited{};      // total time of others at collectives to which it came last, and for late sends
   std::size_t meetings = 0;  // number of these
 
   friend bool operator==(const straggler&, const straggler&) = default;
@@ -93,15 +93,15 @@ struct straggler {
 // none. Uses the communication tasks with this tensor and the edges between them. Complexity: linear in the graph, t
 // log t in the tasks of the tensor.
 // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
-[[nodiscard]] std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
+[[nodiscard]] picoseconds replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
 // The graph of that.
 [[nodiscard]] flow_graph tensor_graph(const flow_graph& g, name_id tensor);
 
-// Memory of one rank. Units: bytes, picoseconds. Regular.
+// Memory of one rank. Regular.
 struct memory_peak {
-  std::int64_t held = 0;  // held all the time
-  std::int64_t peak = 0;  // peak, including what is held
-  std::int64_t time = 0;  // the first time of the peak
+  bytes held{};           // held all the time
+  bytes peak{};           // peak, including what is held
+  picoseconds time{};     // the first time of the peak
   bool is_known = false;  // its trace records memory
 
   friend bool operator==(const memory_peak&, const memory_peak&) = default;
@@ -155,11 +155,11 @@ UNITY_INLINE replayed_iteration replay(const flow_graph& g, const name_table& na
     throw;
   }
   for (const auto& t : all.times) {
-    all.last_end = std::max(all.last_end, t.end);
+    all.last_end = std::max(all.last_end, picoseconds{t.end});
   }
   for (const auto& r : g.ranks) {
     const bool is_whole = r.begin != no_index && r.finish != no_index;
-    all.rank_time.push_back(is_whole ? all.times[r.finish].end - all.times[r.begin].end : all.last_end);
+    all.rank_time.push_back(is_whole ? picoseconds{all.times[r.finish].end - all.times[r.begin].end} : all.last_end);
     all.iteration = std::max(all.iteration, all.rank_time.back());
   }
   return all;
@@ -227,7 +227,8 @@ UNITY_INLINE std::vector<critical_task> critical_path(const flow_graph& g, const
     const auto [before, cause] = causes.of(t);
     const auto begins = before == no_index || r.times[t].start < from || r.times[before].end <= from;
     const auto since = begins ? from : r.times[before].end;
-    path.push_back({t, begins ? step_cause::begin : cause, std::max(std::int64_t{0}, r.times[t].end - since)});
+    path.push_back(
+        {t, begins ? step_cause::begin : cause, picoseconds{std::max(std::int64_t{0}, r.times[t].end - since)}});
     if (begins) {
       break;
     }
@@ -259,13 +260,13 @@ class use_counter {
     if (of.begin == no_index || of.finish == no_index) {
       return all;
     }
-    const auto from = replayed_.times[of.begin].end;
-    const auto to = replayed_.times[of.finish].end;
+    const picoseconds from{replayed_.times[of.begin].end};
+    const picoseconds to{replayed_.times[of.finish].end};
     std::vector<interval> busy;
     std::vector<interval> moving;
     for (const auto t : by_rank_[rank]) {
       const auto& times = replayed_.times[t];
-      const interval i{std::max(times.start, from), std::min(times.end, to), t};
+      const interval i{std::max(picoseconds{times.start}, from), std::min(picoseconds{times.end}, to), t};
       if (i.end > i.start) {
         if (computes(graph_.tasks[t])) {
           busy.push_back(i);
@@ -281,7 +282,7 @@ class use_counter {
       if (i.start > at) {
         explain(i.task, at, i.start, all);
       }
-      all.busy += std::max(std::int64_t{0}, i.end - std::max(at, i.start));
+      all.busy += std::max(picoseconds{}, i.end - std::max(at, i.start));
       at = std::max(at, i.end);
     }
     if (at < to) {
@@ -292,19 +293,19 @@ class use_counter {
 
  private:
   struct interval {
-    std::int64_t start = 0;
-    std::int64_t end = 0;
+    picoseconds start{};
+    picoseconds end{};
     std::uint32_t task = 0;
     friend bool operator<(const interval& a, const interval& b) {
       return std::tie(a.start, a.end, a.task) < std::tie(b.start, b.end, b.task);
     }
   };
-  static std::int64_t covered(std::vector<interval>& all) {
+  static picoseconds covered(std::vector<interval>& all) {
     std::sort(all.begin(), all.end());
-    std::int64_t sum = 0;
-    std::int64_t at = std::numeric_limits<std::int64_t>::min();
+    picoseconds sum;
+    picoseconds at{std::numeric_limits<std::int64_t>::min()};
     for (const auto& i : all) {
-      sum += std::max(std::int64_t{0}, i.end - std::max(at, i.start));
+      sum += std::max(picoseconds{}, i.end - std::max(at, i.start));
       at = std::max(at, i.end);
     }
     return sum;
@@ -318,7 +319,7 @@ class use_counter {
 
   // Attributes the idle time [from, to) before a task by going back along what was waited for: each part belongs to
   // what ran then on that path.
-  void explain(std::uint32_t t, std::int64_t from, std::int64_t to, rank_use& all) const {
+  void explain(std::uint32_t t, picoseconds from, picoseconds to, rank_use& all) const {
     const auto own = graph_.tasks[t].rank;
     auto at = to;
     if (graph_.tasks[t].type == task_type::finish && !is_on_way(t)) {
@@ -331,7 +332,7 @@ class use_counter {
         break;
       }
       t = before;
-      const auto start = std::clamp(replayed_.times[t].start, from, at);
+      const auto start = std::clamp(picoseconds{replayed_.times[t].start}, from, at);
       all.idle[static_cast<std::size_t>(cause_of(t, own))] += at - start;
       at = start;
     }
@@ -384,13 +385,13 @@ UNITY_INLINE std::vector<straggler> stragglers(const flow_graph& g, const replay
       const auto arrivals = neighbours.before(t);
       const auto last = *std::max_element(arrivals.begin(), arrivals.end(),
                                           [&](auto a, auto b) { return r.times[a].end < r.times[b].end; });
-      std::int64_t waited = 0;
+      picoseconds waited;
       for (const auto a : arrivals) {
-        waited += r.times[last].end - r.times[a].end;
+        waited += picoseconds{r.times[last].end - r.times[a].end};
       }
       auto& s = all[g.tasks[last].rank];
       s.waited += waited;
-      s.meetings += waited > 0 ? 1 : 0;
+      s.meetings += waited > picoseconds{} ? 1 : 0;
     } else if (g.tasks[t].type == task_type::receive) {
       std::int64_t own = 0;
       for (const auto b : neighbours.before(t)) {
@@ -398,13 +399,13 @@ UNITY_INLINE std::vector<straggler> stragglers(const flow_graph& g, const replay
       }
       for (const auto b : neighbours.before(t)) {
         if (g.tasks[b].rank != g.tasks[t].rank && r.times[b].end > own) {
-          all[g.tasks[b].rank].waited += r.times[b].end - own;
+          all[g.tasks[b].rank].waited += picoseconds{r.times[b].end - own};
           ++all[g.tasks[b].rank].meetings;
         }
       }
     }
   }
-  std::erase_if(all, [](const straggler& s) { return s.waited == 0; });
+  std::erase_if(all, [](const straggler& s) { return s.waited == picoseconds{}; });
   unity::stable_sort(all, [](const auto& a, const auto& b) { return a.waited > b.waited; });
   return all;
 }
@@ -432,9 +433,9 @@ UNITY_INLINE flow_graph tensor_graph(const flow_graph& g, name_id tensor) {
   return part;
 }
 
-UNITY_INLINE std::int64_t replay_tensor(const flow_graph& g, const name_table& names, name_id tensor) {
+UNITY_INLINE picoseconds replay_tensor(const flow_graph& g, const name_table& names, name_id tensor) {
   const auto part = tensor_graph(g, tensor);
-  return part.tasks.empty() ? 0 : replay(part, names).last_end;
+  return part.tasks.empty() ? picoseconds{} : replay(part, names).last_end;
 }
 
 namespace detail {
@@ -442,10 +443,10 @@ namespace detail {
 // At one instant, frees come before allocations, except for what is freed at once.
 enum class memory_change_kind : std::uint8_t { freed, made, freed_at_once };
 struct memory_change {
-  std::int64_t time = 0;
+  picoseconds time{};
   memory_change_kind kind = memory_change_kind::made;
   std::uint32_t rank = 0;
-  std::int64_t size = 0;
+  bytes size{};
 };
 
 }  // namespace detail
@@ -454,21 +455,21 @@ UNITY_INLINE std::vector<memory_peak> memory_use(const flow_graph& g, const repl
   using kinds = detail::memory_change_kind;
   std::vector<memory_peak> all;
   for (const auto& rank : g.ranks) {
-    all.push_back({rank.held, rank.held, 0, rank.held > 0});
+    all.push_back({rank.held, rank.held, {}, rank.held > bytes{}});
   }
   std::vector<detail::memory_change> changes;
   for (const auto& a : g.allocations) {
-    const auto start = r.times[a.from].start;
+    const picoseconds start{r.times[a.from].start};
     changes.push_back({start, kinds::made, a.rank, a.size});
     if (a.last != no_index) {
-      const auto end = r.times[a.last].end;
+      const picoseconds end{r.times[a.last].end};
       changes.push_back({std::max(start, end), end > start ? kinds::freed : kinds::freed_at_once, a.rank, a.size});
     }
     all[a.rank].is_known = true;
   }
   std::sort(changes.begin(), changes.end(),
             [](const auto& a, const auto& b) { return std::tie(a.time, a.kind) < std::tie(b.time, b.kind); });
-  std::vector<std::int64_t> now;
+  std::vector<bytes> now;
   for (const auto& rank : g.ranks) {
     now.push_back(rank.held);
   }

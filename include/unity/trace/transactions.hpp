@@ -45,8 +45,8 @@ struct transactions {
 // "push of conv1 from worker0 to server0 in step 3"
 [[nodiscard]] std::string describe(const job_trace& job, event_place e);
 
-// Common clock of ranks: common time = time of an event + offset. By rank, in picoseconds.
-using clock_offsets = std::vector<std::int64_t>;
+// Common clock of ranks: common time = time of an event + offset. By rank.
+using clock_offsets = std::vector<picoseconds>;
 
 // The offsets that the ranks' own clocks state: the differences of their origins.
 // Throws: unity::error if two are more than 100 days apart.
@@ -57,8 +57,8 @@ using clock_offsets = std::vector<std::int64_t>;
 // duration. What had ended unseen takes nothing: nobody waited for it. Other events keep their durations. Complexity:
 // linear in events.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
-[[nodiscard]] std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
-                                                                    const clock_offsets& offsets);
+[[nodiscard]] std::vector<std::vector<picoseconds>> busy_durations(const job_trace& job, const transactions& x,
+                                                                   const clock_offsets& offsets);
 
 }  // namespace unity::trace
 
@@ -112,7 +112,7 @@ class transaction_matcher {
  private:
   using message_key = std::tuple<std::int64_t, name_id, name_id, name_id, exchange, std::uint32_t, std::uint32_t,
                                  std::uint32_t>;  // the last element: the occurrence
-  using collective_key = std::tuple<std::int64_t, std::string, exchange, std::int64_t, std::int64_t, std::uint32_t>;
+  using collective_key = std::tuple<std::int64_t, std::string, exchange, bytes, std::int64_t, std::uint32_t>;
   struct ends {
     std::vector<event_place> sends{};
     std::vector<event_place> receives{};
@@ -136,7 +136,7 @@ class transaction_matcher {
       const auto& m = t.messages[e.message];
       if (e.kind == event_kind::collective) {
         // Sizes of a gather may differ from rank to rank; those of a sum do not.
-        const auto size = m.way == exchange::all_reduce ? m.size : 0;
+        const auto size = m.way == exchange::all_reduce ? m.size : bytes{};
         collective_key key{e.step, job_.names.text(m.group), m.way, size, m.sequence, 0};
         std::get<5>(key) = counts[key]++;
         collectives_[key].push_back({r, i});
@@ -155,7 +155,7 @@ class transaction_matcher {
     const bool is_partial = std::any_of(job_.ranks.begin(), job_.ranks.end(), [&](const rank_trace& r) {
       return r.world_size > static_cast<std::int32_t>(job_.ranks.size());
     });
-    return is_partial && std::get<1>(key).empty() && std::get<3>(key) == 0;
+    return is_partial && std::get<1>(key).empty() && std::get<3>(key) == bytes{};
   }
   void join_messages() {
     for (const auto& [key, both] : messages_) {
@@ -207,19 +207,16 @@ UNITY_INLINE std::string describe(const job_trace& job, event_place p) {
 
 UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
   clock_offsets all;
-  constexpr std::int64_t most = std::int64_t{100} * 86'400 * 1'000'000'000;
+  constexpr auto most = std::uint64_t{100} * 86'400 * 1'000'000'000;  // nanoseconds
   for (const auto& r : job.ranks) {
     const auto first = job.ranks.front().origin;
-    const bool is_far = r.origin > first ? static_cast<std::uint64_t>(r.origin) - static_cast<std::uint64_t>(first) >
-                                               static_cast<std::uint64_t>(most)
-                                         : static_cast<std::uint64_t>(first) - static_cast<std::uint64_t>(r.origin) >
-                                               static_cast<std::uint64_t>(most);
-    if (is_far) {
+    const auto [earlier, later] = std::minmax(r.origin.count(), first.count());
+    if (static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier) > most) {
       throw error{r.source,
                   fmt::format("a clock more than 100 days from that of {}", printable(job.ranks.front().name)),
                   "clocks of one job"};
     }
-    all.push_back((r.origin - first) * 1000);
+    all.push_back(to_picoseconds(r.origin - first));
   }
   return all;
 }
@@ -227,11 +224,11 @@ UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
 namespace detail {
 
 // By rank and event: when it could begin: its start, and in a queue not before the event before it had ended.
-inline std::vector<std::vector<std::int64_t>> turns(const job_trace& job) {
-  std::vector<std::vector<std::int64_t>> all(job.ranks.size());
+inline std::vector<std::vector<picoseconds>> turns(const job_trace& job) {
+  std::vector<std::vector<picoseconds>> all(job.ranks.size());
   for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
     const auto& t = job.ranks[r];
-    std::vector<std::int64_t> last(t.lanes.size(), std::numeric_limits<std::int64_t>::min());
+    std::vector<picoseconds> last(t.lanes.size(), picoseconds{std::numeric_limits<std::int64_t>::min()});
     for (const auto& e : t.events) {
       const bool is_seen = e.message == no_message || t.messages[e.message].is_end_seen;
       all[r].push_back(t.lanes[e.lane].is_queue ? std::max(e.start, last[e.lane]) : e.start);
@@ -243,9 +240,9 @@ inline std::vector<std::vector<std::int64_t>> turns(const job_trace& job) {
 
 }  // namespace detail
 
-UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_trace& job, const transactions& x,
-                                                                   const clock_offsets& offsets) {
-  std::vector<std::vector<std::int64_t>> all;
+UNITY_INLINE std::vector<std::vector<picoseconds>> busy_durations(const job_trace& job, const transactions& x,
+                                                                  const clock_offsets& offsets) {
+  std::vector<std::vector<picoseconds>> all;
   for (const auto& r : job.ranks) {
     auto& of_rank = all.emplace_back();
     of_rank.reserve(r.events.size());
@@ -254,10 +251,11 @@ UNITY_INLINE std::vector<std::vector<std::int64_t>> busy_durations(const job_tra
     }
   }
   const auto start = [&](event_place p) { return job.ranks[p.rank].events[p.event].start + offsets[p.rank]; };
-  const auto clip = [&](event_place p, std::int64_t from) {
+  const auto clip = [&](event_place p, picoseconds from) {
     const auto& e = job.ranks[p.rank].events[p.event];
     const bool is_seen = job.ranks[p.rank].messages[e.message].is_end_seen;
-    all[p.rank][p.event] = is_seen ? std::clamp(e.end() + offsets[p.rank] - from, std::int64_t{0}, e.duration) : 0;
+    all[p.rank][p.event] =
+        is_seen ? std::clamp(e.end() + offsets[p.rank] - from, picoseconds{}, e.duration) : picoseconds{};
   };
   const auto turn = detail::turns(job);
   for (const auto& m : x.messages) {

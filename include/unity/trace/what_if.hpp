@@ -20,25 +20,25 @@ namespace unity::trace {
 
 struct fused_part {
   name_id name{};
-  std::int64_t duration = 0;  // picoseconds
+  picoseconds duration{};
 };
 
 // The time of fused operators, from their times one after another. Law: between 0 and their sum. Precondition of calls:
 // at least one operator; a single one keeps its duration. Models: a profiler of fused operators, a learned model.
-using fusion_time = std::function<std::int64_t(std::span<const fused_part>)>;
+using fusion_time = std::function<picoseconds(std::span<const fused_part>)>;
 
 // Each operator except the first saves the launch overhead, at most its duration: the time that neither arithmetic nor
 // data explain. Saved memory traffic does not count, because traces do not record it.
-[[nodiscard]] fusion_time saved_starts(std::int64_t start);
+[[nodiscard]] fusion_time saved_starts(picoseconds start);
 
 // The time of one kind of communication: latency + size / bandwidth, fitted to the tasks of a graph.
 struct communication_cost {
   exchange way = exchange::other;
-  double latency = 0;   // picoseconds
-  double per_byte = 0;  // picoseconds
+  double latency = 0;   // picoseconds and parts of them
+  double per_byte = 0;  // likewise
   std::size_t samples = 0;
 
-  [[nodiscard]] double of(std::int64_t size) const { return latency + per_byte * static_cast<double>(size); }
+  [[nodiscard]] double of(bytes size) const { return latency + per_byte * static_cast<double>(size.count()); }
 };
 
 // Least squares over the tasks of each way; neither number is negative. If all sizes are equal or unknown, latency and
@@ -93,7 +93,7 @@ void drop_communication_detail(flow_graph& g, double bytes_per_second);
 
 namespace unity::trace {
 
-UNITY_INLINE fusion_time saved_starts(std::int64_t start) {
+UNITY_INLINE fusion_time saved_starts(picoseconds start) {
   return [start](std::span<const fused_part> parts) {
     auto time = parts.front().duration;
     for (const auto& p : parts.subspan(1)) {
@@ -105,8 +105,9 @@ UNITY_INLINE fusion_time saved_starts(std::int64_t start) {
 
 namespace detail {
 
-inline std::int64_t rounded(double picoseconds) {
-  return static_cast<std::int64_t>(std::llround(std::clamp(picoseconds, 0.0, 9e18)));
+// To whole picoseconds; not negative.
+inline picoseconds rounded(double time) {
+  return picoseconds{static_cast<std::int64_t>(std::llround(std::clamp(time, 0.0, 9e18)))};
 }
 
 // Tasks that move data during their duration. A send lasts as long as its receive if both are there, so both count.
@@ -160,7 +161,7 @@ UNITY_INLINE std::vector<communication_cost> fit_communication(const flow_graph&
   for (const auto& t : g.tasks) {
     if (detail::moves_data(g, t) && t.type != task_type::send) {
       const auto& c = g.communications[t.communication];
-      samples[c.way].emplace_back(static_cast<double>(c.size), static_cast<double>(t.duration));
+      samples[c.way].emplace_back(static_cast<double>(c.size.count()), static_cast<double>(t.duration.count()));
     }
   }
   std::vector<communication_cost> all;
@@ -184,7 +185,7 @@ void change_communication(flow_graph& g, const Change& change) {
   for (auto& t : g.tasks) {
     if (moves_data(g, t)) {
       const auto fit = cost_of(costs, g.communications[t.communication].way);
-      const auto time = static_cast<double>(t.duration);
+      const auto time = static_cast<double>(t.duration.count());
       const auto latency = fit ? std::min(fit->latency, time) : 0.0;
       t.duration = rounded(change(t, latency, time - latency));
     }
@@ -216,7 +217,7 @@ UNITY_INLINE void speed_up_devices(flow_graph& g, double factor) {
   for (auto& t : g.tasks) {
     const bool is_device = t.type == task_type::kernel || t.type == task_type::copy || t.type == task_type::earlier;
     if (is_device || (t.type == task_type::host && !has_stream[t.rank])) {
-      t.duration = detail::rounded(static_cast<double>(t.duration) / factor);
+      t.duration = detail::rounded(static_cast<double>(t.duration.count()) / factor);
     }
   }
 }
@@ -298,7 +299,7 @@ UNITY_INLINE std::size_t remove_operator(flow_graph& g, name_id name) {
                                              t.type == task_type::launch || t.type == task_type::synchronization);
     if (is_named ||
         (t.operation == name && t.operation.valid() && t.type != task_type::in && t.type != task_type::out)) {
-      t.duration = 0;
+      t.duration = {};
       ++count;
     }
   }
@@ -308,11 +309,11 @@ UNITY_INLINE std::size_t remove_operator(flow_graph& g, name_id name) {
 UNITY_INLINE void drop_communication_detail(flow_graph& g, double bytes_per_second) {
   double per_byte = bytes_per_second > 0 ? 1e12 / bytes_per_second : 0;
   if (per_byte == 0) {
-    std::int64_t largest = 0;
+    bytes largest;
     for (const auto& t : g.tasks) {
       if (detail::moves_data(g, t) && g.communications[t.communication].size > largest) {
         largest = g.communications[t.communication].size;
-        per_byte = static_cast<double>(t.duration) / static_cast<double>(largest);
+        per_byte = static_cast<double>(t.duration.count()) / static_cast<double>(largest.count());
       }
     }
   }
@@ -321,7 +322,8 @@ UNITY_INLINE void drop_communication_detail(flow_graph& g, double bytes_per_seco
     auto& task = g.tasks[t];
     is_meeting[t] = task.type == task_type::meeting;
     if (detail::moves_data(g, task)) {
-      task.duration = detail::rounded(per_byte * static_cast<double>(g.communications[task.communication].size));
+      task.duration =
+          detail::rounded(per_byte * static_cast<double>(g.communications[task.communication].size.count()));
     }
   }
   std::erase_if(g.edges, [&](const flow_edge& e) {

@@ -15,8 +15,8 @@ namespace unity::systems {
 // Time and memory of a job with passes, as replayed.
 struct pass_effect {
   std::vector<std::string> passes{};
-  std::int64_t iteration = 0;  // picoseconds
-  std::int64_t peak = 0;       // bytes of the rank that needs most; 0: not in the traces
+  picoseconds iteration{};
+  bytes peak{};  // of the rank that needs most; 0: not in the traces
 
   friend bool operator==(const pass_effect&, const pass_effect&) = default;
 };
@@ -31,10 +31,10 @@ struct fitted_job {
 
 // The first line of Algorithm 1. If the job needs more memory than the limit, tries the passes that save memory, alone
 // and then in pairs of different kinds, and takes the fastest that fits; if none fits, the one with the smallest peak.
-// `limit`: bytes; 0: none. Before that, applies passes that save no memory or change numbers, if they make the
-// iteration shorter or the limit requires it. Complexity: a replay for each combination.
+// A limit of 0 is none. Before that, applies passes that save no memory or change numbers, if they make the iteration
+// shorter or the limit requires it. Complexity: a replay for each combination.
 // Throws: unity::error if there is a limit and the traces contain no memory information.
-[[nodiscard]] fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, std::int64_t limit,
+[[nodiscard]] fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, bytes limit,
                                  const std::vector<graph_pass>& passes);
 
 }  // namespace unity::systems
@@ -53,14 +53,13 @@ namespace detail {
 
 class job_fitter {
  public:
-  job_fitter(const trace::flow_graph& job, const trace::name_table& names, std::int64_t limit)
-      : names_{names}, limit_{limit} {
+  job_fitter(const trace::flow_graph& job, const trace::name_table& names, bytes limit) : names_{names}, limit_{limit} {
     all_.graph = job;
     all_.before = all_.effect = effect_of(job, {});
   }
 
   fitted_job run(const std::vector<graph_pass>& passes) {
-    if (limit_ > 0 && all_.before.peak == 0) {
+    if (limit_ > bytes{} && all_.before.peak == bytes{}) {
       throw error{"traces", "nothing about memory", "traces that tell what memory operators need, as there is a limit"};
     }
     for (const auto& p : passes) {
@@ -68,26 +67,26 @@ class job_fitter {
         try_on(all_.graph, all_.effect.passes, {&p});
       }
     }
-    if (limit_ > 0 && all_.effect.peak > limit_) {
+    if (limit_ > bytes{} && all_.effect.peak > limit_) {
       save_memory(passes);
     }
-    all_.fits = limit_ == 0 || all_.effect.peak <= limit_;
+    all_.fits = limit_ == bytes{} || all_.effect.peak <= limit_;
     return std::move(all_);
   }
 
  private:
   [[nodiscard]] pass_effect effect_of(const trace::flow_graph& g, std::vector<std::string> passes) const {
     const auto r = trace::replay(g, names_);
-    pass_effect e{std::move(passes), r.iteration, 0};
+    pass_effect e{std::move(passes), r.iteration, {}};
     for (const auto& m : trace::memory_use(g, r)) {
-      e.peak = std::max(e.peak, m.is_known ? m.peak : 0);
+      e.peak = std::max(e.peak, m.is_known ? m.peak : bytes{});
     }
     return e;
   }
   // If both fit, the faster one is better; if neither fits, the smaller one.
   [[nodiscard]] bool is_better(const pass_effect& a, const pass_effect& b) const {
-    const bool one = limit_ == 0 || a.peak <= limit_;
-    const bool other = limit_ == 0 || b.peak <= limit_;
+    const bool one = limit_ == bytes{} || a.peak <= limit_;
+    const bool other = limit_ == bytes{} || b.peak <= limit_;
     return one != other ? one : one ? a.iteration < b.iteration : a.peak < b.peak;
   }
   void try_on(const trace::flow_graph& base, const std::vector<std::string>& names,
@@ -131,13 +130,13 @@ class job_fitter {
   }
 
   const trace::name_table& names_;
-  std::int64_t limit_;
+  bytes limit_;
   fitted_job all_;
 };
 
 }  // namespace detail
 
-UNITY_INLINE fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, std::int64_t limit,
+UNITY_INLINE fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, bytes limit,
                                 const std::vector<graph_pass>& passes) {
   return detail::job_fitter{job, names, limit}.run(passes);
 }

@@ -36,9 +36,9 @@ struct graph_pass {
 [[nodiscard]] graph_pass recomputation();
 
 // Gradient accumulation: an iteration processes its samples in `batches` parts, one after another; gradients are
-// synchronized only after the last. Each part of an operator takes `start` picoseconds plus its share of the remaining
+// synchronized only after the last. Each part of an operator takes `start` plus its share of the remaining
 // time. Precondition: 2 or more.
-[[nodiscard]] graph_pass accumulation(std::uint32_t batches, std::int64_t start);
+[[nodiscard]] graph_pass accumulation(std::uint32_t batches, picoseconds start);
 
 // Halves the number of bits: products run `speed` times as fast; other operators, transfers and memory except weights
 // are halved.
@@ -46,10 +46,10 @@ struct graph_pass {
 
 // Passes by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: for accumulation.
 // Throws: unity::error if there is no pass of that name.
-[[nodiscard]] graph_pass pass_named(std::string_view text, std::int64_t start);
+[[nodiscard]] graph_pass pass_named(std::string_view text, picoseconds start);
 
 // An upper bound on the fixed overhead of an operator: the first percentile of a job's operator times.
-[[nodiscard]] std::int64_t start_of_operators(const trace::flow_graph& g);
+[[nodiscard]] picoseconds start_of_operators(const trace::flow_graph& g);
 
 }  // namespace unity::systems
 
@@ -80,15 +80,15 @@ UNITY_INLINE bool is_product(std::string_view name) {
          std::any_of(words.begin(), words.end(), [&](auto w) { return lower.find(w) != std::string::npos; });
 }
 
-UNITY_INLINE std::int64_t start_of_operators(const trace::flow_graph& g) {
-  std::vector<std::int64_t> all;
+UNITY_INLINE picoseconds start_of_operators(const trace::flow_graph& g) {
+  std::vector<picoseconds> all;
   for (const auto& t : g.tasks) {
-    if (trace::is_computation(t.type) && t.duration > 0) {
+    if (trace::is_computation(t.type) && t.duration > picoseconds{}) {
       all.push_back(t.duration);
     }
   }
   if (all.empty()) {
-    return 0;
+    return {};
   }
   const auto at = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 100);
   std::nth_element(all.begin(), at, all.end());
@@ -301,7 +301,7 @@ class recomputer {
     }
     auto again = graph_.tasks[first];
     again.key = 0;
-    again.duration = 0;
+    again.duration = {};
     for (const auto t : s.operators) {
       again.duration += graph_.tasks[t].duration;
     }
@@ -351,8 +351,8 @@ namespace detail {
 // By rank: the busy time of the operators of the whole batch. For kernels, from the first to the last, because they
 // wait for their launches in each part; for host threads, the time in which any runs, because gaps belong to
 // synchronization.
-inline std::vector<std::int64_t> batch_times(const trace::flow_graph& g) {
-  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> spans(g.ranks.size());
+inline std::vector<picoseconds> batch_times(const trace::flow_graph& g) {
+  std::vector<std::vector<std::pair<picoseconds, picoseconds>>> spans(g.ranks.size());
   std::vector<bool> has_stream(g.ranks.size());
   for (const auto& t : g.tasks) {
     if (is_of_batch(t)) {
@@ -360,12 +360,12 @@ inline std::vector<std::int64_t> batch_times(const trace::flow_graph& g) {
       has_stream[t.rank] = has_stream[t.rank] || t.type == trace::task_type::kernel;
     }
   }
-  std::vector<std::int64_t> all(g.ranks.size());
+  std::vector<picoseconds> all(g.ranks.size());
   for (std::size_t r = 0; r < spans.size(); ++r) {
     std::sort(spans[r].begin(), spans[r].end());
-    auto end = spans[r].empty() ? 0 : spans[r].front().first;
+    auto end = spans[r].empty() ? picoseconds{} : spans[r].front().first;
     for (const auto& [from, to] : spans[r]) {
-      all[r] += std::max<std::int64_t>(0, to - (has_stream[r] ? end : std::max(end, from)));
+      all[r] += std::max(picoseconds{}, to - (has_stream[r] ? end : std::max(end, from)));
       end = std::max(end, to);
     }
   }
@@ -375,7 +375,7 @@ inline std::vector<std::int64_t> batch_times(const trace::flow_graph& g) {
 }  // namespace detail
 
 // Inserts a delay in front for the earlier parts: the time of the last part's passes, times their number, on each rank.
-UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) {
+UNITY_INLINE graph_pass accumulation(std::uint32_t batches, picoseconds start) {
   UNITY_EXPECTS(batches >= 2, "two parts at least");
   const auto change = [batches, start](trace::flow_graph& g, const trace::name_table&) {
     const auto times = detail::batch_times(g);
@@ -384,9 +384,9 @@ UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) 
     for (auto& t : g.tasks) {
       if (detail::is_of_batch(t)) {
         const auto fixed = std::min(start, t.duration);
-        whole[t.rank] += static_cast<double>(t.duration);
+        whole[t.rank] += static_cast<double>(t.duration.count());
         t.duration = fixed + (t.duration - fixed) / batches;
-        part[t.rank] += static_cast<double>(t.duration);
+        part[t.rank] += static_cast<double>(t.duration.count());
       }
     }
     bool changes = false;
@@ -398,7 +398,8 @@ UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) 
       trace::flow_task lead;
       lead.type = trace::task_type::delay;
       lead.rank = r;
-      lead.duration = std::llround(static_cast<double>(times[r]) * part[r] / whole[r] * (batches - 1));
+      lead.duration =
+          picoseconds{std::llround(static_cast<double>(times[r].count()) * part[r] / whole[r] * (batches - 1))};
       lead.recorded_start = g.tasks[g.ranks[r].begin].recorded_start;
       leads[r] = g.add(lead);
       changes = true;
@@ -418,7 +419,7 @@ UNITY_INLINE graph_pass accumulation(std::uint32_t batches, std::int64_t start) 
       const bool is_made_there = a.from != trace::no_index && detail::is_of_batch(g.tasks[a.from]);
       const bool is_used_there = a.last != trace::no_index && detail::is_of_batch(g.tasks[a.last]);
       if (is_made_there && is_used_there) {
-        a.size = (a.size + batches - 1) / batches;
+        a.size = (a.size + bytes{batches - 1}) / batches;
       } else if (is_made_there && g.tasks[a.from].part == trace::phase::backward) {
         a.from = g.ranks[a.rank].begin;  // gradients exist from the first part on
       }
@@ -437,27 +438,27 @@ UNITY_INLINE graph_pass mixed_precision(double speed) {
       if (trace::is_computation(t.type) && t.part != trace::phase::update) {
         const auto is_fast =
             is_product(names.text(t.name)) || (t.operation.valid() && is_product(names.text(t.operation)));
-        t.duration = std::llround(static_cast<double>(t.duration) / (is_fast ? speed : 2));
+        t.duration = picoseconds{std::llround(static_cast<double>(t.duration.count()) / (is_fast ? speed : 2))};
         changes = true;
       } else if (t.communication != trace::no_index) {
         t.duration = times.fitted(t, g.communications[t.communication], 0.5);
       }
     }
     for (auto& c : g.communications) {
-      c.size = (c.size + 1) / 2;
+      c.size = (c.size + bytes{1}) / 2;
     }
     for (auto& gradient : g.gradients) {
       gradient.size /= 2;
     }
     for (auto& a : g.allocations) {
-      a.size = a.from != trace::no_index && a.last != trace::no_index ? (a.size + 1) / 2 : a.size;
+      a.size = a.from != trace::no_index && a.last != trace::no_index ? (a.size + bytes{1}) / 2 : a.size;
     }
     return changes;
   };
   return {"mixed_precision", true, true, change};
 }
 
-UNITY_INLINE graph_pass pass_named(std::string_view text, std::int64_t start) {
+UNITY_INLINE graph_pass pass_named(std::string_view text, picoseconds start) {
   const auto equals = text.find('=');
   const auto name = text.substr(0, equals);
   const auto value = equals == std::string_view::npos ? std::string_view{} : text.substr(equals + 1);

@@ -38,11 +38,11 @@ struct dpro_options : search_options {
 struct dpro_result {
   dpro_strategy best{};  // for a dpro_view that is not folded, with alike ranks if `alike`
   bool alike = false;
-  // Picoseconds of an iteration as recorded and with the best strategy, replayed on all ranks. Gradients are
+  // The time of an iteration as recorded and with the best strategy, replayed on all ranks. Gradients are
   // synchronized in the order in which they become ready: a synchronization that merely followed another one in the
   // trace no longer waits for it.
-  std::int64_t recorded = 0;
-  std::int64_t iteration = 0;
+  picoseconds recorded{};
+  picoseconds iteration{};
   std::vector<improvement> history{};
   std::uint64_t replays = 0;  // of the whole job or its representatives
   std::uint32_t iterations = 0;
@@ -110,7 +110,7 @@ class dpro_search {
   [[nodiscard]] dpro_decision joining(place_run a, place_run b, const dpro_strategy& s, dpro_result& all) const;
   void cut(place_run bucket, const dpro_strategy& s, dpro_decision& d, dpro_result& all) const;
   void repeat(dpro_decision& d, const dpro_strategy& s) const;
-  [[nodiscard]] std::int64_t evaluated(const dpro_strategy& s, dpro_result& all) const {
+  [[nodiscard]] picoseconds evaluated(const dpro_strategy& s, dpro_result& all) const {
     ++all.replays;
     return iteration_of(view_, s);
   }
@@ -173,12 +173,12 @@ UNITY_INLINE void dpro_search::note_runs(const dpro_strategy& s) {
 UNITY_INLINE partition_choice dpro_search::best_parts(const dpro_strategy& s, place_run bucket,
                                                       dpro_result& all) const {
   const auto most = may_.tensor_partition && view_.knows_sizes() ? options_.most_parts : 1;
-  std::int64_t size = 0;
+  bytes size;
   for (auto t = bucket.first; t <= bucket.last; ++t) {
     size += view_.tensors()[t].size;
   }
   if (options_.speedups.partial) {
-    return view_.times().best(view_.tensors()[bucket.last].way, std::max<std::int64_t>(1, size), most,
+    return view_.times().best(view_.tensors()[bucket.last].way, std::max(bytes{1}, size), most,
                               options_.speedups.symmetric);
   }
   auto changed = s;
@@ -186,7 +186,7 @@ UNITY_INLINE partition_choice dpro_search::best_parts(const dpro_strategy& s, pl
     changed.joined[t] = 1;
     changed.parts[t - 1] = 1;
   }
-  partition_choice best{1, std::numeric_limits<std::int64_t>::max()};
+  partition_choice best{1, picoseconds{std::numeric_limits<std::int64_t>::max()}};
   for (std::uint32_t k = 1; k <= most && !is_over(all); k *= 2) {
     changed.parts[bucket.last] = k;
     ++all.replays;
@@ -299,7 +299,7 @@ UNITY_INLINE void dpro_search::visit_operators(const dpro_strategy& s, const str
     d.fuse.push_back(b.first);
     if (before != trace::no_index) {
       p.first_sync = best_parts(s, buckets_[before], all).time;
-      p.sync_begin = before > 0 ? times.buckets[buckets_[before - 1].last].end : 0;
+      p.sync_begin = before > 0 ? times.buckets[buckets_[before - 1].last].end : picoseconds{};
     }
     if (own != trace::no_index) {
       p.second_sync = best_parts(s, buckets_[own], all).time;
@@ -360,8 +360,8 @@ UNITY_INLINE void dpro_search::visit_buckets(const dpro_strategy& s, const strat
         producer == trace::no_index ? times.buckets[tensor].start : times.operators[runs_[run_at_[producer]].first].end;
     const auto sync_end = times.buckets[buckets_[b - 1].last].end;
     p.second = end;
-    p.first = 0;
-    p.sync_begin = std::max<std::int64_t>(0, sync_end - p.first_sync);
+    p.first = {};
+    p.sync_begin = std::max(picoseconds{}, sync_end - p.first_sync);
     const bool holds = fits_theorem_2(p);
     const bool pays = holds && fusing_tensors_pays(p);
     const auto other = view_.tensors()[buckets_[b - 1].last].producer;
@@ -416,11 +416,11 @@ UNITY_INLINE dpro_strategy dpro_search::run(const dpro_strategy& from, const dpr
   auto at = from;
   auto times = evaluate(view_, at);
   ++all.replays;
-  const auto keep = [&](const dpro_strategy& s, std::int64_t time) {
+  const auto keep = [&](const dpro_strategy& s, picoseconds time) {
     if (all.history.empty() || time < all.iteration) {
       all.best = s;
       all.iteration = time;
-      all.history.push_back({clock_.seconds(), all.replays, time});
+      all.history.push_back({clock_.seconds(), all.replays, time.count()});
     }
   };
   keep(at, times.iteration);

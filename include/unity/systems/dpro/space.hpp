@@ -51,15 +51,15 @@ struct place_run {
 // Replays a strategy: the time of the iteration, and when operators and buckets run.
 
 struct time_span {
-  std::int64_t start = 0;
-  std::int64_t end = 0;
+  picoseconds start{};
+  picoseconds end{};
 
   friend bool operator==(const time_span&, const time_span&) = default;
 };
 
 // Times of the first rank, by the first operator of each run, and of all ranks, by the last tensor of each bucket.
 struct strategy_times {
-  std::int64_t iteration = 0;
+  picoseconds iteration{};
   std::vector<time_span> operators{};
   std::vector<time_span> buckets{};
   // The critical path: runs in their order and buckets in theirs, each by its index.
@@ -72,7 +72,7 @@ struct strategy_times {
 // Complexity: that of a replay.
 [[nodiscard]] strategy_times evaluate(const dpro_view& v, const dpro_strategy& s);
 // The iteration time only.
-[[nodiscard]] std::int64_t iteration_of(const dpro_view& v, const dpro_strategy& s);
+[[nodiscard]] picoseconds iteration_of(const dpro_view& v, const dpro_strategy& s);
 
 // States are strategies, costs are picoseconds of a replayed iteration. Moves: fuse or separate two operators that are
 // separate in the start, join or part two tensors, double or halve the parts of a bucket. Models search_space. Refers
@@ -96,7 +96,7 @@ class dpro_space {
   dpro_space(const dpro_view& v, dpro_strategy start, const dpro_techniques& may, std::uint32_t most_parts = 64);
 
   [[nodiscard]] state_type initial() const { return at(start_); }
-  [[nodiscard]] state_type at(const dpro_strategy& s) const { return {s, iteration_of(view_, s)}; }
+  [[nodiscard]] state_type at(const dpro_strategy& s) const { return {s, iteration_of(view_, s).count()}; }
   [[nodiscard]] cost_value cost(const state_type& s) const { return s.cost; }
   [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const { return s.strategy.print(); }
   [[nodiscard]] std::span<const move_type> moves(const state_type&) const { return moves_; }
@@ -188,12 +188,13 @@ UNITY_INLINE std::uint64_t block_key(const dpro_view& v, const place_run& first,
 UNITY_INLINE std::uint64_t block_key_of_tensors(const dpro_view& v, const place_run& first, const place_run& second) {
   std::uint64_t h = 1;
   for (auto t = first.first; t <= second.last; ++t) {
-    h = hash_combine(hash_combine(h, t == second.first ? 2 : 1), static_cast<std::uint64_t>(v.tensors()[t].size));
+    h = hash_combine(hash_combine(h, t == second.first ? 2 : 1),
+                     static_cast<std::uint64_t>(v.tensors()[t].size.count()));
   }
   return h;
 }
 
-UNITY_INLINE std::int64_t iteration_of(const dpro_view& v, const dpro_strategy& s) {
+UNITY_INLINE picoseconds iteration_of(const dpro_view& v, const dpro_strategy& s) {
   return trace::replay(v.apply(s).graph, v.names()).iteration;
 }
 
@@ -203,17 +204,17 @@ UNITY_INLINE strategy_times evaluate(const dpro_view& v, const dpro_strategy& s)
   strategy_times times;
   times.iteration = r.iteration;
   times.operators.resize(v.operators().size());
-  constexpr auto never = std::numeric_limits<std::int64_t>::max();
-  times.buckets.assign(v.tensors().size(), {never, 0});
+  constexpr picoseconds never{std::numeric_limits<std::int64_t>::max()};
+  times.buckets.assign(v.tensors().size(), {never, {}});
   for (std::uint32_t t = 0; t < all.graph.tasks.size(); ++t) {
+    const time_span own{picoseconds{r.times[t].start}, picoseconds{r.times[t].end}};
     if (const auto o = all.operator_of[t]; o != trace::no_index) {
       // If ranks are alike, the slowest determines the times.
-      times.operators[o] =
-          times.operators[o].end > r.times[t].end ? times.operators[o] : time_span{r.times[t].start, r.times[t].end};
+      times.operators[o] = times.operators[o].end > own.end ? times.operators[o] : own;
     }
     if (const auto b = all.bucket_of[t]; b != trace::no_index) {
       auto& span = times.buckets[b];
-      span = {std::min(span.start, r.times[t].start), std::max(span.end, r.times[t].end)};
+      span = {std::min(span.start, own.start), std::max(span.end, own.end)};
     }
   }
   for (const auto& step : trace::critical_path(all.graph, r)) {
@@ -282,14 +283,14 @@ UNITY_INLINE std::optional<dpro_strategy> dpro_space::changed(const dpro_strateg
 
 UNITY_INLINE std::optional<candidate> dpro_space::price(const state_type& s, move_type m, scratch_type&) const {
   const auto next = changed(s.strategy, m);
-  return next ? std::optional{candidate{iteration_of(view_, *next), next->print()}} : std::nullopt;
+  return next ? std::optional{candidate{iteration_of(view_, *next).count(), next->print()}} : std::nullopt;
 }
 
 UNITY_INLINE dpro_space::state_type dpro_space::apply(const state_type& s, move_type m, scratch_type&,
                                                       scratch_type&) const {
   auto next = changed(s.strategy, m);
   UNITY_EXPECTS(next.has_value(), "a move that applies");
-  const auto time = iteration_of(view_, *next);
+  const auto time = iteration_of(view_, *next).count();
   return {std::move(*next), time};
 }
 

@@ -18,7 +18,7 @@ namespace unity::systems {
 // A computation of a device: a kernel or copy on a stream or, for ranks without streams, a task of a host thread.
 struct view_operator {
   std::vector<std::uint32_t> tasks{};  // in the job's graph; one per alike rank
-  std::int64_t duration = 0;           // of the first task
+  picoseconds duration{};              // of the first task
   std::uint32_t rank = 0;              // of the first task
   std::uint32_t resource = 0;
   std::uint32_t limit = 0;        // the first operator that may not be fused with it and those between
@@ -30,7 +30,7 @@ struct view_operator {
 // A gradient that is synchronized. Tensors are in the order of their recorded synchronization.
 struct view_tensor {
   trace::name_id name{};
-  std::int64_t size = 0;                             // bytes
+  bytes size{};
   std::uint32_t way = 0;                             // index of its recorded synchronization
   std::uint32_t producer = trace::no_index;          // the operator that made it ready, on the first rank
   std::vector<tensor_synchronization::end> ready{};  // by rank: tasks after which it is ready
@@ -76,7 +76,7 @@ class job_structure {
   void join_alike();
   void find_producers();
   void find_launches();
-  [[nodiscard]] std::uint32_t behind(std::uint32_t rank, std::int64_t time) const;
+  [[nodiscard]] std::uint32_t behind(std::uint32_t rank, picoseconds time) const;
 
   std::vector<std::vector<std::uint32_t>> rank_work_;  // by rank: computations, ordered by recorded end
 };
@@ -186,8 +186,8 @@ UNITY_INLINE void job_structure::find_order_delays() {
 UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vector<std::uint32_t>& tasks) {
   std::unordered_map<std::uint32_t, std::uint32_t> place;
   tensor_synchronization s;
-  std::map<std::uint32_t, std::int64_t> sent;  // by sending rank
-  std::int64_t largest = 0;
+  std::map<std::uint32_t, bytes> sent;  // by sending rank
+  bytes largest;
   for (const auto t : tasks) {
     place.emplace(t, static_cast<std::uint32_t>(s.tasks.size()));
     const auto& task = job_.tasks[t];
@@ -205,7 +205,7 @@ UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vecto
     largest = std::max(largest, size);
   }
   s.size = largest;
-  knows_sizes_ = knows_sizes_ && s.size > 0;
+  knows_sizes_ = knows_sizes_ && s.size > bytes{};
   for (const auto t : tasks) {
     tensor_synchronization::end entry{place.at(t), {}};
     for (const auto b : neighbours_.before(t)) {
@@ -242,9 +242,9 @@ UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vecto
 }
 
 // The rank's last computation that had ended by then; no_index if none.
-UNITY_INLINE std::uint32_t job_structure::behind(std::uint32_t rank, std::int64_t time) const {
+UNITY_INLINE std::uint32_t job_structure::behind(std::uint32_t rank, picoseconds time) const {
   const auto& list = rank_work_[rank];
-  const auto after = std::upper_bound(list.begin(), list.end(), time, [&](std::int64_t at, std::uint32_t t) {
+  const auto after = std::upper_bound(list.begin(), list.end(), time, [&](picoseconds at, std::uint32_t t) {
     return at < job_.tasks[t].recorded_start + job_.tasks[t].recorded_duration;
   });
   return after == list.begin() ? trace::no_index : *std::prev(after);
@@ -266,7 +266,7 @@ UNITY_INLINE void job_structure::find_kinds() {
 UNITY_INLINE void job_structure::divide_into_gradients() {
   std::vector<std::uint32_t> order(syncs_.size());
   const auto arrival = [&](std::uint32_t s, std::uint32_t rank) {
-    auto last = std::numeric_limits<std::int64_t>::min();
+    picoseconds last{std::numeric_limits<std::int64_t>::min()};
     for (const auto& t : syncs_[s].tasks) {
       if (t.type == trace::task_type::in && t.rank == rank) {
         last = std::max(last, t.recorded_start);
@@ -298,15 +298,15 @@ UNITY_INLINE void job_structure::divide_into_gradients() {
   for (const auto s : order) {
     std::vector<view_tensor> parts;
     auto last = next;
-    std::int64_t sum = 0;
+    bytes sum;
     if (all_tell) {
       const auto begin = arrival(s, 0);
-      const bool sized = of_rank[0][std::min(next, most - 1)].size > 0;
+      const bool sized = of_rank[0][std::min(next, most - 1)].size > bytes{};
       while (last < most && (sized ? sum < syncs_[s].size : end_of(of_rank[0][last]) <= begin)) {
         sum += of_rank[0][last++].size;
       }
     }
-    const bool fits = last > next && (sum == 0 || sum == syncs_[s].size);
+    const bool fits = last > next && (sum == bytes{} || sum == syncs_[s].size);
     if (!fits) {
       view_tensor t;
       t.name = syncs_[s].communications.front().tensor;
@@ -320,11 +320,11 @@ UNITY_INLINE void job_structure::divide_into_gradients() {
       next = last;
       continue;
     }
-    syncs_[s].lag = std::max<std::int64_t>(0, arrival(s, 0) - end_of(of_rank[0][last - 1]));
+    syncs_[s].lag = std::max(picoseconds{}, arrival(s, 0) - end_of(of_rank[0][last - 1]));
     const auto count = static_cast<std::int64_t>(last - next);
     for (auto g = next; g < last; ++g) {
       view_tensor t;
-      t.size = sum > 0 ? of_rank[0][g].size : std::max<std::int64_t>(1, syncs_[s].size / count);
+      t.size = sum > bytes{} ? of_rank[0][g].size : std::max(bytes{1}, syncs_[s].size / count);
       t.way = s;
       for (std::uint32_t r = 0; r < of_rank.size(); ++r) {
         t.ready.push_back({r, {of_rank[r][g].task}});
@@ -336,7 +336,7 @@ UNITY_INLINE void job_structure::divide_into_gradients() {
 }
 
 UNITY_INLINE void job_structure::sort_tensors() {
-  std::vector<std::int64_t> arrival(syncs_.size(), std::numeric_limits<std::int64_t>::max());
+  std::vector<picoseconds> arrival(syncs_.size(), picoseconds{std::numeric_limits<std::int64_t>::max()});
   for (std::size_t s = 0; s < syncs_.size(); ++s) {
     for (const auto& e : syncs_[s].entries) {
       const auto& t = syncs_[s].tasks[e.task];
@@ -498,9 +498,9 @@ UNITY_INLINE void job_structure::join_alike() {
   is_alike_ = true;
   // The slowest comes first, because the others wait for it.
   auto slowest = workers.front();
-  std::int64_t most = -1;
+  picoseconds most{-1};
   for (const auto r : workers) {
-    std::int64_t sum = 0;
+    picoseconds sum;
     for (const auto o : of_rank[r]) {
       sum += operators_[o].duration;
     }
@@ -541,7 +541,7 @@ UNITY_INLINE void job_structure::find_producers() {
       }
       open.insert(open.end(), e.outside.begin(), e.outside.end());
     }
-    std::int64_t latest = std::numeric_limits<std::int64_t>::min();
+    picoseconds latest{std::numeric_limits<std::int64_t>::min()};
     while (!open.empty()) {
       const auto u = open.back();
       open.pop_back();

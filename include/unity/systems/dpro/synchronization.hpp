@@ -21,28 +21,28 @@ namespace unity::systems {
 // When to fuse two neighbouring operators or the tensors that they make: dPRO's theorems, with their premises.
 
 // Operators n - 1 and n of a device, which runs them one after another, and the tensors that they make, which a network
-// synchronizes one after another, each once its operator has ended. Picoseconds; a missing tensor takes 0.
+// synchronizes one after another, each once its operator has ended. A missing tensor takes 0.
 struct fusion_pair {
-  std::int64_t begin = 0;       // end of operator n - 2
-  std::int64_t sync_begin = 0;  // end of the synchronization of tensor n - 2
-  std::int64_t first = 0;       // operator n - 1
-  std::int64_t second = 0;      // operator n
-  std::int64_t fused = 0;       // both operators as one
-  std::int64_t first_sync = 0;  // tensors n - 1, n, and both as one, each with the best number of parts
-  std::int64_t second_sync = 0;
-  std::int64_t fused_sync = 0;
+  picoseconds begin{};       // end of operator n - 2
+  picoseconds sync_begin{};  // end of the synchronization of tensor n - 2
+  picoseconds first{};       // operator n - 1
+  picoseconds second{};      // operator n
+  picoseconds fused{};       // both operators as one
+  picoseconds first_sync{};  // tensors n - 1, n, and both as one, each with the best number of parts
+  picoseconds second_sync{};
+  picoseconds fused_sync{};
 
   // End times without fusion, and of the fused operator.
-  [[nodiscard]] std::int64_t first_end() const noexcept;
-  [[nodiscard]] std::int64_t second_end() const noexcept;
-  [[nodiscard]] std::int64_t fused_end() const noexcept;
-  [[nodiscard]] std::int64_t first_sync_end() const noexcept;
+  [[nodiscard]] picoseconds first_end() const noexcept;
+  [[nodiscard]] picoseconds second_end() const noexcept;
+  [[nodiscard]] picoseconds fused_end() const noexcept;
+  [[nodiscard]] picoseconds first_sync_end() const noexcept;
 
   // T_n, the time when everything has ended: with nothing fused, with the operators, the tensors, or both fused.
-  [[nodiscard]] std::int64_t separate() const noexcept;
-  [[nodiscard]] std::int64_t operators_fused() const noexcept;
-  [[nodiscard]] std::int64_t tensors_fused() const noexcept;
-  [[nodiscard]] std::int64_t both_fused() const noexcept;
+  [[nodiscard]] picoseconds separate() const noexcept;
+  [[nodiscard]] picoseconds operators_fused() const noexcept;
+  [[nodiscard]] picoseconds tensors_fused() const noexcept;
+  [[nodiscard]] picoseconds both_fused() const noexcept;
 
   friend bool operator==(const fusion_pair&, const fusion_pair&) = default;
 };
@@ -71,7 +71,7 @@ struct fusion_pair {
 // A number of parts of a tensor, and its synchronization time with them.
 struct partition_choice {
   std::uint32_t parts = 1;
-  std::int64_t time = 0;
+  picoseconds time{};
 
   friend bool operator==(const partition_choice&, const partition_choice&) = default;
 };
@@ -79,7 +79,7 @@ struct partition_choice {
 // The smallest number of parts, from 1 to `most`, that minimizes time(parts). `least_each`: time(k) >= k * least_each,
 // which ends the search early. Complexity: min(most, least time / least_each) calls. Precondition: most >= 1.
 template <class Time>
-[[nodiscard]] partition_choice best_partition(const Time& time, std::int64_t least_each, std::uint32_t most) {
+[[nodiscard]] partition_choice best_partition(const Time& time, picoseconds least_each, std::uint32_t most) {
   UNITY_EXPECTS(most >= 1, "at least one part");
   partition_choice best{1, time(1)};
   for (std::uint32_t k = 2; k <= most && k * least_each < best.time; ++k) {
@@ -102,8 +102,8 @@ struct tensor_synchronization {
   std::vector<trace::flow_edge> edges{};
   std::vector<end> entries{};
   std::vector<end> exits{};
-  std::int64_t size = 0;   // bytes
-  std::int64_t lag = 0;    // picoseconds from its last gradient to its begin, if it has several: its startup time
+  bytes size{};
+  picoseconds lag{};       // from its last gradient to its begin, if it has several: its startup time
   std::uint32_t kind = 0;  // those of equal kind use the same resources
 };
 
@@ -114,7 +114,7 @@ class transfer_times {
   // Complexity: n log n in tasks.
   explicit transfer_times(const trace::flow_graph& g);
   // The fitted time of a task with `factor` times its bytes; without a fit, its duration times `factor`.
-  [[nodiscard]] std::int64_t fitted(const trace::flow_task& t, const trace::communication& c, double factor) const;
+  [[nodiscard]] picoseconds fitted(const trace::flow_task& t, const trace::communication& c, double factor) const;
 
  private:
   std::map<std::pair<trace::exchange, std::uint32_t>, trace::communication_cost> by_resource_;
@@ -130,9 +130,9 @@ std::uint32_t add_fitted(trace::flow_graph& g, const tensor_synchronization& s, 
 // The network time of a synchronization as a pipeline: `shared` on resources common to all tensors, `own` on resources
 // of its kind, then a latency.
 struct synchronization_stages {
-  std::int64_t shared = 0;
-  std::int64_t own = 0;
-  std::int64_t latency = 0;
+  picoseconds shared{};
+  picoseconds own{};
+  picoseconds latency{};
 
   friend bool operator==(const synchronization_stages&, const synchronization_stages&) = default;
 };
@@ -148,21 +148,21 @@ class synchronization_times {
   // are threads and streams over the same links.
   [[nodiscard]] std::uint32_t way_of_part(std::uint32_t way, std::uint32_t part) const;
 
-  // Replays all parts together, as if all ranks had them at time 0. Picoseconds. Complexity: that of a replay of k
+  // Replays all parts together, as if all ranks had them at time 0. Complexity: that of a replay of k
   // parts.
   // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
-  [[nodiscard]] std::int64_t replayed(std::uint32_t way, std::int64_t size, std::uint32_t parts) const;
+  [[nodiscard]] picoseconds replayed(std::uint32_t way, bytes size, std::uint32_t parts) const;
   // Stages from up to three replays of one or two parts: the time that a part adds after another one on the same
   // resources, or on others. Complexity: of these replays the first time, then of a lookup.
-  [[nodiscard]] synchronization_stages stages(std::uint32_t way, std::int64_t size) const;
+  [[nodiscard]] synchronization_stages stages(std::uint32_t way, bytes size) const;
   // The pipelined time of all parts. Complexity: linear in parts.
-  [[nodiscard]] std::int64_t staged(std::uint32_t way, std::int64_t size, std::uint32_t parts) const;
+  [[nodiscard]] picoseconds staged(std::uint32_t way, bytes size, std::uint32_t parts) const;
 
   // The best number of parts by `staged` or `replayed`; one, unless more parts save at least a hundredth.
-  [[nodiscard]] partition_choice best(std::uint32_t way, std::int64_t size, std::uint32_t most, bool by_stages) const;
+  [[nodiscard]] partition_choice best(std::uint32_t way, bytes size, std::uint32_t most, bool by_stages) const;
 
  private:
-  [[nodiscard]] std::int64_t replay_of(const std::vector<std::pair<std::uint32_t, double>>& parts) const;
+  [[nodiscard]] picoseconds replay_of(const std::vector<std::pair<std::uint32_t, double>>& parts) const;
 
   trace::flow_graph empty_;  // resources alone
   const trace::name_table& names_;
@@ -170,9 +170,9 @@ class synchronization_times {
   const transfer_times& transfers_;
   std::vector<std::uint32_t> first_of_kind_;
   // Caches.
-  mutable shared_memo<std::tuple<std::uint32_t, std::int64_t, std::uint32_t>, std::int64_t> replayed_;
-  mutable shared_memo<std::pair<std::uint32_t, std::int64_t>, synchronization_stages> stages_;
-  mutable shared_memo<std::tuple<std::uint32_t, std::int64_t, std::uint32_t, bool>, partition_choice> best_;
+  mutable shared_memo<std::tuple<std::uint32_t, bytes, std::uint32_t>, picoseconds> replayed_;
+  mutable shared_memo<std::pair<std::uint32_t, bytes>, synchronization_stages> stages_;
+  mutable shared_memo<std::tuple<std::uint32_t, bytes, std::uint32_t, bool>, partition_choice> best_;
 };
 
 }  // namespace unity::systems
@@ -186,23 +186,23 @@ class synchronization_times {
 
 namespace unity::systems {
 
-UNITY_INLINE std::int64_t fusion_pair::first_end() const noexcept { return begin + first; }
-UNITY_INLINE std::int64_t fusion_pair::second_end() const noexcept { return begin + first + second; }
-UNITY_INLINE std::int64_t fusion_pair::fused_end() const noexcept { return begin + fused; }
-UNITY_INLINE std::int64_t fusion_pair::first_sync_end() const noexcept {
+UNITY_INLINE picoseconds fusion_pair::first_end() const noexcept { return begin + first; }
+UNITY_INLINE picoseconds fusion_pair::second_end() const noexcept { return begin + first + second; }
+UNITY_INLINE picoseconds fusion_pair::fused_end() const noexcept { return begin + fused; }
+UNITY_INLINE picoseconds fusion_pair::first_sync_end() const noexcept {
   return std::max(first_end(), sync_begin) + first_sync;
 }
 
-UNITY_INLINE std::int64_t fusion_pair::separate() const noexcept {
+UNITY_INLINE picoseconds fusion_pair::separate() const noexcept {
   return std::max(second_end(), first_sync_end()) + second_sync;
 }
-UNITY_INLINE std::int64_t fusion_pair::operators_fused() const noexcept {
+UNITY_INLINE picoseconds fusion_pair::operators_fused() const noexcept {
   return std::max(fused_end(), sync_begin) + first_sync + second_sync;
 }
-UNITY_INLINE std::int64_t fusion_pair::tensors_fused() const noexcept {
+UNITY_INLINE picoseconds fusion_pair::tensors_fused() const noexcept {
   return std::max(second_end(), sync_begin) + fused_sync;
 }
-UNITY_INLINE std::int64_t fusion_pair::both_fused() const noexcept {
+UNITY_INLINE picoseconds fusion_pair::both_fused() const noexcept {
   return std::max(fused_end(), sync_begin) + fused_sync;
 }
 
@@ -230,7 +230,7 @@ UNITY_INLINE bool fits_theorem_3(const fusion_pair& p) noexcept {
 namespace detail {
 
 inline bool moves_bytes(const trace::flow_task& t, const trace::communication& c) {
-  return trace::is_communication(t.type) && c.way != trace::exchange::barrier && c.size > 0;
+  return trace::is_communication(t.type) && c.way != trace::exchange::barrier && c.size > bytes{};
 }
 
 }  // namespace detail
@@ -240,7 +240,8 @@ UNITY_INLINE transfer_times::transfer_times(const trace::flow_graph& g) : by_way
   for (const auto& t : g.tasks) {
     if (t.communication != trace::no_index && detail::moves_bytes(t, g.communications[t.communication])) {
       const auto& c = g.communications[t.communication];
-      samples[{c.way, t.resource}].emplace_back(static_cast<double>(c.size), static_cast<double>(t.duration));
+      samples[{c.way, t.resource}].emplace_back(static_cast<double>(c.size.count()),
+                                                static_cast<double>(t.duration.count()));
     }
   }
   for (const auto& [key, list] : samples) {
@@ -251,17 +252,17 @@ UNITY_INLINE transfer_times::transfer_times(const trace::flow_graph& g) : by_way
   }
 }
 
-UNITY_INLINE std::int64_t transfer_times::fitted(const trace::flow_task& t, const trace::communication& c,
-                                                 double factor) const {
+UNITY_INLINE picoseconds transfer_times::fitted(const trace::flow_task& t, const trace::communication& c,
+                                                double factor) const {
   if (!detail::moves_bytes(t, c)) {
     return t.duration;
   }
   const auto own = by_resource_.find({c.way, t.resource});
   const auto fit = own != by_resource_.end() ? std::optional{own->second} : trace::cost_of(by_way_, c.way);
-  const auto size = static_cast<double>(c.size);
+  const auto size = static_cast<double>(c.size.count());
   const auto time = fit && fit->per_byte > 0 ? fit->latency + fit->per_byte * size * factor
-                                             : static_cast<double>(t.duration) * factor;
-  return std::llround(time);
+                                             : static_cast<double>(t.duration.count()) * factor;
+  return picoseconds{std::llround(time)};
 }
 
 namespace detail {
@@ -276,7 +277,7 @@ std::uint32_t add_synchronization(trace::flow_graph& g, const tensor_synchroniza
     if (task.communication != trace::no_index) {
       task.duration = time(task, c);
       task.communication = static_cast<std::uint32_t>(g.communications.size());
-      c.size = std::llround(static_cast<double>(c.size) * factor);
+      c.size = bytes{std::llround(static_cast<double>(c.size.count()) * factor)};
       g.communications.push_back(c);
     }
     g.tasks.push_back(task);
@@ -325,48 +326,46 @@ UNITY_INLINE std::uint32_t synchronization_times::way_of_part(std::uint32_t way,
   return kind == all_[way].kind ? way : first_of_kind_[kind];
 }
 
-UNITY_INLINE std::int64_t synchronization_times::replay_of(
-    const std::vector<std::pair<std::uint32_t, double>>& parts) const {
+UNITY_INLINE picoseconds
+synchronization_times::replay_of(const std::vector<std::pair<std::uint32_t, double>>& parts) const {
   auto g = empty_;
-  for (const auto& [way, bytes] : parts) {
-    add_fitted(g, all_[way], transfers_, bytes / static_cast<double>(all_[way].size));
+  for (const auto& [way, size] : parts) {
+    add_fitted(g, all_[way], transfers_, size / static_cast<double>(all_[way].size.count()));
   }
   return trace::replay(g, names_).last_end;
 }
 
-UNITY_INLINE std::int64_t synchronization_times::replayed(std::uint32_t way, std::int64_t size,
-                                                          std::uint32_t parts) const {
+UNITY_INLINE picoseconds synchronization_times::replayed(std::uint32_t way, bytes size, std::uint32_t parts) const {
   return *replayed_.get({way, size, parts}, [&] {
     std::vector<std::pair<std::uint32_t, double>> list;
     for (std::uint32_t k = 0; k < parts; ++k) {
-      list.emplace_back(way_of_part(way, k), static_cast<double>(size) / parts);
+      list.emplace_back(way_of_part(way, k), static_cast<double>(size.count()) / parts);
     }
     return std::optional{replay_of(list)};
   });
 }
 
-UNITY_INLINE synchronization_stages synchronization_times::stages(std::uint32_t way, std::int64_t size) const {
+UNITY_INLINE synchronization_stages synchronization_times::stages(std::uint32_t way, bytes size) const {
   return *stages_.get({way, size}, [&] {
-    const auto bytes = static_cast<double>(size);
-    const auto one = replay_of({{way, bytes}});
+    const auto whole = static_cast<double>(size.count());
+    const auto one = replay_of({{way, whole}});
     synchronization_stages s;
-    s.own = std::max<std::int64_t>(0, replay_of({{way, bytes}, {way, bytes}}) - one);
+    s.own = std::max(picoseconds{}, replay_of({{way, whole}, {way, whole}}) - one);
     if (const auto other = way_of_part(way, 1); all_[other].kind != all_[way].kind) {
-      s.shared = std::clamp<std::int64_t>(replay_of({{way, bytes}, {other, bytes}}) - one, 0, s.own);
+      s.shared = std::clamp(replay_of({{way, whole}, {other, whole}}) - one, picoseconds{}, s.own);
     }
-    s.latency = std::max<std::int64_t>(0, one - s.own - s.shared);
+    s.latency = std::max(picoseconds{}, one - s.own - s.shared);
     return std::optional{s};
   });
 }
 
-UNITY_INLINE std::int64_t synchronization_times::staged(std::uint32_t way, std::int64_t size,
-                                                        std::uint32_t parts) const {
-  std::vector<std::int64_t> free(first_of_kind_.size());
-  std::int64_t shared = 0;
-  std::int64_t last = 0;
+UNITY_INLINE picoseconds synchronization_times::staged(std::uint32_t way, bytes size, std::uint32_t parts) const {
+  std::vector<picoseconds> free(first_of_kind_.size());
+  picoseconds shared;
+  picoseconds last;
   for (std::uint32_t k = 0; k < parts; ++k) {
     const auto by = way_of_part(way, k);
-    const auto s = stages(by, std::max<std::int64_t>(1, size / parts));
+    const auto s = stages(by, std::max(bytes{1}, size / parts));
     shared += s.shared;
     auto& own = free[all_[by].kind];
     own = std::max(own, shared) + s.own;
@@ -375,12 +374,12 @@ UNITY_INLINE std::int64_t synchronization_times::staged(std::uint32_t way, std::
   return last;
 }
 
-UNITY_INLINE partition_choice synchronization_times::best(std::uint32_t way, std::int64_t size, std::uint32_t most,
+UNITY_INLINE partition_choice synchronization_times::best(std::uint32_t way, bytes size, std::uint32_t most,
                                                           bool by_stages) const {
   return *best_.get({way, size, most, by_stages}, [&] {
     const auto kinds = static_cast<std::int64_t>(first_of_kind_.size());
     // Each part takes at least as long as an empty one; parts of different kinds may overlap.
-    const auto least = stages(way, 1).own / kinds;
+    const auto least = stages(way, bytes{1}).own / kinds;
     const auto time = [&](std::uint32_t k) { return by_stages ? staged(way, size, k) : replayed(way, size, k); };
     const auto found = best_partition(time, least, most);
     const auto whole = time(1);

@@ -62,8 +62,8 @@ class dpro_view : detail::job_structure {
   // Whether a tensor may be in the bucket of the one before it.
   [[nodiscard]] bool may_join(std::uint32_t tensor) const;
 
-  // The duration of operators first to last as one, on the first rank. Picoseconds.
-  [[nodiscard]] std::int64_t fused_duration(std::uint32_t first, std::uint32_t last) const;
+  // The duration of operators first to last as one, on the first rank.
+  [[nodiscard]] picoseconds fused_duration(std::uint32_t first, std::uint32_t last) const;
   [[nodiscard]] const synchronization_times& times() const { return *times_; }
 
   // Complexity: linear in the graph. Precondition: runs may be fused, and the tensors of each bucket joined.
@@ -92,7 +92,7 @@ class dpro_view : detail::job_structure {
   [[nodiscard]] double share_of(const bucket& b, std::uint32_t tensor) const;
   void add_surplus(const bucket& b, std::uint32_t parts, const tensor_synchronization& s, std::uint32_t first,
                    trace::flow_graph& g) const;
-  [[nodiscard]] std::int64_t size_of(const bucket& b) const;
+  [[nodiscard]] bytes size_of(const bucket& b) const;
   [[nodiscard]] std::vector<tensor_synchronization::end> outside_of(const bucket& b) const;
 
   trace::fusion_time fused_;
@@ -100,9 +100,9 @@ class dpro_view : detail::job_structure {
   std::vector<bool> is_kept_;  // by rank
   dpro_strategy recorded_;
   std::optional<transfer_times> transfers_;
-  // The time of a synchronization beyond its fit, per task and in total. Picoseconds.
-  std::vector<std::vector<std::int64_t>> surplus_;
-  std::vector<std::int64_t> whole_surplus_;
+  // The time of a synchronization beyond its fit, per task and in total.
+  std::vector<std::vector<picoseconds>> surplus_;
+  std::vector<picoseconds> whole_surplus_;
   std::optional<synchronization_times> times_;
 };
 
@@ -164,7 +164,7 @@ UNITY_INLINE bool dpro_view::may_join(std::uint32_t tensor) const {
          a.communications.front().group == b.communications.front().group && a.tasks.size() == b.tasks.size();
 }
 
-UNITY_INLINE std::int64_t dpro_view::fused_duration(std::uint32_t first, std::uint32_t last) const {
+UNITY_INLINE picoseconds dpro_view::fused_duration(std::uint32_t first, std::uint32_t last) const {
   std::vector<trace::fused_part> parts;
   for (auto o = first; o <= last; ++o) {
     const auto& t = job_.tasks[operators_[o].tasks.front()];
@@ -233,7 +233,7 @@ UNITY_INLINE void dpro_view::add_base(const dpro_strategy& s, strategy_graph& al
       g.communications.push_back(job_.communications[task.communication]);
     }
     if (is_free[t]) {
-      g.tasks.back().duration = 0;
+      g.tasks.back().duration = {};
     }
   }
   std::vector<trace::fused_part> parts;
@@ -304,11 +304,11 @@ UNITY_INLINE bool dpro_view::is_recorded(const bucket& b) const {
   return tensors_[b.first].way == way && begins && ends;
 }
 
-UNITY_INLINE std::int64_t dpro_view::size_of(const bucket& b) const {
+UNITY_INLINE bytes dpro_view::size_of(const bucket& b) const {
   if (is_recorded(b)) {
     return syncs_[tensors_[b.last].way].size;
   }
-  std::int64_t sum = 0;
+  bytes sum;
   for (auto t = b.first; t <= b.last; ++t) {
     sum += tensors_[t].size;
   }
@@ -354,11 +354,11 @@ UNITY_INLINE void dpro_view::add_recorded(const bucket& b, strategy_graph& all,
 // By rank: the tasks that wait for the bucket. Tasks that were recorded before the bucket's last tensor was ready
 // cannot have waited for it, so they are left out.
 UNITY_INLINE std::vector<tensor_synchronization::end> dpro_view::outside_of(const bucket& b) const {
-  std::map<std::uint32_t, std::int64_t> there;  // by rank
+  std::map<std::uint32_t, picoseconds> there;  // by rank
   for (auto t = b.first; t <= b.last; ++t) {
     for (const auto& e : tensors_[t].ready) {
       for (const auto o : e.outside) {
-        auto& at = there.try_emplace(e.task, std::numeric_limits<std::int64_t>::min()).first->second;
+        auto& at = there.try_emplace(e.task, picoseconds{std::numeric_limits<std::int64_t>::min()}).first->second;
         at = std::max(at, job_.tasks[o].recorded_start);
       }
     }
@@ -394,7 +394,7 @@ UNITY_INLINE void dpro_view::note_surplus() {
     for (std::size_t t = 0; t < syncs_[s].tasks.size(); ++t) {
       const auto& task = syncs_[s].tasks[t];
       own.push_back(task.communication == trace::no_index
-                        ? 0
+                        ? picoseconds{}
                         : task.duration - transfers_->fitted(task, syncs_[s].communications[t], 1));
     }
     trace::flow_graph alone;
@@ -406,7 +406,7 @@ UNITY_INLINE void dpro_view::note_surplus() {
     systems::add_recorded(alone, syncs_[s]);
     whole_surplus_.push_back(knows_sizes_ && is_folded_
                                  ? trace::replay(alone, names_).last_end - times_->replayed(s, syncs_[s].size, 1)
-                                 : 0);
+                                 : picoseconds{});
   }
 }
 
@@ -414,7 +414,7 @@ UNITY_INLINE void dpro_view::note_surplus() {
 UNITY_INLINE double dpro_view::share_of(const bucket& b, std::uint32_t tensor) const {
   const auto& t = tensors_[tensor];
   return is_recorded(b) ? (tensor == b.last ? 1.0 : 0.0)
-                        : static_cast<double>(t.size) / static_cast<double>(syncs_[t.way].size);
+                        : static_cast<double>(t.size.count()) / static_cast<double>(syncs_[t.way].size.count());
 }
 
 UNITY_INLINE void dpro_view::add_surplus(const bucket& b, std::uint32_t parts, const tensor_synchronization& s,
@@ -424,12 +424,13 @@ UNITY_INLINE void dpro_view::add_surplus(const bucket& b, std::uint32_t parts, c
     const auto share = share_of(b, t) / parts;
     for (std::size_t k = 0; k < std::min(own.tasks.size(), s.tasks.size()) && share > 0; ++k) {
       if (own.tasks[k].type == s.tasks[k].type && own.tasks[k].rank == s.tasks[k].rank) {
-        g.tasks[first + k].duration += std::llround(share * static_cast<double>(surplus_[tensors_[t].way][k]));
+        g.tasks[first + k].duration +=
+            picoseconds{std::llround(share * static_cast<double>(surplus_[tensors_[t].way][k].count()))};
       }
     }
   }
   for (auto k = first; k < g.tasks.size(); ++k) {
-    g.tasks[k].duration = std::max<std::int64_t>(0, g.tasks[k].duration);
+    g.tasks[k].duration = std::max(picoseconds{}, g.tasks[k].duration);
   }
 }
 
@@ -437,11 +438,11 @@ UNITY_INLINE void dpro_view::add_parts(const bucket& b, std::uint32_t parts, str
                                        const std::vector<std::uint32_t>& place) const {
   auto& g = all.graph;
   const auto way = tensors_[b.last].way;
-  const auto size = static_cast<double>(size_of(b)) / parts;
+  const auto size = static_cast<double>(size_of(b).count()) / parts;
   const auto waits = outside_of(b);
   for (std::uint32_t k = 0; k < parts; ++k) {
     const auto& s = syncs_[times_->way_of_part(way, k)];
-    const auto first = add_fitted(g, s, *transfers_, size / static_cast<double>(s.size));
+    const auto first = add_fitted(g, s, *transfers_, size / static_cast<double>(s.size.count()));
     add_surplus(b, parts, s, first, g);
     for (const auto& e : s.entries) {
       const auto rank = s.tasks[e.task].rank;
@@ -483,7 +484,7 @@ UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, st
   task.type = trace::task_type::in;
   task.duration = syncs_[way].lag;
   const auto in = g.add(task);
-  task.duration = 0;
+  task.duration = {};
   task.type = trace::task_type::out;
   const auto out = g.add(task);
   for (auto t = b.first; t <= b.last; ++t) {
@@ -497,15 +498,15 @@ UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, st
   }
   double surplus = 0;
   for (auto t = b.first; t <= b.last; ++t) {
-    surplus += share_of(b, t) * static_cast<double>(whole_surplus_[tensors_[t].way]);
+    surplus += share_of(b, t) * static_cast<double>(whole_surplus_[tensors_[t].way].count());
   }
   for (std::uint32_t k = 0; k < parts; ++k) {
     const auto by = times_->way_of_part(way, k);
-    const auto stages = times_->stages(by, std::max<std::int64_t>(1, size / parts));
+    const auto stages = times_->stages(by, std::max(bytes{1}, size / parts));
     task.type = trace::task_type::collective;
     auto before = in;
-    const auto add = [&](std::uint32_t resource, std::int64_t time) {
-      if (time > 0) {
+    const auto add = [&](std::uint32_t resource, picoseconds time) {
+      if (time > picoseconds{}) {
         task.type = resource == trace::no_index ? trace::task_type::delay : trace::task_type::collective;
         task.resource = resource;
         task.duration = time;
@@ -515,9 +516,9 @@ UNITY_INLINE void dpro_view::add_staged(const bucket& b, std::uint32_t parts, st
       }
     };
     add(network, stages.shared);
-    const auto own = stages.own + std::llround(surplus / parts);
+    const auto own = stages.own + picoseconds{std::llround(surplus / parts)};
     add(network + 1 + syncs_[by].kind, own);
-    add(trace::no_index, stages.latency + std::min<std::int64_t>(0, own));
+    add(trace::no_index, stages.latency + std::min(picoseconds{}, own));
     g.link(before, out);
   }
   for (const auto& w : outside_of(b)) {
