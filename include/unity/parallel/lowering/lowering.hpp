@@ -182,6 +182,7 @@ class lowering {
 
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
+#include <unity/parallel/lowering/fetch_order.hpp>
 #include <unity/parallel/lowering/offloaded_code.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
 #include <unity/parallel/lowering/recomputed_code.hpp>
@@ -252,12 +253,13 @@ UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronizati
   if (stages.schedule == pipeline_schedule::zero_bubble) {
     detail::split_weight_gradients(*this, s, all);
   }
+  std::vector<device_fetches> fetches;
   if (!offloaded.empty()) {
-    detail::add_offloading(*this, s, offloaded, chunks, p, all);
+    fetches = detail::add_offloading(*this, s, offloaded, chunks, p, all);
   }
   p.replace(replacements_of(all));
   p.commit();
-  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks);
+  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks, fetches);
 }
 
 UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, hardware::device_id d) {

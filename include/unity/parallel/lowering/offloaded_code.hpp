@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include <unity/parallel/lowering/fetch_order.hpp>
 #include <unity/parallel/offloading.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tasks/program.hpp>
@@ -19,14 +21,16 @@ namespace detail {
 // each other; and the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result
 // then read the copy that was fetched. Fetches are in the order in which results are needed. Each starts as late as it
 // can to end in time, if tasks of the device wait for copies alone, and never before the forward pass of its
-// micro-batch has ended on the device; in a pipeline that may be long before the backward pass begins. At most two
-// tasks of a device have results that are still to be stored: the next one waits, so that results do not pile up where
-// the link is slower than the device.
+// micro-batch has ended on the device. In a pipeline that may be long before the backward pass begins, and the order of
+// phases holds back what this returns, by device (pipelined_program.hpp). At most two tasks of a device have results
+// that are still to be stored: the next one waits, so that results do not pile up where the link is slower than the
+// device.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
-void add_offloading(const lowering& l, const strategy& s, const offloading& o, std::span<const std::uint32_t> chunks,
-                    tasks::program& p, std::span<fragment_code> all);
+std::vector<device_fetches> add_offloading(const lowering& l, const strategy& s, const offloading& o,
+                                           std::span<const std::uint32_t> chunks, tasks::program& p,
+                                           std::span<fragment_code> all);
 
 }  // namespace detail
 
@@ -41,7 +45,6 @@ void add_offloading(const lowering& l, const strategy& s, const offloading& o, s
 #include <optional>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
@@ -60,7 +63,7 @@ class offloaded_code {
                  tasks::program& p, std::span<fragment_code> all)
       : lowering_{l}, strategy_{s}, offloaded_{o}, chunks_{chunks}, program_{p}, all_{all} {}
 
-  void run() &&;
+  [[nodiscard]] std::vector<device_fetches> run() &&;
 
  private:
   using task_key = std::pair<std::size_t, std::uint32_t>;  // fragment and task
@@ -85,7 +88,7 @@ class offloaded_code {
   void place(const tasks::task_ref& t);
   void place_again(const tasks::task_ref& needed_by);
   void find_results();
-  void add_copies(std::size_t device);
+  [[nodiscard]] device_fetches add_copies(std::size_t device);
   // By task of the backward pass: when it ends, in picoseconds, if fetches follow each other from its beginning, and
   // tasks wait for what they need and for nothing else. Precondition: results are in the order of add_copies.
   [[nodiscard]] std::vector<std::int64_t> ends_of(const device_order& own, std::size_t device) const;
@@ -109,13 +112,15 @@ class offloaded_code {
   std::map<task_key, std::vector<tasks::task_ref>> again_for_{};  // the recomputing tasks that a task needs
 };
 
-UNITY_INLINE void offloaded_code::run() && {
+UNITY_INLINE std::vector<device_fetches> offloaded_code::run() && {
   declare();
   find_order();
   find_results();
+  std::vector<device_fetches> all;
   for (std::size_t d = 0; d < devices_.size(); ++d) {
-    add_copies(d);
+    all.push_back(add_copies(d));
   }
+  return all;
 }
 
 UNITY_INLINE void offloaded_code::declare() {
@@ -229,8 +234,10 @@ UNITY_INLINE void offloaded_code::find_results() {
   }
 }
 
-UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
+UNITY_INLINE device_fetches offloaded_code::add_copies(std::size_t device) {
   auto& own = devices_[device];
+  device_fetches marked{own.forward, {}};
+  marked.tasks.insert(marked.tasks.end(), own.tasks.begin(), own.tasks.end());
   std::erase_if(own.results, [](const result& r) { return r.reads.empty(); });
   // From the last that is needed to the first: each ends before it is needed, and before the next one starts.
   std::sort(own.results.begin(), own.results.end(), [](const result& a, const result& b) {
@@ -254,10 +261,10 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     code.dependencies.push_back({{{}, store}, {{}, fetch}, false});
     code.reads.push_back({{{}, r.buffer}, {{}, store}});
     next = std::min(next, ends[r.needed] - task_of(own.tasks[r.needed]).duration.count()) - takes.count();
-    const auto behind = std::upper_bound(ends.begin(), ends.end(), next);  // of the task that runs then
-    const auto begun =
-        behind == ends.begin() ? own.forward.back() : own.tasks[static_cast<std::size_t>(behind - ends.begin()) - 1];
-    code.dependencies.push_back({begun, {{}, fetch}, false});
+    const auto ended = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), next) - ends.begin());
+    const auto begun = own.forward.size() + ended - 1;  // the last task of the forward pass, if none has
+    code.dependencies.push_back({marked.tasks[begun], {{}, fetch}, false});
+    marked.fetches.push_back({{r.fragment, fetch}, begun, own.forward.size() + r.needed});
     if (later) {
       all_[later->fragment.index()].code.dependencies.push_back({{r.fragment, fetch}, *later, false});
     }
@@ -274,6 +281,8 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     }
   }
   limit_stores(own, stores);
+  std::reverse(marked.fetches.begin(), marked.fetches.end());
+  return marked;
 }
 
 UNITY_INLINE std::vector<std::int64_t> offloaded_code::ends_of(const device_order& own, std::size_t device) const {
@@ -316,10 +325,10 @@ UNITY_INLINE picoseconds offloaded_code::copy_time(std::size_t device, bytes siz
   return std::clamp(from_seconds(seconds), picoseconds{1}, tasks::longest_task);
 }
 
-UNITY_INLINE void add_offloading(const lowering& l, const strategy& s, const offloading& o,
-                                 std::span<const std::uint32_t> chunks, tasks::program& p,
-                                 std::span<fragment_code> all) {
-  offloaded_code{l, s, o, chunks, p, all}.run();
+UNITY_INLINE std::vector<device_fetches> add_offloading(const lowering& l, const strategy& s, const offloading& o,
+                                                        std::span<const std::uint32_t> chunks, tasks::program& p,
+                                                        std::span<fragment_code> all) {
+  return offloaded_code{l, s, o, chunks, p, all}.run();
 }
 
 }  // namespace unity::parallel::detail

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/parallel/lowering/fetch_order.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tasks/fragment.hpp>
@@ -20,8 +21,9 @@ namespace detail {
 
 class pipeline_repeater {
  public:
-  pipeline_repeater(const tasks::program& one, const pipeline& p, std::span<const std::uint32_t> chunks)
-      : one_{one}, pipeline_{p}, chunks_{chunks} {}
+  pipeline_repeater(const tasks::program& one, const pipeline& p, std::span<const std::uint32_t> chunks,
+                    std::span<const device_fetches> fetches)
+      : one_{one}, pipeline_{p}, chunks_{chunks}, fetches_{fetches} {}
 
   [[nodiscard]] tasks::program run();
 
@@ -43,13 +45,20 @@ class pipeline_repeater {
     return owner.kind == tasks::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
   }
   // The chunk of each recomputing task: that of the first backward task which needs it.
-  [[nodiscard]] std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> chunks_again() const;
+  using chunks_by_task = std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t>;  // by fragment and task
+  [[nodiscard]] chunks_by_task chunks_again() const;
+  // The phases of the device of a resource.
+  [[nodiscard]] std::vector<pipeline_phase> phases_on(std::uint32_t device) const;
   // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
-  [[nodiscard]] tasks::fragment order() const;
+  [[nodiscard]] tasks::fragment order(const chunks_by_task& again) const;
+  // Fetches of all micro-batches follow each other in the order of phases, and none starts earlier than it must for
+  // that order.
+  void hold_back(const device_fetches& of, const chunks_by_task& again, tasks::fragment& code) const;
 
   const tasks::program& one_;
   const pipeline& pipeline_;
-  std::span<const std::uint32_t> chunks_;  // by owner
+  std::span<const std::uint32_t> chunks_;   // by owner
+  std::span<const device_fetches> fetches_;  // by device
   tasks::program all_{};
 };
 
@@ -59,11 +68,14 @@ class pipeline_repeater {
 // and updates are done once, after the last micro-batch; adding up gradients is not priced.
 // chunks: by node, for fragments that belong to nodes (chunks_of); empty: all are 0. If the program does not separate
 // gradients of weights, phases of a schedule that separates them are empty.
+// fetches: by device, what comes back from the host; it comes just in time for the phase that needs it
+// (fetch_order.hpp). Empty: it comes as in the program of one micro-batch.
 // Precondition: forward passes depend on no later virtual stage.
-// Complexity: linear in the program, times the micro-batches.
+// Complexity: linear in the program, times the micro-batches, and n log n in the fetches.
 [[nodiscard]] inline tasks::program pipelined(const tasks::program& one, const pipeline& p,
-                                              std::span<const std::uint32_t> chunks = {}) {
-  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks}.run();
+                                              std::span<const std::uint32_t> chunks = {},
+                                              std::span<const device_fetches> fetches = {}) {
+  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks, fetches}.run();
 }
 
 }  // namespace unity::parallel
@@ -104,7 +116,11 @@ UNITY_INLINE tasks::program pipeline_repeater::run() {
       add(id, pipeline_.microbatches - 1, codes[f]);
     }
   }
-  codes.push_back(order());
+  const auto again = chunks_again();
+  codes.push_back(order(again));
+  for (const auto& of : fetches_) {
+    hold_back(of, again, codes.back());
+  }
   all_.add_fragment({tasks::owner_kind::other, 0, "micro-batches in turn"});
   all_.replace(tasks::replacements_of(codes));
   all_.commit();
@@ -142,8 +158,8 @@ UNITY_INLINE void pipeline_repeater::add(tasks::fragment_id f, std::int64_t micr
   }
 }
 
-UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipeline_repeater::chunks_again() const {
-  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> all;
+UNITY_INLINE pipeline_repeater::chunks_by_task pipeline_repeater::chunks_again() const {
+  chunks_by_task all;
   for (bool changes = pipeline_.chunks > 1; changes;) {
     changes = false;
     for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
@@ -166,10 +182,13 @@ UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipe
   return all;
 }
 
-UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
+UNITY_INLINE std::vector<pipeline_phase> pipeline_repeater::phases_on(std::uint32_t device) const {
+  return phases_of(pipeline_, pipeline_.stages.empty() ? 0 : pipeline_.stages[device]);
+}
+
+UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& again) const {
   using pass_tasks = std::array<std::vector<tasks::task_ref>, 3>;
   std::vector<std::vector<pass_tasks>> tasks(one_.resources().size(), std::vector<pass_tasks>(pipeline_.chunks));
-  const auto again = chunks_again();
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
     const auto& code = one_.code(id);
@@ -188,7 +207,7 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
       continue;
     }
     std::optional<tasks::task_ref> last;
-    for (const auto& phase : phases_of(pipeline_, pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device])) {
+    for (const auto& phase : phases_on(resource.device)) {
       const auto end =
           code.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device});
       if (last) {
@@ -205,6 +224,66 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
     }
   }
   return code;
+}
+
+UNITY_INLINE void pipeline_repeater::hold_back(const device_fetches& of, const chunks_by_task& again,
+                                               tasks::fragment& code) const {
+  if (of.fetches.empty()) {
+    return;
+  }
+  const auto task_of = [&](std::size_t i) -> const tasks::task& {
+    return one_.code(of.tasks[i].fragment).tasks[of.tasks[i].index];
+  };
+  using by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;  // by chunk and pass
+  by_phase tasks(pipeline_.chunks);
+  by_phase fetches(pipeline_.chunks);
+  const auto in = [&](by_phase& all, std::size_t i) -> std::vector<std::size_t>& {
+    const auto own = again.find({of.tasks[i].fragment.index(), of.tasks[i].index});
+    const auto chunk = own == again.end() ? chunk_of(of.tasks[i].fragment) : own->second;
+    return all[chunk][static_cast<std::size_t>(*pass_of(task_of(i).kind))];
+  };
+  std::size_t forward = 0;  // the last task of the forward pass
+  for (std::size_t i = 0; i < of.tasks.size(); ++i) {
+    in(tasks, i).push_back(i);
+    forward = task_of(i).kind == tasks::task_kind::forward ? i : forward;
+  }
+  for (std::size_t i = 0; i < of.fetches.size(); ++i) {
+    in(fetches, of.fetches[i].needed).push_back(i);
+  }
+  const auto count = of.tasks.size();
+  std::vector<std::size_t> places(static_cast<std::size_t>(pipeline_.microbatches) * count);  // in the sequence
+  std::vector<tasks::task_ref> sequence;
+  phase_sequence timed;
+  const auto phases = phases_on(one_.resources()[task_of(0).resource.index()].device);
+  for (const auto& phase : phases) {
+    timed.phases.push_back(sequence.size());
+    for (const auto i : tasks[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+      places[static_cast<std::size_t>(phase.microbatch) * count + i] = sequence.size();
+      sequence.push_back(moved(of.tasks[i], {}, phase.microbatch));
+      timed.durations.push_back(task_of(i).duration.count());
+    }
+  }
+  std::vector<tasks::task_ref> held;
+  std::vector<std::size_t> begun;  // by fetch, in the sequence
+  for (const auto& phase : phases) {
+    const auto place_of = [&](std::size_t i) { return places[static_cast<std::size_t>(phase.microbatch) * count + i]; };
+    for (const auto i : fetches[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+      const auto& own = of.fetches[i];
+      timed.fetches.push_back({place_of(own.needed), place_of(forward),
+                               one_.code(own.task.fragment).tasks[own.task.index].duration.count()});
+      begun.push_back(place_of(own.begun));
+      held.push_back(moved(own.task, {}, phase.microbatch));
+    }
+  }
+  const auto ended = ended_before(timed);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (ended[i] > begun[i] + 1) {
+      code.dependencies.push_back({sequence[ended[i] - 1], held[i], false});
+    }
+    if (i > 0) {
+      code.dependencies.push_back({held[i - 1], held[i], false});
+    }
+  }
 }
 
 }  // namespace unity::parallel::detail
