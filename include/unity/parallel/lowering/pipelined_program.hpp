@@ -1,6 +1,7 @@
 // Makes the program of an iteration from that of one micro-batch.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/lowering/fetch_order.hpp>
+#include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tasks/fragment.hpp>
@@ -22,8 +23,8 @@ namespace detail {
 class pipeline_repeater {
  public:
   pipeline_repeater(const tasks::program& one, const pipeline& p, std::span<const std::uint32_t> chunks,
-                    std::span<const device_fetches> fetches)
-      : one_{one}, pipeline_{p}, chunks_{chunks}, fetches_{fetches} {}
+                    std::span<const device_copies> copies)
+      : one_{one}, pipeline_{p}, chunks_{chunks}, copies_{copies} {}
 
   [[nodiscard]] tasks::program run();
 
@@ -51,14 +52,19 @@ class pipeline_repeater {
   [[nodiscard]] std::vector<pipeline_phase> phases_on(std::uint32_t device) const;
   // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
   [[nodiscard]] tasks::fragment order(const chunks_by_task& again) const;
-  // Fetches of all micro-batches follow each other in the order of phases, and none starts earlier than it must for
-  // that order.
-  void hold_back(const device_fetches& of, const chunks_by_task& again, tasks::fragment& code) const;
+  // Fetches of all micro-batches follow each other in the order of the phases that need them, as late as they can.
+  void hold_back_fetches(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
+  // Tasks of a micro-batch wait for the stores of the one before.
+  void limit_stores(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
+  // By chunk and pass: those of numbers below `count`, in order, whose tasks are of that phase. task: number -> task
+  using numbers_by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;
+  template <class F>
+  [[nodiscard]] numbers_by_phase by_phase(std::size_t count, const chunks_by_task& again, const F& task) const;
 
   const tasks::program& one_;
   const pipeline& pipeline_;
-  std::span<const std::uint32_t> chunks_;   // by owner
-  std::span<const device_fetches> fetches_;  // by device
+  std::span<const std::uint32_t> chunks_;  // by owner
+  std::span<const device_copies> copies_;  // by device
   tasks::program all_{};
 };
 
@@ -68,14 +74,14 @@ class pipeline_repeater {
 // and updates are done once, after the last micro-batch; adding up gradients is not priced.
 // chunks: by node, for fragments that belong to nodes (chunks_of); empty: all are 0. If the program does not separate
 // gradients of weights, phases of a schedule that separates them are empty.
-// fetches: by device, what comes back from the host; it comes just in time for the phase that needs it
-// (fetch_order.hpp). Empty: it comes as in the program of one micro-batch.
+// copies: of offloaded results, by device. They are stored and come back in the order of phases, just in time
+// (device_copies.hpp). Empty: the copies of micro-batches do not wait for each other.
 // Precondition: forward passes depend on no later virtual stage.
-// Complexity: linear in the program, times the micro-batches, and n log n in the fetches.
+// Complexity: linear in the program, times the micro-batches, and n log n in the copies.
 [[nodiscard]] inline tasks::program pipelined(const tasks::program& one, const pipeline& p,
                                               std::span<const std::uint32_t> chunks = {},
-                                              std::span<const device_fetches> fetches = {}) {
-  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks, fetches}.run();
+                                              std::span<const device_copies> copies = {}) {
+  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks, copies}.run();
 }
 
 }  // namespace unity::parallel
@@ -83,7 +89,6 @@ class pipeline_repeater {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_PIPELINED_PROGRAM)
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include <unity/core/config.hpp>
@@ -118,8 +123,9 @@ UNITY_INLINE tasks::program pipeline_repeater::run() {
   }
   const auto again = chunks_again();
   codes.push_back(order(again));
-  for (const auto& of : fetches_) {
-    hold_back(of, again, codes.back());
+  for (const auto& of : copies_) {
+    hold_back_fetches(of, again, codes.back());
+    limit_stores(of, again, codes.back());
   }
   all_.add_fragment({tasks::owner_kind::other, 0, "micro-batches in turn"});
   all_.replace(tasks::replacements_of(codes));
@@ -226,51 +232,53 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& agai
   return code;
 }
 
-UNITY_INLINE void pipeline_repeater::hold_back(const device_fetches& of, const chunks_by_task& again,
-                                               tasks::fragment& code) const {
+template <class F>
+pipeline_repeater::numbers_by_phase pipeline_repeater::by_phase(std::size_t count, const chunks_by_task& again,
+                                                                const F& task) const {
+  numbers_by_phase all(pipeline_.chunks);
+  for (std::size_t i = 0; i < count; ++i) {
+    const tasks::task_ref t = task(i);
+    const auto own = again.find({t.fragment.index(), t.index});
+    const auto chunk = own == again.end() ? chunk_of(t.fragment) : own->second;
+    all[chunk][static_cast<std::size_t>(*pass_of(one_.code(t.fragment).tasks[t.index].kind))].push_back(i);
+  }
+  return all;
+}
+
+UNITY_INLINE void pipeline_repeater::hold_back_fetches(const device_copies& of, const chunks_by_task& again,
+                                                       tasks::fragment& code) const {
   if (of.fetches.empty()) {
     return;
   }
-  const auto task_of = [&](std::size_t i) -> const tasks::task& {
-    return one_.code(of.tasks[i].fragment).tasks[of.tasks[i].index];
+  const auto task_of = [&](const tasks::task_ref& t) -> const tasks::task& {
+    return one_.code(t.fragment).tasks[t.index];
   };
-  using by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;  // by chunk and pass
-  by_phase tasks(pipeline_.chunks);
-  by_phase fetches(pipeline_.chunks);
-  const auto in = [&](by_phase& all, std::size_t i) -> std::vector<std::size_t>& {
-    const auto own = again.find({of.tasks[i].fragment.index(), of.tasks[i].index});
-    const auto chunk = own == again.end() ? chunk_of(of.tasks[i].fragment) : own->second;
-    return all[chunk][static_cast<std::size_t>(*pass_of(task_of(i).kind))];
-  };
-  std::size_t forward = 0;  // the last task of the forward pass
-  for (std::size_t i = 0; i < of.tasks.size(); ++i) {
-    in(tasks, i).push_back(i);
-    forward = task_of(i).kind == tasks::task_kind::forward ? i : forward;
-  }
-  for (std::size_t i = 0; i < of.fetches.size(); ++i) {
-    in(fetches, of.fetches[i].needed).push_back(i);
-  }
   const auto count = of.tasks.size();
-  std::vector<std::size_t> places(static_cast<std::size_t>(pipeline_.microbatches) * count);  // in the sequence
-  std::vector<tasks::task_ref> sequence;
+  const auto tasks = by_phase(count, again, [&](std::size_t i) { return of.tasks[i]; });
+  const auto fetches =
+      by_phase(of.fetches.size(), again, [&](std::size_t i) { return of.tasks[of.fetches[i].needed]; });
+  const auto phases = phases_on(one_.resources()[task_of(of.tasks[0]).resource.index()].device);
+  std::vector<std::size_t> places(static_cast<std::size_t>(pipeline_.microbatches) * count);
+  std::vector<tasks::task_ref> sequence;  // of tasks in all phases
   phase_sequence timed;
-  const auto phases = phases_on(one_.resources()[task_of(0).resource.index()].device);
   for (const auto& phase : phases) {
     timed.phases.push_back(sequence.size());
     for (const auto i : tasks[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
       places[static_cast<std::size_t>(phase.microbatch) * count + i] = sequence.size();
       sequence.push_back(moved(of.tasks[i], {}, phase.microbatch));
-      timed.durations.push_back(task_of(i).duration.count());
+      timed.durations.push_back(task_of(of.tasks[i]).duration.count());
     }
   }
+  const auto is_forward = [&](const tasks::task_ref& t) { return task_of(t).kind == tasks::task_kind::forward; };
+  const auto forward =
+      static_cast<std::size_t>(std::partition_point(of.tasks.begin(), of.tasks.end(), is_forward) - of.tasks.begin());
   std::vector<tasks::task_ref> held;
   std::vector<std::size_t> begun;  // by fetch, in the sequence
   for (const auto& phase : phases) {
     const auto place_of = [&](std::size_t i) { return places[static_cast<std::size_t>(phase.microbatch) * count + i]; };
     for (const auto i : fetches[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
       const auto& own = of.fetches[i];
-      timed.fetches.push_back({place_of(own.needed), place_of(forward),
-                               one_.code(own.task.fragment).tasks[own.task.index].duration.count()});
+      timed.fetches.push_back({place_of(own.needed), place_of(forward - 1), task_of(own.task).duration.count()});
       begun.push_back(place_of(own.begun));
       held.push_back(moved(own.task, {}, phase.microbatch));
     }
@@ -282,6 +290,28 @@ UNITY_INLINE void pipeline_repeater::hold_back(const device_fetches& of, const c
     }
     if (i > 0) {
       code.dependencies.push_back({held[i - 1], held[i], false});
+    }
+  }
+}
+
+UNITY_INLINE void pipeline_repeater::limit_stores(const device_copies& of, const chunks_by_task& again,
+                                                  tasks::fragment& code) const {
+  if (of.stores.empty()) {
+    return;
+  }
+  const auto maker_of = [&](std::size_t i) { return of.tasks[of.stores[i].maker]; };
+  const auto stores = by_phase(of.stores.size(), again, maker_of);
+  const auto stream = one_.code(maker_of(0).fragment).tasks[maker_of(0).index].resource;
+  std::vector<std::pair<std::size_t, std::int64_t>> before;  // number and micro-batch
+  for (const auto& phase : phases_on(one_.resources()[stream.index()].device)) {
+    for (const auto i : stores[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+      if (before.size() >= tasks_with_stores) {
+        const auto& [number, microbatch] = before[before.size() - tasks_with_stores];
+        for (const auto& t : of.stores[number].tasks) {
+          code.dependencies.push_back({moved(t, {}, microbatch), moved(maker_of(i), {}, phase.microbatch), false});
+        }
+      }
+      before.emplace_back(i, phase.microbatch);
     }
   }
 }

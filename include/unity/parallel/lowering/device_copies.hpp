@@ -1,4 +1,4 @@
-// When results come back from the host in a pipeline: in time for the phase that needs them, and not before.
+// What a device copies to its host and back in a pipeline: when that starts.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,28 @@
 
 namespace unity::parallel {
 
-// A task that copies a result back from the host, in the program of one micro-batch.
-struct marked_fetch {
-  tasks::task_ref task{};
-  std::size_t begun = 0;   // the position in device_fetches::tasks of a task that it follows in any case
-  std::size_t needed = 0;  // that of the first task that reads the result
+// The copies of a device in the program of one micro-batch. Tasks are given by their position in `tasks`.
+struct device_copies {
+  // Copies results back from the host.
+  struct fetch {
+    tasks::task_ref task{};
+    std::size_t begun = 0;   // a task that it follows
+    std::size_t needed = 0;  // the first task that reads the result
+  };
+  // Copies of a task's results to the host.
+  struct store {
+    std::size_t maker = 0;
+    std::vector<tasks::task_ref> tasks{};
+  };
+  // The device's tasks of the forward pass, then those of the backward pass, each in an order in which they can run.
+  std::vector<tasks::task_ref> tasks{};
+  std::vector<store> stores{};   // in the order of tasks
+  std::vector<fetch> fetches{};  // in the order in which results are needed
 };
 
-// The fetches of a device, which the order of a pipeline's phases holds back (pipelined_program.hpp).
-struct device_fetches {
-  std::vector<tasks::task_ref> tasks{};  // the device's, of the forward pass and then of the backward pass, in an order
-                                         // in which they can run
-  std::vector<marked_fetch> fetches{};   // in the order in which results are needed, one after the other on the link
-
-  friend bool operator==(const device_fetches&, const device_fetches&) = default;
-};
+// At most so many tasks of a device have results that are still to be stored: the next one waits, so that results do
+// not pile up where the link is slower than the device. With two, a copy runs beside the next task.
+inline constexpr std::size_t tasks_with_stores = 2;
 
 namespace detail {
 
@@ -58,7 +65,7 @@ struct phase_sequence {
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_FETCH_ORDER)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_DEVICE_COPIES)
 
 #include <algorithm>
 #include <limits>
