@@ -191,7 +191,8 @@ TEST_CASE("the simulator has a few results more on devices than ranks hold, unde
   const auto how = GENERATE(schedules::one_forward_one_backward, schedules::gpipe, schedules::interleaved);
   const auto rate = GENERATE(1e8, 1e10, 1e13);
   random_engine random{seed};
-  auto p = train::test::in_stages(train::test::plan_for("zoo:mlp?layers=32&hidden=64&batch=512", 1, "data"), 4, 8, false);
+  auto p =
+      train::test::in_stages(train::test::plan_for("zoo:mlp?layers=32&hidden=64&batch=512", 1, "data"), 4, 8, false);
   p.pipeline.schedule = how;
   p.pipeline.chunks = how == schedules::interleaved ? 2 : 1;
   for (const auto n : node_ids(p.graph)) {

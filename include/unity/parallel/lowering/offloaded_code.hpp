@@ -22,14 +22,14 @@ namespace detail {
 // then read the copy that was fetched. Fetches are in the order in which results are needed. Each starts as late as it
 // can to end in time, if tasks of the device wait for copies alone, and never before the forward pass of its
 // micro-batch has ended on the device. In a pipeline that may be long before the backward pass begins: the result, by
-// device, lets the order of phases hold copies back (pipelined_program.hpp). At most tasks_with_stores tasks of a device
-// have results that are still to be stored.
+// device, lets the order of phases hold copies back (pipelined_program.hpp). At most tasks_with_stores tasks of a
+// device have results that are still to be stored.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
 std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, const offloading& o,
-                                           std::span<const std::uint32_t> chunks, tasks::program& p,
-                                           std::span<fragment_code> all);
+                                          std::span<const std::uint32_t> chunks, tasks::program& p,
+                                          std::span<fragment_code> all);
 
 }  // namespace detail
 
@@ -320,8 +320,8 @@ UNITY_INLINE picoseconds offloaded_code::copy_time(std::size_t device, bytes siz
 }
 
 UNITY_INLINE std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, const offloading& o,
-                                                        std::span<const std::uint32_t> chunks, tasks::program& p,
-                                                        std::span<fragment_code> all) {
+                                                       std::span<const std::uint32_t> chunks, tasks::program& p,
+                                                       std::span<fragment_code> all) {
   return offloaded_code{l, s, o, chunks, p, all}.run();
 }
 
