@@ -43,7 +43,7 @@ struct named_strategy {
   unity::parallel::pipeline pipeline{};  // the graph is of one of its micro-batches
   unity::parallel::synchronization synchronization{};
   unity::parallel::recomputation recomputed{};
-  std::optional<unity::train::offloading> offloaded{};
+  std::optional<unity::train::simulated_moves> offloaded{};
   std::string not_offloaded{};  // why, where it was tried
 };
 
@@ -152,7 +152,7 @@ class strategy_comparison {
         continue;
       }
       try {
-        s.offloaded = unity::train::offload(operators_, plan_of(s), durations_, host_rate);
+        s.offloaded = unity::train::simulate_moves(operators_, plan_of(s), durations_, host_rate);
         s.report.iteration = s.offloaded->iteration;
         const auto limits = unity::parallel::memory_limits(machine_);
         for (const auto& e : s.report.excess) {
@@ -204,7 +204,7 @@ class strategy_comparison {
   std::vector<named_strategy> strategies_{};
 };
 
-inline nlohmann::json to_json(const std::optional<unity::train::offloading>& o) {
+inline nlohmann::json to_json(const std::optional<unity::train::simulated_moves>& o) {
   return o ? nlohmann::json{{"loaded_bytes", o->moved.loaded.count()},
                             {"stored_bytes", o->moved.stored.count()},
                             {"limit_bytes", o->limit.count()}}

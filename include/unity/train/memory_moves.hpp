@@ -45,12 +45,12 @@ struct memory_moves {
 // Simulates plans that exceed the memory of their devices and therefore move values to the host.
 
 // Regular.
-struct offloading {
+struct simulated_moves {
   picoseconds iteration{};
   moved_bytes moved{};  // in an iteration, by the rank that moves the most
   bytes limit{};        // of the smallest arena
 
-  friend bool operator==(const offloading&, const offloading&) = default;
+  friend bool operator==(const simulated_moves&, const simulated_moves&) = default;
 };
 
 // For comparing strategies, where each rank of each strategy needs a memory plan: with this effort one takes at most
@@ -65,8 +65,9 @@ inline constexpr placement::memory_planning quick_planning{.program = {.alternat
 // Precondition: positive. Complexity: as programs_of_ranks, and with_moves for each rank.
 // Throws: unity::error that names the device if its memory is below what any plan needs; as programs_of_ranks,
 // with_moves and simulated_ranks.
-[[nodiscard]] offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
-                                 double host_rate, const placement::memory_planning& how = quick_planning);
+[[nodiscard]] simulated_moves simulate_moves(const tensor::algebra& a, const parallel::plan& p,
+                                             const tensor::durations& times, double host_rate,
+                                             const placement::memory_planning& how = quick_planning);
 
 }  // namespace unity::train
 
@@ -413,12 +414,13 @@ UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::r
   return std::move(*best);
 }
 
-UNITY_INLINE offloading offload(const tensor::algebra& a, const parallel::plan& p, const tensor::durations& times,
-                                double host_rate, const placement::memory_planning& how) {
+UNITY_INLINE simulated_moves simulate_moves(const tensor::algebra& a, const parallel::plan& p,
+                                            const tensor::durations& times, double host_rate,
+                                            const placement::memory_planning& how) {
   const auto programs = parallel::programs_of_ranks(a, p);
   const auto memories = parallel::memory_limits(p.machine);
   parallel::simulated_ranks ranks{a, p.machine, times, p.updates, host_rate};
-  offloading all{{}, {}, bytes{std::numeric_limits<std::int64_t>::max()}};
+  simulated_moves all{{}, {}, bytes{std::numeric_limits<std::int64_t>::max()}};
   for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
     const auto& program = programs.ranks[r];
     if (memories[r] == bytes{}) {

@@ -181,6 +181,7 @@ class lowering {
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
+#include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/offloaded_code.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
@@ -252,12 +253,13 @@ UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronizati
   if (stages.schedule == pipeline_schedule::zero_bubble) {
     detail::split_weight_gradients(*this, s, all);
   }
+  std::vector<device_copies> copies;
   if (!offloaded.empty()) {
-    detail::add_offloading(*this, s, offloaded, chunks, p, all);
+    copies = detail::add_offloading(*this, s, offloaded, chunks, p, all);
   }
   p.replace(replacements_of(all));
   p.commit();
-  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks);
+  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks, copies);
 }
 
 UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, hardware::device_id d) {

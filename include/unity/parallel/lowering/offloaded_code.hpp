@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/offloading.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tasks/program.hpp>
@@ -19,14 +21,15 @@ namespace detail {
 // each other; and the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result
 // then read the copy that was fetched. Fetches are in the order in which results are needed. Each starts as late as it
 // can to end in time, if tasks of the device wait for copies alone, and never before the forward pass of its
-// micro-batch has ended on the device; in a pipeline that may be long before the backward pass begins. At most two
-// tasks of a device have results that are still to be stored: the next one waits, so that results do not pile up where
-// the link is slower than the device.
+// micro-batch has ended on the device. In a pipeline that may be long before the backward pass begins: the result, by
+// device, lets the order of phases hold copies back (pipelined_program.hpp). At most tasks_with_stores tasks of a
+// device have results that are still to be stored.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
-void add_offloading(const lowering& l, const strategy& s, const offloading& o, std::span<const std::uint32_t> chunks,
-                    tasks::program& p, std::span<fragment_code> all);
+std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, const offloading& o,
+                                          std::span<const std::uint32_t> chunks, tasks::program& p,
+                                          std::span<fragment_code> all);
 
 }  // namespace detail
 
@@ -41,7 +44,6 @@ void add_offloading(const lowering& l, const strategy& s, const offloading& o, s
 #include <optional>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
@@ -60,7 +62,7 @@ class offloaded_code {
                  tasks::program& p, std::span<fragment_code> all)
       : lowering_{l}, strategy_{s}, offloaded_{o}, chunks_{chunks}, program_{p}, all_{all} {}
 
-  void run() &&;
+  [[nodiscard]] std::vector<device_copies> run() &&;
 
  private:
   using task_key = std::pair<std::size_t, std::uint32_t>;  // fragment and task
@@ -85,12 +87,11 @@ class offloaded_code {
   void place(const tasks::task_ref& t);
   void place_again(const tasks::task_ref& needed_by);
   void find_results();
-  void add_copies(std::size_t device);
+  [[nodiscard]] device_copies add_copies(std::size_t device);
   // By task of the backward pass: when it ends, in picoseconds, if fetches follow each other from its beginning, and
   // tasks wait for what they need and for nothing else. Precondition: results are in the order of add_copies.
   [[nodiscard]] std::vector<std::int64_t> ends_of(const device_order& own, std::size_t device) const;
-  // stores: of the results of each task.
-  void limit_stores(const device_order& own, const std::map<task_key, std::vector<tasks::task_ref>>& stores);
+  void limit_stores(const device_copies& copies);
   [[nodiscard]] const tasks::task& task_of(const tasks::task_ref& t) const {
     return all_[t.fragment.index()].code.tasks[t.index];
   }
@@ -109,13 +110,15 @@ class offloaded_code {
   std::map<task_key, std::vector<tasks::task_ref>> again_for_{};  // the recomputing tasks that a task needs
 };
 
-UNITY_INLINE void offloaded_code::run() && {
+UNITY_INLINE std::vector<device_copies> offloaded_code::run() && {
   declare();
   find_order();
   find_results();
+  std::vector<device_copies> all;
   for (std::size_t d = 0; d < devices_.size(); ++d) {
-    add_copies(d);
+    all.push_back(add_copies(d));
   }
+  return all;
 }
 
 UNITY_INLINE void offloaded_code::declare() {
@@ -229,8 +232,10 @@ UNITY_INLINE void offloaded_code::find_results() {
   }
 }
 
-UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
+UNITY_INLINE device_copies offloaded_code::add_copies(std::size_t device) {
   auto& own = devices_[device];
+  device_copies copies{own.forward, {}, {}};
+  copies.tasks.insert(copies.tasks.end(), own.tasks.begin(), own.tasks.end());
   std::erase_if(own.results, [](const result& r) { return r.reads.empty(); });
   // From the last that is needed to the first: each ends before it is needed, and before the next one starts.
   std::sort(own.results.begin(), own.results.end(), [](const result& a, const result& b) {
@@ -254,10 +259,10 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
     code.dependencies.push_back({{{}, store}, {{}, fetch}, false});
     code.reads.push_back({{{}, r.buffer}, {{}, store}});
     next = std::min(next, ends[r.needed] - task_of(own.tasks[r.needed]).duration.count()) - takes.count();
-    const auto behind = std::upper_bound(ends.begin(), ends.end(), next);  // of the task that runs then
-    const auto begun =
-        behind == ends.begin() ? own.forward.back() : own.tasks[static_cast<std::size_t>(behind - ends.begin()) - 1];
-    code.dependencies.push_back({begun, {{}, fetch}, false});
+    const auto ended = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), next) - ends.begin());
+    const auto begun = own.forward.size() + ended - 1;  // the last task of the forward pass, if none has
+    code.dependencies.push_back({copies.tasks[begun], {{}, fetch}, false});
+    copies.fetches.push_back({{r.fragment, fetch}, begun, own.forward.size() + r.needed});
     if (later) {
       all_[later->fragment.index()].code.dependencies.push_back({{r.fragment, fetch}, *later, false});
     }
@@ -273,7 +278,14 @@ UNITY_INLINE void offloaded_code::add_copies(std::size_t device) {
       code.dependencies.push_back({{{}, fetch}, {reader, read.reader.index}, false});
     }
   }
-  limit_stores(own, stores);
+  for (std::size_t i = 0; i < own.forward.size(); ++i) {
+    if (const auto made = stores.find({own.forward[i].fragment.index(), own.forward[i].index}); made != stores.end()) {
+      copies.stores.push_back({i, std::move(made->second)});
+    }
+  }
+  std::reverse(copies.fetches.begin(), copies.fetches.end());
+  limit_stores(copies);
+  return copies;
 }
 
 UNITY_INLINE std::vector<std::int64_t> offloaded_code::ends_of(const device_order& own, std::size_t device) const {
@@ -292,21 +304,12 @@ UNITY_INLINE std::vector<std::int64_t> offloaded_code::ends_of(const device_orde
   return ends;
 }
 
-UNITY_INLINE void offloaded_code::limit_stores(const device_order& own,
-                                               const std::map<task_key, std::vector<tasks::task_ref>>& stores) {
-  constexpr std::size_t most = 2;
-  std::vector<const std::vector<tasks::task_ref>*> under_way;
-  for (const auto& t : own.forward) {
-    const auto made = stores.find({t.fragment.index(), t.index});
-    if (made == stores.end()) {
-      continue;
+UNITY_INLINE void offloaded_code::limit_stores(const device_copies& copies) {
+  for (std::size_t i = tasks_with_stores; i < copies.stores.size(); ++i) {
+    const auto& waiting = copies.tasks[copies.stores[i].maker];
+    for (const auto& before : copies.stores[i - tasks_with_stores].tasks) {
+      all_[waiting.fragment.index()].code.dependencies.push_back({before, waiting, false});
     }
-    if (under_way.size() >= most) {
-      for (const auto& before : *under_way[under_way.size() - most]) {
-        all_[t.fragment.index()].code.dependencies.push_back({before, t, false});
-      }
-    }
-    under_way.push_back(&made->second);
   }
 }
 
@@ -316,10 +319,10 @@ UNITY_INLINE picoseconds offloaded_code::copy_time(std::size_t device, bytes siz
   return std::clamp(from_seconds(seconds), picoseconds{1}, tasks::longest_task);
 }
 
-UNITY_INLINE void add_offloading(const lowering& l, const strategy& s, const offloading& o,
-                                 std::span<const std::uint32_t> chunks, tasks::program& p,
-                                 std::span<fragment_code> all) {
-  offloaded_code{l, s, o, chunks, p, all}.run();
+UNITY_INLINE std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, const offloading& o,
+                                                       std::span<const std::uint32_t> chunks, tasks::program& p,
+                                                       std::span<fragment_code> all) {
+  return offloaded_code{l, s, o, chunks, p, all}.run();
 }
 
 }  // namespace unity::parallel::detail

@@ -1,6 +1,7 @@
 // Makes the program of an iteration from that of one micro-batch.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tasks/fragment.hpp>
@@ -20,8 +22,9 @@ namespace detail {
 
 class pipeline_repeater {
  public:
-  pipeline_repeater(const tasks::program& one, const pipeline& p, std::span<const std::uint32_t> chunks)
-      : one_{one}, pipeline_{p}, chunks_{chunks} {}
+  pipeline_repeater(const tasks::program& one, const pipeline& p, std::span<const std::uint32_t> chunks,
+                    std::span<const device_copies> copies)
+      : one_{one}, pipeline_{p}, chunks_{chunks}, copies_{copies} {}
 
   [[nodiscard]] tasks::program run();
 
@@ -43,13 +46,25 @@ class pipeline_repeater {
     return owner.kind == tasks::owner_kind::node && !chunks_.empty() ? chunks_[owner.index] : 0;
   }
   // The chunk of each recomputing task: that of the first backward task which needs it.
-  [[nodiscard]] std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> chunks_again() const;
+  using chunks_by_task = std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t>;  // by fragment and task
+  [[nodiscard]] chunks_by_task chunks_again() const;
+  // The phases of the device of a resource.
+  [[nodiscard]] std::vector<pipeline_phase> phases_on(std::uint32_t device) const;
   // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
-  [[nodiscard]] tasks::fragment order() const;
+  [[nodiscard]] tasks::fragment order(const chunks_by_task& again) const;
+  // Fetches of all micro-batches follow each other in the order of the phases that need them, as late as they can.
+  void hold_back_fetches(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
+  // Tasks of a micro-batch wait for the stores of the one before.
+  void limit_stores(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
+  // By chunk and pass: those of numbers below `count`, in order, whose tasks are of that phase. task: number -> task
+  using numbers_by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;
+  template <class F>
+  [[nodiscard]] numbers_by_phase by_phase(std::size_t count, const chunks_by_task& again, const F& task) const;
 
   const tasks::program& one_;
   const pipeline& pipeline_;
   std::span<const std::uint32_t> chunks_;  // by owner
+  std::span<const device_copies> copies_;  // by device
   tasks::program all_{};
 };
 
@@ -59,11 +74,14 @@ class pipeline_repeater {
 // and updates are done once, after the last micro-batch; adding up gradients is not priced.
 // chunks: by node, for fragments that belong to nodes (chunks_of); empty: all are 0. If the program does not separate
 // gradients of weights, phases of a schedule that separates them are empty.
+// copies: of offloaded results, by device. They are stored and come back in the order of phases, just in time
+// (device_copies.hpp). Empty: the copies of micro-batches do not wait for each other.
 // Precondition: forward passes depend on no later virtual stage.
-// Complexity: linear in the program, times the micro-batches.
+// Complexity: linear in the program, times the micro-batches, and n log n in the copies.
 [[nodiscard]] inline tasks::program pipelined(const tasks::program& one, const pipeline& p,
-                                              std::span<const std::uint32_t> chunks = {}) {
-  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks}.run();
+                                              std::span<const std::uint32_t> chunks = {},
+                                              std::span<const device_copies> copies = {}) {
+  return p.is_trivial() ? one : detail::pipeline_repeater{one, p, chunks, copies}.run();
 }
 
 }  // namespace unity::parallel
@@ -71,7 +89,6 @@ class pipeline_repeater {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_PIPELINED_PROGRAM)
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include <unity/core/config.hpp>
@@ -104,7 +121,12 @@ UNITY_INLINE tasks::program pipeline_repeater::run() {
       add(id, pipeline_.microbatches - 1, codes[f]);
     }
   }
-  codes.push_back(order());
+  const auto again = chunks_again();
+  codes.push_back(order(again));
+  for (const auto& of : copies_) {
+    hold_back_fetches(of, again, codes.back());
+    limit_stores(of, again, codes.back());
+  }
   all_.add_fragment({tasks::owner_kind::other, 0, "micro-batches in turn"});
   all_.replace(tasks::replacements_of(codes));
   all_.commit();
@@ -142,8 +164,8 @@ UNITY_INLINE void pipeline_repeater::add(tasks::fragment_id f, std::int64_t micr
   }
 }
 
-UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipeline_repeater::chunks_again() const {
-  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> all;
+UNITY_INLINE pipeline_repeater::chunks_by_task pipeline_repeater::chunks_again() const {
+  chunks_by_task all;
   for (bool changes = pipeline_.chunks > 1; changes;) {
     changes = false;
     for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
@@ -166,10 +188,13 @@ UNITY_INLINE std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> pipe
   return all;
 }
 
-UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
+UNITY_INLINE std::vector<pipeline_phase> pipeline_repeater::phases_on(std::uint32_t device) const {
+  return phases_of(pipeline_, pipeline_.stages.empty() ? 0 : pipeline_.stages[device]);
+}
+
+UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& again) const {
   using pass_tasks = std::array<std::vector<tasks::task_ref>, 3>;
   std::vector<std::vector<pass_tasks>> tasks(one_.resources().size(), std::vector<pass_tasks>(pipeline_.chunks));
-  const auto again = chunks_again();
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
     const auto& code = one_.code(id);
@@ -188,7 +213,7 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
       continue;
     }
     std::optional<tasks::task_ref> last;
-    for (const auto& phase : phases_of(pipeline_, pipeline_.stages.empty() ? 0 : pipeline_.stages[resource.device])) {
+    for (const auto& phase : phases_on(resource.device)) {
       const auto end =
           code.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device});
       if (last) {
@@ -205,6 +230,90 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order() const {
     }
   }
   return code;
+}
+
+template <class F>
+pipeline_repeater::numbers_by_phase pipeline_repeater::by_phase(std::size_t count, const chunks_by_task& again,
+                                                                const F& task) const {
+  numbers_by_phase all(pipeline_.chunks);
+  for (std::size_t i = 0; i < count; ++i) {
+    const tasks::task_ref t = task(i);
+    const auto own = again.find({t.fragment.index(), t.index});
+    const auto chunk = own == again.end() ? chunk_of(t.fragment) : own->second;
+    all[chunk][static_cast<std::size_t>(*pass_of(one_.code(t.fragment).tasks[t.index].kind))].push_back(i);
+  }
+  return all;
+}
+
+UNITY_INLINE void pipeline_repeater::hold_back_fetches(const device_copies& of, const chunks_by_task& again,
+                                                       tasks::fragment& code) const {
+  if (of.fetches.empty()) {
+    return;
+  }
+  const auto task_of = [&](const tasks::task_ref& t) -> const tasks::task& {
+    return one_.code(t.fragment).tasks[t.index];
+  };
+  const auto count = of.tasks.size();
+  const auto tasks = by_phase(count, again, [&](std::size_t i) { return of.tasks[i]; });
+  const auto fetches =
+      by_phase(of.fetches.size(), again, [&](std::size_t i) { return of.tasks[of.fetches[i].needed]; });
+  const auto phases = phases_on(one_.resources()[task_of(of.tasks[0]).resource.index()].device);
+  std::vector<std::size_t> places(static_cast<std::size_t>(pipeline_.microbatches) * count);
+  std::vector<tasks::task_ref> sequence;  // of tasks in all phases
+  phase_sequence timed;
+  for (const auto& phase : phases) {
+    timed.phases.push_back(sequence.size());
+    for (const auto i : tasks[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+      places[static_cast<std::size_t>(phase.microbatch) * count + i] = sequence.size();
+      sequence.push_back(moved(of.tasks[i], {}, phase.microbatch));
+      timed.durations.push_back(task_of(of.tasks[i]).duration.count());
+    }
+  }
+  const auto is_forward = [&](const tasks::task_ref& t) { return task_of(t).kind == tasks::task_kind::forward; };
+  const auto forward =
+      static_cast<std::size_t>(std::partition_point(of.tasks.begin(), of.tasks.end(), is_forward) - of.tasks.begin());
+  std::vector<tasks::task_ref> held;
+  std::vector<std::size_t> begun;  // by fetch, in the sequence
+  for (const auto& phase : phases) {
+    const auto place_of = [&](std::size_t i) { return places[static_cast<std::size_t>(phase.microbatch) * count + i]; };
+    for (const auto i : fetches[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+      const auto& own = of.fetches[i];
+      timed.fetches.push_back({place_of(own.needed), place_of(forward - 1), task_of(own.task).duration.count()});
+      begun.push_back(place_of(own.begun));
+      held.push_back(moved(own.task, {}, phase.microbatch));
+    }
+  }
+  const auto ended = ended_before(timed);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (ended[i] > begun[i] + 1) {
+      code.dependencies.push_back({sequence[ended[i] - 1], held[i], false});
+    }
+    if (i > 0) {
+      code.dependencies.push_back({held[i - 1], held[i], false});
+    }
+  }
+}
+
+UNITY_INLINE void pipeline_repeater::limit_stores(const device_copies& of, const chunks_by_task& again,
+                                                  tasks::fragment& code) const {
+  if (of.stores.empty()) {
+    return;
+  }
+  const auto maker_of = [&](std::size_t i) { return of.tasks[of.stores[i].maker]; };
+  const auto stores = by_phase(of.stores.size(), again, maker_of);
+  const auto stream = one_.code(maker_of(0).fragment).tasks[maker_of(0).index].resource;
+  std::vector<std::pair<std::size_t, std::int64_t>> before;  // number and micro-batch
+  for (const auto& phase : phases_on(one_.resources()[stream.index()].device)) {
+    for (const auto i : stores[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
+      if (before.size() >= tasks_with_stores) {
+        const auto& [number, microbatch] = before[before.size() - tasks_with_stores];
+        for (const auto& t : of.stores[number].tasks) {
+          code.dependencies.push_back({moved(t, {}, microbatch), moved(maker_of(i), {}, phase.microbatch), false});
+        }
+      }
+      before.emplace_back(i, phase.microbatch);
+    }
+  }
 }
 
 }  // namespace unity::parallel::detail

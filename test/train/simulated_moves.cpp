@@ -20,7 +20,7 @@
 #include "../support/message_of.hpp"
 #include "runs.hpp"
 
-namespace tests_of_offloading {
+namespace tests_of_simulated_moves {
 
 using namespace unity;
 using train::test::operators;
@@ -42,8 +42,8 @@ parallel::plan limited(parallel::plan p, bytes memory) {
   return p;
 }
 
-train::offloading offloaded(const parallel::plan& p, double host_rate = rate) {
-  return train::offload(operators(), p, parallel::analytic_durations(operators(), p.machine), host_rate);
+train::simulated_moves simulated(const parallel::plan& p, double host_rate = rate) {
+  return train::simulate_moves(operators(), p, parallel::analytic_durations(operators(), p.machine), host_rate);
 }
 
 // Weights, and this share of what an arena takes without moves.
@@ -58,11 +58,11 @@ parallel::plan scant(const parallel::plan& p, double share) {
 TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
   auto p = train::test::plan_for("zoo:lenet?batch=16", 1, "data");
   p.machine = test::machine_without_starts("p100:1x1");
-  const auto whole = offloaded(limited(p, held(p).sum()));
+  const auto whole = simulated(limited(p, held(p).sum()));
   for (const double share : {0.9, 0.75}) {
     CAPTURE(share);
     const auto q = scant(p, share);
-    const auto found = offloaded(q);
+    const auto found = simulated(q);
     const auto program = parallel::programs_of_ranks(operators(), q).ranks[0];
     const auto moves = train::with_moves(operators(), program, std::vector<std::size_t>(program.steps.size()),
                                          found.limit, train::quick_planning);
@@ -76,8 +76,8 @@ TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
     CHECK(found.moved == moves.moved);
     const auto added = to_seconds(found.iteration) - to_seconds(whole.iteration);
     CHECK(added == Approx(static_cast<double>(moved) / rate).margin(1e-9));
-    const auto sooner = to_seconds(offloaded(limited(p, held(p).sum()), 2 * rate).iteration);
-    CHECK(to_seconds(offloaded(q, 2 * rate).iteration) - sooner == Approx(added / 2).margin(1e-9));
+    const auto sooner = to_seconds(simulated(limited(p, held(p).sum()), 2 * rate).iteration);
+    CHECK(to_seconds(simulated(q, 2 * rate).iteration) - sooner == Approx(added / 2).margin(1e-9));
   }
 }
 
@@ -87,22 +87,22 @@ TEST_CASE("less memory takes longer, on several devices") {
     const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, how);
     picoseconds before{};
     for (const double share : {1.2, 0.98, 0.97}) {
-      const auto found = offloaded(scant(p, share));
+      const auto found = simulated(scant(p, share));
       CHECK(found.iteration >= before);
       before = found.iteration;
     }
-    CHECK(before >= offloaded(limited(p, bytes{})).iteration);  // of memory that is not known
+    CHECK(before >= simulated(limited(p, bytes{})).iteration);  // of memory that is not known
   }
 }
 
 TEST_CASE("memory that no moves suffice for is told with the device") {
   const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, "data");
   const auto m = held(p);
-  CHECK(test::message_of([&] { static_cast<void>(offloaded(limited(p, bytes{1000}))); }) ==
+  CHECK(test::message_of([&] { static_cast<void>(simulated(limited(p, bytes{1000}))); }) ==
         "n0/gpu0: 1000 bytes; expected more than the " + std::to_string((m.sum() - m.arena).count()) +
             " of weights and what the optimizer keeps");
-  const auto message = test::message_of([&] { static_cast<void>(offloaded(scant(p, 0.01))); });
+  const auto message = test::message_of([&] { static_cast<void>(simulated(scant(p, 0.01))); });
   CHECK(message.find("n0/gpu0, memory plan: an arena of ") == 0);
 }
 
-}  // namespace tests_of_offloading
+}  // namespace tests_of_simulated_moves
