@@ -23,6 +23,7 @@
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
@@ -197,9 +198,15 @@ TEST_CASE("unequal stages that are found train as one device does") {
                                    {}, {});
   };
   const auto expected = losses_of(train::test::plan_for(heavy_middle(24, 16, 48), 1, "data"));
-  subject x{g, on};
+  systems::pipeline_options o;
+  o.trades = GENERATE(parallel::memory_trades::none, parallel::memory_trades::recomputing);
+  subject x{g, on, o};
   std::size_t trained = 0;
+  std::size_t traded = 0;
   auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
+  if (o.trades != parallel::memory_trades::none) {  // those that hold least
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.held < b.held; });
+  }
   all.resize(std::min(all.size(), unity::test::all_or<std::size_t>(4, 2)));
   for (const auto& found : all) {
     for (const auto& c : x.pipelines.schedules_of(found)) {
@@ -208,6 +215,10 @@ TEST_CASE("unequal stages that are found train as one device does") {
       p.configurations = systems::pipeline_search::strategy_of(c);
       p.pipeline = systems::pipeline_search::pipeline_of(c);
       p.machine = x.machine;
+      p.synchronization =
+          systems::synchronization_of(c.graph->graph, c.graph->training, c.graph->ops, c.mapping.trades);
+      p.recomputed = systems::recomputation_of(c.graph->graph, c.graph->ops, c.mapping.trades);
+      traded += p.recomputed.empty() && p.synchronization.is_trivial() ? 0 : 1;
       CAPTURE(on, seed, p.pipeline.stages, p.pipeline.microbatches, p.pipeline.schedule);
       const auto losses = losses_of(p);
       REQUIRE(losses.size() == expected.size());
@@ -218,6 +229,7 @@ TEST_CASE("unequal stages that are found train as one device does") {
     }
   }
   CHECK(trained > 2);
+  CHECK((traded > 0) == (o.trades != parallel::memory_trades::none));
 }
 
 }  // namespace tests_of_unequal_stages_search

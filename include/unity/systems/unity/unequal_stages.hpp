@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include <unity/core/budget.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
@@ -26,8 +27,10 @@ class unequal_stages {
   explicit unequal_stages(pipeline_search& search) : search_{search} {}
 
   // For each number of stages and of micro-batches the best, unless all its stages are divided alike, which
-  // pipeline_search::run tries. Least excess first, then what is predicted to take least. Those that are found in so
-  // many seconds. Nothing for machines of fewer than 3 or more than 64 devices, or whose nodes differ.
+  // pipeline_search::run tries. If the search's options have trades: the fastest, then what is fastest in ever less
+  // memory, where stages also choose among the prices of memory. Least excess first, then what is predicted to take
+  // least. Those that are found in so many seconds. Nothing for machines of fewer than 3 or more than 64 devices, or
+  // whose nodes differ.
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
 
@@ -41,20 +44,30 @@ class unequal_stages {
   struct mapped_way {
     mesh_room* room = nullptr;
     std::vector<std::uint32_t> options{};
+    std::vector<parallel::memory_trade> trades{};  // empty: none
     std::vector<stage_piece> pieces{};
   };
   [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g, std::int64_t price);
+  // Those of all prices, without any that costs no less than another of as many devices, whatever the block.
+  [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g);
   // The first step of each block: few enough of about equal work that all cuts between them can be tried.
   [[nodiscard]] static std::vector<std::size_t> blocks_of(const std::vector<stage_piece>& pieces);
+  [[nodiscard]] std::size_t most_stages_of(const microbatch_graph& g) const;
   // Effects: adds the best for each number of stages.
   void add(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
+  // Effects: adds the fastest in ever less memory, for each number of stages.
+  void add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
+  [[nodiscard]] std::optional<stage_cuts> cut(const microbatch_graph& g, const std::vector<mapped_way>& ways,
+                                              std::size_t stages, std::int64_t limit) const;
   [[nodiscard]] pipeline_candidate candidate(const microbatch_graph& g, const std::vector<mapped_way>& ways,
                                              const stage_cuts& cuts);
+  [[nodiscard]] bool has_trades() const { return search_.options().trades != parallel::memory_trades::none; }
   [[nodiscard]] double left() const { return seconds_ - watch_.seconds(); }
 
   static constexpr std::size_t most_devices = 64;
   static constexpr std::size_t most_blocks = 48;
   static constexpr std::size_t most_stages = 8;
+  static constexpr std::size_t most_limits = 12;  // of memory, each an eighth below what the last cut holds
 
   pipeline_search& search_;
   std::vector<std::size_t> nodes_{};   // devices of each
@@ -78,6 +91,7 @@ class unequal_stages {
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
 
 namespace unity::systems {
 
@@ -102,7 +116,9 @@ UNITY_INLINE std::vector<pipeline_candidate> unequal_stages::run(const tensor::t
       ++count;
     }
     const auto* part = left() <= 0 || count > samples ? nullptr : search_.microbatches(g, count);
-    if (part != nullptr) {
+    if (part != nullptr && has_trades()) {
+      add_trading(*part, all);
+    } else if (part != nullptr) {
       add(*part, all);
     }
     before = count;
@@ -119,7 +135,7 @@ UNITY_INLINE std::vector<std::size_t> unequal_stages::sizes() const {
   for (std::size_t n = 1; n < width; n *= 2) {
     all.push_back(n);
   }
-  for (std::size_t n = 1; n < nodes_.size() || n == 1; n *= 2) {
+  for (std::size_t n = 1; n < nodes_.size(); n *= 2) {  // the whole machine would be a single stage
     all.push_back(n * width);
   }
   return all;
@@ -127,8 +143,10 @@ UNITY_INLINE std::vector<std::size_t> unequal_stages::sizes() const {
 
 UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_t price) -> std::vector<mapped_way> {
   const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
+  parallel::mapping_objective o{shared, price,
+                                price == 0 ? 1 : std::min(g.count, static_cast<std::int64_t>(most_stages_of(g)))};
+  o.trades = price == 0 ? parallel::memory_trades::none : search_.options().trades;
   std::vector<mapped_way> ways;
-  blocks_.clear();
   for (const auto size : sizes()) {
     auto& group = search_.rooms_of(size);
     // One group alone sends to none: a bound is what single devices take.
@@ -138,16 +156,18 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
         return {};
       }
       room->end_in(left());
-      auto found = room->solve(g.ops, {shared, price, price == 0 ? 1 : g.count});
+      auto found = room->solve(g.ops, o);
       room->end_in(std::numeric_limits<double>::infinity());
       if (found.cost >= parallel::unreachable) {
         continue;
       }
-      auto priced = search_.pieces_of(g, between, *room, found.options, {});
+      auto trades =
+          has_trades() ? trades_of(*room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
+      auto priced = search_.pieces_of(g, between, *room, found.options, trades);
       if (blocks_.empty()) {
         blocks_ = blocks_of(priced.pieces);
       }
-      mapped_way way{room.get(), std::move(found.options), {}};
+      mapped_way way{room.get(), std::move(found.options), std::move(trades), {}};
       for (std::size_t i = 0; i < priced.pieces.size(); ++i) {
         if (way.pieces.size() < blocks_.size() && blocks_[way.pieces.size()] == i) {
           way.pieces.emplace_back();
@@ -156,6 +176,7 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
         // Of what comes once, a micro-batch takes its share.
         p.takes += priced.pieces[i].takes + priced.once[i] / g.count;
         p.sends = priced.pieces[i].sends;
+        p.passes = priced.pieces[i].passes;
         p.weights += priced.pieces[i].weights;
         p.activations += priced.pieces[i].activations;
       }
@@ -163,6 +184,27 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
     }
   }
   return ways;
+}
+
+UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g) -> std::vector<mapped_way> {
+  blocks_.clear();
+  std::vector<mapped_way> all;
+  const auto is_no_less = [](const stage_piece& x, const stage_piece& y) {
+    return x.takes >= y.takes && x.sends >= y.sends && x.weights >= y.weights && x.activations >= y.activations &&
+           x.passes >= y.passes;
+  };
+  for (const auto price : memory_prices) {
+    for (auto& way : ways_of(g, price)) {
+      const auto is_worse = [&](const mapped_way& k) {
+        return k.room->mesh().devices.size() == way.room->mesh().devices.size() &&
+               std::equal(way.pieces.begin(), way.pieces.end(), k.pieces.begin(), is_no_less);
+      };
+      if (std::none_of(all.begin(), all.end(), is_worse)) {
+        all.push_back(std::move(way));
+      }
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE std::vector<std::size_t> unequal_stages::blocks_of(const std::vector<stage_piece>& pieces) {
@@ -183,20 +225,33 @@ UNITY_INLINE std::vector<std::size_t> unequal_stages::blocks_of(const std::vecto
   return first;
 }
 
+UNITY_INLINE std::size_t unequal_stages::most_stages_of(const microbatch_graph& g) const {
+  return std::min({search_.options().stages, most_stages, search_.machine().network.device_count(),
+                   static_cast<std::size_t>(g.count)});
+}
+
+UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_graph& g,
+                                                           const std::vector<mapped_way>& ways, std::size_t stages,
+                                                           std::int64_t limit) const {
+  std::vector<stage_way> of_cuts;
+  for (const auto& w : ways) {
+    of_cuts.push_back({w.room->mesh().devices.size(), w.pieces});
+  }
+  stage_goal goal{stages, g.count, g.count - 1, limit};
+  goal.shares = has_trades() ? 16 : goal.shares;  // many limits of memory are tried, and simulation decides
+  goal.is_late = [&] { return left() <= 0; };
+  return cut_into_stages(of_cuts, nodes_, goal);
+}
+
 UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
-  const auto limit = search_.options().memory_limit;
-  const auto most = std::min({search_.options().stages, most_stages, search_.machine().network.device_count(),
-                              static_cast<std::size_t>(g.count)});
+  const auto most = most_stages_of(g);
   std::vector<pipeline_candidate> best(most + 1);
   for (const auto price : memory_prices) {
+    blocks_.clear();
     const auto ways = ways_of(g, price);
-    std::vector<stage_way> of_cuts;
-    for (const auto& w : ways) {
-      of_cuts.push_back({w.room->mesh().devices.size(), w.pieces});
-    }
     bool fits = true;
     for (std::size_t s = 2; s <= std::min(most, blocks_.size()) && !ways.empty() && left() > 0; ++s) {
-      const auto cuts = cut_into_stages(of_cuts, nodes_, {s, g.count, g.count - 1, limit});
+      const auto cuts = cut(g, ways, s, search_.options().memory_limit);
       if (!cuts) {
         continue;
       }
@@ -219,6 +274,31 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
   }
 }
 
+UNITY_INLINE void unequal_stages::add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
+  const auto ways = ways_of(g);
+  const auto memory = search_.options().memory_limit;
+  for (std::size_t s = 2; s <= std::min(most_stages_of(g), blocks_.size()) && !ways.empty() && left() > 0; ++s) {
+    std::int64_t limit = 0;
+    for (std::size_t step = 0; step < most_limits; ++step) {
+      const auto cuts = cut(g, ways, s, limit);
+      if (!cuts) {
+        break;
+      }
+      if (std::any_of(cuts->way.begin(), cuts->way.end(), [&](std::size_t w) { return w != cuts->way[0]; })) {
+        all.push_back(candidate(g, ways, *cuts));
+      }
+      if (cuts->excess > 0) {
+        break;
+      }
+      const auto less = std::min(cuts->held - 1, cuts->held - cuts->held / 8);
+      limit = less < memory && memory < cuts->held ? memory : less;
+      if (limit <= 0) {
+        break;
+      }
+    }
+  }
+}
+
 UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph& g,
                                                           const std::vector<mapped_way>& ways, const stage_cuts& cuts) {
   pipeline_candidate c;
@@ -226,7 +306,9 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.stage = &search_.rooms_of(1);
   c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
   c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
-  c.excess = cuts.excess;
+  // With trades, limits are of the frontier's.
+  const auto memory = search_.options().memory_limit;
+  c.excess = !has_trades() ? cuts.excess : memory > 0 ? std::max<std::int64_t>(0, cuts.held - memory) : 0;
   c.held = cuts.held;
   std::vector<std::size_t> first;
   for (std::size_t k = 0; k < cuts.first.size(); ++k) {
@@ -236,7 +318,11 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.room = c.rooms.front();
   c.mapping.stages = stages_of(g, first);
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-    c.mapping.options.push_back(ways[cuts.way[c.mapping.stages[i]]].options[i]);
+    const auto& way = ways[cuts.way[c.mapping.stages[i]]];
+    c.mapping.options.push_back(way.options[i]);
+    if (has_trades()) {
+      c.mapping.trades.push_back(way.trades[i]);
+    }
   }
   return c;
 }
