@@ -44,9 +44,11 @@ struct subject {
       const auto& own = pieces[way[k]];
       const auto end = k + 1 < first.size() ? first[k + 1] : own.size();
       std::int64_t takes = 0;
+      std::int64_t handed = 0;
       if (k > 0) {
         const auto& last = own[first[k] - 1];
         takes = goal.handing ? goal.handing(sizes[way[k - 1]], sizes[way[k]], at, last) : last.sends;
+        handed = goal.handing ? takes : 0;
       }
       at += sizes[way[k]];
       std::int64_t weights = 0;
@@ -57,7 +59,7 @@ struct subject {
         activations += own[i].activations;
       }
       const auto held = std::min(goal.microbatches, static_cast<std::int64_t>(first.size() - k));
-      slowest = std::max(slowest, takes);
+      slowest = std::max({slowest, takes - handed / 2, handed});
       through += takes;
       excess += goal.limit == 0 ? 0 : std::max<std::int64_t>(0, weights + held * activations - goal.limit);
     }

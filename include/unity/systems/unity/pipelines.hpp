@@ -94,6 +94,7 @@ class pipeline_search {
   // The graphs and prices that candidates are made of.
   [[nodiscard]] const tensor::algebra& operators() const noexcept { return algebra_; }
   [[nodiscard]] const hardware::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const hardware::route_table& routes() const noexcept { return routes_; }
   [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
   [[nodiscard]] const microbatch_graph* microbatches(const tensor::tensor_graph& g, std::int64_t count) {
     return graphs_.of(g, count);

@@ -40,7 +40,9 @@ struct stage_cuts {
 
 // Picoseconds in which a group of devices takes what the group before it hands over. from, to: their numbers of
 // devices; at: the first device of the receiver; last: the last piece of the sender, with the costs of the receiver's
-// way.
+// way. A micro-batch waits for all of it. In the time of the slowest stage it counts half, or alone if that is more:
+// the last two stages have two micro-batches in flight, so it goes on while the other one is computed, but the links
+// are no faster.
 using handing_price =
     std::function<std::int64_t(std::size_t from, std::size_t to, std::size_t at, const stage_piece& last)>;
 
@@ -134,6 +136,10 @@ class stage_cutter {
     }
     const auto& last = ways_[way].pieces[j - 1];
     return goal_.handing ? goal_.handing(sizes_[from_kind], ways_[way].devices, device, last) : last.sends;
+  }
+  // What a stage that takes so long, of which some are for what is handed over, adds to each further micro-batch.
+  [[nodiscard]] std::int64_t repeated(std::int64_t takes, std::int64_t handed) const {
+    return goal_.handing ? std::max(takes - handed / 2, handed) : takes;
   }
   // Without a limit of memory, the slowest stage of the fastest cut of one way takes no more.
   [[nodiscard]] std::int64_t slowest_of_one_way() const;
@@ -279,18 +285,20 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
     if (from[j].excess == none) {
       continue;
     }
-    stage_piece sum{handing(before, way, device, j)};
+    const auto handed = handing(before, way, device, j);
+    stage_piece sum{handed};
     for (auto i = j; i + (goal_.stages - stage) <= pieces_; ++i) {
       sum.takes += pieces[i].takes;
       sum.weights += pieces[i].weights;
       sum.activations += pieces[i].activations;
-      if (sum.takes > b.slowest) {
+      const auto slow = repeated(sum.takes, handed);
+      if (slow > b.slowest) {
         break;
       }
       const auto over =
           goal_.limit > 0 ? std::max<std::int64_t>(0, sum.weights + held * sum.activations - goal_.limit) : 0;
       const value v{
-          from[j].excess + over, std::max(from[j].slowest, sum.takes), from[j].through + sum.takes, j, way, before};
+          from[j].excess + over, std::max(from[j].slowest, slow), from[j].through + sum.takes, j, way, before};
       if (b.through != none && (v.excess > 0 || v.through + rest_[i + 1] >= b.through)) {
         if (v.excess > 0) {
           break;  // further pieces hold more
@@ -314,13 +322,14 @@ UNITY_INLINE stage_cuts stage_cutter::solution(std::size_t kind) const {
     const auto& v = best_[k + 1][device][kind][i];
     const auto own = ways_[v.way].pieces.subspan(v.from, i - v.from);
     device -= ways_[v.way].devices;
-    std::int64_t takes = handing(v.before, v.way, device, v.from);
+    const auto handed = handing(v.before, v.way, device, v.from);
+    auto takes = handed;
     std::int64_t held = 0;
     for (const auto& p : own) {
       takes += p.takes;
       held += p.weights + in_flight(k) * p.activations;
     }
-    c.slowest = std::max(c.slowest, takes);
+    c.slowest = std::max(c.slowest, repeated(takes, handed));
     c.held = std::max(c.held, held);
     c.first[k] = i = v.from;
     c.way[k] = v.way;
