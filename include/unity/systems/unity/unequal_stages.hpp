@@ -371,21 +371,22 @@ UNITY_INLINE void unequal_stages::add_trading(const microbatch_graph& g, std::ve
   const auto ways = ways_of(g);
   const auto memory = search_.options().memory_limit;
   for (std::size_t s = 2; s <= std::min(most_stages_of(g), blocks_.size()) && !ways.empty() && left() > 0; ++s) {
-    std::int64_t limit = 0;
-    for (std::size_t step = 0; step < most_limits; ++step) {
-      const auto cuts = cut(g, ways, s, limit);
-      if (!cuts) {
-        break;
-      }
-      if (std::any_of(cuts->way.begin(), cuts->way.end(), [&](std::size_t w) { return w != cuts->way[0]; })) {
+    const auto add_cut = [&](std::int64_t limit) {
+      auto cuts = cut(g, ways, s, limit);
+      if (cuts && std::any_of(cuts->way.begin(), cuts->way.end(), [&](std::size_t w) { return w != cuts->way[0]; })) {
         all.push_back(candidate(g, ways, *cuts));
       }
-      if (cuts->excess > 0) {
-        break;
+      return cuts;
+    };
+    std::int64_t limit = 0;
+    for (std::size_t step = 0; step < most_limits; ++step) {
+      const auto cuts = add_cut(limit);
+      limit = cuts ? std::min(cuts->held - 1, cuts->held - cuts->held / 8) : 0;
+      // That of the devices comes beside the others, as what is predicted to hold a bit more may hold less.
+      if (cuts && limit < memory && memory < cuts->held) {
+        add_cut(memory);
       }
-      const auto less = std::min(cuts->held - 1, cuts->held - cuts->held / 8);
-      limit = less < memory && memory < cuts->held ? memory : less;
-      if (limit <= 0) {
+      if (limit <= 0 || cuts->excess > 0) {
         break;
       }
     }
