@@ -39,10 +39,18 @@ struct subject {
     std::int64_t excess = 0;
     std::int64_t slowest = 0;
     std::int64_t through = 0;
+    std::size_t at = 0;
     for (std::size_t k = 0; k < first.size(); ++k) {
       const auto& own = pieces[way[k]];
       const auto end = k + 1 < first.size() ? first[k + 1] : own.size();
-      std::int64_t takes = k == 0 ? 0 : own[first[k] - 1].sends;
+      std::int64_t takes = 0;
+      std::int64_t handed = 0;
+      if (k > 0) {
+        const auto& last = own[first[k] - 1];
+        takes = goal.handing ? goal.handing(sizes[way[k - 1]], sizes[way[k]], at, last) : last.sends;
+        handed = goal.handing ? takes : 0;
+      }
+      at += sizes[way[k]];
       std::int64_t weights = 0;
       std::int64_t activations = 0;
       for (auto i = first[k]; i < end; ++i) {
@@ -51,7 +59,7 @@ struct subject {
         activations += own[i].activations;
       }
       const auto held = std::min(goal.microbatches, static_cast<std::int64_t>(first.size() - k));
-      slowest = std::max(slowest, takes);
+      slowest = std::max({slowest, takes - handed / 2, handed});
       through += takes;
       excess += goal.limit == 0 ? 0 : std::max<std::int64_t>(0, weights + held * activations - goal.limit);
     }
@@ -185,6 +193,54 @@ TEST_CASE("cuts into stages of unequal groups are the best of all cuts and group
     x.check();
   }
   CHECK(several >= unity::test::cases(400) / 10);
+}
+
+TEST_CASE("cuts are the best of all where handing over depends on the groups", "[law]") {
+  std::size_t several = 0;
+  for (std::uint64_t seed = 1000; seed < 1000 + unity::test::cases(400); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    subject x;
+    for (auto nodes = 1 + random.below(2); nodes > 0; --nodes) {
+      x.nodes.push_back(2 + random.below(3));
+    }
+    const auto count = 2 + random.below(5);
+    for (auto ways = 2 + random.below(3); ways > 0; --ways) {
+      x.sizes.push_back(1 + random.below(4));
+      x.pieces.push_back(pieces_at_random(count, 20, random));
+    }
+    x.goal = goal_at_random(std::min<std::size_t>(count, 4), random);
+    const auto salt = random.below(100);
+    x.goal.handing = [salt](std::size_t from, std::size_t to, std::size_t at, const stage_piece& last) {
+      return static_cast<std::int64_t>((salt + 7 * from + 13 * to + 3 * at) % 11) + last.sends;
+    };
+    several += x.best() == worst ? 0 : 1;
+    x.check();
+  }
+  CHECK(several >= unity::test::cases(400) / 10);
+}
+
+TEST_CASE("who is late has the best cut so far, or none") {
+  random_engine random{5};
+  const auto pieces = pieces_at_random(40, 100, random);
+  const std::vector<systems::stage_way> ways{{1, pieces}};
+  const std::vector<std::size_t> nodes{8};
+  stage_goal goal{8, 16, 15, 0};
+  const auto all = systems::cut_into_stages(ways, nodes, goal);
+  REQUIRE(all);
+  std::size_t found = 0;
+  for (std::size_t reads = 0; reads < 200; reads += 10) {
+    std::size_t left = reads;
+    goal.is_late = [&] { return left == 0 || --left == 0; };
+    const auto some = systems::cut_into_stages(ways, nodes, goal);
+    if (some) {
+      ++found;
+      CHECK(some->excess == 0);
+      CHECK(some->through + goal.rounds * some->slowest >= all->through + goal.rounds * all->slowest);
+    }
+  }
+  CHECK(found > 0);
+  CHECK(found < 20);
 }
 
 TEST_CASE("a heavy piece has more devices than the others") {

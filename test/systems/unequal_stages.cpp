@@ -6,14 +6,17 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
@@ -23,6 +26,7 @@
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
@@ -170,6 +174,61 @@ TEST_CASE("what has no unequal stages, has none") {
   CHECK(systems::unequal_stages{late.pipelines}.run(late.graph, 0).empty());
 }
 
+TEST_CASE("what unequal stages are predicted to take, they take, also where groups grow", "[law]") {
+  std::size_t growing = 0;
+  for (std::uint64_t seed = 0; seed < unity::test::cases(8); ++seed) {
+    random_engine random{seed};
+    const auto* const on = std::array{"p100:1x3", "p100:2x4", "dgx_a100:1x5", "p100:4x2"}[seed % 4];
+    // Thin layers of many samples: what is handed over takes as long as what is computed.
+    const bool is_thin = seed >= 4;
+    tensor::builder b{operators()};
+    auto width = is_thin ? 64 : 512;
+    auto x = b.input("x", {is_thin ? 65536 : 1024, width});
+    for (auto layers = 3 + random.below(4); layers > 0; --layers) {
+      const auto next = (is_thin ? 16 : 64) << random.below(5);
+      x = b.relu(b.matmul(x, b.weight("w" + std::to_string(layers), {width, next})));
+      width = next;
+    }
+    subject s{std::move(b).finish({b.matmul(x, b.weight("end", {width, 32}))}), on};
+    double sum = 0;
+    std::size_t count = 0;
+    for (const auto& c : systems::unequal_stages{s.pipelines}.run(s.graph)) {
+      const auto sizes = group_sizes(systems::pipeline_search::pipeline_of(c));
+      const auto grows = std::adjacent_find(sizes.begin(), sizes.end(), std::less<>{}) != sizes.end();
+      const auto ratio = static_cast<double>(c.predicted) / static_cast<double>(s.report(c).iteration.count());
+      CAPTURE(seed, on, sizes, c.graph->count);
+      CHECK(ratio > 0.5);
+      CHECK(ratio < 1.75);
+      growing += grows ? 1 : 0;
+      sum += std::log(ratio);
+      ++count;
+    }
+    CAPTURE(seed, on, count);
+    CHECK(std::abs(sum) <= 0.2 * static_cast<double>(count));
+  }
+  CHECK(growing > 0);
+}
+
+TEST_CASE("above 64 devices, groups are blocks of nodes") {
+  subject x{tensor::zoo::build(operators(), "zoo:mlp?layers=6&hidden=256&batch=160"), "p100:40x2"};
+  const auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
+  REQUIRE_FALSE(all.empty());
+  std::size_t unequal = 0;
+  for (const auto& c : all) {
+    const auto p = systems::pipeline_search::pipeline_of(c);
+    CHECK(p.stages.size() == 80);
+    for (const auto n : group_sizes(p)) {
+      CHECK(n % 4 == 0);  // 20 blocks of two nodes
+    }
+    unequal += is_unequal(p) ? 1 : 0;
+  }
+  CHECK(unequal > 0);
+  CHECK(static_cast<double>(all.front().predicted) ==
+        Approx(static_cast<double>(x.report(all.front()).iteration.count())).epsilon(0.5));
+  subject one{heavy_middle(64, 16, 32), "dgx_a100:67x1"};  // a prime number of nodes is one block, or too many
+  CHECK(systems::unequal_stages{one.pipelines}.run(one.graph).empty());
+}
+
 TEST_CASE("Unity's search finds unequal stages, in all schedules no slower than what it simulates otherwise") {
   const auto m = unity::hardware::preset("p100:1x3");
   const auto g = heavy_middle(4096, 1024, 4096);
@@ -197,9 +256,15 @@ TEST_CASE("unequal stages that are found train as one device does") {
                                    {}, {});
   };
   const auto expected = losses_of(train::test::plan_for(heavy_middle(24, 16, 48), 1, "data"));
-  subject x{g, on};
+  systems::pipeline_options o;
+  o.trades = GENERATE(parallel::memory_trades::none, parallel::memory_trades::recomputing);
+  subject x{g, on, o};
   std::size_t trained = 0;
+  std::size_t traded = 0;
   auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
+  if (o.trades != parallel::memory_trades::none) {  // those that hold least
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.held < b.held; });
+  }
   all.resize(std::min(all.size(), unity::test::all_or<std::size_t>(4, 2)));
   for (const auto& found : all) {
     for (const auto& c : x.pipelines.schedules_of(found)) {
@@ -208,6 +273,10 @@ TEST_CASE("unequal stages that are found train as one device does") {
       p.configurations = systems::pipeline_search::strategy_of(c);
       p.pipeline = systems::pipeline_search::pipeline_of(c);
       p.machine = x.machine;
+      p.synchronization =
+          systems::synchronization_of(c.graph->graph, c.graph->training, c.graph->ops, c.mapping.trades);
+      p.recomputed = systems::recomputation_of(c.graph->graph, c.graph->ops, c.mapping.trades);
+      traded += p.recomputed.empty() && p.synchronization.is_trivial() ? 0 : 1;
       CAPTURE(on, seed, p.pipeline.stages, p.pipeline.microbatches, p.pipeline.schedule);
       const auto losses = losses_of(p);
       REQUIRE(losses.size() == expected.size());
@@ -218,6 +287,7 @@ TEST_CASE("unequal stages that are found train as one device does") {
     }
   }
   CHECK(trained > 2);
+  CHECK((traded > 0) == (o.trades != parallel::memory_trades::none));
 }
 
 }  // namespace tests_of_unequal_stages_search

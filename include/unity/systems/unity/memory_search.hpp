@@ -25,6 +25,7 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
+#include <unity/systems/unity/unequal_stages.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -50,6 +51,7 @@ struct memory_options {
   std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage is simulated
   std::size_t stages = 64;                  // of pipelines, at most; 1: none
   std::size_t mesh_axes = 2;                // of the devices of a stage, at most
+  bool has_unequal = true;                  // also pipelines of unequal stages, half as many plans
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
@@ -59,7 +61,9 @@ struct memory_options {
   bool is_whole = true;
 };
 
-// Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines. At
+// Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines, also
+// those of unequal_stages.hpp unless their programs are too large for all devices to be simulated; the plans without
+// these are among those with them, unless time runs out. At
 // each of several prices of memory, dynamic programs choose how each operator is divided, whether its results are
 // recomputed, and which of ZeRO's stages its weights have (in pipelines none or the first). What people choose by hand
 // is tried as well: the mapping that is fastest without trades, with the same trade for all operators. Those that are
@@ -125,6 +129,14 @@ class memory_search {
   // Effects: removes what is far from the predicted frontier, but for what is by hand, which comes first; what is to be
   // simulated sooner comes before the rest.
   void choose();
+  // Those of the candidates that are near the predicted frontier; what is to be simulated sooner first.
+  [[nodiscard]] std::vector<pipeline_candidate> near_frontier(std::vector<pipeline_candidate> all) const;
+  // Pipelines of unequal stages near the predicted frontier of these and the candidates.
+  [[nodiscard]] std::vector<pipeline_candidate> unequal(const tensor::tensor_graph& g);
+  // Effects: simulates the first of them.
+  void simulate(std::span<const pipeline_candidate> all, std::size_t most, double share);
+  // Effects: simulates them under further schedules.
+  void try_schedules(std::span<const pipeline_candidate> all, std::size_t most);
   void simulate(const pipeline_candidate& c);
   // Whether a program of all devices would be too large. Of large ones, ZeRO's stages 2 and 3 are not simulated.
   [[nodiscard]] bool is_large(const microbatch_graph& g, std::uint32_t stages) const {
@@ -167,21 +179,49 @@ UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_gr
     auto staged = pipelines_.run(g, 0.6 * options_.seconds - watch_.seconds());
     std::move(staged.begin(), staged.end(), std::back_inserter(candidates_));
   }
+  const auto others = options_.stages > 1 && options_.has_unequal ? unequal(g) : std::vector<pipeline_candidate>{};
   choose();
-  const auto most = std::min(candidates_.size(), options_.plans);
-  for (std::size_t i = 0; i < most && !is_late(0.9); ++i) {
-    simulate(candidates_[i]);
+  simulate(candidates_, options_.plans, others.empty() ? 0.9 : 0.85);
+  simulate(others, options_.plans / 2, 0.9);
+  try_schedules(candidates_, options_.plans);
+  try_schedules(others, options_.plans / 2);
+  return std::move(plans_);
+}
+
+UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor::tensor_graph& g) {
+  constexpr double share = 0.65;
+  const auto tasks =
+      2 * g.node_count() * machine_.network.device_count() * 2 / std::min<std::size_t>(options_.stages, 8);
+  if (is_late(share) || tasks > options_.program_tasks) {
+    return {};
   }
-  for (std::size_t i = 0; i < most && !is_late(); ++i) {
-    if (candidates_[i].stage != nullptr) {
-      for (const auto& c : pipelines_.schedules_of(candidates_[i])) {
+  unequal_stages search{pipelines_};
+  auto all = search.run(g, share * options_.seconds - watch_.seconds());
+  const auto is_out = [&](const pipeline_candidate& c) { return is_large(*c.graph, c.mapping.stage_count); };
+  all.erase(std::remove_if(all.begin(), all.end(), is_out), all.end());
+  all.insert(all.end(), candidates_.begin(), candidates_.end());
+  auto front = near_frontier(std::move(all));
+  const auto is_known = [](const pipeline_candidate& c) { return c.rooms.empty(); };
+  front.erase(std::remove_if(front.begin(), front.end(), is_known), front.end());
+  return front;
+}
+
+UNITY_INLINE void memory_search::simulate(std::span<const pipeline_candidate> all, std::size_t most, double share) {
+  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(share); ++i) {
+    simulate(all[i]);
+  }
+}
+
+UNITY_INLINE void memory_search::try_schedules(std::span<const pipeline_candidate> all, std::size_t most) {
+  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(); ++i) {
+    if (all[i].stage != nullptr) {
+      for (const auto& c : pipelines_.schedules_of(all[i], options_.seconds - watch_.seconds())) {
         if (!is_late()) {
           simulate(c);
         }
       }
     }
   }
-  return std::move(plans_);
 }
 
 UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, int share) {
@@ -254,10 +294,8 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
   candidates_.push_back(std::move(c));
 }
 
-UNITY_INLINE void memory_search::choose() {
-  std::vector<pipeline_candidate> chosen(candidates_.begin(),
-                                         candidates_.begin() + static_cast<std::ptrdiff_t>(by_hand_));
-  unity::stable_sort(candidates_, [](const pipeline_candidate& x, const pipeline_candidate& y) {
+UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::vector<pipeline_candidate> all) const {
+  unity::stable_sort(all, [](const pipeline_candidate& x, const pipeline_candidate& y) {
     return std::tuple{x.predicted, x.held} < std::tuple{y.predicted, y.held};
   });
   // Predictions are not exact, so a candidate goes only if another is better by this share in both.
@@ -265,35 +303,40 @@ UNITY_INLINE void memory_search::choose() {
   std::vector<pipeline_candidate> front;
   std::size_t faster = 0;  // candidates that are faster by that share
   auto least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    const auto limit = near * static_cast<double>(candidates_[i].predicted);
-    for (; static_cast<double>(candidates_[faster].predicted) <= limit; ++faster) {
-      least = std::min(least, static_cast<double>(candidates_[faster].held));
+  for (const auto& c : all) {
+    const auto limit = near * static_cast<double>(c.predicted);
+    for (; static_cast<double>(all[faster].predicted) <= limit; ++faster) {
+      least = std::min(least, static_cast<double>(all[faster].held));
     }
-    if (near * static_cast<double>(candidates_[i].held) < least) {
-      front.push_back(candidates_[i]);
+    if (near * static_cast<double>(c.held) < least) {
+      front.push_back(c);
     }
   }
-  if (options_.is_whole) {
-    // The first, the last, and ever more of those between.
-    std::vector<pipeline_candidate> ordered;
-    std::vector<bool> is_taken(front.size());
-    for (auto step = std::max<std::size_t>(1, std::bit_floor(front.size())); step > 0; step /= 2) {
-      for (std::size_t i = 0; i < front.size(); i += step) {
-        if (!is_taken[i]) {
-          is_taken[i] = true;
-          ordered.push_back(front[i]);
-        }
-      }
-    }
-    front = std::move(ordered);
-  } else {
+  if (!options_.is_whole) {
     const auto distance = [&](const pipeline_candidate& c) {
       return std::abs(std::log(static_cast<double>(c.held + 1) / static_cast<double>(options_.memory_limit + 1)));
     };
     unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
+    return front;
   }
-  for (auto& c : front) {
+  // The first, the last, and ever more of those between.
+  std::vector<pipeline_candidate> ordered;
+  std::vector<bool> is_taken(front.size());
+  for (auto step = std::max<std::size_t>(1, std::bit_floor(front.size())); step > 0; step /= 2) {
+    for (std::size_t i = 0; i < front.size(); i += step) {
+      if (!is_taken[i]) {
+        is_taken[i] = true;
+        ordered.push_back(front[i]);
+      }
+    }
+  }
+  return ordered;
+}
+
+UNITY_INLINE void memory_search::choose() {
+  std::vector<pipeline_candidate> chosen(candidates_.begin(),
+                                         candidates_.begin() + static_cast<std::ptrdiff_t>(by_hand_));
+  for (auto& c : near_frontier(std::move(candidates_))) {
     const auto is_same = [&](const pipeline_candidate& k) {
       return k.graph == c.graph && k.room == c.room && k.stage == c.stage && k.mapping == c.mapping;
     };

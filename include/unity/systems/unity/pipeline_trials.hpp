@@ -141,7 +141,7 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
       found, [](const simulated_pipeline& x, const simulated_pipeline& y) { return is_better(x.report, y.report); });
   auto all = found;
   for (std::size_t i = 0; i < std::min(found.size(), few); ++i) {
-    for (auto& c : pipelines_->schedules_of(found[i].candidate)) {
+    for (auto& c : pipelines_->schedules_of(found[i].candidate, context_.time.own_left())) {
       const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
       const bool is_whole = !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -93,6 +94,7 @@ class pipeline_search {
   // The graphs and prices that candidates are made of.
   [[nodiscard]] const tensor::algebra& operators() const noexcept { return algebra_; }
   [[nodiscard]] const hardware::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] const hardware::route_table& routes() const noexcept { return routes_; }
   [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
   [[nodiscard]] const microbatch_graph* microbatches(const tensor::tensor_graph& g, std::int64_t count) {
     return graphs_.of(g, count);
@@ -109,7 +111,9 @@ class pipeline_search {
   [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
   // The same mapping under other schedules: with gradients of weights apart, and, if stages are equal, cut into two and
   // four chunks of each, where that can be done; gpipe takes no less than one_forward_one_backward, and holds more.
-  [[nodiscard]] std::vector<pipeline_candidate> schedules_of(const pipeline_candidate& c);
+  // Those that are found in so many seconds.
+  [[nodiscard]] std::vector<pipeline_candidate> schedules_of(const pipeline_candidate& c,
+                                                             double seconds = std::numeric_limits<double>::infinity());
   [[nodiscard]] std::uint64_t goals() const;
   // Bytes of a device that an operator keeps for the backward pass: results that its own reads, and operands that it
   // reads and that are there for it alone; without what is recomputed.
@@ -122,10 +126,12 @@ class pipeline_search {
   [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages);
   void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
 
-  // Limits of memory are looked at where a stage is of one chunk.
-  [[nodiscard]] pipeline_candidate cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                       std::vector<std::uint32_t> options, std::vector<parallel::memory_trade> trades,
-                                       std::uint32_t chunks = 1);
+  // Limits of memory are looked at where a stage is of one chunk. Nothing if it is too late for any.
+  [[nodiscard]] std::optional<pipeline_candidate> cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
+                                                      std::vector<std::uint32_t> options,
+                                                      std::vector<parallel::memory_trade> trades,
+                                                      std::uint32_t chunks = 1);
+  [[nodiscard]] bool is_late() const { return watch_.seconds() >= seconds_; }
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
@@ -145,6 +151,8 @@ class pipeline_search {
   std::map<std::size_t, std::unique_ptr<stage_rooms>> rooms_{};  // by devices of a group
   std::map<fingerprint, parallel::backward_reads> kept_{};
   std::map<const mesh_room*, parallel::detail::layout_distances> distances_{};
+  stopwatch watch_{};  // of the call of now
+  double seconds_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace unity::systems
@@ -153,7 +161,6 @@ class pipeline_search {
 
 #include <array>
 #include <numeric>
-#include <optional>
 #include <tuple>
 
 #include <unity/core/id.hpp>
@@ -166,8 +173,8 @@ class pipeline_search {
 namespace unity::systems {
 
 UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::tensor_graph& g, double seconds) {
-  const stopwatch watch;
-  const auto is_late = [&] { return watch.seconds() >= seconds; };
+  watch_ = {};
+  seconds_ = seconds;
   const auto rows = hardware::devices_by_node(machine_.network);
   const auto width = rows.front().size();
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r.size() == width; });
@@ -187,7 +194,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       auto& stage = rooms_of(group);
       for (auto& room : stage.rooms) {
         if (!is_late()) {
-          room->end_in(seconds - watch.seconds());
+          room->end_in(seconds - watch_.seconds());
           add(*part, stage, *room, all);
         }
       }
@@ -317,12 +324,15 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
       continue;
     }
     auto c = cut(g, stage, room, std::move(found.options), std::move(trades));
+    if (!c) {
+      break;
+    }
     if (has_trades) {
-      all.push_back(c);
+      all.push_back(*c);
       best = std::move(c);
       continue;
     }
-    if (!best || std::pair{c.excess, c.predicted} < std::pair{best->excess, best->predicted}) {
+    if (!best || std::pair{c->excess, c->predicted} < std::pair{best->excess, best->predicted}) {
       best = std::move(c);
     }
     if (best->excess == 0) {
@@ -334,19 +344,24 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
   }
 }
 
-UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                                     std::vector<std::uint32_t> options,
-                                                     std::vector<parallel::memory_trade> trades, std::uint32_t chunks) {
+UNITY_INLINE std::optional<pipeline_candidate> pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage,
+                                                                    mesh_room& room, std::vector<std::uint32_t> options,
+                                                                    std::vector<parallel::memory_trade> trades,
+                                                                    std::uint32_t chunks) {
   const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
   const auto priced = pieces_of(g, stage, room, options, trades);
   // Equal groups may be cut as one device each.
   const std::vector<stage_way> ways{{1, priced.pieces}};
   const std::vector<std::size_t> groups{stages * chunks};
-  const stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : 0};
-  const auto cuts = cut_into_stages(ways, groups, goal).value();
+  stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : 0};
+  goal.is_late = [&] { return is_late(); };
+  const auto cuts = cut_into_stages(ways, groups, goal);
+  if (!cuts) {
+    return std::nullopt;
+  }
   pipeline_candidate c{
-      &g, &stage,      &room,    {std::move(options), stages_of(g, cuts.first), static_cast<std::uint32_t>(stages)},
-      0,  cuts.excess, cuts.held};
+      &g, &stage,       &room,     {std::move(options), stages_of(g, cuts->first), static_cast<std::uint32_t>(stages)},
+      0,  cuts->excess, cuts->held};
   c.mapping.chunks = chunks;
   c.mapping.trades = std::move(trades);
   if (chunks > 1) {
@@ -354,7 +369,7 @@ UNITY_INLINE pipeline_candidate pipeline_search::cut(const microbatch_graph& g, 
   }
   c.predicted =
       std::accumulate(priced.once.begin(), priced.once.end(), std::int64_t{0}) / static_cast<std::int64_t>(stages) +
-      (g.count - 1) * chunks * cuts.slowest;
+      (g.count - 1) * chunks * cuts->slowest;
   for (const auto& p : priced.pieces) {
     c.predicted += p.takes;
   }
@@ -381,7 +396,10 @@ UNITY_INLINE priced_pieces pipeline_search::pieces_of(const microbatch_graph& g,
   return all;
 }
 
-UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const pipeline_candidate& c) {
+UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const pipeline_candidate& c,
+                                                                           double seconds) {
+  watch_ = {};
+  seconds_ = seconds;
   std::vector<pipeline_candidate> all{c};
   all.front().mapping.schedule = parallel::pipeline_schedule::zero_bubble;
   const auto stages = c.mapping.stage_count;
@@ -390,14 +408,17 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
       continue;
     }
     auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, c.mapping.trades, chunks);
+    if (!other) {
+      break;
+    }
     // Who reads nothing of the stages before would be of an earlier chunk.
-    const auto found = parallel::chunks_of(c.graph->graph, strategy_of(other), pipeline_of(other));
+    const auto found = parallel::chunks_of(c.graph->graph, strategy_of(*other), pipeline_of(*other));
     bool is_same = true;
     for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
-      is_same = is_same && found[c.graph->ops.node(i).index()] == other.mapping.stages[i] / stages;
+      is_same = is_same && found[c.graph->ops.node(i).index()] == other->mapping.stages[i] / stages;
     }
     if (is_same) {
-      all.push_back(std::move(other));
+      all.push_back(*std::move(other));
     }
   }
   return all;
@@ -460,6 +481,7 @@ UNITY_INLINE void pipeline_search::add_reads(const microbatch_graph& g, const st
       const auto ways = g.ops.placed(i).wanted[x] ? 2 : 1;
       const auto& costs = stage.stages.costs;
       before.sends = std::max(before.sends, ways * (costs.shift(1, held) + costs.delay(1)).count());
+      before.passes = std::max(before.passes, held.count());
     }
   }
 }

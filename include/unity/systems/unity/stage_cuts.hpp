@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@ struct stage_piece {
   std::int64_t sends = 0;        // picoseconds: its results to the next stage, and their cotangents back
   std::int64_t weights = 0;      // bytes
   std::int64_t activations = 0;  // bytes kept for the backward pass
+  std::int64_t passes = 0;       // bytes that each device which reads its results gets and, as cotangents, sends back
 
   friend bool operator==(const stage_piece&, const stage_piece&) = default;
 };
@@ -36,26 +38,39 @@ struct stage_cuts {
   friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
 };
 
+// Picoseconds in which a group of devices takes what the group before it hands over. from, to: their numbers of
+// devices; at: the first device of the receiver; last: the last piece of the sender, with the costs of the receiver's
+// way. A micro-batch waits for all of it. In the time of the slowest stage it counts half, or alone if that is more:
+// the last two stages have two micro-batches in flight, so it goes on while the other one is computed, but the links
+// are no faster.
+using handing_price =
+    std::function<std::int64_t(std::size_t from, std::size_t to, std::size_t at, const stage_piece& last)>;
+
 struct stage_goal {
   std::size_t stages = 1;
   std::int64_t microbatches = 1;
-  std::int64_t rounds = 0;  // how often the slowest stage works while others wait
-  std::int64_t limit = 0;   // bytes of a device; 0: none
+  std::int64_t rounds = 0;          // how often the slowest stage works while others wait
+  std::int64_t limit = 0;           // bytes of a device; 0: none
+  std::int64_t shares = 64;         // how finely limits of the slowest stage are tried
+  handing_price handing{};          // not negative; empty: what the last piece sends, whatever the groups
+  std::function<bool()> is_late{};  // whether to end with the best so far; empty: never
 };
 
 // Whether a group of consecutive devices lies within a node or has whole nodes. nodes: the devices of each.
 [[nodiscard]] bool is_block(std::span<const std::size_t> nodes, std::size_t first, std::size_t devices);
 
 // Groups consecutive pieces into stages with at least one piece each, and the devices into a group for each stage, in
-// the same order. Minimizes the excess. Without any, minimizes through + rounds * slowest, up to rounds times a 64th of
-// the slowest, and exactly below 64 picoseconds. With some, minimizes the slowest stage among cuts of which each
-// beginning has least excess as well. A stage waits for what its first piece receives, at the price of its own way.
-// Stage k of s holds the activations of min(s - k, microbatches) micro-batches.
-// ways: with equally many pieces; one: all groups are equal. Nothing if there are no such groups.
-// Complexity: stages times ways times devices times the square of the pieces; less for each further limit of the
-// slowest stage that is tried, as stages above it are not looked at.
-// Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for distributed deep learning, OSDI
-// 2022, section 5.2: least time through all stages for each slowest stage that is allowed.
+// the same order. Minimizes the excess. Without any, minimizes through + rounds * slowest, up to rounds times a share
+// of the slowest, and exactly below `shares` picoseconds. With some, minimizes the slowest stage among cuts of which
+// each beginning has least excess as well. A stage waits for what its first piece receives, at the price of its own
+// way. Stage k of s holds the activations of min(s - k, microbatches) micro-batches. ways: with equally many pieces;
+// one: all groups are equal. Nothing if there are no such groups, or it is late before any cut is known. Complexity:
+// stages times ways times devices times the square of the pieces, times the sizes of groups if their handing over has a
+// price; less for each further limit of the slowest stage that is tried, as stages above it are not looked at, nor
+// beginnings after which nothing can be better than the best so far. Stages of one way without a limit of memory have
+// few more pieces than on average. Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for
+// distributed deep learning, OSDI 2022, section 5.2: least time through all stages for each slowest stage that is
+// allowed.
 [[nodiscard]] std::optional<stage_cuts> cut_into_stages(std::span<const stage_way> ways,
                                                         std::span<const std::size_t> nodes, const stage_goal& goal);
 
@@ -88,8 +103,9 @@ class stage_cutter {
     std::int64_t excess = none;
     std::int64_t slowest = none;
     std::int64_t through = none;
-    std::size_t from = 0;  // of the last stage: its first piece
-    std::size_t way = 0;
+    std::size_t from = 0;    // of the last stage: its first piece
+    std::size_t way = 0;     // likewise
+    std::size_t before = 0;  // the kind of the group before
   };
   // What comes second, after the excess.
   enum class seconds : std::uint8_t { slowest, through };
@@ -100,17 +116,38 @@ class stage_cutter {
   // By number of pieces; empty: not so many devices for so many stages.
   using row = std::vector<value>;
 
+  // Of solutions that are wanted.
+  struct bounds {
+    std::int64_t slowest = none;  // at most
+    std::int64_t through = none;  // below, and without excess
+  };
+
   [[nodiscard]] bool fits(std::size_t first, std::size_t way) const {
     return first + ways_[way].devices <= devices_ && is_block(nodes_, first, ways_[way].devices);
   }
   [[nodiscard]] std::int64_t in_flight(std::size_t stage) const {
     return std::min(goal_.microbatches, static_cast<std::int64_t>(goal_.stages - stage));
   }
-  // Least excess, then the least of what comes second, if no stage is slower than that.
-  [[nodiscard]] std::optional<stage_cuts> solve(seconds second, std::int64_t slowest);
+  [[nodiscard]] bool is_late() const { return goal_.is_late && goal_.is_late(); }
+  // What a group of that kind takes for what the pieces before j hand over.
+  [[nodiscard]] std::int64_t handing(std::size_t from_kind, std::size_t way, std::size_t device, std::size_t j) const {
+    if (j == 0) {
+      return 0;
+    }
+    const auto& last = ways_[way].pieces[j - 1];
+    return goal_.handing ? goal_.handing(sizes_[from_kind], ways_[way].devices, device, last) : last.sends;
+  }
+  // What a stage that takes so long, of which some are for what is handed over, adds to each further micro-batch.
+  [[nodiscard]] std::int64_t repeated(std::int64_t takes, std::int64_t handed) const {
+    return goal_.handing ? std::max(takes - handed / 2, handed) : takes;
+  }
+  // Without a limit of memory, the slowest stage of the fastest cut of one way takes no more.
+  [[nodiscard]] std::int64_t slowest_of_one_way() const;
+  // Least excess, then the least of what comes second, within bounds.
+  [[nodiscard]] std::optional<stage_cuts> solve(seconds second, const bounds& b);
   // Effects: extends the values of a stage, which ends before that device, by the next stage.
-  void extend(std::size_t stage, std::size_t device, std::size_t way, std::int64_t slowest);
-  [[nodiscard]] stage_cuts solution() const;
+  void extend(std::size_t stage, std::size_t device, std::size_t before, std::size_t way, const bounds& b);
+  [[nodiscard]] stage_cuts solution(std::size_t kind) const;
   [[nodiscard]] std::int64_t cost(const stage_cuts& c) const { return c.through + goal_.rounds * c.slowest; }
 
   std::span<const stage_way> ways_;
@@ -119,8 +156,11 @@ class stage_cutter {
   std::size_t devices_;
   std::size_t pieces_;
   seconds second_ = seconds::slowest;
-  std::vector<std::vector<bool>> ends_{};  // by stages and devices before: the others can have the rest
-  std::vector<std::vector<row>> best_{};   // likewise
+  std::vector<std::size_t> sizes_{};                   // distinct numbers of devices; one if it does not matter
+  std::vector<std::size_t> kind_of_{};                 // by way: its size
+  std::vector<std::int64_t> rest_{};                   // by piece: least time from there to the end, by any ways
+  std::vector<std::vector<bool>> ends_{};              // by stages and devices before: the others can have the rest
+  std::vector<std::vector<std::vector<row>>> best_{};  // likewise, then by kind of the last group
 };
 
 UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::span<const std::size_t> nodes,
@@ -132,6 +172,21 @@ UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::sp
       pieces_{ways.empty() ? 0 : ways[0].pieces.size()},
       ends_(goal.stages + 1, std::vector<bool>(devices_ + 1)) {
   UNITY_EXPECTS(goal.stages > 0 && goal.stages <= pieces_, "a piece for each stage");
+  for (const auto& w : ways) {
+    const auto size = goal.handing ? w.devices : 0;
+    kind_of_.push_back(static_cast<std::size_t>(std::find(sizes_.begin(), sizes_.end(), size) - sizes_.begin()));
+    if (kind_of_.back() == sizes_.size()) {
+      sizes_.push_back(size);
+    }
+  }
+  rest_.assign(pieces_ + 1, 0);
+  for (auto i = pieces_; i-- > 0;) {
+    auto least = none;
+    for (const auto& w : ways) {
+      least = std::min(least, w.pieces[i].takes);
+    }
+    rest_[i] = rest_[i + 1] + least;
+  }
   ends_[goal.stages][devices_] = true;
   for (auto k = goal.stages; k-- > 0;) {
     for (std::size_t d = 0; d < devices_; ++d) {
@@ -143,45 +198,86 @@ UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::sp
 }
 
 UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
-  auto best = solve(seconds::slowest, none);
+  std::optional<stage_cuts> best;
+  if (ways_.size() == 1) {
+    best = solve(seconds::slowest, {slowest_of_one_way(), none});
+  }
+  if (!best || best->excess > 0) {
+    best = solve(seconds::slowest, {});
+  }
   if (!best || best->excess > 0) {
     return best;
   }
-  // No cut has a faster slowest stage, and none goes through all stages faster than the least.
-  const auto all = solve(seconds::through, none);
+  // No cut has a faster slowest stage, so one that is better goes through all stages in less than `through`.
+  const auto fastest = best->slowest;
+  const auto bounds_below = [&](std::int64_t slowest) { return bounds{slowest, cost(*best) - goal_.rounds * fastest}; };
+  const auto most = goal_.rounds == 0 ? none : (cost(*best) - rest_[0]) / goal_.rounds;
+  const auto all = solve(seconds::through, bounds_below(most));
+  if (!all) {
+    return best;
+  }
+  // None that is better goes through all stages faster than this one.
   const auto least = all->through;
-  constexpr std::int64_t share = 64;
-  for (auto slowest = best->slowest; least + goal_.rounds * slowest < cost(*best);
-       slowest += std::max<std::int64_t>(1, slowest / share)) {
-    auto found = solve(seconds::through, slowest);
-    if (found && found->excess == 0 && cost(*found) < cost(*best)) {
+  if (cost(*all) < cost(*best)) {
+    best = all;
+  }
+  for (auto slowest = fastest; least + goal_.rounds * slowest < cost(*best) && !is_late();
+       slowest += std::max<std::int64_t>(1, slowest / goal_.shares)) {
+    auto found = solve(seconds::through, bounds_below(slowest));
+    if (found && cost(*found) < cost(*best)) {
       best = std::move(found);
     }
   }
-  return cost(*all) < cost(*best) ? all : best;
+  return best;
 }
 
-UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(seconds second, std::int64_t slowest) {
+UNITY_INLINE std::int64_t stage_cutter::slowest_of_one_way() const {
+  // Pieces one after another until a stage has its share of all. Where that gives fewer stages, some are cut again.
+  std::int64_t sum = 0;
+  std::int64_t most = 0;
+  std::int64_t received = 0;
+  for (std::size_t i = 0; i < pieces_; ++i) {
+    const auto& p = ways_[0].pieces[i];
+    sum += p.takes;
+    most = std::max(most, p.takes);
+    received = std::max(received, p.sends);
+  }
+  return goal_.handing ? none : sum / static_cast<std::int64_t>(goal_.stages) + most + received;
+}
+
+UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(seconds second, const bounds& b) {
   second_ = second;
-  best_.assign(goal_.stages + 1, std::vector<row>(devices_ + 1));
-  best_[0][0].resize(1);
-  best_[0][0][0] = {0, 0, 0, 0, 0};
+  best_.assign(goal_.stages + 1, std::vector<std::vector<row>>(devices_ + 1, std::vector<row>(sizes_.size())));
+  best_[0][0][0].assign(1, {0, 0, 0, 0, 0, 0});
   for (std::size_t k = 0; k < goal_.stages; ++k) {
     for (std::size_t d = 0; d < devices_; ++d) {
-      for (std::size_t w = 0; w < ways_.size() && !best_[k][d].empty(); ++w) {
-        if (fits(d, w) && ends_[k + 1][d + ways_[w].devices]) {
-          extend(k, d, w, slowest);
+      for (std::size_t before = 0; before < sizes_.size(); ++before) {
+        for (std::size_t w = 0; w < ways_.size() && !best_[k][d][before].empty(); ++w) {
+          if (fits(d, w) && ends_[k + 1][d + ways_[w].devices]) {
+            if (is_late()) {
+              return std::nullopt;
+            }
+            extend(k, d, before, w, b);
+          }
         }
       }
     }
   }
+  std::optional<std::size_t> kind;
   const auto& last = best_[goal_.stages][devices_];
-  return last.empty() || last[pieces_].excess == none ? std::nullopt : std::optional{solution()};
+  for (std::size_t z = 0; z < sizes_.size(); ++z) {
+    const bool is_known = !last[z].empty() && last[z][pieces_].excess != none;
+    if (is_known && (!kind || is_before(last[z][pieces_], last[*kind][pieces_]))) {
+      kind = z;
+    }
+  }
+  return kind ? std::optional{solution(*kind)} : std::nullopt;
 }
 
-UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, std::size_t way, std::int64_t slowest) {
-  const auto& from = best_[stage][device];
-  auto& to = best_[stage + 1][device + ways_[way].devices];
+UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, std::size_t before, std::size_t way,
+                                       const bounds& b) {
+  const auto& from = best_[stage][device][before];
+  auto& to = best_[stage + 1][device + ways_[way].devices][kind_of_[way]];
   to.resize(pieces_ + 1);
   const auto pieces = ways_[way].pieces;
   const auto held = in_flight(stage);
@@ -189,17 +285,26 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
     if (from[j].excess == none) {
       continue;
     }
-    stage_piece sum{j > 0 ? pieces[j - 1].sends : 0};
+    const auto handed = handing(before, way, device, j);
+    stage_piece sum{handed};
     for (auto i = j; i + (goal_.stages - stage) <= pieces_; ++i) {
       sum.takes += pieces[i].takes;
       sum.weights += pieces[i].weights;
       sum.activations += pieces[i].activations;
-      if (sum.takes > slowest) {
+      const auto slow = repeated(sum.takes, handed);
+      if (slow > b.slowest) {
         break;
       }
       const auto over =
           goal_.limit > 0 ? std::max<std::int64_t>(0, sum.weights + held * sum.activations - goal_.limit) : 0;
-      const value v{from[j].excess + over, std::max(from[j].slowest, sum.takes), from[j].through + sum.takes, j, way};
+      const value v{
+          from[j].excess + over, std::max(from[j].slowest, slow), from[j].through + sum.takes, j, way, before};
+      if (b.through != none && (v.excess > 0 || v.through + rest_[i + 1] >= b.through)) {
+        if (v.excess > 0) {
+          break;  // further pieces hold more
+        }
+        continue;
+      }
       if (is_before(v, to[i + 1])) {
         to[i + 1] = v;
       }
@@ -207,26 +312,28 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
   }
 }
 
-UNITY_INLINE stage_cuts stage_cutter::solution() const {
-  const auto& end = best_[goal_.stages][devices_][pieces_];
+UNITY_INLINE stage_cuts stage_cutter::solution(std::size_t kind) const {
+  const auto& end = best_[goal_.stages][devices_][kind][pieces_];
   stage_cuts c{
       std::vector<std::size_t>(goal_.stages), std::vector<std::size_t>(goal_.stages), 0, end.through, end.excess, 0};
   auto device = devices_;
   auto i = pieces_;
   for (auto k = goal_.stages; k-- > 0;) {
-    const auto& v = best_[k + 1][device][i];
+    const auto& v = best_[k + 1][device][kind][i];
     const auto own = ways_[v.way].pieces.subspan(v.from, i - v.from);
-    std::int64_t takes = v.from > 0 ? ways_[v.way].pieces[v.from - 1].sends : 0;
+    device -= ways_[v.way].devices;
+    const auto handed = handing(v.before, v.way, device, v.from);
+    auto takes = handed;
     std::int64_t held = 0;
     for (const auto& p : own) {
       takes += p.takes;
       held += p.weights + in_flight(k) * p.activations;
     }
-    c.slowest = std::max(c.slowest, takes);
+    c.slowest = std::max(c.slowest, repeated(takes, handed));
     c.held = std::max(c.held, held);
     c.first[k] = i = v.from;
     c.way[k] = v.way;
-    device -= ways_[v.way].devices;
+    kind = v.before;
   }
   return c;
 }

@@ -3,13 +3,18 @@
 // 2022, section 5.2.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include <unity/core/budget.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
@@ -18,16 +23,19 @@
 
 namespace unity::systems {
 
-// Groups are blocks of the machine: a power of two of devices of a node, a node, or a power of two of nodes. A
-// micro-batch of the whole graph is mapped onto each mesh of each group. A stage has its part of the mapping of its
-// group, and what it receives is priced as if a group like it had sent it.
+// Groups are blocks of the machine: a power of two of devices of a node, a node, or a power of two of nodes; above 64
+// devices, a power of two of equal blocks of nodes, of which there are at most 32. A micro-batch of the whole graph is
+// mapped onto each mesh of each group. A stage has its part of the mapping of its group. What goes from one group to
+// the next is priced by the busiest link between the two.
 class unequal_stages {
  public:
   explicit unequal_stages(pipeline_search& search) : search_{search} {}
 
   // For each number of stages and of micro-batches the best, unless all its stages are divided alike, which
-  // pipeline_search::run tries. Least excess first, then what is predicted to take least. Those that are found in so
-  // many seconds. Nothing for machines of fewer than 3 or more than 64 devices, or whose nodes differ.
+  // pipeline_search::run tries. If the search's options have trades: the fastest, then what is fastest in ever less
+  // memory, where stages also choose among the prices of memory. Least excess first, then what is predicted to take
+  // least. Those that are found in so many seconds. Nothing for machines of fewer than 3 or more than 1,024 devices, or
+  // whose nodes differ.
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
 
@@ -35,30 +43,64 @@ class unequal_stages {
   [[nodiscard]] bool ended_early() const { return left() <= 0; }
 
  private:
+  // The devices of the smallest group; zero: there are no groups.
+  [[nodiscard]] std::size_t smallest_group() const;
   // The numbers of devices that groups may have.
   [[nodiscard]] std::vector<std::size_t> sizes() const;
+  // A message: places of the machine's devices, in order.
+  struct handed {
+    std::size_t from = 0;
+    std::size_t to = 0;
+    double share = 1;  // of what a receiver gets
+  };
   // A mapping of a micro-batch onto a mesh, with the costs of blocks of the graph.
   struct mapped_way {
     mesh_room* room = nullptr;
     std::vector<std::uint32_t> options{};
+    std::vector<parallel::memory_trade> trades{};  // empty: none
     std::vector<stage_piece> pieces{};
   };
   [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g, std::int64_t price);
+  // Those of all prices, without any that costs no less than another of as many devices, whatever the block.
+  [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g);
   // The first step of each block: few enough of about equal work that all cuts between them can be tried.
   [[nodiscard]] static std::vector<std::size_t> blocks_of(const std::vector<stage_piece>& pieces);
+  [[nodiscard]] std::size_t most_stages_of(const microbatch_graph& g) const;
   // Effects: adds the best for each number of stages.
   void add(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
+  // Effects: adds the fastest in ever less memory, for each number of stages.
+  void add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
+  [[nodiscard]] std::optional<stage_cuts> cut(const microbatch_graph& g, const std::vector<mapped_way>& ways,
+                                              std::size_t stages, std::int64_t limit);
   [[nodiscard]] pipeline_candidate candidate(const microbatch_graph& g, const std::vector<mapped_way>& ways,
                                              const stage_cuts& cuts);
+  // Picoseconds for each byte that a receiver gets, and until the first one comes.
+  struct link_price {
+    double per_byte = 0;
+    std::int64_t delay = 0;
+  };
+  // What `to` devices from that one on wait for what the `from` devices before it hand over, and these for what comes
+  // back. Complexity: linear in the devices and their routes, once for each three numbers.
+  [[nodiscard]] const link_price& between(std::size_t from, std::size_t to, std::size_t at);
+  // The most that any link is busy, and the longest delay.
+  [[nodiscard]] link_price busiest(std::span<const handed> messages) const;
+  [[nodiscard]] bool has_trades() const { return search_.options().trades != parallel::memory_trades::none; }
   [[nodiscard]] double left() const { return seconds_ - watch_.seconds(); }
 
-  static constexpr std::size_t most_devices = 64;
+  static constexpr std::size_t most_devices = 1024;
+  static constexpr std::size_t most_alone = 64;  // devices, for groups of any of them
+  static constexpr std::size_t most_units = 32;  // blocks of nodes, for more devices
   static constexpr std::size_t most_blocks = 48;
   static constexpr std::size_t most_stages = 8;
+  static constexpr std::size_t most_limits = 12;  // of memory, each an eighth below what the last cut holds
 
   pipeline_search& search_;
-  std::vector<std::size_t> nodes_{};   // devices of each
+  std::vector<std::size_t> nodes_{};  // devices of each
+  std::vector<hardware::device_id> devices_{};
+  std::size_t unit_ = 1;               // devices of the smallest group, where it has whole nodes; otherwise 1
+  std::vector<std::size_t> within_{};  // units of each node, or 1 where units have whole nodes
   std::vector<std::size_t> blocks_{};  // first steps, for the graph of now
+  std::map<std::array<std::size_t, 3>, link_price> between_{};  // by sizes of groups and the first device of the second
   double seconds_ = 0;
   stopwatch watch_{};
 };
@@ -68,16 +110,18 @@ class unequal_stages {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_UNEQUAL_STAGES)
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
 #include <unity/core/config.hpp>
 #include <unity/core/stable_sort.hpp>
+#include <unity/hardware/collective_cost.hpp>
 #include <unity/hardware/device_mesh.hpp>
-#include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/systems/unity/mapping_candidates.hpp>
+#include <unity/systems/unity/memory_trading.hpp>
 
 namespace unity::systems {
 
@@ -85,15 +129,20 @@ UNITY_INLINE std::vector<pipeline_candidate> unequal_stages::run(const tensor::t
   watch_ = {};
   seconds_ = seconds;
   nodes_.clear();
+  devices_.clear();
+  between_.clear();
   for (const auto& row : hardware::devices_by_node(search_.machine().network)) {
     nodes_.push_back(row.size());
+    devices_.insert(devices_.end(), row.begin(), row.end());
   }
   const auto devices = search_.machine().network.device_count();
   const bool alike = std::all_of(nodes_.begin(), nodes_.end(), [&](std::size_t n) { return n == nodes_[0]; });
   std::vector<pipeline_candidate> all;
-  if (!alike || devices < 3 || devices > most_devices || search_.options().stages < 2) {
+  unit_ = alike ? smallest_group() : 0;
+  if (unit_ == 0 || devices < 3 || devices > most_devices || search_.options().stages < 2) {
     return all;
   }
+  within_ = unit_ == 1 ? nodes_ : std::vector<std::size_t>(devices / unit_, 1);
   const auto samples = parallel::sample_count(search_.operators(), g);
   std::int64_t before = 1;
   for (std::int64_t wanted = 2; wanted <= std::min(samples, 8 * static_cast<std::int64_t>(devices)); wanted *= 2) {
@@ -102,7 +151,9 @@ UNITY_INLINE std::vector<pipeline_candidate> unequal_stages::run(const tensor::t
       ++count;
     }
     const auto* part = left() <= 0 || count > samples ? nullptr : search_.microbatches(g, count);
-    if (part != nullptr) {
+    if (part != nullptr && has_trades()) {
+      add_trading(*part, all);
+    } else if (part != nullptr) {
       add(*part, all);
     }
     before = count;
@@ -113,13 +164,30 @@ UNITY_INLINE std::vector<pipeline_candidate> unequal_stages::run(const tensor::t
   return all;
 }
 
+UNITY_INLINE std::size_t unequal_stages::smallest_group() const {
+  if (devices_.size() <= most_alone) {
+    return 1;
+  }
+  auto nodes = (nodes_.size() + most_units - 1) / most_units;
+  while (nodes_.size() % nodes != 0) {
+    ++nodes;
+  }
+  return nodes == nodes_.size() ? 0 : nodes * nodes_[0];
+}
+
 UNITY_INLINE std::vector<std::size_t> unequal_stages::sizes() const {
   std::vector<std::size_t> all;
+  for (auto n = unit_; unit_ > 1 && n < devices_.size(); n *= 2) {
+    all.push_back(n);
+  }
+  if (unit_ > 1) {
+    return all;
+  }
   const auto width = nodes_[0];
   for (std::size_t n = 1; n < width; n *= 2) {
     all.push_back(n);
   }
-  for (std::size_t n = 1; n < nodes_.size() || n == 1; n *= 2) {
+  for (std::size_t n = 1; n < nodes_.size(); n *= 2) {  // the whole machine would be a single stage
     all.push_back(n * width);
   }
   return all;
@@ -127,27 +195,29 @@ UNITY_INLINE std::vector<std::size_t> unequal_stages::sizes() const {
 
 UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_t price) -> std::vector<mapped_way> {
   const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
+  parallel::mapping_objective o{shared, price,
+                                price == 0 ? 1 : std::min(g.count, static_cast<std::int64_t>(most_stages_of(g)))};
+  o.trades = price == 0 ? parallel::memory_trades::none : search_.options().trades;
   std::vector<mapped_way> ways;
-  blocks_.clear();
   for (const auto size : sizes()) {
     auto& group = search_.rooms_of(size);
-    // One group alone sends to none: a bound is what single devices take.
-    const auto& between = group.stages.mesh.sizes[0] > 1 ? group : search_.rooms_of(1);
     for (auto& room : group.rooms) {
       if (left() <= 0) {
         return {};
       }
       room->end_in(left());
-      auto found = room->solve(g.ops, {shared, price, price == 0 ? 1 : g.count});
+      auto found = room->solve(g.ops, o);
       room->end_in(std::numeric_limits<double>::infinity());
       if (found.cost >= parallel::unreachable) {
         continue;
       }
-      auto priced = search_.pieces_of(g, between, *room, found.options, {});
+      auto trades =
+          has_trades() ? trades_of(*room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
+      auto priced = search_.pieces_of(g, group, *room, found.options, trades);
       if (blocks_.empty()) {
         blocks_ = blocks_of(priced.pieces);
       }
-      mapped_way way{room.get(), std::move(found.options), {}};
+      mapped_way way{room.get(), std::move(found.options), std::move(trades), {}};
       for (std::size_t i = 0; i < priced.pieces.size(); ++i) {
         if (way.pieces.size() < blocks_.size() && blocks_[way.pieces.size()] == i) {
           way.pieces.emplace_back();
@@ -155,7 +225,7 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
         auto& p = way.pieces.back();
         // Of what comes once, a micro-batch takes its share.
         p.takes += priced.pieces[i].takes + priced.once[i] / g.count;
-        p.sends = priced.pieces[i].sends;
+        p.passes = priced.pieces[i].passes;
         p.weights += priced.pieces[i].weights;
         p.activations += priced.pieces[i].activations;
       }
@@ -163,6 +233,26 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
     }
   }
   return ways;
+}
+
+UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g) -> std::vector<mapped_way> {
+  blocks_.clear();
+  std::vector<mapped_way> all;
+  const auto is_no_less = [](const stage_piece& x, const stage_piece& y) {
+    return x.takes >= y.takes && x.weights >= y.weights && x.activations >= y.activations && x.passes >= y.passes;
+  };
+  for (const auto price : memory_prices) {
+    for (auto& way : ways_of(g, price)) {
+      const auto is_worse = [&](const mapped_way& k) {
+        return k.room->mesh().devices.size() == way.room->mesh().devices.size() &&
+               std::equal(way.pieces.begin(), way.pieces.end(), k.pieces.begin(), is_no_less);
+      };
+      if (std::none_of(all.begin(), all.end(), is_worse)) {
+        all.push_back(std::move(way));
+      }
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE std::vector<std::size_t> unequal_stages::blocks_of(const std::vector<stage_piece>& pieces) {
@@ -183,20 +273,78 @@ UNITY_INLINE std::vector<std::size_t> unequal_stages::blocks_of(const std::vecto
   return first;
 }
 
+UNITY_INLINE std::size_t unequal_stages::most_stages_of(const microbatch_graph& g) const {
+  return std::min({search_.options().stages, most_stages, search_.machine().network.device_count(),
+                   static_cast<std::size_t>(g.count)});
+}
+
+UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_graph& g,
+                                                           const std::vector<mapped_way>& ways, std::size_t stages,
+                                                           std::int64_t limit) {
+  std::vector<stage_way> of_cuts;
+  for (const auto& w : ways) {
+    of_cuts.push_back({w.room->mesh().devices.size() / unit_, w.pieces});
+  }
+  stage_goal goal{stages, g.count, g.count - 1, limit};
+  goal.shares = has_trades() ? 16 : goal.shares;  // many limits of memory are tried, and simulation decides
+  goal.handing = [&](std::size_t from, std::size_t to, std::size_t at, const stage_piece& last) {
+    const auto& price = between(from * unit_, to * unit_, at * unit_);
+    return last.passes == 0 ? 0 : std::llround(price.per_byte * static_cast<double>(last.passes)) + price.delay;
+  };
+  goal.is_late = [&] { return left() <= 0; };
+  return cut_into_stages(of_cuts, within_, goal);
+}
+
+UNITY_INLINE auto unequal_stages::between(std::size_t from, std::size_t to, std::size_t at) -> const link_price& {
+  if (unit_ > 1) {
+    at = from;  // whole nodes of machines with so many are linked alike
+  }
+  const auto [known, is_new] = between_.try_emplace({from, to, at});
+  if (is_new) {
+    // Both groups hold a value in the order of their devices, so the nearest parts of both overlap.
+    std::vector<handed> there;
+    std::vector<handed> back;
+    const auto most = std::max(from, to);
+    for (std::size_t i = 0; i < most; ++i) {
+      there.push_back(
+          {at - from + i * from / most, at + i * to / most, static_cast<double>(to) / static_cast<double>(most)});
+      back.push_back({there.back().to, there.back().from, there.back().share});
+    }
+    const auto one = busiest(there);
+    const auto other = busiest(back);
+    known->second = {one.per_byte + other.per_byte, one.delay + other.delay};
+  }
+  return known->second;
+}
+
+UNITY_INLINE auto unequal_stages::busiest(std::span<const handed> messages) const -> link_price {
+  const auto& machine = search_.machine();
+  const auto& t = machine.network;
+  std::map<std::size_t, double> per_byte;  // by resource
+  link_price all;
+  for (const auto& m : messages) {
+    const auto from = devices_[m.from];
+    auto delay = hardware::start_of(machine, from).start.count();
+    for (const auto l : search_.routes().between(t, from, devices_[m.to])) {
+      auto& sum = per_byte[t.resource(l).index()];
+      sum += m.share * 1e12 / static_cast<double>(t.bytes_per_second(l));
+      all.per_byte = std::max(all.per_byte, sum);
+      delay += t.latency(l).count();
+    }
+    all.delay = std::max(all.delay, delay);
+  }
+  return all;
+}
+
 UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
-  const auto limit = search_.options().memory_limit;
-  const auto most = std::min({search_.options().stages, most_stages, search_.machine().network.device_count(),
-                              static_cast<std::size_t>(g.count)});
+  const auto most = most_stages_of(g);
   std::vector<pipeline_candidate> best(most + 1);
   for (const auto price : memory_prices) {
+    blocks_.clear();
     const auto ways = ways_of(g, price);
-    std::vector<stage_way> of_cuts;
-    for (const auto& w : ways) {
-      of_cuts.push_back({w.room->mesh().devices.size(), w.pieces});
-    }
     bool fits = true;
     for (std::size_t s = 2; s <= std::min(most, blocks_.size()) && !ways.empty() && left() > 0; ++s) {
-      const auto cuts = cut_into_stages(of_cuts, nodes_, {s, g.count, g.count - 1, limit});
+      const auto cuts = cut(g, ways, s, search_.options().memory_limit);
       if (!cuts) {
         continue;
       }
@@ -219,6 +367,32 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
   }
 }
 
+UNITY_INLINE void unequal_stages::add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
+  const auto ways = ways_of(g);
+  const auto memory = search_.options().memory_limit;
+  for (std::size_t s = 2; s <= std::min(most_stages_of(g), blocks_.size()) && !ways.empty() && left() > 0; ++s) {
+    const auto add_cut = [&](std::int64_t limit) {
+      auto cuts = cut(g, ways, s, limit);
+      if (cuts && std::any_of(cuts->way.begin(), cuts->way.end(), [&](std::size_t w) { return w != cuts->way[0]; })) {
+        all.push_back(candidate(g, ways, *cuts));
+      }
+      return cuts;
+    };
+    std::int64_t limit = 0;
+    for (std::size_t step = 0; step < most_limits; ++step) {
+      const auto cuts = add_cut(limit);
+      limit = cuts ? std::min(cuts->held - 1, cuts->held - cuts->held / 8) : 0;
+      // That of the devices comes beside the others, as what is predicted to hold a bit more may hold less.
+      if (cuts && limit < memory && memory < cuts->held) {
+        add_cut(memory);
+      }
+      if (limit <= 0 || cuts->excess > 0) {
+        break;
+      }
+    }
+  }
+}
+
 UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph& g,
                                                           const std::vector<mapped_way>& ways, const stage_cuts& cuts) {
   pipeline_candidate c;
@@ -226,7 +400,9 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.stage = &search_.rooms_of(1);
   c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
   c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
-  c.excess = cuts.excess;
+  // With trades, limits are of the frontier's.
+  const auto memory = search_.options().memory_limit;
+  c.excess = !has_trades() ? cuts.excess : memory > 0 ? std::max<std::int64_t>(0, cuts.held - memory) : 0;
   c.held = cuts.held;
   std::vector<std::size_t> first;
   for (std::size_t k = 0; k < cuts.first.size(); ++k) {
@@ -236,7 +412,11 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.room = c.rooms.front();
   c.mapping.stages = stages_of(g, first);
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-    c.mapping.options.push_back(ways[cuts.way[c.mapping.stages[i]]].options[i]);
+    const auto& way = ways[cuts.way[c.mapping.stages[i]]];
+    c.mapping.options.push_back(way.options[i]);
+    if (has_trades()) {
+      c.mapping.trades.push_back(way.trades[i]);
+    }
   }
   return c;
 }

@@ -1,0 +1,164 @@
+// Frontiers of time and memory with pipelines of unequal stages, and without.
+
+#include <unity/systems/unity/memory_search.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/hardware/device_mesh.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/lowering/lowering.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/plan.hpp>
+#include <unity/parallel/strategies/strategy_report.hpp>
+#include <unity/parallel/tasks/task_times.hpp>
+#include <unity/tensor/builder.hpp>
+#include <unity/tensor/convert.hpp>
+#include <unity/tensor/zoo.hpp>
+
+#include "../support/cases.hpp"
+#include "../support/operators.hpp"
+
+namespace tests_of_memory_search {
+
+using namespace unity;
+using systems::memory_plan;
+using unity::test::training::operators;
+
+namespace {
+
+// Products one after another, each of so many columns.
+tensor::tensor_graph chain(std::int64_t samples, const std::vector<std::int64_t>& widths) {
+  tensor::builder b{operators()};
+  auto x = b.input("x", {samples, widths[0]});
+  for (std::size_t i = 1; i + 1 < widths.size(); ++i) {
+    x = b.relu(b.matmul(x, b.weight("w" + std::to_string(i), {widths[i - 1], widths[i]})));
+  }
+  return std::move(b).finish({b.matmul(x, b.weight("last", {widths[widths.size() - 2], widths.back()}))});
+}
+
+struct subject {
+  unity::hardware::machine machine;
+  tensor::tensor_graph graph;
+  unity::hardware::route_table routes{machine.network};
+  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
+
+  subject(const tensor::tensor_graph& g, const char* on)
+      : machine{unity::hardware::preset(on)}, graph{tensor::with_delivered_outputs(operators(), g)} {}
+
+  // All plans, without a clock.
+  [[nodiscard]] std::vector<memory_plan> plans(bool has_unequal) {
+    std::vector<std::unique_ptr<systems::mesh_room>> made;
+    std::vector<std::pair<systems::mesh_room*, int>> rooms;
+    for (auto& mesh : unity::hardware::meshes_of(machine.network, 1)) {
+      made.push_back(std::make_unique<systems::mesh_room>(operators(), machine, routes, std::move(mesh), clock,
+                                                          parallel::all_index_uses, parallel::optimizer::adam));
+      rooms.emplace_back(made.back().get(), 16);
+    }
+    systems::memory_options o;
+    o.mesh_axes = 1;
+    o.has_unequal = has_unequal;
+    o.optimizer = parallel::optimizer::adam;
+    o.seconds = std::numeric_limits<double>::infinity();
+    return systems::memory_plans(operators(), machine, routes, clock,
+                                 parallel::analytic_durations(operators(), machine), graph, rooms, o);
+  }
+};
+
+bool is_unequal(const parallel::pipeline& p) {
+  std::vector<std::size_t> sizes(p.stage_count());
+  for (const auto k : p.stages) {
+    ++sizes[k];
+  }
+  return std::any_of(sizes.begin(), sizes.end(), [&](std::size_t n) { return n != sizes[0]; });
+}
+
+// The least time of plans with at most so much memory.
+std::int64_t least_time(const std::vector<memory_plan>& plans, std::int64_t memory) {
+  auto least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& p : plans) {
+    least = p.report.memory_peak().count() <= memory ? std::min(least, p.report.iteration.count()) : least;
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("where a part is heavy, the frontier gains plans of unequal stages") {
+  struct heavy {
+    const char* on;
+    tensor::tensor_graph graph;
+  };
+  const auto x = GENERATE(values<heavy>({
+      {"p100:1x3", chain(512, {256, 256, 1024, 1024, 256, 256})},           // time and memory in the middle
+      {"p100:1x3", chain(64, {128, 128, 128, 128, 128, 128, 128, 16384})},  // memory at the end, as of a vocabulary
+  }));
+  CAPTURE(x.on, x.graph.node_count());
+  subject s{x.graph, x.on};
+  const auto without = systems::frontier_of(s.plans(false));
+  const auto with = systems::frontier_of(s.plans(true));
+  std::size_t gained = 0;
+  for (const auto& p : with) {
+    if (!is_unequal(p.pipeline)) {
+      continue;
+    }
+    const auto memory = p.report.memory_peak().count();
+    // By a twentieth at the same memory.
+    gained += static_cast<double>(p.report.iteration.count()) < 0.95 * static_cast<double>(least_time(without, memory))
+                  ? 1
+                  : 0;
+  }
+  CHECK(gained > 0);
+}
+
+TEST_CASE("no frontier is worse for unequal stages", "[law]") {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(6); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    std::vector<std::int64_t> widths;
+    for (auto layers = 3 + random.below(4); layers > 0; --layers) {
+      widths.push_back(std::int64_t{64} << random.below(5));
+    }
+    const auto* const on = seed % 3 == 0 ? "p100:1x4" : "p100:1x3";
+    subject s{chain(24, widths), on};
+    const auto without = systems::frontier_of(s.plans(false));
+    const auto with = systems::frontier_of(s.plans(true));
+    REQUIRE_FALSE(without.empty());
+    for (const auto& p : without) {
+      CHECK(least_time(with, p.report.memory_peak().count()) <= p.report.iteration.count());
+    }
+  }
+}
+
+TEST_CASE("unequal stages trade time for memory as equal ones do") {
+  subject s{chain(512, {256, 256, 1024, 1024, 256, 256}), "p100:1x3"};
+  std::size_t unequal = 0;
+  std::size_t recomputing = 0;
+  std::size_t sharding = 0;
+  std::size_t other_schedules = 0;
+  for (const auto& p : s.plans(true)) {
+    if (!is_unequal(p.pipeline)) {
+      continue;
+    }
+    ++unequal;
+    recomputing += p.recomputed.empty() ? 0 : 1;
+    sharding += p.synchronization.is_trivial() ? 0 : 1;
+    other_schedules += p.pipeline.schedule != parallel::pipeline_schedule::one_forward_one_backward ? 1 : 0;
+  }
+  CHECK(unequal > 0);
+  CHECK(recomputing > 0);
+  CHECK(sharding > 0);
+  CHECK(other_schedules > 0);
+}
+
+}  // namespace tests_of_memory_search
