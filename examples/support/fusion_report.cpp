@@ -57,9 +57,10 @@ void print(const fusion_comparison& c, const fusion_summary& s) {
   fmt::print("{:16} {:>12} {:>12} {:>12} {:>8} {:>6} {:>8} {:>12}\n", "strategy", "iteration ms", "compute ms",
              "reduce ms", "kernels", "copies", "buckets", "network ms");
   for (const auto& o : c.all()) {
-    fmt::print("{:16} {:12.3f} {:12.3f} {:12.3f} {:8} {:6} {:8} {:12.3f}\n", o.name, to_seconds(o.times.iteration) * 1e3,
-               to_seconds(o.times.compute) * 1e3, to_seconds(o.times.communication) * 1e3, o.groups.kernels, o.groups.copies,
-               o.groups.buckets, to_seconds(o.on_network) * 1e3);
+    fmt::print("{:16} {:12.3f} {:12.3f} {:12.3f} {:8} {:6} {:8} {:12.3f}\n", o.name,
+               to_seconds(o.times.iteration) * 1e3, to_seconds(o.times.compute) * 1e3,
+               to_seconds(o.times.communication) * 1e3, o.groups.kernels, o.groups.copies, o.groups.buckets,
+               to_seconds(o.on_network) * 1e3);
   }
   fmt::print("no strategy takes less than {:.3f} ms\n", to_seconds(s.bound) * 1e3);
   fmt::print("best: {}; {} candidates in {:.2f} s, {:.0f} a second, the best after {:.2f} s\n", c.best().name,

@@ -119,9 +119,10 @@ UNITY_INLINE fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph
 UNITY_INLINE fusion::fusion_strategy horovod_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                                      const fusion::fusion_strategy& kernels, double most,
                                                      picoseconds cycle) {
+  const auto cycle_of = [&](picoseconds at) { return at.count() / cycle.count(); };
   return detail::joined_in_order(g, t, kernels,
                                  [&](double size, double own, picoseconds begun, picoseconds at, std::size_t) {
-                                   return size + own <= most && begun.count() / cycle.count() == at.count() / cycle.count();
+                                   return size + own <= most && cycle_of(begun) == cycle_of(at);
                                  });
 }
 
