@@ -98,8 +98,6 @@ TEST_CASE("a plan that trades time for memory is found where no other fits") {
   const auto all = search(g, m, o);
   o.frontier = false;
   REQUIRE(all.frontier.size() > 2);
-  std::size_t near = 0;
-  std::size_t tried = 0;
   for (std::size_t i = 0; i < all.frontier.size(); i += unity::test::one_case_of) {
     const auto& p = all.frontier[i];
     const auto limit = p.report.memory_peak().count();
@@ -107,15 +105,8 @@ TEST_CASE("a plan that trades time for memory is found where no other fits") {
     const auto r = search(g, with_memory(m, limit), o);
     CHECK(r.report.excess.empty());
     CHECK(r.frontier.empty());
-    const bool is_near =
-        static_cast<double>(r.report.iteration.count()) <= 1.1 * static_cast<double>(p.report.iteration.count());
-    // Trades are tried only where nothing fits without them.
-    const bool is_traded = !r.recomputed.empty() || !r.synchronization.is_trivial();
-    CHECK((is_near || !is_traded));
-    near += is_near ? 1 : 0;
-    ++tried;
+    CHECK(static_cast<double>(r.report.iteration.count()) <= 1.1 * static_cast<double>(p.report.iteration.count()));
   }
-  CHECK(2 * near > tried);
 }
 
 }  // namespace tests_of_unity_memory

@@ -106,7 +106,7 @@ class unity_search {
   // devices.
   void finish(unity_result& r, bool has_blocks);
   // Effects: simulates plans that trade time for memory, of the given graph and of the best mapping's, if they are
-  // asked for or nothing fits; adopts the best as the result if it is better.
+  // asked for or the limit of memory costs something; adopts the best as the result if it is better.
   void trade_memory(std::span<const graph_variant> variants, const simulated_best& best, unity_result& r);
   // Effects: improves, while there is time and progress, the best own plan, the given graph's plan (which substitutions
   // that are predicted to help may not reach), plans of nearby graphs, and the known plans; adopts what is better.
@@ -297,7 +297,13 @@ UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
 
 UNITY_INLINE void unity_search::trade_memory(std::span<const graph_variant> variants, const simulated_best& best,
                                              unity_result& r) {
-  if ((!context_.options.frontier && r.report.excess.empty()) || !context_.options.joint.dynamic) {
+  // Without a frontier, where the limit of memory costs something: nothing fits, or what is faster does not.
+  const auto& simulated = context_.record.simulated;
+  const bool is_limited =
+      !r.report.excess.empty() || std::any_of(simulated.begin(), simulated.end(), [&](const simulated_mapping& s) {
+        return !s.report.excess.empty() && s.report.iteration < r.report.iteration;
+      });
+  if ((!context_.options.frontier && !is_limited) || !context_.options.joint.dynamic) {
     return;
   }
   constexpr std::size_t most_rooms = 3;

@@ -47,7 +47,7 @@ struct unity_options : search_options {
   double known_share = 0;  // share of the time limit for `known`
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   // Also searches plans that trade time for memory (memory_search.hpp), for which the steps before leave 40% of their
-  // time. false: only if no plan fits in memory.
+  // time. false: only if no plan fits in memory, or a faster one does not.
   bool frontier = false;
   joint_options joint{};
 };
