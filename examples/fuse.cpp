@@ -150,14 +150,14 @@ void declare(CLI::App& app, arguments& a) {
 
 // What all-reduces take, and the line that says so where one does.
 struct reduction_model {
-  std::function<std::int64_t(double)> time{};
+  std::function<picoseconds(double)> time{};
   fusion::reduction_line line{};
 };
 
 reduction_model reductions_for(const arguments& a, const hardware::machine& m) {
   if (a.collectives.empty()) {
     const auto line = fusion::reduction_line_of(m);
-    return {a.reductions == "line" ? std::function<std::int64_t(double)>{line} : fusion::reductions_on(m), line};
+    return {a.reductions == "line" ? std::function<picoseconds(double)>{line} : fusion::reductions_on(m), line};
   }
   if (a.reductions != "line") {
     throw error{"--collectives", "given with --reductions curve", "--reductions line"};
