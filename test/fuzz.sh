@@ -10,6 +10,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 seconds=60
 preset=fuzz
+timeout=10  # seconds of an input
 targets=()
 while (($# > 0)); do
   case $1 in
@@ -22,6 +23,10 @@ while (($# > 0)); do
 done
 
 cd "$root"
+if [[ $preset != fuzz ]]; then
+  timeout=60                                # nothing is optimized
+  export GCOV_PREFIX=$root/build/fuzz/gcov  # lines that these runs execute are none that tests do
+fi
 cmake --preset "$preset"
 if ((${#targets[@]} == 0)); then
   cmake --build --preset "$preset" --target fuzzers
@@ -51,7 +56,7 @@ run() { # run TARGET
   if [[ -f test/fuzz/$1.dict ]]; then
     arguments+=(-dict="test/fuzz/$1.dict")
   fi
-  "build/$preset/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  "build/$preset/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout="$timeout" -rss_limit_mb=2048 -print_final_stats=1 \
     -verbosity=0 -artifact_prefix="build/fuzz/found/$1-" "$own" "${arguments[@]}" < /dev/null > "build/fuzz/log/$1" 2>&1
 }
 

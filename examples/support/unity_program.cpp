@@ -282,7 +282,8 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
       "--frontier", o.frontier,
       "also plans that hold less memory and take longer: results recomputed, weights divided among replicas "
       "(ZeRO 1 to 3), micro-batches, pipelines; those that no other beats in both are listed as frontier1, "
-      "frontier2 and so on; by default such plans are only tried where none fits"));
+      "frontier2 and so on; by default such plans are only tried where none "
+      "fits, or a faster one does not"));
   own(app.add_flag("--keep-graph", f.keeps_graph,
                    "no substitutions: operators are those of the model, as `export_plan` needs them"));
   own(app.add_option("--stages", o.stages, "of pipelines, at most"))->check(number_in(2, 4096));

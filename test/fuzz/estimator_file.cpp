@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
 #include <unity/learn/attention_network.hpp>
 #include <unity/learn/estimator_file.hpp>
 
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fusion::kernel_description k;
   k.parts.resize(3);
   k.edges = {{0, 1}, {0, 2}};
-  if ((*e)(k) < 1) {
+  if ((*e)(k) < picoseconds{1}) {
     __builtin_trap();
   }
   return 0;

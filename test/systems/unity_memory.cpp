@@ -90,7 +90,7 @@ TEST_CASE("plans of the frontier are faster or smaller than each other, and simu
   CHECK(r.report == r.frontier.front().report);
 }
 
-TEST_CASE("a plan that trades time for memory is found where no other fits") {
+TEST_CASE("a plan near the frontier's is found at each limit of memory, also where slower ones fit without trades") {
   const auto g = zoo("zoo:bert?form=ae&batch=16&layers=2&hidden=64&heads=4&seq=64");
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;

@@ -210,7 +210,7 @@ UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
   constexpr auto most = std::uint64_t{100} * 86'400 * 1'000'000'000;  // nanoseconds
   for (const auto& r : job.ranks) {
     const auto first = job.ranks.front().origin;
-    const auto [earlier, later] = std::minmax(r.origin.count(), first.count());
+    const auto [earlier, later] = std::minmax({r.origin.count(), first.count()});
     if (static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier) > most) {
       throw error{r.source,
                   fmt::format("a clock more than 100 days from that of {}", printable(job.ranks.front().name)),

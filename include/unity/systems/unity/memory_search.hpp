@@ -63,11 +63,11 @@ struct memory_options {
 
 // Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines, also
 // those of unequal_stages.hpp unless their programs are too large for all devices to be simulated; the plans without
-// these are among those with them, unless time runs out. At
-// each of several prices of memory, dynamic programs choose how each operator is divided, whether its results are
-// recomputed, and which of ZeRO's stages its weights have (in pipelines none or the first). What people choose by hand
-// is tried as well: the mapping that is fastest without trades, with the same trade for all operators. Those that are
-// predicted to be near the frontier are simulated; further schedules are tried for the pipelines among them.
+// these are among those with them, unless time runs out. At each of several prices of memory, dynamic programs choose
+// how each operator is divided, whether its results are recomputed, and which of ZeRO's stages its weights have (in
+// pipelines none or the first). What people choose by hand is tried as well: the mapping that is fastest without
+// trades, with the same trade for all operators. Those that are predicted to be near the frontier are simulated;
+// further schedules are tried for the pipelines among them.
 // rooms: each with the share of gradient reductions that its objective counts.
 // Complexity: a solution for each room or stage mesh, number of micro-batches and price.
 [[nodiscard]] std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
@@ -305,7 +305,7 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::v
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& c : all) {
     const auto limit = near * static_cast<double>(c.predicted);
-    for (; static_cast<double>(all[faster].predicted) <= limit; ++faster) {
+    for (; faster < all.size() && static_cast<double>(all[faster].predicted) <= limit; ++faster) {
       least = std::min(least, static_cast<double>(all[faster].held));
     }
     if (near * static_cast<double>(c.held) < least) {

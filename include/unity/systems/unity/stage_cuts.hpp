@@ -198,12 +198,12 @@ UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::sp
 }
 
 UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
-  std::optional<stage_cuts> best;
-  if (ways_.size() == 1) {
-    best = solve(seconds::slowest, {slowest_of_one_way(), none});
-  }
-  if (!best || best->excess > 0) {
-    best = solve(seconds::slowest, {});
+  const auto slowest_allowed = ways_.size() == 1 ? slowest_of_one_way() : none;
+  auto best = solve(seconds::slowest, {slowest_allowed, none});
+  if (slowest_allowed != none && (!best || best->excess > 0)) {
+    if (auto other = solve(seconds::slowest, {})) {  // else it is late
+      best = std::move(other);
+    }
   }
   if (!best || best->excess > 0) {
     return best;
