@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <range/v3/algorithm/find_if.hpp>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/machine.hpp>
@@ -104,8 +105,13 @@ class strategy_comparison {
     strategies_.push_back(std::move(best));
   }
   unity::parallel::strategy_report report_on(std::size_t graph, const unity::parallel::strategy& s) {
-    return unity::parallel::report_on(graphs_[graph]->lowering, graphs_[graph]->graph, machine_, s);
+    const unity::stopwatch watch;
+    auto report = unity::parallel::report_on(graphs_[graph]->lowering, graphs_[graph]->graph, machine_, s);
+    reported_ = std::max(reported_, watch.seconds());
+    return report;
   }
+  // The seconds of the longest report so far.
+  [[nodiscard]] double reported() const noexcept { return reported_; }
 
   // Effects: all strategies are synchronized as the flag says, and reported on again.
   // Throws: as check_sync; unity::error where a strategy was not simulated whole.
@@ -202,6 +208,7 @@ class strategy_comparison {
   unity::parallel::optimizer optimizer_;
   std::vector<std::unique_ptr<lowered_graph>> graphs_{};
   std::vector<named_strategy> strategies_{};
+  double reported_ = 0;
 };
 
 inline nlohmann::json to_json(const std::optional<unity::train::simulated_moves>& o) {
