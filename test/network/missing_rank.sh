@@ -18,14 +18,16 @@ expect() {
   run "$result" "$@" > "$result.said" &
 }
 run() { # run RESULT LEAST PATTERN ARGUMENT...
-  local output=$1 least=$2 pattern=$3 code start=$SECONDS said
+  local output=$1 least=$2 pattern=$3 code start=$SECONDS said crashes
   shift 3
   mkdir "$output.files" # of its own: two that make the same folder at a time fail
   TMPDIR=$output.files timeout --kill-after 10 100 "$mpirun" --oversubscribe --allow-run-as-root "$@" > "$output" 2>&1
   code=$?
   said=$(grep -c -E -- "^$pattern\$" "$output")
   [[ $1 != --enable-recovery ]] || code=1 # it never fails then
-  if ((code != 0 && SECONDS - start < 60 && said >= least)) && ! grep -q 'Process received signal' "$output"; then
+  # A rank that crashes fails the test. Open MPI 4.1's mpirun itself crashes now and then, when all ranks have ended.
+  crashes=$(($(grep -c 'Process received signal' "$output") - $(grep -c 'PMIx_server_finalize' "$output")))
+  if ((code != 0 && SECONDS - start < 60 && said >= least && crashes <= 0)); then
     echo "passed: $* ($said lines, $((SECONDS - start)) s)"
   else
     echo "FAILED: $*: exit $code after $((SECONDS - start)) s, $said lines of '$pattern', expected $least"
