@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -38,10 +41,35 @@ TEST_CASE("operators between inputs and outputs can be offloaded, products alone
   const auto g = two_products();
   CHECK(parallel::offloaded_results(operators(), g, {}, false) ==
         parallel::offloading{false, false, true, true, false, false});
+  // The backward pass of a rectifier reads its result, and nothing reads the product.
   CHECK(parallel::offloaded_results(operators(), g, {}, true) ==
+        parallel::offloading{false, false, false, true, false, false});
+  CHECK(parallel::offloaded_results(operators(), g, {false, false, false, true, false, false}, true) ==
         parallel::offloading{false, false, true, false, false, false});
   CHECK(parallel::offloaded_results(operators(), g, {false, false, false, true, false, false}, false) ==
         parallel::offloading{false, false, true, false, false, false});
+}
+
+TEST_CASE("of products the results wait on the host that the backward pass reads, whatever is between") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6, 8});
+  const auto q = b.weight("q", {8, 8});
+  const auto w = b.weight("w", {8, 3});
+  const auto k = b.weight("k", {8, 8});
+  const auto keys = b.transpose(b.matmul(x, k), {0, 2, 1});
+  const auto shares = b.softmax(b.matmul(b.matmul(x, q), keys), 2);
+  const auto sum = b.add(b.matmul(shares, x), x);
+  const auto g = std::move(b).finish({b.matmul(b.gelu(sum), w)});
+  const auto o = parallel::offloaded_results(operators(), g, {}, true);
+  std::vector<std::string> kinds;
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    if (o[i]) {
+      kinds.emplace_back(operators().signature(g.operation(node_id{i}).kind).name);
+    }
+  }
+  // Read are the product with q, the transposed one with k, the softmax and not the scores, and the sum that gelu
+  // reads, not its operands. What gelu makes is made of a value that is read.
+  CHECK(kinds == std::vector<std::string>{"transpose", "matmul", "softmax", "add"});
 }
 
 TEST_CASE("what cannot wait on the host is told in one line") {

@@ -29,9 +29,10 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const offloa
 // Throws: unity::error that names a device whose rate to its host is unknown.
 void expect_host_rates(const hardware::machine& m);
 
-// All operators that can be and are not recomputed, empty if there are none; only_products: only those with summed
-// products, such as matrix products and convolutions. Complexity: linear in the graph, and dimensions_of for each
-// distinct operator.
+// All operators that can be and are not recomputed, empty if there are none. only_products: only those whose results the
+// backward pass reads and which have summed products, such as matrix products and convolutions, or have their results
+// from these through values that it does not read: where it reads a rectified product and not the product, this is the
+// rectifier, unless that is recomputed. Complexity: linear in the graph, and dimensions_of and adjoint_of for each distinct operator.
 [[nodiscard]] offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const recomputation& r, bool only_products);
 
@@ -41,6 +42,7 @@ void expect_host_rates(const hardware::machine& m);
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 
 #include <fmt/core.h>
 
@@ -49,6 +51,45 @@ void expect_host_rates(const hardware::machine& m);
 #include <unity/graph/concepts.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/lowering/backward_reads.hpp>
+
+namespace unity::parallel::detail {
+
+// By node: it has summed products or values made of theirs, and the backward pass, which recomputes others, reads its
+// results but none of those between.
+UNITY_INLINE std::vector<bool> read_products(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                             const recomputation& r) {
+  const graph_dimensions dimensions{a, g};
+  const auto reads = reads_of_adjoints(a, dimensions, {a, g});
+  std::vector<bool> is_read(g.value_count());
+  for (const auto n : node_ids(g)) {
+    const auto& own = reads[n.index()];
+    const auto operands = g.operands(n);
+    const auto results = g.results(n);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const bool reads_it = is_recomputed(r, n) || (i < own.operands.size() && own.operands[i]);
+      is_read[operands[i].index()] = is_read[operands[i].index()] || reads_it;
+    }
+    for (std::size_t i = 0; i < own.results.size(); ++i) {
+      is_read[results[i].index()] = is_read[results[i].index()] || own.results[i];
+    }
+  }
+  std::vector<bool> of_products(g.value_count());
+  std::vector<bool> all(g.node_count());
+  for (const auto n : node_ids(g)) {
+    bool makes = detail::is_product(dimensions[n].structure);
+    for (const auto v : g.operands(n)) {
+      makes = makes || (of_products[v.index()] && !is_read[v.index()]);
+    }
+    for (const auto v : g.results(n)) {
+      of_products[v.index()] = makes;
+      all[n.index()] = all[n.index()] || (makes && is_read[v.index()]);
+    }
+  }
+  return all;
+}
+
+}  // namespace unity::parallel::detail
 
 namespace unity::parallel {
 
@@ -84,11 +125,13 @@ UNITY_INLINE void expect_host_rates(const hardware::machine& m) {
 
 UNITY_INLINE offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                           const recomputation& r, bool only_products) {
-  const graph_dimensions dimensions{a, g};
   offloading all(g.node_count());
   for (const auto n : node_ids(g)) {
-    all[n.index()] =
-        can_offload(g, n) && !is_recomputed(r, n) && (!only_products || detail::is_product(dimensions[n].structure));
+    all[n.index()] = can_offload(g, n) && !is_recomputed(r, n);
+  }
+  if (only_products) {
+    const auto products = detail::read_products(a, g, r);
+    std::transform(all.begin(), all.end(), products.begin(), all.begin(), std::logical_and<>{});
   }
   return std::find(all.begin(), all.end(), true) == all.end() ? offloading{} : all;
 }

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include <unity/graph/concepts.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
@@ -32,9 +34,18 @@ struct backward_reads {
                                               std::span<const tensor::tensor_type> inputs, std::size_t results,
                                               const std::vector<bool>& wanted);
 
+// By node of the graph. Complexity: reads_of_adjoint for each distinct operator and set of wanted cotangents.
+[[nodiscard]] std::vector<backward_reads> reads_of_adjoints(const tensor::algebra& a,
+                                                            const graph_dimensions& dimensions,
+                                                            const training_graph& t);
+
 }  // namespace unity::parallel
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_BACKWARD_READS)
+
+#include <cstdint>
+#include <map>
+#include <utility>
 
 #include <unity/core/id.hpp>
 
@@ -69,6 +80,25 @@ UNITY_INLINE backward_reads reads_of_adjoint(const tensor::algebra& a, const ten
   }
   for (std::size_t r = 0; r < results; ++r) {
     all.results.push_back(is_read(inputs.size() + r));
+  }
+  return all;
+}
+
+UNITY_INLINE std::vector<backward_reads> reads_of_adjoints(const tensor::algebra& a,
+                                                           const graph_dimensions& dimensions,
+                                                           const training_graph& t) {
+  std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
+  std::vector<backward_reads> all(dimensions.node_count());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const node_id n{i};
+    if (t.has_backward(n)) {
+      const auto [at, is_new] = known.try_emplace({dimensions.kind(n), t.wanted(n)});
+      if (is_new) {
+        const auto& o = dimensions[n];
+        at->second = reads_of_adjoint(a, o.op, o.inputs, o.outputs.size(), t.wanted(n));
+      }
+      all[i] = at->second;
+    }
   }
   return all;
 }

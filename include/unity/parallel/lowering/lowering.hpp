@@ -136,7 +136,6 @@ class lowering {
   // Bytes of cotangents of operands that are not weights; weights have their own buffers.
   [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const;
 
-  void find_kept();
 
   void write(const strategy& s, node_id n, tasks::fragment& f);
 
@@ -174,7 +173,6 @@ class lowering {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_LOWERING)
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -222,7 +220,7 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
   first_edge_ = next;
   first_weight_ = next + training_.edges().size();
   expect_derivatives(a, g, training_);
-  find_kept();
+  kept_ = reads_of_adjoints(a, dimensions_, training_);
 }
 
 UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
@@ -348,22 +346,6 @@ UNITY_INLINE bytes lowering::cotangent_bytes(node_id n, const shard& part) const
     }
   }
   return sum;
-}
-
-UNITY_INLINE void lowering::find_kept() {
-  std::map<std::pair<std::uint32_t, std::vector<bool>>, backward_reads> known;
-  kept_.resize(graph_->node_count());
-  for (std::size_t i = 0; i < kept_.size(); ++i) {
-    const node_id n{i};
-    if (training_.has_backward(n)) {
-      const auto [at, is_new] = known.try_emplace({dimensions_.kind(n), training_.wanted(n)});
-      if (is_new) {
-        const auto& o = dimensions_[n];
-        at->second = reads_of_adjoint(*algebra_, o.op, o.inputs, o.outputs.size(), training_.wanted(n));
-      }
-      kept_[i] = at->second;
-    }
-  }
 }
 
 UNITY_INLINE void lowering::write(const strategy& s, node_id n, tasks::fragment& f) {
