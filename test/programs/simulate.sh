@@ -140,13 +140,14 @@ sys.exit(not (a["iteration_s"] < b["iteration_s"] and a["tasks"] < b["tasks"] an
     "$scratch/deep.result" "$scratch/away.result"
 done
 silent "$make_plan" 'zoo:gpt?layers=4&hidden=64&heads=2&seq=64&vocab=64&batch=32' p100:1x2 data "$scratch/deep.json"
-for how in none all; do
+for how in none products all; do
   silent "$simulate" "$scratch/deep.json" --offload-results $how --ranks reference --json "$scratch/host_$how.result"
 done
 check 'ranks hold less, too' "$python" -c 'import json, sys
-a, b = (json.load(open(f))["devices"] for f in sys.argv[1:])
-sys.exit(not all(2 * y["held_bytes"] < x["held_bytes"] for x, y in zip(a, b)))' "$scratch/host_none.result" \
-  "$scratch/host_all.result"
+a, b, c = (json.load(open(f))["devices"] for f in sys.argv[1:])
+sys.exit(not all(2 * z["held_bytes"] < x["held_bytes"] and z["held_bytes"] < y["held_bytes"] < 0.8 * x["held_bytes"] and
+                 y["peak_bytes"] < x["peak_bytes"] for x, y, z in zip(a, b, c)))' \
+  "$scratch/host_none.result" "$scratch/host_products.result" "$scratch/host_all.result"
 "$python" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
 for d in x["machine"]["devices"]: del d["host_bytes_per_second"]
