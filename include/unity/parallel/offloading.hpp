@@ -29,10 +29,11 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const offloa
 // Throws: unity::error that names a device whose rate to its host is unknown.
 void expect_host_rates(const hardware::machine& m);
 
-// All operators that can be and are not recomputed, empty if there are none. only_products: only those whose results the
-// backward pass reads and which have summed products, such as matrix products and convolutions, or have their results
-// from these through values that it does not read: where it reads a rectified product and not the product, this is the
-// rectifier, unless that is recomputed. Complexity: linear in the graph, and dimensions_of and adjoint_of for each distinct operator.
+// All operators that can be and are not recomputed, empty if there are none. only_products: only those whose results
+// the backward pass reads and which have summed products, such as matrix products and convolutions, or make their
+// results of these through values that it does not read. A rectifier reads its own result: it is listed, and the
+// product before it is not, unless the rectifier is recomputed. Complexity: linear in the graph, and dimensions_of and
+// adjoint_of for each distinct operator.
 [[nodiscard]] offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const recomputation& r, bool only_products);
 
