@@ -36,8 +36,6 @@ constexpr const char* default_passes =
     "operator_fusion,tensor_fusion,tensor_partition,recomputation,accumulation=2,"
     "accumulation=4,accumulation=8,accumulation=16";
 
-double seconds(unity::picoseconds t) { return static_cast<double>(t.count()) * 1e-12; }
-
 std::vector<std::string> listed(const std::string& text) {
   std::vector<std::string> all;
   for (std::size_t at = 0; at <= text.size();) {
@@ -208,7 +206,7 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
   const auto budget = parse_quantity("--budget", f.budget, durations);
   const auto start =
       f.start.empty() ? systems::start_of_operators(job)
-                      : unity::picoseconds{std::llround(parse_quantity("--operator-start", f.start, durations) * 1e12)};
+                      : unity::from_seconds(parse_quantity("--operator-start", f.start, durations));
   optimized_job all;
   all.passes = listed(f.passes.empty() ? default_passes : f.passes);
   all.limit = unity::bytes{f.memory.empty() ? 0 : std::llround(parse_quantity("--memory", f.memory, memory_sizes))};
@@ -241,7 +239,7 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
 }
 
 std::string to_text(const optimized_job& o) {
-  const auto ms = [](unity::picoseconds t) { return seconds(t) * 1e3; };
+  const auto ms = [](unity::picoseconds t) { return unity::to_seconds(t) * 1e3; };
   const auto faster = [&](unity::picoseconds t) {
     return static_cast<double>(o.fitted.before.iteration.count()) /
            static_cast<double>(std::max<std::int64_t>(1, t.count()));
@@ -287,13 +285,15 @@ nlohmann::json to_json(const optimized_job& o) {
     const auto& on = o.fitted.effect.passes;
     nlohmann::json one{{"name", name}, {"applied", is_technique || std::find(on.begin(), on.end(), name) != on.end()}};
     if (alone != o.alone.end()) {
-      one["alone_s"] = seconds(alone->second);
+      one["alone_s"] = unity::to_seconds(alone->second);
     }
     passes.push_back(std::move(one));
   }
   auto tried = nlohmann::json::array();
   for (const auto& e : o.fitted.tried) {
-    tried.push_back({{"passes", e.passes}, {"iteration_s", seconds(e.iteration)}, {"peak_bytes", e.peak.count()}});
+    tried.push_back({{"passes", e.passes},
+                     {"iteration_s", unity::to_seconds(e.iteration)},
+                     {"peak_bytes", e.peak.count()}});
   }
   auto buckets = nlohmann::json::array();
   for (const auto& b : o.buckets) {
@@ -302,8 +302,8 @@ nlohmann::json to_json(const optimized_job& o) {
   const auto speedup = o.iteration > unity::picoseconds{} ? static_cast<double>(o.fitted.before.iteration.count()) /
                                                                 static_cast<double>(o.iteration.count())
                                                           : 1.0;
-  return {{"iteration_s", seconds(o.iteration)},
-          {"before_s", seconds(o.fitted.before.iteration)},
+  return {{"iteration_s", unity::to_seconds(o.iteration)},
+          {"before_s", unity::to_seconds(o.fitted.before.iteration)},
           {"speedup", speedup},
           {"passes", std::move(passes)},
           {"tried", std::move(tried)},

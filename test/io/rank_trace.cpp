@@ -72,6 +72,19 @@ TEST_CASE("ranks whose clocks are the same are on one machine") {
   }
 }
 
+TEST_CASE("a clock may be further from the times of the file than picoseconds reach") {
+  const auto job = job_of({R"({"ph":"X","pid":0,"tid":0,"name":"mm","ts":0,"dur":1,"args":{"kind":"compute"}})",
+                           R"({"ph":"X","pid":0,"tid":0,"name":"mm","ts":8000000000000,"dur":1,)"
+                           R"("args":{"kind":"compute","clock_us":-9000000000000}})"});
+  CHECK(job.ranks[0].origin == nanoseconds{-17'000'000'000'000'000});
+}
+
+TEST_CASE("a message of more bytes than any machine has is refused in one line") {
+  CHECK_THROWS_WITH(job_of({event(0, "x", 0, 5, 1,
+                                  R"("kind":"communication","direction":"all_reduce","bytes":9223372036854775807)")}),
+                    "ranks.json: a message of 9223372036854775807 B; expected 4398046511104 B at most");
+}
+
 TEST_CASE("without steps of their own they go from first event to first event, as in traces of one") {
   const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(0, "mm", 90, 95, 4, compute)});
   CHECK(job.ranks[0].steps == std::vector<trace::step_window>{window(3, 0, 80), window(4, 80, 85)});

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -157,6 +158,17 @@ TEST_CASE("buckets are joined up to a size, and cut above it") {
     CHECK(trace::rebucket(halves.graph, bytes{510}) == 6);
     CHECK(halves.time() == 39);  // the last half, of 4.5 us
   }
+}
+
+TEST_CASE("buckets of any sizes are joined and cut without overflow") {
+  backward_pass any{1};
+  CHECK(trace::rebucket(any.graph, bytes{std::numeric_limits<std::int64_t>::max()}) == 1);
+  backward_pass large{1};
+  for (auto& c : large.graph.communications) {
+    c.size = bytes{(std::int64_t{1} << 62U) + 1};  // two exceed 63 bits
+  }
+  CHECK(trace::rebucket(large.graph, bytes{std::numeric_limits<std::int64_t>::max()}) == 3);
+  CHECK(trace::rebucket(large.graph, bytes{std::int64_t{1} << 61U}) == 9);
 }
 
 TEST_CASE("without detail of communication nobody waits for a straggler") {

@@ -110,11 +110,13 @@ UNITY_INLINE std::optional<simdjson::dom::array> event_list(const json_text& doc
 
 namespace detail {
 
+inline constexpr picoseconds farthest_time{9'000'000'000'000'000'000};  // from the base
+
 // Converts microseconds to picoseconds relative to a base in nanoseconds. Integers are exact; other numbers have the
 // precision of a double: a quarter of a microsecond for times since 1970.
 inline std::optional<picoseconds> trace_picoseconds(simdjson::dom::element e, nanoseconds base) {
   constexpr std::int64_t most = 9'000'000'000'000'000;  // microseconds: fits in nanoseconds
-  constexpr std::int64_t far = 9'000'000'000'000;       // microseconds from the base: fits in picoseconds
+  constexpr auto far = farthest_time.count() / 1'000'000;  // microseconds
   std::int64_t whole = 0;
   double fraction = 0;
   std::int64_t integer = 0;
@@ -189,14 +191,22 @@ class event_reader {
         }
       }
     }
-    if (e.duration < picoseconds{}) {
-      throw error{fmt::format("{}, event {}", document_.name(), number),
-                  fmt::format("a duration of {} us", static_cast<double>(e.duration.count()) / 1e6), "0 at least"};
-    }
+    expect_end(e, number);
     return e;
   }
 
  private:
+  // The end, too, is a time of the trace, so that the sum does not exceed 63 bits.
+  void expect_end(const json_event& e, std::size_t number) const {
+    if (e.duration < picoseconds{}) {
+      throw error{fmt::format("{}, event {}", document_.name(), number),
+                  fmt::format("a duration of {} us", static_cast<double>(e.duration.count()) / 1e6), "0 at least"};
+    }
+    if (e.time > farthest_time - e.duration) {
+      throw error{fmt::format("{}, event {}", document_.name(), number), "an end that is no time of this trace",
+                  "a number of microseconds within 100 days"};
+    }
+  }
   [[nodiscard]] picoseconds time(simdjson::dom::element value, nanoseconds base, std::string_view member,
                                  std::size_t number) const {
     const auto t = trace_picoseconds(value, base);

@@ -61,7 +61,7 @@ class kineto_memory {
 namespace unity::io::detail {
 
 UNITY_INLINE void kineto_memory::read(const json_event& e) {
-  constexpr bytes most{std::int64_t{1} << 42U};  // no machine has them
+  constexpr auto most = trace::most_memory;
   const auto number = [&](std::string_view member) { return integer_of(e, member).value_or(0); };
   note n{e.time,
          bytes{number("Bytes")},

@@ -31,8 +31,8 @@ enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, an
 // are left out; everything else that is unknown is counted. Memory comes from the instant events of profile_memory
 // (kineto_memory.hpp). Without distributedInfo the rank has no number. The name is "rank N", or the file's. Complexity:
 // n log n in events.
-// Throws: unity::error, of one line, if a duration is negative, there is nothing to replay, or kernels are launched and
-// none was recorded.
+// Throws: unity::error, of one line, if a duration is negative, the base of times is out of range, there is nothing to
+// replay, or kernels are launched and none was recorded.
 [[nodiscard]] trace::rank_trace read_kineto(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io
@@ -179,7 +179,11 @@ UNITY_INLINE trace::rank_trace kineto_reader::run() {
   const auto base = first_time(document_).value_or(nanoseconds{});
   std::int64_t zero = 0;
   static_cast<void>(document_.root()["baseTimeNanoseconds"].get_int64().get(zero) == simdjson::SUCCESS);
-  trace_.origin = base + nanoseconds{zero};
+  std::int64_t origin = 0;
+  if (__builtin_add_overflow(base.count(), zero, &origin)) {
+    throw error{document_.name(), fmt::format("a baseTimeNanoseconds of {}", zero), "the time at 0 of the clock"};
+  }
+  trace_.origin = nanoseconds{origin};
   const auto others = for_each_event(document_, base, [&](const json_event& e, std::size_t) { read(e); });
   if (others > 0) {
     trace_.unknown["events that are no objects"] = others;

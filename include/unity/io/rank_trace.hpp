@@ -45,11 +45,10 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
-// A size that a trace states; sizes above what any machine has are ignored.
-inline constexpr bytes most_bytes{std::int64_t{1} << 42U};
+// A size of memory that a trace states; sizes above what any machine has are ignored.
 inline bytes bytes_of(const json_event& e, std::string_view member) {
   const bytes n{integer_of(e, member).value_or(0)};
-  return n > bytes{} && n <= most_bytes ? n : bytes{};
+  return n > bytes{} && n <= trace::most_memory ? n : bytes{};
 }
 
 class rank_trace_reader {
@@ -68,7 +67,7 @@ class rank_trace_reader {
     // Allocations that become free after the next event of a number.
     std::map<std::int64_t, std::vector<std::uint32_t>> needed{};
     std::map<std::int64_t, std::vector<std::uint32_t>> read{};  // likewise, by the numbers of their readers
-    picoseconds clock{};                                        // the rank's clock at the base of the document
+    nanoseconds clock{};                                        // the rank's clock at the base of the document
     bool has_clock = false;
   };
 
@@ -92,14 +91,13 @@ UNITY_INLINE std::vector<trace::rank_trace> rank_trace_reader::run() {
       for_each_event(document_, base, [&](const json_event& e, std::size_t number) { read(e, number); });
   settle_steps();
   std::vector<trace::rank_trace> all;
-  std::map<picoseconds, std::string> machines;  // by their clock at the base
+  std::map<nanoseconds, std::string> machines;  // by their clock at the base
   for (auto& [pid, r] : ranks_) {
     auto& t = r.trace;
     if (r.has_clock) {
       t.machine = machines.try_emplace(r.clock, t.name).first->second;
     }
-    // Whole nanoseconds go to the origin, so that events are relative to the rank's own clock.
-    t.origin = r.has_clock ? nanoseconds{r.clock.count() / 1000} : base;
+    t.origin = r.has_clock ? r.clock : base;
     t.world_size = static_cast<std::int32_t>(ranks_.size());
     if (others > 0) {
       t.unknown["events that are no objects"] = others;
@@ -194,9 +192,9 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
   simdjson::dom::element clock;
   if (!r.has_clock && e.args->at_key("clock_us").get(clock) == simdjson::SUCCESS) {
-    // Both times are of the same moment.
+    // Both times are of the same moment, and in whole nanoseconds; in picoseconds their difference might be too large.
     if (const auto own = trace_picoseconds(clock, {})) {
-      r.clock = *own - e.time;
+      r.clock = nanoseconds{own->count() / 1000 - e.time.count() / 1000};
       r.has_clock = true;
     }
   }
@@ -244,7 +242,7 @@ UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e
       std::int64_t size = 0;
       std::int64_t number = 0;
       if (one.get_array().get(pair) == simdjson::SUCCESS && pair.at(0).get_int64().get(size) == simdjson::SUCCESS &&
-          pair.at(1).get_int64().get(number) == simdjson::SUCCESS && size > 0 && bytes{size} <= most_bytes) {
+          pair.at(1).get_int64().get(number) == simdjson::SUCCESS && size > 0 && bytes{size} <= trace::most_memory) {
         r.needed[number].push_back(static_cast<std::uint32_t>(r.trace.allocations.size()));
         for (std::size_t k = 2; k < pair.size(); ++k) {
           if (pair.at(k).get_int64().get(number) == simdjson::SUCCESS) {

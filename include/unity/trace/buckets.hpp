@@ -115,7 +115,7 @@ class bucket_changer {
         sum += size_of(list[end]);
         time += static_cast<double>(graph_.tasks[list[end].main].duration.count());
         ++end;
-      } while (end < list.size() && sum + size_of(list[end]) <= size_);
+      } while (end < list.size() && size_of(list[end]) <= size_ - sum);
       const auto& last = list[end - 1];
       if (end - first > 1) {
         for (auto k = first; k + 1 < end; ++k) {
@@ -181,7 +181,7 @@ class bucket_changer {
     for (auto& b : list) {
       const auto size = size_of(b);
       const auto parts = static_cast<std::uint32_t>(
-          std::clamp<std::int64_t>((size.count() + size_.count() - 1) / size_.count(), 1, 1 << 16));
+          std::min<std::int64_t>((size.count() - 1) / size_.count() + 1, 1 << 16));
       const auto begin = graph_.tasks[b.arrival].recorded_start;
       if (parts > 1) {
         divide(b, parts, size, earliest, begin);

@@ -92,6 +92,9 @@ struct step_window {
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
+// More than any machine has, or moves at once; so sums over events fit 63 bits.
+inline constexpr bytes most_memory{std::int64_t{1} << 42U};
+
 // Memory of a rank from the start of one event to the end of another. Indices in the rank's list of events.
 struct allocation {
   std::uint32_t made_by = no_event;   // none: allocated before the recording
@@ -167,7 +170,8 @@ void complete(rank_trace& t);
 
 // Effects: sorts ranks by number and name, and gives each a unique name.
 // Throws: unity::error without ranks or events, if a rank occurs twice, if ranks belong to jobs of different sizes, if
-// no step is common to all ranks, or if an event ends before it starts.
+// no step is common to all ranks, if an event ends before it starts, or if a message or gradient is of more than
+// most_memory.
 void check_job(job_trace& job);
 
 // The numbers of the steps that all ranks have, ascending.
@@ -410,6 +414,17 @@ inline void check_rank(const rank_trace& r) {
     if (e.duration < picoseconds{}) {
       throw error{r.source, fmt::format("an event of {}", e.duration), "events that do not end before they start"};
     }
+  }
+  const auto expect_size = [&](std::string_view what, bytes size) {
+    if (size > most_memory) {
+      throw error{r.source, fmt::format("{} of {}", what, size), fmt::format("{} at most", most_memory)};
+    }
+  };
+  for (const auto& m : r.messages) {
+    expect_size("a message", m.size);
+  }
+  for (const auto& g : r.gradients) {
+    expect_size("a gradient", g.size);
   }
 }
 
