@@ -24,8 +24,9 @@ HEAD = """// Devices by name, with the numbers of machines/devices.json, which n
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <string_view>
+
+#include <unity/core/units.hpp>
 
 namespace unity {
 
@@ -41,15 +42,15 @@ struct known_device {
   double bfloat16 = 0;
   double int8 = 0;
   double bytes_per_second = 0;  // of memory
-  std::int64_t memory = 0;      // bytes; 0: that of this host
+  bytes memory{};               // 0: that of this host
   double launch_seconds = 0;
   double host_bytes_per_second = 0;  // copies to or from its host's memory
   double collective_start_seconds = 0;
   double collective_round_seconds = 0;
-  int units = 0;           // multiprocessors or cores
-  double clock_hz = 0;     // maximum
-  std::int64_t l1 = 0;     // bytes per unit, including shared memory
-  std::int64_t l2 = 0;     // bytes
+  int units = 0;        // multiprocessors or cores
+  double clock_hz = 0;  // maximum
+  bytes l1{};           // per unit, including shared memory
+  bytes l2{};
   std::string_view source{};  // of the rate for float32
 };
 
@@ -77,10 +78,10 @@ def header(devices):
     for d in devices:
         have, levels = rates(d), caches(d)
         numbers = [f"{have.get(e, 0):.10g}" for e in ELEMENTS]
-        numbers += [f"{d['bytes_per_second']:.10g}", str(d["memory_bytes"]), f"{d['launch_s']:g}"]
+        numbers += [f"{d['bytes_per_second']:.10g}", f"bytes{{{d['memory_bytes']}}}", f"{d['launch_s']:g}"]
         numbers += [f"{d.get(k, 0):g}" for k in ("host_bytes_per_second", "collective_start_s", "collective_round_s")]
         numbers += [str(d.get("units", 0)), f"{d.get('clock_hz', 0):.10g}"]
-        numbers += [str(levels.get(level, 0)) for level in ("L1", "L2")]
+        numbers += [f"bytes{{{levels.get(level, 0)}}}" for level in ("L1", "L2")]
         text += f"    {{\"{d['id']}\", \"{d['name']}\", {'true' if d['kind'] == 'gpu' else 'false'},\n"
         text += f"     {', '.join(numbers[:7])},\n     {', '.join(numbers[7:])},\n"
         text += f"     \"{d['sources']['peaks.float32']}\"}},\n"

@@ -125,7 +125,7 @@ void print(const hardware::machine& m) {
     for (const auto& [kind, ranges] : l.costs) {
       fmt::print("  {:<15} {:8.2f} us for 1 KiB, {:8.2f} GB/s at most\n",
                  std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]},
-                 hardware::exchange_seconds(ranges, 1024) * 1e6,
+                 hardware::exchange_seconds(ranges, bytes{1024}) * 1e6,
                  ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
     }
   }

@@ -166,7 +166,7 @@ reduction_model reductions_for(const arguments& a, const hardware::machine& m) {
   const auto ranks = static_cast<int>(m.network.device_count());
   for (const auto& s : io::read_collectives(a.collectives)) {
     if (s.kind == hardware::exchange::all_reduce && s.ranks == ranks) {
-      samples.push_back({static_cast<double>(s.size), s.seconds});
+      samples.push_back({static_cast<double>(s.size.count()), s.seconds});
     }
   }
   if (samples.empty()) {

@@ -44,8 +44,8 @@ TEST_CASE("every exchange of a link has a cost for every size, and all ranks fin
     CAPTURE(hardware::exchange_names[static_cast<std::size_t>(kind)]);
     CHECK(ranges.back().up_to == hardware::cost_range::no_end);
     for (std::int64_t size = 1024; size <= 16384; size *= 2) {
-      CHECK(hardware::exchange_seconds(ranges, size) > 1e-9);
-      CHECK(hardware::exchange_seconds(ranges, size) < 10);
+      CHECK(hardware::exchange_seconds(ranges, bytes{size}) > 1e-9);
+      CHECK(hardware::exchange_seconds(ranges, bytes{size}) < 10);
     }
   }
 }

@@ -94,7 +94,7 @@ TEST_CASE("published all-reduces of sizes that were left out are predicted withi
   if (!file) {
     return;
   }
-  std::map<int, std::map<std::int64_t, std::vector<double>>> groups;
+  std::map<int, std::map<bytes, std::vector<double>>> groups;
   std::vector<hardware::collective_sample> all;
   for (const auto& s : io::read_collectives(*file)) {
     if (s.kind == hardware::exchange::all_reduce) {
@@ -111,7 +111,7 @@ TEST_CASE("published all-reduces of sizes that were left out are predicted withi
     std::size_t number = 0;
     for (const auto& [size, times] : sizes) {
       for (const auto t : times) {
-        (number % 5 == 2 ? unseen : seen).push_back({static_cast<double>(size), t});
+        (number % 5 == 2 ? unseen : seen).push_back({static_cast<double>(size.count()), t});
       }
       ++number;
     }

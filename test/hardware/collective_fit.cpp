@@ -26,7 +26,7 @@ std::vector<collective_sample> sampled(const std::vector<int>& groups) {
   std::vector<collective_sample> samples;
   for (const auto ranks : groups) {
     for (std::int64_t size = 0; size <= 60 << 20; size += 1 << 20) {
-      samples.push_back({exchange::all_reduce, ranks, size, truth(ranks, size)});
+      samples.push_back({exchange::all_reduce, ranks, bytes{size}, truth(ranks, size)});
     }
   }
   return samples;
@@ -38,7 +38,7 @@ TEST_CASE("collectives are fitted by group, and groups between and beyond follow
   CHECK((links[0].ranks == 2 && links[1].ranks == 8));
   for (const auto ranks : {2, 4, 5, 8, 16}) {
     for (const std::int64_t size : {0, 1 << 20, 7 << 20, 500 << 20}) {
-      CHECK(hardware::collective_seconds(links, exchange::all_reduce, ranks, size) ==
+      CHECK(hardware::collective_seconds(links, exchange::all_reduce, ranks, bytes{size}) ==
             Approx(truth(ranks, size)).epsilon(1e-9));
     }
   }
@@ -46,13 +46,13 @@ TEST_CASE("collectives are fitted by group, and groups between and beyond follow
 
 TEST_CASE("what one group alone tells is taken for all") {
   const auto links = hardware::fit_collectives(sampled({4}));
-  CHECK(hardware::collective_seconds(links, exchange::all_reduce, 2, 1 << 20) == Approx(truth(4, 1 << 20)));
-  CHECK(hardware::collective_seconds(links, exchange::all_reduce, 8, 1 << 20) == Approx(truth(4, 1 << 20)));
+  CHECK(hardware::collective_seconds(links, exchange::all_reduce, 2, bytes{1 << 20}) == Approx(truth(4, 1 << 20)));
+  CHECK(hardware::collective_seconds(links, exchange::all_reduce, 8, bytes{1 << 20}) == Approx(truth(4, 1 << 20)));
 }
 
 TEST_CASE("a group that was not measured lies between those around it, whichever are nearer") {
   const auto links = hardware::fit_collectives(sampled({2, 3, 64}));
-  const auto between = hardware::collective_seconds(links, exchange::all_reduce, 4, 1 << 20);
+  const auto between = hardware::collective_seconds(links, exchange::all_reduce, 4, bytes{1 << 20});
   CHECK(between > truth(3, 1 << 20));
   CHECK(between < truth(64, 1 << 20));
 }
@@ -66,7 +66,7 @@ TEST_CASE("what a larger size takes less for is left out, in any order and with 
     for (std::size_t i = 0; i < 40; ++i) {
       const auto size = static_cast<std::int64_t>(random.below(12)) << 20;
       samples.push_back({random.below(2) == 0 ? exchange::all_gather : exchange::all_to_all,
-                         random.below(2) == 0 ? 2 : 4, size,
+                         random.below(2) == 0 ? 2 : 4, bytes{size},
                          truth(2, size) * (1 + 4e-4 * static_cast<double>(random.below(1000)))});
     }
     std::vector<collective_sample> expected;

@@ -20,7 +20,7 @@ using hardware::exchange_sample;
 std::vector<exchange_sample> sampled(const std::vector<cost_range>& truth) {
   std::vector<exchange_sample> samples;
   for (std::int64_t size = 4; size <= std::int64_t{1} << 26U; size *= 2) {
-    samples.push_back({size, hardware::exchange_seconds(truth, size)});
+    samples.push_back({bytes{size}, hardware::exchange_seconds(truth, bytes{size})});
   }
   return samples;
 }
@@ -34,12 +34,12 @@ double squares(const std::vector<cost_range>& ranges, const std::vector<exchange
 }
 
 TEST_CASE("a size costs what its range says, ends included") {
-  const std::vector<cost_range> ranges{{100, 1, 0.5}, {200, 2, 0.25}, {cost_range::no_end, 0, 1}};
-  CHECK(hardware::exchange_seconds(ranges, 0) == 1);
-  CHECK(hardware::exchange_seconds(ranges, 100) == 51);
-  CHECK(hardware::exchange_seconds(ranges, 104) == 28);
-  CHECK(hardware::exchange_seconds(ranges, 200) == 52);
-  CHECK(hardware::exchange_seconds(ranges, 201) == 201);
+  const std::vector<cost_range> ranges{{bytes{100}, 1, 0.5}, {bytes{200}, 2, 0.25}, {cost_range::no_end, 0, 1}};
+  CHECK(hardware::exchange_seconds(ranges, bytes{0}) == 1);
+  CHECK(hardware::exchange_seconds(ranges, bytes{100}) == 51);
+  CHECK(hardware::exchange_seconds(ranges, bytes{104}) == 28);
+  CHECK(hardware::exchange_seconds(ranges, bytes{200}) == 52);
+  CHECK(hardware::exchange_seconds(ranges, bytes{201}) == 201);
 }
 
 TEST_CASE("latency and bandwidth are found where times follow one line, and one range is enough") {
@@ -51,7 +51,8 @@ TEST_CASE("latency and bandwidth are found where times follow one line, and one 
 }
 
 TEST_CASE("where times follow several lines, all of them are found, and where they part") {
-  const std::vector<cost_range> truth{{1024, 2e-6, 5e-10}, {1 << 18, 8e-6, 2e-10}, {cost_range::no_end, 5e-5, 1e-10}};
+  const std::vector<cost_range> truth{
+      {bytes{1024}, 2e-6, 5e-10}, {bytes{1 << 18}, 8e-6, 2e-10}, {cost_range::no_end, 5e-5, 1e-10}};
   const auto fitted = hardware::fit_ranges(sampled(truth));
   REQUIRE(fitted.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -67,7 +68,7 @@ TEST_CASE("no coefficient is negative, and no other pair of coefficients fits on
   random_engine random{seed};
   std::vector<exchange_sample> samples;
   for (std::int64_t size = 8; size <= 1 << 20; size *= 4) {
-    samples.push_back({size, static_cast<double>(random.between(1, 1000)) * 1e-6});
+    samples.push_back({bytes{size}, static_cast<double>(random.between(1, 1000)) * 1e-6});
   }
   const auto fitted = hardware::fit_ranges(samples, 1);
   REQUIRE(fitted.size() == 1);
@@ -90,8 +91,8 @@ TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
   std::vector<exchange_sample> samples;
   for (std::int64_t size = 4; size <= 1 << 22; size *= 2) {
     const auto disturbed = 1 + 0.3 * random.unit();
-    samples.push_back(
-        {size, disturbed * (1e-6 * static_cast<double>(random.between(1, 5)) + 1e-9 * static_cast<double>(size))});
+    samples.push_back({bytes{size}, disturbed * (1e-6 * static_cast<double>(random.between(1, 5)) +
+                                                 1e-9 * static_cast<double>(size))});
   }
   auto before = std::numeric_limits<double>::infinity();
   for (std::size_t most = 1; most <= 4; ++most) {
@@ -100,7 +101,7 @@ TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
     CHECK(squares(fitted, samples) <= before * (1 + 1e-9));
     before = squares(fitted, samples);
     CHECK(fitted.back().up_to == cost_range::no_end);
-    std::int64_t begin = 0;
+    bytes begin;
     for (const auto& r : fitted) {
       CHECK(r.up_to > begin);
       CHECK(std::count_if(samples.begin(), samples.end(),
@@ -111,10 +112,10 @@ TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
 }
 
 TEST_CASE("one sample is a latency") {
-  const std::vector<exchange_sample> one{{64, 3e-6}};
+  const std::vector<exchange_sample> one{{bytes{64}, 3e-6}};
   const auto fitted = hardware::fit_ranges(one);
   REQUIRE(fitted.size() == 1);
-  CHECK(hardware::exchange_seconds(fitted, 64) == Approx(3e-6));
+  CHECK(hardware::exchange_seconds(fitted, bytes{64}) == Approx(3e-6));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST_CASE("a machine that was only measured gets a switch between its ranks, who
   m.devices.push_back(hardware::find_model("t4").value());
   CHECK(hardware::with_topology(m, "m.json").network.device_count() == 1);
   m.links.push_back(
-      {"local", 4, {{hardware::exchange::message, {{100, 1, 1}, {hardware::cost_range::no_end, 2e-6, 1e-9}}}}});
+      {"local", 4, {{hardware::exchange::message, {{bytes{100}, 1, 1}, {hardware::cost_range::no_end, 2e-6, 1e-9}}}}});
   const auto four = hardware::with_topology(m, "m.json");
   REQUIRE(four.network.device_count() == 4);
   const hardware::route_table routes{four.network};

@@ -32,8 +32,8 @@ std::string complaint(const std::string& text) {
 TEST_CASE("measured collectives are read, sizes as links count them, failures left out") {
   const auto samples = io::parse_collectives(
       head + "all_reduce,8,64,1.5\r\n\nall_gather,4,0.5,0.25\nall_to_all,2,6144,1000000000", "t.csv");
-  CHECK(samples == std::vector<collective_sample>{{exchange::all_reduce, 8, 64 << 20, 1.5e-3},
-                                                  {exchange::all_gather, 4, 2 << 20, 0.25e-3}});
+  CHECK(samples == std::vector<collective_sample>{{exchange::all_reduce, 8, bytes{64 << 20}, 1.5e-3},
+                                                  {exchange::all_gather, 4, bytes{2 << 20}, 0.25e-3}});
 }
 
 TEST_CASE("a line of measured collectives that cannot be read is named") {

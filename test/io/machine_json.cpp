@@ -36,7 +36,7 @@ hardware::machine example() {
   m.links.push_back(
       {"local",
        2,
-       {{hardware::exchange::all_reduce, {{16384, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
+       {{hardware::exchange::all_reduce, {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
         {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
@@ -207,7 +207,8 @@ TEST_CASE("a machine is read from its place in a document") {
 
 TEST_CASE("ranges ascend") {
   auto m = example();
-  m.links[0].costs[hardware::exchange::all_reduce] = {{10, 1, 1}, {10, 1, 1}, {hardware::cost_range::no_end, 1, 1}};
+  m.links[0].costs[hardware::exchange::all_reduce] = {
+      {bytes{10}, 1, 1}, {bytes{10}, 1, 1}, {hardware::cost_range::no_end, 1, 1}};
   CHECK_THAT(complaint(io::to_json(m).dump()),
              Catch::Contains("all_reduce[1].up_to: is 10; expected a number from 11"));
 }

@@ -286,7 +286,7 @@ template <host_communicator Communicator>
     const auto kind = static_cast<hardware::exchange>(k);
     std::vector<hardware::exchange_sample> samples;
     for (auto size = options.smallest; size <= options.largest; size *= 2) {
-      samples.push_back({size, timer.time(kind, size)});
+      samples.push_back({bytes{size}, timer.time(kind, size)});
     }
     l.costs.emplace(kind, hardware::fit_ranges(samples));
   }

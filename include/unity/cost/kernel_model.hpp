@@ -359,7 +359,7 @@ UNITY_INLINE std::optional<kernel_device> known_kernel_device(std::string_view n
   kernel_device found;
   found.units = d->units;
   found.clock_hz = d->clock_hz;
-  found.l2 = static_cast<double>(d->l2);
+  found.l2 = static_cast<double>(d->l2.count());
   found.widest_warp_row = b->widest_warp_row;
   found.batched_tile = b->batched_tile;
   return found;

@@ -15,9 +15,9 @@ namespace unity::hardware {
 
 // The time of a collective: from the link of its group; for a group that was not measured, by interpolation along the
 // line through the nearest two, in logarithms of ranks and time. If only one group was measured, its time is used.
-// Units: bytes as link counts them, seconds. Precondition: some link has that kind.
+// In seconds; size: as link counts it. Precondition: some link has that kind.
 // Complexity: linear in the links and their ranges.
-[[nodiscard]] double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size);
+[[nodiscard]] double collective_seconds(std::span<const link> groups, exchange kind, int ranks, bytes size);
 
 // The same, or nothing if no link has that kind. Precondition: at least two ranks.
 [[nodiscard]] std::optional<picoseconds> measured_time(std::span<const link> groups, exchange kind, std::size_t ranks,
@@ -27,7 +27,7 @@ namespace unity::hardware {
 struct collective_sample {
   exchange kind = exchange::all_reduce;
   int ranks = 2;
-  std::int64_t size = 0;  // bytes, as link counts them
+  bytes size{};  // as link counts it
   double seconds = 0;
 
   friend bool operator==(const collective_sample&, const collective_sample&) = default;
@@ -97,7 +97,7 @@ namespace unity::hardware::detail {
 
 namespace unity::hardware {
 
-UNITY_INLINE double collective_seconds(std::span<const link> groups, exchange kind, int ranks, std::int64_t size) {
+UNITY_INLINE double collective_seconds(std::span<const link> groups, exchange kind, int ranks, bytes size) {
   const auto [near, other] = detail::groups_around(groups, kind, ranks);
   UNITY_EXPECTS(near != nullptr && ranks > 1, "a measured kind and at least two ranks");
   const auto first = exchange_seconds(near->costs.at(kind), size);
@@ -119,7 +119,7 @@ UNITY_INLINE std::optional<picoseconds> measured_time(std::span<const link> grou
   if (std::none_of(groups.begin(), groups.end(), has)) {
     return std::nullopt;
   }
-  return from_seconds(collective_seconds(groups, kind, static_cast<int>(ranks), size.count()));
+  return from_seconds(collective_seconds(groups, kind, static_cast<int>(ranks), size));
 }
 
 }  // namespace unity::hardware
@@ -133,7 +133,7 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
 [[nodiscard]] inline samples_by_group grouped(std::span<const collective_sample> samples) {
   samples_by_group groups;
   for (const auto& s : samples) {
-    UNITY_EXPECTS(s.ranks > 1 && s.size >= 0 && s.seconds > 0, "a positive time of at least two ranks");
+    UNITY_EXPECTS(s.ranks > 1 && s.size >= bytes{} && s.seconds > 0, "a positive time of at least two ranks");
     groups[{s.kind, s.ranks}].push_back({s.size, s.seconds});
   }
   for (auto& [group, all] : groups) {
@@ -170,8 +170,8 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
 }
 
 // Every fifth size of a group, in ascending order.
-[[nodiscard]] inline std::vector<std::int64_t> held_out_sizes(std::span<const exchange_sample> ascending) {
-  std::vector<std::int64_t> sizes;
+[[nodiscard]] inline std::vector<bytes> held_out_sizes(std::span<const exchange_sample> ascending) {
+  std::vector<bytes> sizes;
   const auto all = medians(ascending);
   for (std::size_t i = 2; i < all.size(); i += 5) {
     sizes.push_back(all[i].size);
@@ -180,7 +180,7 @@ using samples_by_group = std::map<collective_group, std::vector<exchange_sample>
 }
 
 [[nodiscard]] inline std::vector<exchange_sample> only(std::span<const exchange_sample> samples,
-                                                       std::span<const std::int64_t> sizes) {
+                                                       std::span<const bytes> sizes) {
   std::vector<exchange_sample> chosen;
   std::copy_if(samples.begin(), samples.end(), std::back_inserter(chosen),
                [&](const exchange_sample& s) { return std::binary_search(sizes.begin(), sizes.end(), s.size); });
@@ -203,7 +203,7 @@ UNITY_INLINE std::vector<collective_sample> unpadded(std::span<const collective_
   std::copy_if(samples.begin(), samples.end(), std::back_inserter(kept), [&](const collective_sample& s) {
     const auto& floor = floors.at({s.kind, s.ranks});
     const auto at = std::lower_bound(floor.begin(), floor.end(), s.size,
-                                     [](const exchange_sample& f, std::int64_t size) { return f.size < size; });
+                                     [](const exchange_sample& f, bytes size) { return f.size < size; });
     return s.seconds <= (1 + slack) * at->seconds;
   });
   return kept;

@@ -72,11 +72,11 @@ inline constexpr std::array<std::string_view, 6> exchange_names{"message",    "a
 // From the end of the previous range up to `up_to` bytes: alpha + beta * bytes.
 // Source: Hockney, The communication challenge for MPP, Parallel Computing 20(3), 1994.
 struct cost_range {
-  static constexpr std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
+  static constexpr bytes no_end{std::numeric_limits<std::int64_t>::max()};
 
-  std::int64_t up_to = no_end;  // bytes, included
-  double alpha = 0;             // seconds
-  double beta = 0;              // seconds per byte
+  bytes up_to = no_end;  // included
+  double alpha = 0;      // seconds
+  double beta = 0;       // seconds per byte
 
   friend bool operator==(const cost_range&, const cost_range&) = default;
 };
@@ -91,13 +91,13 @@ struct link {
   friend bool operator==(const link&, const link&) = default;
 };
 
-// The time of one exchange. Units: size in bytes, as link counts them; the result in seconds.
+// The time of one exchange, in seconds. size: as link counts it.
 // Complexity: linear in the ranges.
-[[nodiscard]] double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size);
+[[nodiscard]] double exchange_seconds(std::span<const cost_range> ranges, bytes size);
 
 // A measured exchange.
 struct exchange_sample {
-  std::int64_t size = 0;  // bytes, as link counts them
+  bytes size{};  // as link counts it
   double seconds = 0;
 };
 
@@ -231,10 +231,10 @@ UNITY_INLINE std::optional<device_rates> roofline_of(const device& d, tensor::dt
   return rates;
 }
 
-UNITY_INLINE double exchange_seconds(std::span<const cost_range> ranges, std::int64_t size) {
+UNITY_INLINE double exchange_seconds(std::span<const cost_range> ranges, bytes size) {
   UNITY_EXPECTS(!ranges.empty() && ranges.back().up_to == cost_range::no_end, "ranges for all sizes");
   const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const cost_range& r) { return size <= r.up_to; });
-  return range->alpha + range->beta * static_cast<double>(size);
+  return range->alpha + range->beta * static_cast<double>(size.count());
 }
 
 }  // namespace unity::hardware
@@ -249,7 +249,7 @@ UNITY_INLINE line_fit fit_line(std::span<const exchange_sample> samples) {
   double xy = 0;
   for (const auto& s : samples) {
     const auto weight = 1 / s.seconds;
-    const auto size = static_cast<double>(s.size) * weight;
+    const auto size = static_cast<double>(s.size.count()) * weight;
     one += weight * weight;
     x += weight * size;
     xx += size * size;
@@ -265,7 +265,7 @@ UNITY_INLINE line_fit fit_line(std::span<const exchange_sample> samples) {
     }
     double error = 0;
     for (const auto& s : samples) {
-      const auto relative = (alpha + beta * static_cast<double>(s.size)) / s.seconds - 1;
+      const auto relative = (alpha + beta * static_cast<double>(s.size.count())) / s.seconds - 1;
       error += relative * relative;
     }
     if (error < best.error) {
@@ -351,7 +351,7 @@ UNITY_INLINE void divide(device& d, int count) {
     p.flops_per_second /= count;
   }
   d.bytes_per_second /= count;
-  d.memory = bytes{d.memory.count() / count};
+  d.memory /= count;
 }
 
 UNITY_INLINE double measured_rate(const link& l) {

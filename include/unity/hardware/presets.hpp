@@ -23,21 +23,21 @@ struct cable_kind {
   std::int64_t bytes_per_second = 0;
   picoseconds latency{};
 };
-inline constexpr std::int64_t nanosecond = 1000;  // in picoseconds
-inline constexpr cable_kind pcie3{15'754'000'000, picoseconds{400 * nanosecond}};
-inline constexpr cable_kind pcie4_x8{15'754'000'000, picoseconds{400 * nanosecond}};
-inline constexpr cable_kind upi{20'800'000'000, picoseconds{200 * nanosecond}};
-inline constexpr cable_kind x_bus{64'000'000'000, picoseconds{200 * nanosecond}};
-inline constexpr cable_kind nvlink1{20'000'000'000, picoseconds{700 * nanosecond}};
-inline constexpr cable_kind nvlink2_pair{50'000'000'000, picoseconds{700 * nanosecond}};
-inline constexpr cable_kind nvswitch_a100{300'000'000'000, picoseconds{350 * nanosecond}};
-inline constexpr cable_kind nvswitch_h100{450'000'000'000, picoseconds{350 * nanosecond}};
-inline constexpr cable_kind infiniband_56{7'000'000'000, picoseconds{700 * nanosecond}};
-inline constexpr cable_kind infiniband_100{12'500'000'000, picoseconds{600 * nanosecond}};
-inline constexpr cable_kind infiniband_200{25'000'000'000, picoseconds{600 * nanosecond}};
-inline constexpr cable_kind infiniband_400{50'000'000'000, picoseconds{600 * nanosecond}};
-inline constexpr cable_kind rdma_ethernet_100{12'500'000'000, picoseconds{1000 * nanosecond}};
-inline constexpr cable_kind ethernet_100{12'500'000'000, picoseconds{5000 * nanosecond}};
+inline constexpr picoseconds nanosecond{1000};
+inline constexpr cable_kind pcie3{15'754'000'000, 400 * nanosecond};
+inline constexpr cable_kind pcie4_x8{15'754'000'000, 400 * nanosecond};
+inline constexpr cable_kind upi{20'800'000'000, 200 * nanosecond};
+inline constexpr cable_kind x_bus{64'000'000'000, 200 * nanosecond};
+inline constexpr cable_kind nvlink1{20'000'000'000, 700 * nanosecond};
+inline constexpr cable_kind nvlink2_pair{50'000'000'000, 700 * nanosecond};
+inline constexpr cable_kind nvswitch_a100{300'000'000'000, 350 * nanosecond};
+inline constexpr cable_kind nvswitch_h100{450'000'000'000, 350 * nanosecond};
+inline constexpr cable_kind infiniband_56{7'000'000'000, 700 * nanosecond};
+inline constexpr cable_kind infiniband_100{12'500'000'000, 600 * nanosecond};
+inline constexpr cable_kind infiniband_200{25'000'000'000, 600 * nanosecond};
+inline constexpr cable_kind infiniband_400{50'000'000'000, 600 * nanosecond};
+inline constexpr cable_kind rdma_ethernet_100{12'500'000'000, 1000 * nanosecond};
+inline constexpr cable_kind ethernet_100{12'500'000'000, 5000 * nanosecond};
 
 // The size that a preset is requested with.
 struct preset_size {
@@ -300,7 +300,7 @@ UNITY_INLINE std::optional<device> find_model(std::string_view name) {
     }
   }
   d.bytes_per_second = found->bytes_per_second;
-  d.memory = bytes{found->memory};
+  d.memory = found->memory;
   d.launch_seconds = found->launch_seconds;
   d.host_bytes_per_second = found->host_bytes_per_second;
   d.collective_start_seconds = found->collective_start_seconds;
@@ -308,8 +308,8 @@ UNITY_INLINE std::optional<device> find_model(std::string_view name) {
   d.units = found->units;
   d.clock_hz = found->clock_hz;
   for (const auto& [level, size] : {std::pair{"L1", found->l1}, std::pair{"L2", found->l2}}) {
-    if (size > 0) {
-      d.caches.emplace_back(level, bytes{size});
+    if (size > bytes{}) {
+      d.caches.emplace_back(level, size);
     }
   }
   return d;

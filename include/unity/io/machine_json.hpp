@@ -227,8 +227,8 @@ UNITY_INLINE std::vector<hardware::cost_range> ranges_from_json(const json_place
   for (std::size_t i = 0; i < items.size(); ++i) {
     hardware::cost_range r;
     if (i + 1 < items.size()) {
-      r.up_to = count_from_json(items[i].at("up_to"), begin + 1, hardware::cost_range::no_end - 1);
-      begin = r.up_to;
+      begin = count_from_json(items[i].at("up_to"), begin + 1, hardware::cost_range::no_end.count() - 1);
+      r.up_to = bytes{begin};
     } else if (items[i].has("up_to")) {
       throw error{fmt::format("{}.up_to", items[i].where()), "the last range has an end",
                   "none, for all sizes that are larger"};
@@ -311,7 +311,7 @@ UNITY_INLINE nlohmann::json link_to_json(const hardware::link& l) {
     for (const auto& r : ranges) {
       nlohmann::json range{{"alpha_s", r.alpha}, {"beta_s_per_byte", r.beta}};
       if (r.up_to != hardware::cost_range::no_end) {
-        range["up_to"] = r.up_to;
+        range["up_to"] = r.up_to.count();
       }
       all.push_back(std::move(range));
     }

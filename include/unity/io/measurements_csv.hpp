@@ -263,7 +263,7 @@ inline constexpr std::string_view collective_columns = "collective,gpus,size_mb,
   sample.ranks = *ranks;
   const auto given = number_in(fields[2], 0, 1e6, "0 to 1000000 MB") * 1048576;
   const auto factor = sample.kind == hardware::exchange::all_gather ? sample.ranks : 1;
-  sample.size = static_cast<std::int64_t>(given) * factor;
+  sample.size = bytes{static_cast<std::int64_t>(given)} * factor;
   const auto ms = number_in(fields[3], 1e-9, 1e12, "a positive time in ms");
   sample.seconds = ms / 1e3;
   return ms < 1e8 ? std::optional{sample} : std::nullopt;
