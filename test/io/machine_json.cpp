@@ -105,8 +105,8 @@ TEST_CASE("numbers survive to the last digit") {
   for (int i = 0; i < 100; ++i) {
     m.devices[0].bytes_per_second = 1e9 + 1e12 * random.unit();
     m.devices[0].launch_seconds = 1e-5 * random.unit();
-    m.links[0].costs[hardware::exchange::all_reduce][0] = {random.between(0, 1'000'000'000), 1e-5 * random.unit(),
-                                                           1e-9 * random.unit()};
+    m.links[0].costs[hardware::exchange::all_reduce][0] = {bytes{random.between(0, 1'000'000'000)},
+                                                           1e-5 * random.unit(), 1e-9 * random.unit()};
     REQUIRE(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
   }
 }
