@@ -204,9 +204,8 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   const auto budget = parse_quantity("--budget", f.budget, durations);
-  const auto start =
-      f.start.empty() ? systems::start_of_operators(job)
-                      : unity::from_seconds(parse_quantity("--operator-start", f.start, durations));
+  const auto start = f.start.empty() ? systems::start_of_operators(job)
+                                     : unity::from_seconds(parse_quantity("--operator-start", f.start, durations));
   optimized_job all;
   all.passes = listed(f.passes.empty() ? default_passes : f.passes);
   all.limit = unity::bytes{f.memory.empty() ? 0 : std::llround(parse_quantity("--memory", f.memory, memory_sizes))};
@@ -291,9 +290,8 @@ nlohmann::json to_json(const optimized_job& o) {
   }
   auto tried = nlohmann::json::array();
   for (const auto& e : o.fitted.tried) {
-    tried.push_back({{"passes", e.passes},
-                     {"iteration_s", unity::to_seconds(e.iteration)},
-                     {"peak_bytes", e.peak.count()}});
+    tried.push_back(
+        {{"passes", e.passes}, {"iteration_s", unity::to_seconds(e.iteration)}, {"peak_bytes", e.peak.count()}});
   }
   auto buckets = nlohmann::json::array();
   for (const auto& b : o.buckets) {

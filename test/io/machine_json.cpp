@@ -33,11 +33,11 @@ hardware::machine example() {
   m.devices = {d, {}};
   m.devices[1].kind = hardware::device_kind::gpu;
   m.devices[1].bytes_per_second = 1e6;
-  m.links.push_back(
-      {"local",
-       2,
-       {{hardware::exchange::all_reduce, {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
-        {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
+  m.links.push_back({"local",
+                     2,
+                     {{hardware::exchange::all_reduce,
+                       {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
+                      {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
 std::string complaint(const std::string& text) { return test::machine_complaint(text); }

@@ -117,8 +117,9 @@ TEST_CASE("what is no trace, or no trace of this job, is refused in one line") {
   refused({kineto({})}, "file0.json: no event that is understood");
   refused({kineto({event("cpu_op", "aten::mm", "5", 1, -5)})}, "file0.json, event 0: a duration of -5 us; expected 0");
   refused({kineto({event("cpu_op", "aten::mm", "5", 1e300, 5)})}, "file0.json, event 0: a member ts that is no time");
-  refused({kineto({work, event("cpu_op", "aten::mm", "5", 8e12, 8e12)})},
-          "file0.json, event 1: an end that is no time of this trace; expected a number of microseconds within 100 days");
+  refused(
+      {kineto({work, event("cpu_op", "aten::mm", "5", 8e12, 8e12)})},
+      "file0.json, event 1: an end that is no time of this trace; expected a number of microseconds within 100 days");
   refused({fmt::format(R"({{"schemaVersion":1,"baseTimeNanoseconds":9223372036854775807,"traceEvents":[{}]}})", work)},
           "file0.json: a baseTimeNanoseconds of 9223372036854775807; expected the time at 0 of the clock");
   refused({kineto({event("user_annotation", "ProfilerStep#1", "5", 0, 0), work})}, "step 1 takes no time");

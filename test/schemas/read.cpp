@@ -58,11 +58,11 @@ hardware::machine measured_machine() {
   m.devices[0].versions = {{"driver", "1"}};
   m.devices[0].sources = {{"launch_s", "measured"}};
   m.network.set_reduces(hardware::vertex_id{m.network.device_count()});
-  m.links.push_back(
-      {"local",
-       2,
-       {{hardware::exchange::all_reduce, {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
-        {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
+  m.links.push_back({"local",
+                     2,
+                     {{hardware::exchange::all_reduce,
+                       {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
+                      {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
   return m;
 }
 

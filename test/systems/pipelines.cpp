@@ -195,20 +195,20 @@ TEST_CASE("one search makes pipelines of several graphs, each of its own") {
 
 TEST_CASE("memory that is short is divided among stages") {
   subject x{small_bert, "p100:1x4"};
-  const auto peak_of = [&](std::int64_t limit) {
+  const auto peak_of = [&](bytes limit) {
     systems::pipeline_options o;
     o.memory_limit = limit;
     auto search = x.search(o);
     const auto all = search.run(x.graph);
     REQUIRE_FALSE(all.empty());
-    return std::pair{x.report(all.front()).memory_peak().count(), all.front().excess};
+    return std::pair{x.report(all.front()).memory_peak(), all.front().excess};
   };
-  const auto [free, nothing] = peak_of(0);
+  const auto [free, nothing] = peak_of({});
   CHECK(nothing == 0);
   const auto [tight, excess] = peak_of(free * 6 / 10);
   CHECK(excess == 0);
   CHECK(tight <= free * 6 / 10);
-  CHECK(peak_of(1000).second > 0);
+  CHECK(peak_of(bytes{1000}).second > 0);
 }
 
 TEST_CASE("what cannot be divided in micro-batches has no pipelines") {

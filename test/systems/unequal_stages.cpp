@@ -151,14 +151,14 @@ TEST_CASE("unequal stages stay within memory") {
     least = std::min(least, c.held);
   }
   systems::pipeline_options o;
-  o.memory_limit = least + least / 8;
+  o.memory_limit = bytes{least + least / 8};
   subject tight{heavy_middle(4096, 1024, 4096), "p100:1x3", o};
   const auto within = systems::unequal_stages{tight.pipelines}.run(tight.graph);
   REQUIRE_FALSE(within.empty());
   CHECK(within.front().excess == 0);
-  CHECK(within.front().held <= o.memory_limit);
-  CHECK(tight.report(within.front()).memory_peak().count() <= o.memory_limit + o.memory_limit / 4);
-  o.memory_limit = 1000;
+  CHECK(within.front().held <= o.memory_limit.count());
+  CHECK(tight.report(within.front()).memory_peak() <= o.memory_limit + o.memory_limit / 4);
+  o.memory_limit = bytes{1000};
   subject none{heavy_middle(4096, 1024, 4096), "p100:1x3", o};
   for (const auto& c : systems::unequal_stages{none.pipelines}.run(none.graph)) {
     CHECK(c.excess > 0);

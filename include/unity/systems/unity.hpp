@@ -249,7 +249,7 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   found.graph = variants.size() - 1;
   const auto* room = found.candidate.room;
   context_.record.simulated.push_back({found.graph, room != nullptr ? room->mesh() : hardware::device_mesh{}, 1, 1,
-                                       uses, picoseconds{found.candidate.predicted}, found.report,
+                                       uses, found.candidate.predicted, found.report,
                                        split_mappings::has_blocks(found.candidate.solution)});
   return found;
 }

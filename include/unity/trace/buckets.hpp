@@ -180,8 +180,8 @@ class bucket_changer {
     picoseconds earliest;
     for (auto& b : list) {
       const auto size = size_of(b);
-      const auto parts = static_cast<std::uint32_t>(
-          std::min<std::int64_t>((size.count() - 1) / size_.count() + 1, 1 << 16));
+      const auto parts =
+          static_cast<std::uint32_t>(std::min<std::int64_t>((size.count() - 1) / size_.count() + 1, 1 << 16));
       const auto begin = graph_.tasks[b.arrival].recorded_start;
       if (parts > 1) {
         divide(b, parts, size, earliest, begin);

@@ -24,12 +24,12 @@ TEST_CASE("memory costs what it costs in 128 bits, up to more than anything take
   unity::random_engine random{seed};
   std::size_t large = 0;
   for (int i = 0; i < 10'000; ++i) {
-    const auto bytes = random.between(0, std::int64_t{1} << random.between(1, 62));
+    const auto size = random.between(0, std::int64_t{1} << random.between(1, 62));
     const auto price = random.between(0, std::int64_t{1} << random.between(1, 40));
-    CAPTURE(bytes, price);
+    CAPTURE(size, price);
     __extension__ using wide = __int128;
-    const auto exact = static_cast<wide>(bytes / 1024) * price / 1024;
-    const auto found = price_of_memory(bytes, price);
+    const auto exact = static_cast<wide>(size / 1024) * price / 1024;
+    const auto found = price_of_memory(unity::bytes{size}, price);
     REQUIRE(found <= unreachable);
     if (found != unreachable) {
       REQUIRE(static_cast<wide>(found) == exact);
@@ -40,7 +40,7 @@ TEST_CASE("memory costs what it costs in 128 bits, up to more than anything take
   }
   CHECK(large > 100);
   // 640 GB at the highest of unity's prices.
-  CHECK(price_of_memory(640'000'000'000, std::int64_t{1} << 34U) == 10'485'760'000'000'000);
+  CHECK(price_of_memory(unity::bytes{640'000'000'000}, std::int64_t{1} << 34U) == 10'485'760'000'000'000);
 }
 
 namespace {
@@ -80,7 +80,7 @@ TEST_CASE("an operator's trade is the cheapest of all, and memory that costs not
     objective.trades = random.between(0, 1) == 0 ? memory_trades::recomputing : memory_trades::sharding;
     const auto price = [&](const unity::parallel::memory_trade& t) {
       const auto c = costs_of(o, t, objective);
-      return c.computing + c.synchronizing +
+      return (c.computing + c.synchronizing).count() +
              price_of_memory(c.weights + objective.in_flight * c.activations, objective.per_mebibyte);
     };
     const auto found = trade_of(o, objective);
@@ -115,16 +115,19 @@ TEST_CASE("costs of a trade: what is recomputed runs again, and what replicas di
   o.weight_copies = unity::bytes{75};
   o.state_copies = unity::bytes{150};
   o.activations = unity::bytes{30};
-  using costs = unity::parallel::traded_costs;
-  CHECK(costs_of(o, {false, 0}, {}) == costs{38, 16, 400, 30});
-  CHECK(costs_of(o, {true, 0}, {}) == costs{48, 16, 400, 0});
-  CHECK(costs_of(o, {false, 1}, {}) == costs{32, 16, 250, 30});
-  CHECK(costs_of(o, {false, 2}, {}) == costs{32, 16, 175, 30});
-  CHECK(costs_of(o, {true, 3}, {}) == costs{42, 24, 100, 0});
+  const auto costs = [](std::int64_t computing, std::int64_t synchronizing, std::int64_t weights, std::int64_t kept) {
+    return unity::parallel::traded_costs{unity::picoseconds{computing}, unity::picoseconds{synchronizing},
+                                         unity::bytes{weights}, unity::bytes{kept}};
+  };
+  CHECK(costs_of(o, {false, 0}, {}) == costs(38, 16, 400, 30));
+  CHECK(costs_of(o, {true, 0}, {}) == costs(48, 16, 400, 0));
+  CHECK(costs_of(o, {false, 1}, {}) == costs(32, 16, 250, 30));
+  CHECK(costs_of(o, {false, 2}, {}) == costs(32, 16, 175, 30));
+  CHECK(costs_of(o, {true, 3}, {}) == costs(42, 24, 100, 0));
   unity::parallel::mapping_objective once{4};  // of four micro-batches
-  CHECK(costs_of(o, {false, 1}, once) == costs{32, 4, 250, 30});
-  CHECK(costs_of(o, {false, 2}, once) == costs{32, 10, 175, 30});
-  CHECK(costs_of(o, {false, 3}, once) == costs{32, 24, 100, 30});
+  CHECK(costs_of(o, {false, 1}, once) == costs(32, 4, 250, 30));
+  CHECK(costs_of(o, {false, 2}, once) == costs(32, 10, 175, 30));
+  CHECK(costs_of(o, {false, 3}, once) == costs(32, 24, 100, 30));
 }
 
 }  // namespace tests_of_mesh_tables

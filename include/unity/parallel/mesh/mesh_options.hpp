@@ -124,7 +124,7 @@ class shard_clock {
 class option_finder {
  public:
   option_finder(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
-                index_uses allowed, optimizer how, std::int64_t memory_limit = 0)
+                index_uses allowed, optimizer how, bytes memory_limit = {})
       : algebra_{a},
         mesh_{m},
         costs_{costs},
@@ -160,7 +160,7 @@ class option_finder {
   shard_clock& clock_;
   index_uses allowed_;
   optimizer optimizer_;
-  std::int64_t memory_limit_;
+  bytes memory_limit_;
   const placed_operator* operator_ = nullptr;
   std::vector<axis_role> roles_{};
   std::vector<std::int64_t> left_{};  // per index: the size that is left to divide
@@ -386,13 +386,13 @@ UNITY_INLINE unsigned option_finder::dimension_of(const tensor::tensor_indices& 
 }
 
 UNITY_INLINE bool option_finder::fits(const mesh_option& o) const {
-  auto held = (o.weights + o.activations).count();
+  auto held = o.weights + o.activations;
   for (std::size_t x = 0; x < o.operands.size(); ++x) {
     held += operator_->uses[x] == operand_use::weight
-                ? 0
-                : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]).count();
+                ? bytes{}
+                : shard_bytes(operator_->dimensions->inputs[x], mesh_, o.operands[x]);
   }
-  return memory_limit_ == 0 || held <= memory_limit_;
+  return memory_limit_ == bytes{} || held <= memory_limit_;
 }
 
 UNITY_INLINE bool option_finder::has_terms(mesh_layout l) const {

@@ -438,7 +438,7 @@ UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
   const auto stage = mapping_.stage_of(i);
   const auto trade = mapping_.trade_of(i);
   const bool is_shared = trade.sharding > 0 && o.synchronizing > picoseconds{};
-  f.buffers.push_back({bytes{costs_of(o, trade, {}).weights}, stage, {}, true});
+  f.buffers.push_back({costs_of(o, trade, {}).weights, stage, {}, true});
   if (!has_backward(i)) {
     return f;
   }

@@ -13,6 +13,7 @@
 #include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/core/units.hpp>
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/mesh/mesh_costs.hpp>
@@ -50,12 +51,12 @@ struct memory_trade {
   friend bool operator==(const memory_trade&, const memory_trade&) = default;
 };
 
-// Picoseconds, and bytes of one device, of an option under a trade.
+// Of one device, of an option under a trade.
 struct traded_costs {
-  std::int64_t computing = 0;
-  std::int64_t synchronizing = 0;  // as far as the objective counts it
-  std::int64_t weights = 0;
-  std::int64_t activations = 0;
+  picoseconds computing{};
+  picoseconds synchronizing{};  // as far as the objective counts it
+  bytes weights{};
+  bytes activations{};
 
   friend bool operator==(const traded_costs&, const traded_costs&) = default;
 };
@@ -83,9 +84,9 @@ struct operator_table {
 };
 
 // The price of memory, in picoseconds; at most `unreachable`.
-[[nodiscard]] constexpr std::int64_t price_of_memory(std::int64_t bytes, std::int64_t per_mebibyte) noexcept {
+[[nodiscard]] constexpr std::int64_t price_of_memory(bytes size, std::int64_t per_mebibyte) noexcept {
   constexpr std::int64_t unit = 1024;
-  const auto kibibytes = bytes / unit;
+  const auto kibibytes = size.count() / unit;
   if (per_mebibyte > 0 && kibibytes / unit >= unreachable / per_mebibyte) {
     return unreachable;
   }
@@ -100,7 +101,7 @@ struct operator_table {
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
-              index_uses allowed, optimizer how, std::int64_t memory_limit = 0)
+              index_uses allowed, optimizer how, bytes memory_limit = {})
       : algebra_{a},
         mesh_{m},
         costs_{costs},
@@ -146,34 +147,32 @@ class mesh_tables {
 #include <algorithm>
 
 #include <unity/core/config.hpp>
-#include <unity/core/units.hpp>
 
 namespace unity::parallel {
 
 UNITY_INLINE traded_costs costs_of(const mesh_option& o, const memory_trade& t,
                                    const mapping_objective& objective) noexcept {
-  traded_costs c{o.computing.count(), o.synchronizing.count() * objective.synchronizing_16ths / 16, o.weights.count(),
-                 o.activations.count()};
+  traded_costs c{o.computing, o.synchronizing * objective.synchronizing_16ths / 16, o.weights, o.activations};
   if (t.is_recomputed) {
-    c.computing += o.forward.count();
-    c.activations = 0;
+    c.computing += o.forward;
+    c.activations = {};
   }
   if (t.sharding == 0) {
     return c;
   }
-  const auto half = (o.synchronizing.count() + o.starting.count()) / 2;
+  const auto half = (o.synchronizing + o.starting) / 2;
   const auto once = half * objective.synchronizing_16ths / 16;
   const auto repeated = half * objective.sharding_16ths / 16;
-  c.computing += (o.share_updating - o.updating).count();
+  c.computing += o.share_updating - o.updating;
   c.synchronizing = t.sharding == 1 ? 2 * once : t.sharding == 2 ? once + repeated : 3 * repeated;
-  c.weights -= o.state_copies.count() + (static_cast<std::int64_t>(t.sharding) - 1) * o.weight_copies.count();
+  c.weights -= o.state_copies + (static_cast<std::int64_t>(t.sharding) - 1) * o.weight_copies;
   return c;
 }
 
 namespace detail {
 
 UNITY_INLINE std::int64_t price_of(const traded_costs& c, const mapping_objective& objective) noexcept {
-  return c.computing + c.synchronizing +
+  return (c.computing + c.synchronizing).count() +
          price_of_memory(c.weights + objective.in_flight * c.activations, objective.per_mebibyte);
 }
 

@@ -15,6 +15,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
@@ -42,7 +43,7 @@ class split_mappings {
   // most_axes: the limit for meshes of blocks.
   split_mappings(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
                  parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
-                 std::size_t most_axes, std::int64_t memory_limit = 0);
+                 std::size_t most_axes, bytes memory_limit = {});
   ~split_mappings();
   split_mappings(const split_mappings&) = delete;
   split_mappings& operator=(const split_mappings&) = delete;
@@ -60,10 +61,10 @@ class split_mappings {
   [[nodiscard]] static bool has_blocks(const solution& s);
   [[nodiscard]] parallel::strategy strategy_of(mesh_room& room, const parallel::operator_graph& g, const solution& s,
                                                std::size_t nodes);
-  // The memory in bytes and the time of gradient reductions in picoseconds, each a maximum over the devices.
-  [[nodiscard]] std::pair<std::int64_t, std::int64_t> memory_and_synchronizing(mesh_room& room,
-                                                                               const parallel::operator_graph& g,
-                                                                               const solution& s);
+  // The memory and the time of gradient reductions, each a maximum over the devices.
+  [[nodiscard]] std::pair<bytes, picoseconds> memory_and_synchronizing(mesh_room& room,
+                                                                       const parallel::operator_graph& g,
+                                                                       const solution& s);
 
  private:
   class join_splits;
@@ -95,7 +96,7 @@ class split_mappings {
   parallel::index_uses uses_;
   parallel::optimizer optimizer_;
   std::size_t most_axes_;
-  std::int64_t memory_limit_;
+  bytes memory_limit_;
   std::vector<std::unique_ptr<mesh_room>> all_{};
   std::map<fingerprint, std::vector<numbered_room>> by_shape_{};
   std::map<std::vector<hardware::device_id>, const std::vector<numbered_room>*> by_devices_{};
@@ -113,7 +114,6 @@ class split_mappings {
 #include <algorithm>
 
 #include <unity/core/config.hpp>
-#include <unity/core/units.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
 #include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_plan.hpp>
@@ -551,7 +551,7 @@ UNITY_INLINE void split_mappings::join_splits::trace_branch(const goal& join, co
 UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const hardware::machine& m,
                                             const hardware::route_table& routes, parallel::shard_clock& clock,
                                             parallel::index_uses uses, parallel::optimizer how, std::size_t most_axes,
-                                            std::int64_t memory_limit)
+                                            bytes memory_limit)
     : algebra_{a},
       machine_{m},
       routes_{routes},
@@ -623,16 +623,17 @@ UNITY_INLINE parallel::strategy split_mappings::strategy_of(mesh_room& room, con
   return all;
 }
 
-UNITY_INLINE std::pair<std::int64_t, std::int64_t> split_mappings::memory_and_synchronizing(
-    mesh_room& room, const parallel::operator_graph& g, const solution& s) {
-  std::vector<std::int64_t> memory(room.mesh().devices.size(), 0);
-  auto synchronizing = memory;
+UNITY_INLINE std::pair<bytes, picoseconds> split_mappings::memory_and_synchronizing(mesh_room& room,
+                                                                                    const parallel::operator_graph& g,
+                                                                                    const solution& s) {
+  std::vector<bytes> memory(room.mesh().devices.size());
+  std::vector<picoseconds> synchronizing(memory.size());
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     auto& in = room_of(room, s.blocks[i]);
     const auto& o = in.tables().of(g.placed(i)).options[s.options[i]];
     for (std::size_t p = 0; p < in.mesh().devices.size(); ++p) {
-      memory[s.blocks[i].first + p] += (o.weights + o.activations).count();
-      synchronizing[s.blocks[i].first + p] += o.synchronizing.count();
+      memory[s.blocks[i].first + p] += o.weights + o.activations;
+      synchronizing[s.blocks[i].first + p] += o.synchronizing;
     }
   }
   return {*std::max_element(memory.begin(), memory.end()),

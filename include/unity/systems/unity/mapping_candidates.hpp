@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
+#include <unity/core/units.hpp>
 #include <unity/parallel/mesh/machine_mapping.hpp>
 #include <unity/parallel/mesh/mesh_tables.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
@@ -21,8 +22,8 @@ struct mapping_candidate {
   mesh_room* room = nullptr;
   parallel::mapping_objective objective{};
   parallel::machine_mapping::solution solution{};
-  std::int64_t predicted = 0;  // picoseconds, with gradient reductions counted in full
-  std::int64_t memory = 0;     // bytes per device, with all activations counted
+  picoseconds predicted{};  // with gradient reductions counted in full
+  bytes memory{};           // per device, with all activations counted
 };
 
 // Fractions of gradient reductions that objectives count, in sixteenths: their overlap with the backward pass is known
@@ -31,9 +32,9 @@ inline constexpr std::array<int, 6> overlap_shares{16, 12, 8, 4, 2, 0};
 
 // Total time and memory of a solution.
 struct mapping_totals {
-  std::int64_t computing = 0;      // picoseconds
-  std::int64_t synchronizing = 0;  // picoseconds
-  std::int64_t memory = 0;         // bytes per device
+  picoseconds computing{};
+  picoseconds synchronizing{};
+  bytes memory{};  // per device
 };
 
 [[nodiscard]] mapping_totals totals_of(mesh_room& room, const parallel::operator_graph& g,
@@ -50,13 +51,13 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10
 // Earlier rooms are sure to get their share.
 // Complexity: a solution for each room and share, or ten if memory is short.
 [[nodiscard]] std::vector<mapping_candidate> mapping_candidates(
-    const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g, std::int64_t memory_limit,
+    const std::vector<mesh_room*>& rooms, const parallel::operator_graph& g, bytes memory_limit,
     double seconds = std::numeric_limits<double>::infinity());
 
 // The most promising candidates, at most `most`. Takes in turn the first of each kind of objective and index uses, on
 // all devices or on some, fitting in memory or not; begins with the first of the fewest index uses.
 [[nodiscard]] std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
-                                                               std::size_t most, std::int64_t memory_limit);
+                                                               std::size_t most, bytes memory_limit);
 
 }  // namespace unity::systems
 
@@ -76,27 +77,27 @@ UNITY_INLINE mapping_totals totals_of(mesh_room& room, const parallel::operator_
   mapping_totals t;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const auto& o = room.tables().of(g.placed(i)).options[s.options[i]];
-    t.computing += o.computing.count();
-    t.synchronizing += o.synchronizing.count();
-    t.memory += (o.weights + o.activations).count();
+    t.computing += o.computing;
+    t.synchronizing += o.synchronizing;
+    t.memory += o.weights + o.activations;
   }
   return t;
 }
 
 UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector<mesh_room*>& rooms,
-                                                               const parallel::operator_graph& g,
-                                                               std::int64_t memory_limit, double seconds) {
+                                                               const parallel::operator_graph& g, bytes memory_limit,
+                                                               double seconds) {
   const stopwatch watch;
   std::vector<mapping_candidate> all;
-  const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> std::int64_t {
-    mapping_candidate c{&room, o, room.solve(g, o), 0, 0};
+  const auto add = [&](mesh_room& room, const parallel::mapping_objective& o) -> bytes {
+    mapping_candidate c{&room, o, room.solve(g, o)};
     if (c.solution.cost >= parallel::unreachable) {
-      return 0;
+      return {};
     }
     const auto t = totals_of(room, g, c.solution);
     const auto priced = parallel::price_of_memory(t.memory, o.per_mebibyte);
     c.memory = t.memory;
-    c.predicted = c.solution.cost - priced + t.synchronizing * (16 - o.synchronizing_16ths) / 16;
+    c.predicted = picoseconds{c.solution.cost - priced} + t.synchronizing * (16 - o.synchronizing_16ths) / 16;
     const bool is_known = std::any_of(all.begin(), all.end(), [&](const mapping_candidate& k) {
       return k.room == c.room && k.solution.options == c.solution.options;
     });
@@ -115,7 +116,7 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
       if (room->is_over()) {
         return;
       }
-      if (memory_limit == 0 || memory <= memory_limit) {
+      if (memory_limit == bytes{} || memory <= memory_limit) {
         continue;
       }
       is_short = true;
@@ -149,7 +150,7 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_candidates(const std::vector
 }
 
 UNITY_INLINE std::vector<mapping_candidate> chosen_candidates(const std::vector<mapping_candidate>& all,
-                                                              std::size_t most, std::int64_t memory_limit) {
+                                                              std::size_t most, bytes memory_limit) {
   std::vector<mapping_candidate> chosen;
   std::vector<bool> taken(all.size());
   std::size_t devices = 0;
@@ -168,7 +169,7 @@ UNITY_INLINE std::vector<mapping_candidate> chosen_candidates(const std::vector<
   while (chosen.size() < std::min(most, all.size())) {
     std::vector<std::tuple<parallel::index_uses, int, bool, bool>> met;
     for (std::size_t i = 0; i < all.size() && chosen.size() < most; ++i) {
-      const bool fits = memory_limit == 0 || all[i].memory <= memory_limit;
+      const bool fits = memory_limit == bytes{} || all[i].memory <= memory_limit;
       const std::tuple kind{all[i].room->uses(), all[i].objective.synchronizing_16ths, fits,
                             all[i].room->mesh().devices.size() == devices};
       if (!taken[i] && std::find(met.begin(), met.end(), kind) == met.end()) {

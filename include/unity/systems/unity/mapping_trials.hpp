@@ -139,8 +139,7 @@ UNITY_INLINE simulated_best mapping_trials::simulate(graph_variant& v, std::size
   const parallel::operator_graph ops{context_.algebra, v.graph, lowering.dimensions(), lowering.training()};
   auto all = mapping_candidates(rooms_for(number), ops, context_.memory_limit,
                                 context_.time.seconds_for(number == 0 ? 0.3 : 0.1));
-  if (number == 0 && !all.empty() && !context_.time.is_late() &&
-      add_parts(v.graph, picoseconds{all.front().predicted})) {
+  if (number == 0 && !all.empty() && !context_.time.is_late() && add_parts(v.graph, all.front().predicted)) {
     all = mapping_candidates(rooms_for(number), ops, context_.memory_limit, context_.time.seconds_for(0.2));
   }
   const bool is_cut = std::any_of(rooms_.begin(), rooms_.end(), [](const auto& room) { return room->ended_early(); });
@@ -169,8 +168,7 @@ UNITY_INLINE simulated_best mapping_trials::simulate(graph_variant& v, std::size
                                                  : parallel::report_on(lowering, v.graph, context_.machine, strategy);
     });
     tasks += report.tasks;
-    context_.record.simulated.push_back(
-        {number, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report});
+    context_.record.simulated.push_back({number, c.room->mesh(), 1, 1, c.room->uses(), c.predicted, report});
     if (is_first || is_better(report, best.report)) {
       best = {number, c, std::move(strategy), std::move(report)};
       is_first = false;
@@ -291,8 +289,7 @@ UNITY_INLINE std::optional<simulated_best> mapping_trials::best_split(std::span<
       }
       met.push_back(strategy);
       auto report = context_.time.timed([&] { return parallel::report_on(lowering, g, context_.machine, strategy); });
-      context_.record.simulated.push_back(
-          {v, c.room->mesh(), 1, 1, c.room->uses(), picoseconds{c.predicted}, report, true});
+      context_.record.simulated.push_back({v, c.room->mesh(), 1, 1, c.room->uses(), c.predicted, report, true});
       if (!best || is_better(report, best->report)) {
         best = simulated_best{v, c, std::move(strategy), std::move(report)};
       }
@@ -317,13 +314,13 @@ UNITY_INLINE std::vector<mapping_candidate> mapping_trials::split_candidates(con
     }
     ++looked_at;
     mapping_candidate c{one.room, one.objective,
-                        splits_->solve(*one.room, ops, one.objective, late, context_.time.own_left()), 0, 0};
+                        splits_->solve(*one.room, ops, one.objective, late, context_.time.own_left())};
     if (!split_mappings::has_blocks(c.solution)) {
       continue;
     }
     const auto [memory, synchronizing] = splits_->memory_and_synchronizing(*c.room, ops, c.solution);
     c.memory = memory;
-    c.predicted = c.solution.cost - parallel::price_of_memory(memory, c.objective.per_mebibyte) +
+    c.predicted = picoseconds{c.solution.cost - parallel::price_of_memory(memory, c.objective.per_mebibyte)} +
                   synchronizing * (16 - c.objective.synchronizing_16ths) / 16;
     found.push_back(std::move(c));
   }

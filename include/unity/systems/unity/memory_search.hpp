@@ -54,8 +54,8 @@ struct memory_options {
   bool has_unequal = true;                  // also pipelines of unequal stages, half as many plans
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
-  std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
-  double seconds = 0;             // of each graph; infinity: no limit
+  bytes memory_limit{};  // of a device; 0: not known
+  double seconds = 0;    // of each graph; infinity: no limit
   // Plans from all of the predicted frontier are simulated. false: those whose predicted memory is nearest to the
   // limit.
   bool is_whole = true;
@@ -286,8 +286,8 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto costs =
         parallel::costs_of(room.tables().of(g.ops.placed(i)).options[c.mapping.options[i]], trades[i], o);
-    c.predicted += costs.computing + costs.synchronizing;
-    c.held += costs.weights + pipelines_.kept_bytes(g, room, c.mapping.options, trades, i);
+    c.predicted += (costs.computing + costs.synchronizing).count();
+    c.held += costs.weights.count() + pipelines_.kept_bytes(g, room, c.mapping.options, trades, i);
   }
   c.predicted = g.count * (c.predicted + between);
   c.mapping.trades = std::move(trades);
@@ -314,7 +314,8 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::v
   }
   if (!options_.is_whole) {
     const auto distance = [&](const pipeline_candidate& c) {
-      return std::abs(std::log(static_cast<double>(c.held + 1) / static_cast<double>(options_.memory_limit + 1)));
+      const auto limit = static_cast<double>(options_.memory_limit.count() + 1);
+      return std::abs(std::log(static_cast<double>(c.held + 1) / limit));
     };
     unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
     return front;

@@ -12,6 +12,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
@@ -60,7 +61,7 @@ class mesh_room {
  public:
   mesh_room(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
             hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
-            parallel::optimizer how, std::int64_t memory_limit = 0)
+            parallel::optimizer how, bytes memory_limit = {})
       : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
                                                                                uses, how,   memory_limit} {}
   mesh_room(const mesh_room&) = delete;

@@ -14,6 +14,7 @@
 
 #include <unity/core/budget.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/units.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/series_parallel_tree.hpp>
 #include <unity/hardware/machine.hpp>
@@ -43,7 +44,7 @@ struct pipeline_options {
   std::size_t mesh_axes = 2;  // of the devices of a stage, at most
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
-  std::int64_t memory_limit = 0;  // bytes of a device; 0: not known
+  bytes memory_limit{};  // of a device; 0: not known
   // none: the candidates of each mesh are those of the least price of memory that makes them fit. Otherwise those of
   // all prices, with what operators trade for memory at each.
   parallel::memory_trades trades = parallel::memory_trades::none;
@@ -353,7 +354,7 @@ UNITY_INLINE std::optional<pipeline_candidate> pipeline_search::cut(const microb
   // Equal groups may be cut as one device each.
   const std::vector<stage_way> ways{{1, priced.pieces}};
   const std::vector<std::size_t> groups{stages * chunks};
-  stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : 0};
+  stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit.count() : 0};
   goal.is_late = [&] { return is_late(); };
   const auto cuts = cut_into_stages(ways, groups, goal);
   if (!cuts) {
@@ -385,12 +386,12 @@ UNITY_INLINE priced_pieces pipeline_search::pieces_of(const microbatch_graph& g,
     const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
     const auto trade = trades.empty() ? parallel::memory_trade{} : trades[i];
     const auto costs = parallel::costs_of(o, trade, {});
-    const auto updating = (trade.sharding > 0 ? o.share_updating : o.updating).count();
+    const auto updating = trade.sharding > 0 ? o.share_updating : o.updating;
     auto& piece = all.pieces[step_of[i]];
-    piece.takes += costs.computing - updating;
-    piece.weights += costs.weights;
+    piece.takes += (costs.computing - updating).count();
+    piece.weights += costs.weights.count();
     piece.activations += kept_bytes(g, room, options, trades, i);
-    all.once[step_of[i]] += updating + costs.synchronizing;
+    all.once[step_of[i]] += (updating + costs.synchronizing).count();
     add_reads(g, stage, room, options, step_of, i, all.pieces);
   }
   return all;

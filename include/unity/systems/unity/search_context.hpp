@@ -74,7 +74,7 @@ struct search_context {
   const hardware::machine& machine;
   const tensor::durations durations;
   const unity_options& options;
-  const std::int64_t memory_limit;          // bytes of the smallest device; 0: unknown
+  const bytes memory_limit;                 // of the smallest device; 0: unknown
   const std::vector<std::uint32_t> models;  // the kinds of devices
   hardware::route_table routes;
   parallel::shard_clock clock;
@@ -115,7 +115,7 @@ struct search_context {
 };
 
 [[nodiscard]] std::vector<std::uint32_t> models_of(const hardware::machine& m);
-[[nodiscard]] std::int64_t smallest_memory(const hardware::machine& m);
+[[nodiscard]] bytes smallest_memory(const hardware::machine& m);
 
 [[nodiscard]] constexpr parallel::index_uses bit(parallel::index_use use) {
   return parallel::index_uses{1} << static_cast<unsigned>(use);
@@ -160,10 +160,10 @@ UNITY_INLINE std::vector<std::uint32_t> models_of(const hardware::machine& m) {
   return models;
 }
 
-UNITY_INLINE std::int64_t smallest_memory(const hardware::machine& m) {
-  std::int64_t least = 0;
+UNITY_INLINE bytes smallest_memory(const hardware::machine& m) {
+  bytes least;
   for (const auto limit : parallel::memory_limits(m)) {
-    least = least == 0 ? limit.count() : std::min(least, limit.count() == 0 ? least : limit.count());
+    least = least == bytes{} ? limit : std::min(least, limit == bytes{} ? least : limit);
   }
   return least;
 }

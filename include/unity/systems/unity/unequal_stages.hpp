@@ -344,7 +344,7 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
     const auto ways = ways_of(g, price);
     bool fits = true;
     for (std::size_t s = 2; s <= std::min(most, blocks_.size()) && !ways.empty() && left() > 0; ++s) {
-      const auto cuts = cut(g, ways, s, search_.options().memory_limit);
+      const auto cuts = cut(g, ways, s, search_.options().memory_limit.count());
       if (!cuts) {
         continue;
       }
@@ -369,7 +369,7 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
 
 UNITY_INLINE void unequal_stages::add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
   const auto ways = ways_of(g);
-  const auto memory = search_.options().memory_limit;
+  const auto memory = search_.options().memory_limit.count();
   for (std::size_t s = 2; s <= std::min(most_stages_of(g), blocks_.size()) && !ways.empty() && left() > 0; ++s) {
     const auto add_cut = [&](std::int64_t limit) {
       auto cuts = cut(g, ways, s, limit);
@@ -401,7 +401,7 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
   c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
   // With trades, limits are of the frontier's.
-  const auto memory = search_.options().memory_limit;
+  const auto memory = search_.options().memory_limit.count();
   c.excess = !has_trades() ? cuts.excess : memory > 0 ? std::max<std::int64_t>(0, cuts.held - memory) : 0;
   c.held = cuts.held;
   std::vector<std::size_t> first;
