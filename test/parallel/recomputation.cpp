@@ -132,14 +132,14 @@ TEST_CASE("checkpoints: what is kept and the largest span are little more than t
   for (int trial = 0; trial < 60; ++trial) {
     const auto g = chain(5);  // ten operators, the last of which is an output
     parallel::recomputation all(g.node_count());
-    std::vector<std::int64_t> held(g.node_count());
+    std::vector<bytes> held(g.node_count());
     std::vector<std::size_t> free;
-    std::int64_t sum = 0;
+    bytes sum;
     for (const auto n : node_ids(g)) {
       if (parallel::can_recompute(g, n)) {
         all[n.index()] = random.between(0, 3) > 0;
-        held[n.index()] = random.between(1, 1000);
-        sum += all[n.index()] ? held[n.index()] : 0;
+        held[n.index()] = bytes{random.between(1, 1000)};
+        sum += all[n.index()] ? held[n.index()] : bytes{};
         if (all[n.index()]) {
           free.push_back(n.index());
         }
@@ -147,13 +147,13 @@ TEST_CASE("checkpoints: what is kept and the largest span are little more than t
     }
     // In a chain, an operator that is kept ends a span.
     const auto peak = [&](const parallel::recomputation& r) {
-      std::int64_t kept = 0;
-      std::int64_t since = 0;
-      std::int64_t largest = 0;
+      bytes kept;
+      bytes since;
+      bytes largest;
       for (const auto n : node_ids(g)) {
         const auto i = n.index();
-        since = r[i] ? since + held[i] : g.operands(n).empty() ? since : 0;
-        kept += all[i] && !r[i] ? held[i] : 0;
+        since = r[i] ? since + held[i] : g.operands(n).empty() ? since : bytes{};
+        kept += all[i] && !r[i] ? held[i] : bytes{};
         largest = std::max(largest, since);
       }
       return kept + largest;
@@ -172,8 +172,8 @@ TEST_CASE("checkpoints: what is kept and the largest span are little more than t
     }
     REQUIRE(peak(found) <= sum);
     REQUIRE(peak(found) >= least);
-    if (least > 0) {
-      worst = std::max(worst, static_cast<double>(peak(found)) / static_cast<double>(least));
+    if (least > bytes{}) {
+      worst = std::max(worst, static_cast<double>(peak(found).count()) / static_cast<double>(least.count()));
     }
   }
   CHECK(worst < 1.1);
@@ -185,7 +185,7 @@ TEST_CASE("checkpoints of a long chain of equal results are about as many as a s
   for (const auto n : node_ids(g)) {
     all[n.index()] = parallel::can_recompute(g, n);
   }
-  const std::vector<std::int64_t> held(g.node_count(), 100);
+  const std::vector<bytes> held(g.node_count(), bytes{100});
   const auto found = parallel::with_checkpoints(g, all, held);
   const auto dropped = std::count(all.begin(), all.end(), true) - std::count(found.begin(), found.end(), true);
   CHECK(dropped >= 8);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <unity/core/id.hpp>
+#include <unity/core/units.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_structure.hpp>
 #include <unity/tensor/operation.hpp>
@@ -52,9 +53,9 @@ namespace detail {
 
 // Of operators to recompute, those that remain after some are kept as checkpoints, at cuts of the graph. What is
 // between two checkpoints is recomputed and held together. The sum of what is kept and the largest span is at most 10%
-// above the least. held: bytes of each node's results. Complexity: linear in the graph, times 64.
+// above the least. held: of each node's results. Complexity: linear in the graph, times 64.
 [[nodiscard]] recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
-                                             std::span<const std::int64_t> held);
+                                             std::span<const bytes> held);
 
 // Keeps every k-th operator, in the order of the graph. Precondition: k is positive; 1 keeps all.
 [[nodiscard]] recomputation recomputation_but_every(const tensor::tensor_graph& g, std::size_t k);
@@ -173,14 +174,14 @@ namespace detail {
 // A place where a span may end: a cut, or the end of the graph.
 struct checkpoint_place {
   std::size_t node = 0;
-  std::int64_t before = 0;  // bytes that are recomputed in front of it, from the beginning of the graph
-  std::int64_t behind = 0;  // likewise, if it is recomputed as well
-  std::int64_t costs = 0;   // bytes to keep it
+  bytes before{};  // that are recomputed in front of it, from the beginning of the graph
+  bytes behind{};  // likewise, if it is recomputed as well
+  bytes costs{};   // to keep it
 };
 
 // The places to keep with the least sum, so that no span has more bytes than `most`; empty if there are none.
-UNITY_INLINE std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_place> places, std::int64_t most) {
-  std::vector<std::int64_t> sums;  // by place: of the best choice that ends with it
+UNITY_INLINE std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_place> places, bytes most) {
+  std::vector<bytes> sums;  // by place: of the best choice that ends with it
   std::vector<std::size_t> previous;
   std::deque<std::size_t> window;  // candidates for the previous place, with ascending sums
   for (std::size_t k = 0; k < places.size(); ++k) {
@@ -192,7 +193,7 @@ UNITY_INLINE std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_
       return {};
     }
     previous.push_back(is_first ? places.size() : window.front());
-    sums.push_back(places[k].costs + (is_first ? 0 : sums[window.front()]));
+    sums.push_back(places[k].costs + (is_first ? bytes{} : sums[window.front()]));
     while (!window.empty() && sums[window.back()] >= sums[k]) {
       window.pop_back();
     }
@@ -208,24 +209,24 @@ UNITY_INLINE std::vector<std::size_t> checkpoints_of(std::span<const checkpoint_
 }  // namespace detail
 
 UNITY_INLINE recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
-                                            std::span<const std::int64_t> held) {
+                                            std::span<const bytes> held) {
   UNITY_EXPECTS(r.size() == g.node_count() && held.size() == g.node_count(), "an entry for each node");
   const auto cuts = detail::cuts_of(g);
   std::vector<detail::checkpoint_place> places;
-  std::int64_t all = 0;
+  bytes all;
   for (std::size_t n = 0; n < r.size(); ++n) {
-    const auto own = r[n] ? held[n] : 0;
+    const auto own = r[n] ? held[n] : bytes{};
     if (cuts[n]) {
       places.push_back({n, all, all + own, own});
     }
     all += own;
   }
-  places.push_back({r.size(), all, all, 0});
+  places.push_back({r.size(), all, all, {}});
   auto best = r;
   auto least = all;
   constexpr int bounds = 64;
   for (int k = 1; k <= bounds; ++k) {
-    const auto most = static_cast<std::int64_t>(static_cast<double>(all) * std::exp2(-k / 8.0));
+    const bytes most{static_cast<std::int64_t>(static_cast<double>(all.count()) * std::exp2(-k / 8.0))};
     const auto kept = detail::checkpoints_of(places, most);
     auto sum = most;
     auto now = r;

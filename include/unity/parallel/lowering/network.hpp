@@ -64,8 +64,8 @@ class network {
   // The links of a route, in order. Valid until the next call.
   struct route_link {
     tasks::resource_id resource{};
-    std::uint32_t rate = 0;    // index of the bandwidth; equal for equal bandwidths
-    std::int64_t latency = 0;  // picoseconds; the first link's includes the startup of a message
+    std::uint32_t rate = 0;  // index of the bandwidth; equal for equal bandwidths
+    picoseconds latency{};   // the first link's includes the startup of a message
     hardware::link_id id{};
 
     friend bool operator==(const route_link&, const route_link&) = default;
@@ -75,7 +75,7 @@ class network {
   [[nodiscard]] std::span<const route_link> route(hardware::vertex_id from, hardware::vertex_id to);
   // The time of a transfer over a link.
   [[nodiscard]] tasks::hop hop(const route_link& l, bytes volume) const {
-    return {l.resource, time_of(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}};
+    return {l.resource, time_of(volume, l), std::max(l.latency, picoseconds{1})};
   }
   // The node of a device, numbered by first devices, and the number of devices of the node before it.
   struct node_place {
@@ -312,7 +312,7 @@ UNITY_INLINE std::span<const tasks::hop> network::hops(hardware::device_id from,
   UNITY_EXPECTS(from != to, "a message to another device");
   hops_.clear();
   for (const auto& l : route(from, to)) {
-    hops_.push_back({l.resource, held_time(volume, l), picoseconds{std::max(l.latency, std::int64_t{1})}});
+    hops_.push_back({l.resource, held_time(volume, l), std::max(l.latency, picoseconds{1})});
   }
   return hops_;
 }
@@ -321,8 +321,8 @@ UNITY_INLINE std::span<const tasks::hop> network::flow_hops(hardware::vertex_id 
                                                             bytes volume, std::int64_t rounds) {
   hops_.clear();
   for (const auto& l : route(from, to)) {
-    const auto latency = rounds * machine_->network.latency(l.id).count();
-    hops_.push_back({l.resource, held_time(volume, l), picoseconds{std::max(latency, std::int64_t{1})}});
+    const auto latency = rounds * machine_->network.latency(l.id);
+    hops_.push_back({l.resource, held_time(volume, l), std::max(latency, picoseconds{1})});
   }
   return hops_;
 }
@@ -331,7 +331,7 @@ UNITY_INLINE auto network::link_of(hardware::link_id l) const -> route_link {
   const auto& t = machine_->network;
   const auto rate = std::find(rates_.begin(), rates_.end(), t.bytes_per_second(l));
   return {tasks::resource_id{device_count() + t.resource(l).index()}, static_cast<std::uint32_t>(rate - rates_.begin()),
-          t.latency(l).count(), l};
+          t.latency(l), l};
 }
 
 UNITY_INLINE auto network::route(hardware::device_id from, hardware::device_id to) -> std::span<const route_link> {
@@ -341,7 +341,7 @@ UNITY_INLINE auto network::route(hardware::device_id from, hardware::device_id t
     for (const auto l : routes_.between(machine_->network, from, to)) {
       links_.push_back(link_of(l));
     }
-    links_[known.first].latency += start(from).start.count();
+    links_[known.first].latency += start(from).start;
     known.count = static_cast<std::uint32_t>(links_.size()) - known.first;
   }
   return {links_.data() + known.first, known.count};

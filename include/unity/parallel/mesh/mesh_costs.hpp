@@ -52,9 +52,9 @@ class mesh_costs {
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
   }
   // Each sends `held` to the next of its group: the time for which links are busy. The message arrives a delay later.
-  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, 0); }
+  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, {}); }
   // From when the first byte could be sent on the longest route to when it arrives; zero for a group of one.
-  [[nodiscard]] picoseconds delay(axis_set s) const { return picoseconds{sets_[s].delay}; }
+  [[nodiscard]] picoseconds delay(axis_set s) const { return sets_[s].delay; }
 
  private:
   struct costs {
@@ -64,12 +64,12 @@ class mesh_costs {
     double sharing = 1;      // of links among groups: the time of all rings at once over that of one alone
     double ring_rate = 0;    // picoseconds per byte that each sends to the next
     double direct_rate = 0;  // picoseconds per byte that each sends to every other
-    std::int64_t delay = 0;  // picoseconds, including the time before a message moves
+    picoseconds delay{};     // including the time before a message moves
   };
 
   [[nodiscard]] static double of(bytes b) noexcept { return static_cast<double>(b.count()); }
-  [[nodiscard]] static picoseconds time(double volume, double rate, std::int64_t delay) {
-    return picoseconds{std::llround(std::min(volume * rate, 1e18)) + delay};
+  [[nodiscard]] static picoseconds time(double volume, double rate, picoseconds delay) {
+    return picoseconds{std::llround(std::min(volume * rate, 1e18))} + delay;
   }
 
   // Of the algorithm that lowering uses. Precondition: the group has several devices.
@@ -151,14 +151,14 @@ UNITY_INLINE void mesh_costs::measure(const hardware::machine& on, const hardwar
       group.push_back(from);
       for (std::size_t j = 0; j < members.size(); ++j) {
         const auto to = m.devices[first + members[j]];
-        std::int64_t delay = 0;
+        auto delay = start;
         for (const auto l : from == to ? hardware::route{} : routes.between(t, from, to)) {
           const auto per_byte = 1e12 / static_cast<double>(t.bytes_per_second(l));
           direct[t.resource(l).index()] += per_byte;
           ring[t.resource(l).index()] += j == (i + 1) % members.size() ? per_byte : 0;
-          delay += t.latency(l).count();
+          delay += t.latency(l);
         }
-        c.delay = std::max(c.delay, delay + start.count());
+        c.delay = std::max(c.delay, delay);
       }
     }
   }

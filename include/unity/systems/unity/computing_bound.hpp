@@ -31,7 +31,7 @@ class computing_bound {
   [[nodiscard]] picoseconds of(const parallel::operator_graph& g);
 
  private:
-  [[nodiscard]] std::int64_t least(const parallel::placed_operator& p);
+  [[nodiscard]] picoseconds least(const parallel::placed_operator& p);
 
   kind_id opaque_;
   std::int64_t devices_;
@@ -70,70 +70,70 @@ UNITY_INLINE computing_bound::computing_bound(const tensor::algebra& a, tensor::
 }
 
 UNITY_INLINE picoseconds computing_bound::of(const parallel::operator_graph& g) {
-  std::int64_t sum = 0;
+  picoseconds sum;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     sum += least(g.placed(i));
   }
-  return picoseconds{sum / devices_};
+  return sum / devices_;
 }
 
-UNITY_INLINE std::int64_t computing_bound::least(const parallel::placed_operator& p) {
+UNITY_INLINE picoseconds computing_bound::least(const parallel::placed_operator& p) {
   if (p.dimensions->op.kind == opaque_) {
-    return 0;
+    return {};
   }
   const auto types = parallel::types_on(*p.dimensions, parallel::undivided_grid(*p.dimensions));
-  auto fastest = std::numeric_limits<std::int64_t>::max();
+  picoseconds fastest{std::numeric_limits<std::int64_t>::max()};
   for (auto& clock : clocks_) {
     const auto t = types ? clock.of(p, *types) : std::nullopt;
-    fastest = std::min(fastest, t ? (t->forward + t->backward).count() : 0);
+    fastest = std::min(fastest, t ? t->forward + t->backward : picoseconds{});
   }
   return fastest;
 }
 
 UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
                                     const std::vector<std::unique_ptr<mesh_room>>& rooms) {
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  std::vector<std::int64_t> around(g.size(), 0);  // time from an operator's first task to the end of its backward pass
-  std::vector<std::int64_t> behind(g.size(), 0);  // the same, or to the end of everything after it if that is longer
-  std::int64_t longest = 0;
+  constexpr picoseconds most{std::numeric_limits<std::int64_t>::max()};
+  std::vector<picoseconds> around(g.size());  // from an operator's first task to the end of its backward pass
+  std::vector<picoseconds> behind(g.size());  // the same, or to the end of everything after it if that is longer
+  picoseconds longest;
   for (auto i = static_cast<std::uint32_t>(g.size()); i-- > 0;) {
     auto forward = most;
     auto both = most;
     for (const auto& room : rooms) {
       for (const auto& o : room->tables().of(g.placed(i)).options) {
         if (detail::placed_axes(o) == 0) {  // times of placed options are shares of an average
-          forward = std::min(forward, o.forward.count());
-          both = std::min(both, (o.computing - o.updating).count());
+          forward = std::min(forward, o.forward);
+          both = std::min(both, o.computing - o.updating);
         }
       }
     }
-    around[i] += both == most ? 0 : both;
-    behind[i] = std::max(around[i], behind[i] + (forward == most ? 0 : forward));
+    around[i] += both == most ? picoseconds{} : both;
+    behind[i] = std::max(around[i], behind[i] + (forward == most ? picoseconds{} : forward));
     longest = std::max(longest, behind[i]);
     const auto sources = g.sources(i);
     for (std::size_t x = 0; x < sources.size(); ++x) {
       if (const auto from = sources[x].from; from != parallel::operand_source::none) {
         behind[from] = std::max(behind[from], behind[i]);
-        around[from] = std::max(around[from], g.placed(i).wanted[x] ? around[i] : 0);
+        around[from] = std::max(around[from], g.placed(i).wanted[x] ? around[i] : picoseconds{});
       }
     }
   }
-  return picoseconds{longest};
+  return longest;
 }
 
 UNITY_INLINE picoseconds work_bound(const parallel::operator_graph& g,
                                     const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
-  std::int64_t sum = 0;
+  picoseconds sum;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
-    auto least = std::numeric_limits<std::int64_t>::max();
+    picoseconds least{std::numeric_limits<std::int64_t>::max()};
     for (const auto& room : rooms) {
       for (const auto& o : room->tables().of(g.placed(i)).options) {
-        least = std::min(least, o.busy.count() * static_cast<std::int64_t>(room->mesh().devices.size()));
+        least = std::min(least, o.busy * static_cast<std::int64_t>(room->mesh().devices.size()));
       }
     }
     sum += least;
   }
-  return picoseconds{sum / static_cast<std::int64_t>(devices)};
+  return sum / static_cast<std::int64_t>(devices);
 }
 
 }  // namespace unity::systems

@@ -52,13 +52,13 @@ UNITY_INLINE std::vector<parallel::memory_trade> trades_of(mesh_room& room, cons
                                                            const parallel::mapping_objective& objective) {
   std::vector<parallel::memory_trade> all;
   parallel::recomputation again(g.node_count());
-  std::vector<std::int64_t> held(g.node_count());
+  std::vector<bytes> held(g.node_count());
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
     const auto& o = room.tables().of(ops.placed(i)).options[options[i]];
     all.push_back(parallel::trade_of(o, objective));
     const auto n = ops.node(i).index();
     again[n] = all.back().is_recomputed && parallel::can_recompute(g, ops.node(i));
-    held[n] = o.activations.count();
+    held[n] = o.activations;
   }
   again = parallel::with_checkpoints(g, again, held);
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
