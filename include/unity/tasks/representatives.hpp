@@ -57,6 +57,9 @@ class representative_finder {
  private:
   // Lanes are the resources, and behind them each task without a resource.
   void find_lanes();
+  // For transfers: which tasks of operators it follows, over how many hops, whatever their lanes.
+  // Effects: computes it once.
+  std::uint64_t role_of(std::uint32_t place);
   // Effects: divides lanes of one colour that differ in their tasks, or in the colours of what these wait for.
   void refine(bool by_others);
   // Of the first lane of each colour.
@@ -83,6 +86,7 @@ class representative_finder {
   std::vector<std::uint32_t> lane_{};    // by place of a task
   std::vector<std::uint32_t> number_{};  // by place of a task: its place in its lane
   std::vector<std::uint64_t> own_{};     // by place of a task: what does not depend on others
+  std::vector<std::uint64_t> roles_{};   // by place of a task; zero: not known
   std::vector<std::uint32_t> first_{};   // by lane, and an end
   std::vector<std::uint32_t> tasks_{};   // places, by lane
   std::vector<std::uint64_t> colours_{};  // by lane; equal: alike, as far as is known
@@ -121,7 +125,6 @@ UNITY_INLINE bool can_run(const program& p) {
 UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
   find_lanes();
   refine(false);
-  refine(true);
   const auto coarse = colours_;
   std::size_t before = 0;
   for (auto left = tasks_left(); left != before && left <= most; left = tasks_left()) {
@@ -164,6 +167,7 @@ UNITY_INLINE void representative_finder::find_lanes() {
   lane_.resize(program_.capacity());
   number_.resize(program_.capacity());
   own_.resize(program_.capacity());
+  roles_.assign(program_.capacity(), 0);
   std::vector<std::uint32_t> ordered;  // places in the order of ties
   ordered.reserve(program_.task_count());
   std::vector<std::uint32_t> counts(resources, 0);
@@ -197,6 +201,9 @@ UNITY_INLINE void representative_finder::find_lanes() {
       h = hash_combine(h, static_cast<std::uint64_t>(task.duration.count()));
       h = hash_combine(h, static_cast<std::uint64_t>(task.latency.count()));
       own_[t] = hash_combine(h, static_cast<std::uint64_t>(task.volume.count()));
+      if (task.resource.valid() && program_.resources()[task.resource.index()].kind != resource_kind::link) {
+        roles_[t] = hash_combine(f, static_cast<std::uint64_t>(task.kind)) | 1U;
+      }
     }
   }
   first_.assign(1, 0);
@@ -207,10 +214,33 @@ UNITY_INLINE void representative_finder::find_lanes() {
   for (const auto t : ordered) {
     tasks_[first_[lane_[t]] + number_[t]] = t;
   }
+  for (const auto t : ordered) {
+    own_[t] = hash_combine(own_[t], role_of(t));
+  }
   colours_.assign(counts.size(), 0);
   for (std::size_t r = 0; r < resources; ++r) {
     colours_[r] = 1 + static_cast<std::uint64_t>(program_.resources()[r].kind);
   }
+}
+
+UNITY_INLINE std::uint64_t representative_finder::role_of(std::uint32_t place) {
+  if (roles_[place] == 0) {
+    std::vector<std::uint64_t> before;
+    for (const auto link : program_.before(place)) {
+      const auto role = role_of(link.task());
+      if (before.empty() || before.back() != role) {
+        before.push_back(role);
+      }
+    }
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    std::uint64_t h = program_.where(task_id{place}).fragment.index();
+    for (const auto role : before) {
+      h = hash_combine(h, role);
+    }
+    roles_[place] = h | 1U;
+  }
+  return roles_[place];
 }
 
 UNITY_INLINE void representative_finder::refine(bool by_others) {
