@@ -83,6 +83,12 @@ struct plan_of {
 
 constexpr std::size_t all_that_differ = std::size_t{1} << 40U;
 
+#ifdef __OPTIMIZE__
+constexpr double slowness = unity::test::all_or(1.0, 10.0);
+#else
+constexpr double slowness = 20;
+#endif
+
 double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
 }  // namespace
@@ -91,7 +97,7 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
   std::size_t compared = 0;
   std::size_t smaller = 0;
   std::size_t traded = 0;
-  for (std::uint64_t seed = 0; seed < unity::test::cases(16); ++seed) {
+  for (std::uint64_t seed = 0; seed < unity::test::cases(8); ++seed) {
     random_engine random{seed};
     const auto* const on = std::array{"p100:1x3", "p100:2x3", "p100:2x4", "dgx_a100:1x5"}[seed % 4];
     const auto samples = 16 << random.below(3);
@@ -105,7 +111,7 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
     CAPTURE(seed, on, model);
     subject x{model, on, o};
     auto found = systems::unequal_stages{x.pipelines}.run(x.graph);
-    for (std::size_t i = 0; i < std::min<std::size_t>(found.size(), 6); ++i) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(found.size(), 5); ++i) {
       std::swap(found[i], found[i + random.below(found.size() - i)]);
       auto all = x.pipelines.schedules_of(found[i]);
       all.push_back(found[i]);
@@ -139,11 +145,11 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
 }
 
 TEST_CASE("many operators on many devices: a folded report is fast, and near the whole one where that can be made") {
-  const auto* const on = GENERATE("dgx_a100:8x8", "dgx_a100:64x8");
+  const auto* const on = GENERATE("dgx_a100:8x8", "dgx_a100:32x8");
   const bool is_small = on == std::string{"dgx_a100:8x8"};
   CAPTURE(on);
-  subject x{fmt::format("zoo:gpt?layers={}&hidden=2048&heads=16&seq=512&vocab=8000&batch=256", is_small ? 4 : 24), on};
-  const auto all = systems::unequal_stages{x.pipelines}.run(x.graph, 20);
+  subject x{fmt::format("zoo:gpt?layers={}&hidden=2048&heads=16&seq=512&vocab=8000&batch=256", is_small ? 2 : 16), on};
+  const auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
   REQUIRE_FALSE(all.empty());
   for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), is_small ? 4 : 1); ++i) {
     plan_of p{x, all[i]};
@@ -162,14 +168,14 @@ TEST_CASE("many operators on many devices: a folded report is fast, and near the
       CHECK(ratio(folded.iteration.count(), whole.iteration.count()) < 1.07);
       CHECK(ratio(folded.memory_peak().count(), whole.memory_peak().count()) == Approx(1).epsilon(0.02));
     } else {
-      CHECK(took < 2 * static_cast<double>(unity::test::all_or(1, 10)));
+      CHECK(took < 2 * slowness);
     }
   }
 }
 
 TEST_CASE("plans of unequal stages are found where programs are too large for all devices") {
   // Two stages are 8 and 16 devices.
-  const auto m = unity::hardware::preset("p100:3x8");
+  const auto m = unity::hardware::preset("dgx_a100:3x8");
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?layers=6&hidden=512&batch=96");
   systems::unity_options o;
   o.program_tasks = 1500;

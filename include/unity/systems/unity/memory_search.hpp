@@ -49,7 +49,7 @@ struct memory_plan {
 
 struct memory_options {
   std::size_t plans = 64;                   // to simulate, of each graph
-  std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage is simulated
+  std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage, or kind, is simulated
   std::size_t stages = 64;                  // of pipelines, at most; 1: none
   std::size_t mesh_axes = 2;                // of the devices of a stage, at most
   bool has_unequal = true;                  // also pipelines of unequal stages, half as many plans
