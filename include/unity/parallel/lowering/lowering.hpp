@@ -17,6 +17,7 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
+#include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/edge_needs.hpp>
@@ -97,6 +98,11 @@ class lowering {
   // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] tasks::program run(const strategy& s, const synchronization& sync = {}, const recomputation& again = {},
                                    const pipeline& stages = {}, const offloading& offloaded = {});
+  // The same of one micro-batch, which pipelined() repeats; nothing is offloaded.
+  [[nodiscard]] tasks::program run_microbatch(const strategy& s, const synchronization& sync,
+                                              const recomputation& again, const pipeline& stages) {
+    return run_once(s, sync, again, stages, {}).code;
+  }
 
   // The backward time of a task on a device without its gradients of weights: the part that other tasks wait for.
   [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, hardware::device_id d);
@@ -130,6 +136,13 @@ class lowering {
   }
 
  private:
+  struct microbatch {
+    tasks::program code{};
+    std::vector<std::uint32_t> chunks{};
+    std::vector<device_copies> copies{};
+  };
+  [[nodiscard]] microbatch run_once(const strategy& s, const synchronization& sync, const recomputation& again,
+                                    const pipeline& stages, const offloading& offloaded);
   [[nodiscard]] static std::span<const hardware::device_id> devices_of(const configuration& c) {
     return {c.devices.data(), c.devices.size()};
   }
@@ -179,7 +192,6 @@ class lowering {
 #include <fmt/core.h>
 
 #include <unity/core/config.hpp>
-#include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
 #include <unity/parallel/lowering/offloaded_code.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
@@ -225,15 +237,21 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
 
 UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
                                           const pipeline& stages, const offloading& offloaded) {
+  auto one = run_once(s, sync, again, stages, offloaded);
+  return stages.is_trivial() ? std::move(one.code) : pipelined(one.code, stages, one.chunks, one.copies);
+}
+
+UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const synchronization& sync,
+                                                     const recomputation& again, const pipeline& stages,
+                                                     const offloading& offloaded) {
   check(*algebra_, *graph_, dimensions_, s, network_.device_count());
   check(*graph_, s, stages, network_.device_count());
   check(*algebra_, *graph_, sync, network_.device_count());
   check(*algebra_, *graph_, again);
   check(*algebra_, *graph_, offloaded, again);
   check(offloaded, stages);
-  const auto chunks = chunks_of(*graph_, s, stages);
-  tasks::program p;
-  declare(p, sync);
+  microbatch r{{}, chunks_of(*graph_, s, stages), {}};
+  declare(r.code, sync);
   std::vector<fragment_code> all;
   for (const auto n : node_ids(*graph_)) {
     if (fragment_of(n).valid()) {
@@ -245,19 +263,18 @@ UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronizati
   }
   detail::add_synchronization(*this, s, sync, all);
   if (!again.empty()) {
-    detail::add_recomputation(*this, s, again, chunks, all);
+    detail::add_recomputation(*this, s, again, r.chunks, all);
   }
   detail::add_gathers(*this, s, sync, again, all);
   if (stages.schedule == pipeline_schedule::zero_bubble) {
     detail::split_weight_gradients(*this, s, all);
   }
-  std::vector<device_copies> copies;
   if (!offloaded.empty()) {
-    copies = detail::add_offloading(*this, s, offloaded, chunks, p, all);
+    r.copies = detail::add_offloading(*this, s, offloaded, r.chunks, r.code, all);
   }
-  p.replace(replacements_of(all));
-  p.commit();
-  return stages.is_trivial() ? std::move(p) : pipelined(p, stages, chunks, copies);
+  r.code.replace(replacements_of(all));
+  r.code.commit();
+  return r;
 }
 
 UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, hardware::device_id d) {

@@ -28,7 +28,7 @@ struct strategy_report {
   std::size_t tasks = 0;
   std::vector<bytes> memory_peaks{};  // per device
   std::vector<memory_excess> excess{};
-  bool is_of_representatives = false;  // one device per stage was simulated for all others; moved elements are unknown
+  bool is_of_representatives = false;  // one device of each kind was simulated; what was moved is unknown
 
   [[nodiscard]] bytes memory_peak() const {
     return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());

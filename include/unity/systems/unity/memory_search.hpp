@@ -25,6 +25,7 @@
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
+#include <unity/systems/unity/program_size.hpp>
 #include <unity/systems/unity/unequal_stages.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -48,7 +49,7 @@ struct memory_plan {
 
 struct memory_options {
   std::size_t plans = 64;                   // to simulate, of each graph
-  std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage is simulated
+  std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage, or kind, is simulated
   std::size_t stages = 64;                  // of pipelines, at most; 1: none
   std::size_t mesh_axes = 2;                // of the devices of a stage, at most
   bool has_unequal = true;                  // also pipelines of unequal stages, half as many plans
@@ -62,7 +63,7 @@ struct memory_options {
 };
 
 // Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines, also
-// those of unequal_stages.hpp unless their programs are too large for all devices to be simulated; the plans without
+// those of unequal_stages.hpp unless their programs are too large even for one device of each kind; the plans without
 // these are among those with them, unless time runs out. At each of several prices of memory, dynamic programs choose
 // how each operator is divided, whether its results are recomputed, and which of ZeRO's stages its weights have (in
 // pipelines none or the first). What people choose by hand is tried as well: the mapping that is fastest without
@@ -93,6 +94,7 @@ struct memory_options {
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/strategies/folded_report.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 
 namespace unity::systems {
@@ -140,8 +142,12 @@ class memory_search {
   void simulate(const pipeline_candidate& c);
   // Whether a program of all devices would be too large. Of large ones, ZeRO's stages 2 and 3 are not simulated.
   [[nodiscard]] bool is_large(const microbatch_graph& g, std::uint32_t stages) const {
-    const auto of_one = 2 * g.ops.size() * machine_.network.device_count() / stages;
-    return of_one * static_cast<std::uint64_t>(g.count) > options_.program_tasks;
+    return is_large_program(options_.program_tasks, machine_.network.device_count(), g.ops.size(), stages, g.count);
+  }
+  [[nodiscard]] bool can_simulate(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
+    const auto devices = machine_.network.device_count();
+    return !is_large_program(options_.program_tasks, devices, operators, stages, microbatches) ||
+           can_fold_program(options_.program_tasks, devices, operators, stages, microbatches);
   }
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c, const memory_plan& p) const;
 
@@ -190,14 +196,15 @@ UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_gr
 
 UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor::tensor_graph& g) {
   constexpr double share = 0.65;
-  const auto tasks =
-      2 * g.node_count() * machine_.network.device_count() * 2 / std::min<std::size_t>(options_.stages, 8);
-  if (is_late(share) || tasks > options_.program_tasks) {
+  const auto most = static_cast<std::uint32_t>(std::min(options_.stages, unequal_stages::most_stages));
+  if (is_late(share) || !can_simulate(g.node_count(), most, 2)) {
     return {};
   }
   unequal_stages search{pipelines_};
   auto all = search.run(g, share * options_.seconds - watch_.seconds());
-  const auto is_out = [&](const pipeline_candidate& c) { return is_large(*c.graph, c.mapping.stage_count); };
+  const auto is_out = [&](const pipeline_candidate& c) {
+    return !can_simulate(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+  };
   all.erase(std::remove_if(all.begin(), all.end(), is_out), all.end());
   all.insert(all.end(), candidates_.begin(), candidates_.end());
   auto front = near_frontier(std::move(all));
@@ -349,8 +356,9 @@ UNITY_INLINE void memory_search::choose() {
 }
 
 UNITY_INLINE void memory_search::simulate(const pipeline_candidate& c) {
-  if (c.mapping.schedule == parallel::pipeline_schedule::zero_bubble && is_large(*c.graph, c.mapping.stage_count)) {
-    return;  // a simulation of one device per stage does not support separate weight gradients
+  if (c.mapping.schedule == parallel::pipeline_schedule::zero_bubble && c.rooms.empty() &&
+      is_large(*c.graph, c.mapping.stage_count)) {
+    return;  // mesh_report does not support separate weight gradients
   }
   const auto& g = *c.graph;
   memory_plan p{g.graph,
@@ -366,10 +374,14 @@ UNITY_INLINE void memory_search::simulate(const pipeline_candidate& c) {
 UNITY_INLINE parallel::strategy_report memory_search::report_on(const pipeline_candidate& c,
                                                                 const memory_plan& p) const {
   const auto& g = *c.graph;
-  if (!is_large(g, c.mapping.stage_count)) {
+  const bool is_folded = is_large(g, c.mapping.stage_count);
+  if (!is_folded || !c.rooms.empty()) {
     parallel::lowering lowering{algebra_,          g.graph, machine_, durations_, parallel::transfers::exchanges,
                                 options_.optimizer};
-    return parallel::report_on(lowering, p.graph, machine_, p.strategy, p.pipeline, p.synchronization, p.recomputed);
+    return is_folded ? parallel::folded_report(lowering, p.graph, machine_, p.strategy, p.pipeline, p.synchronization,
+                                               p.recomputed, most_exact_tasks(options_.program_tasks, g.count))
+                     : parallel::report_on(lowering, p.graph, machine_, p.strategy, p.pipeline, p.synchronization,
+                                           p.recomputed);
   }
   if (c.stage != nullptr) {
     return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, g.ops, c.mapping, g.count);

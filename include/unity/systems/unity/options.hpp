@@ -33,7 +33,7 @@ struct unity_options : search_options {
   std::vector<hardware::device_mesh> meshes{};  // additional meshes to those of the machine
   std::size_t stages = 64;                      // maximum of pipelines
   std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
-  std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage is simulated
+  std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage, or kind, is simulated
   // Of the polish from the best of them: 8 times as many if it moves parts, and 128 times for tiny graphs, whose
   // operators times devices are at most 64.
   std::uint64_t proposals = 300;

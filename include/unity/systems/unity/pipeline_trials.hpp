@@ -37,7 +37,7 @@ class pipeline_trials {
   // The best few of equal stages, but for those that are predicted to be slower.
   [[nodiscard]] std::vector<simulated_pipeline> equal(std::span<const graph_variant> variants,
                                                       std::span<const std::size_t> graphs, std::int64_t slowest);
-  // The same of unequal ones, of programs that all devices are simulated for.
+  // The same of unequal ones, unless their programs are too large for one of each kind of devices.
   [[nodiscard]] std::vector<simulated_pipeline> unequal(std::span<const graph_variant> variants,
                                                         std::span<const std::size_t> graphs, std::int64_t slowest);
   // Effects: sorts them, tries other schedules for the first few, and puts better ones in front of all.
@@ -60,7 +60,9 @@ class pipeline_trials {
 #include <unity/core/config.hpp>
 #include <unity/core/stable_sort.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
+#include <unity/parallel/strategies/folded_report.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
+#include <unity/systems/unity/program_size.hpp>
 
 namespace unity::systems::detail {
 
@@ -113,8 +115,13 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::unequal(std::span<
   auto& time = context_.time;
   std::vector<simulated_pipeline> found;
   unequal_stages search{*pipelines_};
+  const auto can_simulate = [&](std::size_t operators, std::uint32_t stages, std::int64_t microbatches) {
+    return !context_.is_large(operators, stages, microbatches) || context_.can_fold(operators, stages, microbatches);
+  };
   for (const auto v : graphs) {
-    if (context_.is_large(variants[v].graph.node_count(), 2, 2)) {
+    const auto most = static_cast<std::uint32_t>(std::min(context_.options.stages, unequal_stages::most_stages));
+    const auto nodes = variants[v].graph.node_count();
+    if (!can_simulate(nodes, 2, 2) && !can_simulate(nodes, most, most)) {
       continue;
     }
     const auto end = time.seconds() + time.seconds_for(share);
@@ -124,7 +131,7 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::unequal(std::span<
     for (std::size_t i = 0; i < std::min(all.size(), context_.options.candidates); ++i) {
       const auto& g = *all[i].graph;
       const bool is_out =
-          all[i].predicted > slowest || context_.is_large(g.ops.size(), all[i].mapping.stage_count, g.count);
+          all[i].predicted > slowest || !can_simulate(g.ops.size(), all[i].mapping.stage_count, g.count);
       if (!is_out && tasks <= context_.options.program_tasks && !time.note(time.seconds() + time.reported() >= end)) {
         found.push_back(simulated(v, std::move(all[i])));
         tasks += found.back().report.tasks;
@@ -143,10 +150,11 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
   for (std::size_t i = 0; i < std::min(found.size(), few); ++i) {
     for (auto& c : pipelines_->schedules_of(found[i].candidate, context_.time.own_left())) {
       const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
-      const bool is_whole = !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+      const bool is_whole =
+          !c.rooms.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||
           context_.time.is_late(context_.time.reported())) {
-        continue;  // a simulation of one device per stage does not support separate weight gradients
+        continue;  // mesh_report does not support separate weight gradients
       }
       all.push_back(simulated(found[i].graph, std::move(c)));
       tasks += all.back().report.tasks;
@@ -166,13 +174,18 @@ UNITY_INLINE simulated_pipeline pipeline_trials::simulated(std::size_t graph, pi
 }
 
 UNITY_INLINE parallel::strategy_report pipeline_trials::report_on(const pipeline_candidate& c) const {
-  if (context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count)) {
+  const bool is_large = context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+  if (is_large && c.rooms.empty()) {
     return parallel::mesh_report(context_.algebra, context_.machine, c.room->tables(), c.stage->stages, c.graph->ops,
                                  c.mapping, c.graph->count);
   }
-  auto lowering = context_.lowering_of(c.graph->graph);
-  return parallel::report_on(lowering, c.graph->graph, context_.machine, pipeline_search::strategy_of(c),
-                             pipeline_search::pipeline_of(c));
+  const auto& g = c.graph->graph;
+  const auto s = pipeline_search::strategy_of(c);
+  const auto stages = pipeline_search::pipeline_of(c);
+  auto lowering = context_.lowering_of(g);
+  return is_large ? parallel::folded_report(lowering, g, context_.machine, s, stages, {}, {},
+                                            most_exact_tasks(context_.options.program_tasks, c.graph->count))
+                  : parallel::report_on(lowering, g, context_.machine, s, stages);
 }
 
 }  // namespace unity::systems::detail

@@ -19,6 +19,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/options.hpp>
+#include <unity/systems/unity/program_size.hpp>
 #include <unity/systems/unity/search_record.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -99,8 +100,11 @@ struct search_context {
   }
   // Whether a program of all devices with that many micro-batches would be too large.
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
-    const auto of_one = 2 * operators * devices() / stages;
-    return of_one * static_cast<std::uint64_t>(microbatches) > options.program_tasks;
+    return is_large_program(options.program_tasks, devices(), operators, stages, microbatches);
+  }
+  // Whether one micro-batch can be lowered for all devices, and all of them simulated for one device of each kind.
+  [[nodiscard]] bool can_fold(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
+    return can_fold_program(options.program_tasks, devices(), operators, stages, microbatches);
   }
   // Whether the graph has so few operators that trying more per device costs little.
   [[nodiscard]] bool is_small(std::size_t operators) const {

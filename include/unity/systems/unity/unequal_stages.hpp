@@ -42,6 +42,8 @@ class unequal_stages {
   // Whether the last call of run() had too little time.
   [[nodiscard]] bool ended_early() const { return left() <= 0; }
 
+  static constexpr std::size_t most_stages = 8;
+
  private:
   // The devices of the smallest group; zero: there are no groups.
   [[nodiscard]] std::size_t smallest_group() const;
@@ -91,7 +93,6 @@ class unequal_stages {
   static constexpr std::size_t most_alone = 64;  // devices, for groups of any of them
   static constexpr std::size_t most_units = 32;  // blocks of nodes, for more devices
   static constexpr std::size_t most_blocks = 48;
-  static constexpr std::size_t most_stages = 8;
   static constexpr std::size_t most_limits = 12;  // of memory, each an eighth below what the last cut holds
 
   pipeline_search& search_;

@@ -1,0 +1,393 @@
+// A program in which one of all resources that do the same stands for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <unity/core/id.hpp>
+#include <unity/tasks/fragment.hpp>
+#include <unity/tasks/program.hpp>
+
+namespace unity::tasks {
+
+// Resources and devices have the numbers of the whole program; those that are represented hold no tasks and no buffers.
+struct represented_program {
+  program code{};
+  std::vector<resource_id> resource{};  // by resource: its representative
+  std::vector<device_index> device{};   // by device: its representative
+  bool is_exact = true;
+};
+
+// Two resources are alike if they have equal tasks in the same fragments and in the same order of ties, and equal tasks
+// wait for tasks that are at the same places of resources that are alike. Then equal tasks have the same times in every
+// simulation, and the program of one resource of each kind gives the same times; so do programs that repeat both. Two
+// devices are alike if they have equal buffers that equal tasks make and read. What is alike follows from the program
+// alone, so no symmetry of a machine need be known.
+// If more than `most` tasks would remain, resources are taken to be alike that differ in what tasks wait for, as far as
+// no task then waits for itself. Each task waits for all that those it stands for wait for, so it is usually late: such
+// times are not exact, but take as long as the slowest of the resources. Colours are hashes of 64 bits.
+// Source: Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput. 16(6), 1987.
+// Complexity: linear in the program, apart from logarithms, for each time that what seemed alike turns out to differ.
+[[nodiscard]] represented_program representatives(const program& p,
+                                                  std::size_t most = std::numeric_limits<std::size_t>::max());
+
+}  // namespace unity::tasks
+
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TASKS_REPRESENTATIVES)
+
+#include <algorithm>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include <unity/core/config.hpp>
+#include <unity/core/hash.hpp>
+
+namespace unity::tasks::detail {
+
+class representative_finder {
+ public:
+  explicit representative_finder(const program& p) : program_{p} {}
+
+  [[nodiscard]] represented_program run(std::size_t most);
+
+ private:
+  // Lanes are the resources, and behind them each task without a resource.
+  void find_lanes();
+  // For transfers: which tasks of operators it follows, over how many hops, whatever their lanes.
+  // Effects: computes it once.
+  std::uint64_t role_of(std::uint32_t place);
+  // Effects: divides lanes of one colour that differ in their tasks, or in the colours of what these wait for.
+  void refine(bool by_others);
+  // Of the first lane of each colour.
+  [[nodiscard]] std::size_t tasks_left() const;
+  [[nodiscard]] represented_program folded();
+  // Effects: finds the first lane of each colour.
+  void choose();
+  void find_devices();
+  [[nodiscard]] std::uint32_t place(const task_ref& r, fragment_id own) const {
+    return program_.find(r.fragment.valid() ? r.fragment : own, r.index).index();
+  }
+  // What tasks at the same place of lanes that are alike have in common.
+  [[nodiscard]] std::uint64_t common(std::uint32_t place) const {
+    return hash_combine(colours_[lane_[place]], number_[place]);
+  }
+  [[nodiscard]] std::uint32_t representative(std::uint32_t place) const {
+    return tasks_[first_[chosen_[lane_[place]]] + number_[place]];
+  }
+  [[nodiscard]] bool is_kept(std::uint32_t place) const { return chosen_[lane_[place]] == lane_[place]; }
+  [[nodiscard]] task_ref folded(const task_ref& r, fragment_id own) const;
+  [[nodiscard]] fragment folded(fragment_id f) const;
+
+  const program& program_;
+  std::vector<std::uint32_t> lane_{};    // by place of a task
+  std::vector<std::uint32_t> number_{};  // by place of a task: its place in its lane
+  std::vector<std::uint64_t> own_{};     // by place of a task: what does not depend on others
+  std::vector<std::uint64_t> roles_{};   // by place of a task; zero: not known
+  std::vector<std::uint32_t> first_{};   // by lane, and an end
+  std::vector<std::uint32_t> tasks_{};   // places, by lane
+  std::vector<std::uint64_t> colours_{};  // by lane; equal: alike, as far as is known
+  std::vector<std::uint32_t> chosen_{};   // by lane: the first that is like it
+  std::vector<std::uint32_t> index_{};    // by place of a task that is kept: its index in the folded fragment
+  std::vector<std::size_t> first_buffer_{};    // by fragment
+  std::vector<device_index> devices_{};        // by device: its representative
+  std::vector<std::uint32_t> buffer_index_{};  // by buffer: its index in the folded fragment, or none
+};
+
+inline constexpr std::uint32_t no_index = 0xffffffffU;
+
+// Whether no task waits for itself.
+UNITY_INLINE bool can_run(const program& p) {
+  std::vector<std::uint32_t> waiting(p.capacity(), 0);
+  std::vector<std::uint32_t> ready;
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    const auto range = p.tasks_of(fragment_id{f});
+    for (auto t = range.first; t < range.first + range.count; ++t) {
+      waiting[t] = p.timed(t).before_count;
+      if (waiting[t] == 0) {
+        ready.push_back(t);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    for (const auto link : p.after(ready[i])) {
+      if (--waiting[link.task()] == 0) {
+        ready.push_back(link.task());
+      }
+    }
+  }
+  return ready.size() == p.task_count();
+}
+
+UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
+  find_lanes();
+  refine(false);
+  const auto coarse = colours_;
+  std::size_t before = 0;
+  for (auto left = tasks_left(); left != before && left <= most; left = tasks_left()) {
+    before = left;
+    refine(true);
+  }
+  if (tasks_left() == before) {
+    return folded();
+  }
+  colours_ = coarse;
+  auto r = folded();
+  for (; !can_run(r.code); r = folded()) {
+    refine(true);
+  }
+  r.is_exact = false;
+  return r;
+}
+
+UNITY_INLINE represented_program representative_finder::folded() {
+  choose();
+  find_devices();
+  represented_program r;
+  r.code = program_.without_fragments();
+  std::vector<fragment> codes;
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    r.code.add_fragment(program_.owner_of(fragment_id{f}));
+    codes.push_back(folded(fragment_id{f}));
+  }
+  r.code.replace(replacements_of(codes));
+  r.code.commit();
+  for (std::size_t i = 0; i < program_.resources().size(); ++i) {
+    r.resource.push_back(resource_id{std::size_t{chosen_[i]}});
+  }
+  r.device = devices_;
+  return r;
+}
+
+UNITY_INLINE void representative_finder::find_lanes() {
+  const auto resources = static_cast<std::uint32_t>(program_.resources().size());
+  lane_.resize(program_.capacity());
+  number_.resize(program_.capacity());
+  own_.resize(program_.capacity());
+  roles_.assign(program_.capacity(), 0);
+  std::vector<std::uint32_t> ordered;  // places in the order of ties
+  ordered.reserve(program_.task_count());
+  std::vector<std::uint32_t> counts(resources, 0);
+  std::vector<std::uint32_t> last(resources, 0);  // by resource: the place of its last task
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    const auto range = program_.tasks_of(fragment_id{f});
+    const auto& code = program_.code(fragment_id{f}).tasks;
+    const auto begin = ordered.size();
+    ordered.resize(begin + range.count);
+    for (auto t = range.first; t < range.first + range.count; ++t) {
+      ordered[begin + (program_.tie(t) & 0xffffffffU)] = t;
+    }
+    for (auto i = begin; i < ordered.size(); ++i) {
+      const auto t = ordered[i];
+      const auto& task = code[t - range.first];
+      bool is_of_last_shard = false;  // ties of repeated tasks go by shard and kind first
+      if (task.resource.valid()) {
+        const auto r = task.resource.index();
+        const auto before = last[r];
+        is_of_last_shard = counts[r] > 0 && before >= range.first && before < range.first + range.count &&
+                           code[before - range.first].shard == task.shard;
+        last[r] = t;
+        lane_[t] = r;
+        number_[t] = counts[r]++;
+      } else {
+        lane_[t] = static_cast<std::uint32_t>(counts.size());
+        number_[t] = 0;
+        counts.push_back(1);
+      }
+      auto h = hash_combine(f, static_cast<std::uint64_t>(task.kind) * 2 + (is_of_last_shard ? 1 : 0));
+      h = hash_combine(h, static_cast<std::uint64_t>(task.duration.count()));
+      h = hash_combine(h, static_cast<std::uint64_t>(task.latency.count()));
+      own_[t] = hash_combine(h, static_cast<std::uint64_t>(task.volume.count()));
+      if (task.resource.valid() && program_.resources()[task.resource.index()].kind != resource_kind::link) {
+        roles_[t] = hash_combine(f, static_cast<std::uint64_t>(task.kind)) | 1U;
+      }
+    }
+  }
+  first_.assign(1, 0);
+  for (const auto n : counts) {
+    first_.push_back(first_.back() + n);
+  }
+  tasks_.resize(ordered.size());
+  for (const auto t : ordered) {
+    tasks_[first_[lane_[t]] + number_[t]] = t;
+  }
+  for (const auto t : ordered) {
+    own_[t] = hash_combine(own_[t], role_of(t));
+  }
+  colours_.assign(counts.size(), 0);
+  for (std::size_t r = 0; r < resources; ++r) {
+    colours_[r] = 1 + static_cast<std::uint64_t>(program_.resources()[r].kind);
+  }
+}
+
+UNITY_INLINE std::uint64_t representative_finder::role_of(std::uint32_t place) {
+  if (roles_[place] == 0) {
+    std::vector<std::uint64_t> before;
+    for (const auto link : program_.before(place)) {
+      const auto role = role_of(link.task());
+      if (before.empty() || before.back() != role) {
+        before.push_back(role);
+      }
+    }
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    std::uint64_t h = program_.where(task_id{place}).fragment.index();
+    for (const auto role : before) {
+      h = hash_combine(h, role);
+    }
+    roles_[place] = h | 1U;
+  }
+  return roles_[place];
+}
+
+UNITY_INLINE void representative_finder::refine(bool by_others) {
+  auto next = colours_;
+  for (std::size_t l = 0; l < next.size(); ++l) {
+    for (auto i = first_[l]; i < first_[l + 1]; ++i) {
+      const auto t = tasks_[i];
+      std::uint64_t before = 0;
+      for (const auto link : by_others ? program_.before(t) : std::span<const task_link>{}) {
+        before += hash_combine(common(link.task()), link.cut_through() ? 1 : 0);
+      }
+      next[l] = hash_combine(hash_combine(next[l], own_[t]), before);
+    }
+  }
+  colours_.swap(next);
+}
+
+UNITY_INLINE std::size_t representative_finder::tasks_left() const {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> sizes;
+  for (std::size_t l = 0; l < colours_.size(); ++l) {
+    sizes.emplace_back(colours_[l], first_[l + 1] - first_[l]);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sum += i == 0 || sizes[i].first != sizes[i - 1].first ? sizes[i].second : 0;
+  }
+  return sum;
+}
+
+UNITY_INLINE void representative_finder::choose() {
+  chosen_.clear();
+  std::unordered_map<std::uint64_t, std::uint32_t> first;
+  for (std::uint32_t l = 0; l < colours_.size(); ++l) {
+    chosen_.push_back(first.try_emplace(colours_[l], l).first->second);
+  }
+  index_.assign(program_.capacity(), no_index);
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    const auto range = program_.tasks_of(fragment_id{f});
+    std::uint32_t count = 0;
+    for (auto t = range.first; t < range.first + range.count; ++t) {
+      index_[t] = is_kept(t) ? count++ : no_index;
+    }
+  }
+}
+
+UNITY_INLINE void representative_finder::find_devices() {
+  first_buffer_.clear();
+  buffer_index_.clear();
+  devices_.clear();
+  std::size_t buffers = 0;
+  device_index devices = 0;
+  for (const auto& r : program_.resources()) {
+    devices = r.kind == resource_kind::stream ? std::max(devices, r.device + 1) : devices;
+  }
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    first_buffer_.push_back(buffers);
+    buffers += program_.code(fragment_id{f}).buffers.size();
+    for (const auto& b : program_.code(fragment_id{f}).buffers) {
+      devices = std::max(devices, b.device + 1);
+    }
+  }
+  std::vector<std::uint64_t> readers(buffers, 0);
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    const fragment_id id{f};
+    for (const auto& r : program_.code(id).reads) {
+      readers[first_buffer_[(r.of.fragment.valid() ? r.of.fragment : id).index()] + r.of.index] +=
+          hash_combine(common(place(r.reader, id)), 1);
+    }
+  }
+  std::vector<std::uint64_t> colours(devices, 0);
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    const fragment_id id{f};
+    const auto& all = program_.code(id).buffers;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto& h = colours[all[i].device];
+      h = hash_combine(hash_combine(h, f), static_cast<std::uint64_t>(all[i].size.count()));
+      h = hash_combine(h, all[i].permanent ? 0 : common(place(all[i].producer, id)));
+      h = hash_combine(h, readers[first_buffer_[f] + i]);
+    }
+  }
+  std::unordered_map<std::uint64_t, device_index> first;
+  for (device_index d = 0; d < devices; ++d) {
+    devices_.push_back(first.try_emplace(colours[d], d).first->second);
+  }
+  for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
+    std::uint32_t count = 0;
+    for (const auto& b : program_.code(fragment_id{f}).buffers) {
+      buffer_index_.push_back(devices_[b.device] == b.device ? count++ : no_index);
+    }
+  }
+}
+
+UNITY_INLINE task_ref representative_finder::folded(const task_ref& r, fragment_id own) const {
+  return {r.fragment, index_[representative(place(r, own))]};
+}
+
+UNITY_INLINE fragment representative_finder::folded(fragment_id f) const {
+  const auto& from = program_.code(f);
+  fragment code;
+  const auto range = program_.tasks_of(f);
+  for (std::uint32_t i = 0; i < range.count; ++i) {
+    if (is_kept(range.first + i)) {
+      code.tasks.push_back(from.tasks[i]);
+    }
+  }
+  for (const auto& d : from.dependencies) {
+    if (representative(place(d.before, f)) != representative(place(d.after, f))) {
+      code.dependencies.push_back({folded(d.before, f), folded(d.after, f), d.cut_through});
+    }
+  }
+  for (const auto& b : from.buffers) {
+    if (devices_[b.device] == b.device) {
+      code.buffers.push_back(b);
+      if (!b.permanent) {
+        code.buffers.back().producer = folded(b.producer, f);
+      }
+    }
+  }
+  for (const auto& r : from.reads) {
+    const auto of = buffer_index_[first_buffer_[(r.of.fragment.valid() ? r.of.fragment : f).index()] + r.of.index];
+    if (of != no_index) {
+      code.reads.push_back({{r.of.fragment, of}, folded(r.reader, f)});
+    }
+  }
+  const auto drop_repeated = [](auto& all, const auto& key) {
+    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+  };
+  drop_repeated(code.dependencies, [](const dependency& d) {
+    return std::tuple{d.before.fragment, d.before.index, d.after.fragment, d.after.index, d.cut_through};
+  });
+  drop_repeated(code.reads, [](const buffer_read& r) {
+    return std::tuple{r.of.fragment, r.of.index, r.reader.fragment, r.reader.index};
+  });
+  return code;
+}
+
+}  // namespace unity::tasks::detail
+
+namespace unity::tasks {
+
+UNITY_INLINE represented_program representatives(const program& p, std::size_t most) {
+  UNITY_EXPECTS(!p.is_open(), "no open edit");
+  return detail::representative_finder{p}.run(most);
+}
+
+}  // namespace unity::tasks
+
+#endif

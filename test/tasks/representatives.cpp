@@ -1,0 +1,127 @@
+// One of all resources that do the same: times and memory of the whole program.
+
+#include <unity/tasks/representatives.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
+#include <unity/simulate/full.hpp>
+#include <unity/simulate/timeline.hpp>
+#include <unity/tasks/program.hpp>
+
+#include "../support/cases.hpp"
+
+namespace tests_of_representatives {
+
+using namespace unity;
+using tasks::fragment_id;
+
+namespace {
+
+// Devices in a ring that all do the same, each with a stream and a link.
+// Tasks wait for those of a neighbour over its link. has_odd: one device takes longer once.
+tasks::program ring(random_engine& random, std::uint32_t devices, bool has_odd) {
+  tasks::program p;
+  const auto stream = [](std::uint32_t d) { return tasks::resource_id{2 * std::size_t{d}}; };
+  const auto link = [](std::uint32_t d) { return tasks::resource_id{2 * std::size_t{d} + 1}; };
+  for (std::uint32_t d = 0; d < devices; ++d) {
+    p.add_resource({"device", tasks::resource_kind::stream, d});
+    p.add_resource({"link", tasks::resource_kind::link, d});
+  }
+  std::vector<tasks::fragment> codes;
+  const auto steps = 2 + random.below(6);
+  const auto odd = random.below(steps);
+  for (std::size_t f = 0; f < steps; ++f) {
+    const auto tasks_of_one = 1 + static_cast<std::uint32_t>(random.below(3));
+    const bool sends = f > 0 && random.below(2) == 0;
+    const picoseconds takes{random.between(1, 50)};
+    const picoseconds moves{random.between(1, 90)};
+    const picoseconds late{random.between(0, 9)};
+    const auto back = random.below(2) == 0 ? 1U : devices - 1;  // from which neighbour
+    const auto before = [&](std::uint32_t d) { return tasks::task_ref{fragment_id{f - 1}, d}; };
+    tasks::fragment code;
+    for (std::uint32_t d = 0; d < devices; ++d) {  // the first task of each device comes first
+      code.add({stream(d), takes, {}, {}, tasks::task_kind::forward, d});
+      code.buffers.push_back({bytes{static_cast<std::int64_t>(f) + 1}, d, {{}, d}, false});
+    }
+    if (has_odd && f == odd) {
+      code.tasks[random.below(devices)].duration += picoseconds{7};
+    }
+    for (std::uint32_t d = 0; d < devices; ++d) {
+      for (std::uint32_t k = 1; k < tasks_of_one; ++k) {
+        const auto t = code.add({stream(d), picoseconds{k + 3}, {}, {}, tasks::task_kind::backward, d});
+        code.dependencies.push_back({{{}, d}, {{}, t}, false});
+      }
+      if (f > 0) {
+        code.dependencies.push_back({before(d), {{}, d}, false});
+        code.reads.push_back({{fragment_id{f - 1}, d}, {{}, d}});
+      }
+      if (sends) {
+        const auto t = code.add({link(d), moves, late, bytes{9}, tasks::task_kind::transfer, d});
+        code.dependencies.push_back({before((d + back) % devices), {{}, t}, false});
+        code.dependencies.push_back({{{}, t}, {{}, d}, false});
+      }
+    }
+    codes.push_back(code);
+    p.add_fragment();
+  }
+  p.replace(tasks::replacements_of(codes));
+  p.commit();
+  return p;
+}
+
+struct simulated {
+  picoseconds iteration{};
+  std::vector<simulate::memory_profile> memory{};
+
+  explicit simulated(const tasks::program& p) {
+    simulate::full_simulation simulation;
+    iteration = simulation.run(p);
+    memory = simulate::memory_profiles(p, simulation.times());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("representatives have the times and memory of all, also where one of them differs", "[law]") {
+  std::size_t parted = 0;
+  for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto devices = 2 + static_cast<std::uint32_t>(random.below(7));
+    const bool has_odd = seed % 3 == 0;
+    const auto whole = ring(random, devices, has_odd);
+    const auto folded = tasks::representatives(whole);
+    CHECK(folded.is_exact);
+    if (!has_odd) {
+      CHECK(folded.code.task_count() * devices == whole.task_count());
+    }
+    parted += folded.code.task_count() * devices > whole.task_count() ? 1 : 0;
+    const simulated all{whole};
+    const simulated one{folded.code};
+    CHECK(one.iteration == all.iteration);
+    REQUIRE(folded.device.size() == all.memory.size());
+    for (std::size_t d = 0; d < folded.device.size(); ++d) {
+      CHECK(one.memory[folded.device[d]] == all.memory[d]);
+    }
+    // Fewer tasks than are needed for that: all wait for the slowest.
+    const auto rough = tasks::representatives(whole, 0);
+    CHECK(rough.code.task_count() <= folded.code.task_count());
+    CHECK_FALSE(rough.is_exact);
+    CHECK(simulated{rough.code}.iteration >= all.iteration);
+  }
+  CHECK(parted > 0);
+}
+
+TEST_CASE("representatives of nothing") {
+  const auto folded = tasks::representatives({}, 0);
+  CHECK(folded.is_exact);
+  CHECK(folded.code.task_count() == 0);
+}
+
+}  // namespace tests_of_representatives
