@@ -6,7 +6,7 @@ usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--ste
 
 BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts
 (slow_network.sh has one). The links are those that calibrate measures, operators take what they are measured to take,
-on one thread each. A row per model and plan; then for each model how much faster than data parallelism the found plan
+on one thread each. A row per model and plan, with the interval that the spread of operators' times gives; then for each model how much faster than data parallelism the found plan
 is, and how well the simulator orders all plans (Spearman's rank correlation; plans of equal simulated time count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
@@ -54,7 +54,7 @@ def main():
     folder, started, machine = prepared(a)
     timings = f"{folder}/timings.txt"
     measuring = ["--cost", "measured:cpu", "--timings", timings, "--backend-threads", "1"]
-    errors, correlations, failed = [], [], 0
+    errors, correlations, failed, held = [], [], 0, 0
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"
         shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
@@ -69,6 +69,7 @@ def main():
                 results[n].append(json.load(open(f"{own}/{n}.json")))
         measured = {n: statistics.median(r["measured_iteration_s"] for r in rs) for n, rs in results.items()}
         simulated = {n: rs[0]["simulated_iteration_s"] for n, rs in results.items()}
+        interval = {n: rs[0]["simulated_interval_s"] for n, rs in results.items()}
         print(model)
         for n, rs in results.items():
             critical = max(range(a.ranks), key=lambda r: rs[0]["breakdown"][r]["compute_s"])
@@ -76,8 +77,9 @@ def main():
                      for k in ("compute", "update", "communication", "waiting", "other")}
             error = measured[n] / simulated[n] - 1
             errors.append(error)
+            held += interval[n][0] <= measured[n] <= interval[n][1]
             print(f"  {n:11} {measured[n] * 1e3:8.2f} ms measured {simulated[n] * 1e3:8.2f} simulated "
-                  f"{100 * error:+6.1f}%; "
+                  f"({interval[n][0] * 1e3:.2f} to {interval[n][1] * 1e3:.2f}) {100 * error:+6.1f}%; "
                   f"computing {(share['compute'] + share['update']) * 1e3:.2f} measured "
                   f"{rs[0]['simulated_computing_s'][critical] * 1e3:.2f} simulated; "
                   f"communicating {share['communication'] * 1e3:.2f}, waiting {share['waiting'] * 1e3:.2f}, "
@@ -91,6 +93,7 @@ def main():
     within = sum(abs(e) <= MOST for e in errors)
     print(f"{within} of {len(errors)} within {100 * MOST:.0f}%, "
           f"median {100 * statistics.median(map(abs, errors)):.1f}%, most {100 * max(map(abs, errors)):.1f}%; "
+          f"{held} within their interval; "
           f"rank correlation: mean {statistics.mean(correlations):.2f}, least {min(correlations):.2f}")
     return within < len(errors) or failed > 0
 

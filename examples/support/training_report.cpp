@@ -16,6 +16,7 @@
 #include <range/v3/view/zip.hpp>
 
 #include <unity/core/units.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/io/html_report.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
@@ -43,6 +44,8 @@ struct simulated_iteration {
   double seconds = 0;
   std::vector<double> computing{};    // by device
   std::vector<std::int64_t> peaks{};  // likewise: bytes
+  std::optional<std::pair<double, double>> interval{};  // seconds, where all operators are as fast, and as slow, as half
+                                                        // of their measured runs
 };
 
 simulated_iteration simulated(const unity::tensor::algebra& a, const unity::parallel::plan& p,
@@ -205,8 +208,17 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
             const char* comm, const training_outcome& r, std::optional<double> error_of_losses) {
   simulated_iteration simulated;
   with_durations(a.timing, operators, j.trained.machine, "train", [&](const unity::tensor::durations& times) {
-    simulated = j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, times)
-                                              : support::simulated(operators, j.trained, times);
+    const auto with = [&](const unity::tensor::durations& some) {
+      return j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, some)
+                                           : support::simulated(operators, j.trained, some);
+    };
+    simulated = with(times);
+    if (!measured_backend(a.timing).empty()) {
+      // With itself: an order of tasks can be worse where they are faster.
+      simulated.interval = std::minmax({simulated.seconds,
+                                        with(unity::durations_at{times, &unity::duration::low}).seconds,
+                                        with(unity::durations_at{times, &unity::duration::high}).seconds});
+    }
   });
   const auto [from, until] = last_step(r.timeline);
   const auto shares = unity::train::break_down(r.timeline, from, until);
@@ -244,6 +256,9 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
                           {"simulated_peak_bytes", simulated.peaks},
                           {"breakdown", nlohmann::json::array()},
                           {"memory", nlohmann::json::array()}};
+    if (simulated.interval) {
+      result["simulated_interval_s"] = {simulated.interval->first, simulated.interval->second};
+    }
     for (const auto& s : shares.ranks) {
       result["breakdown"].push_back(shares_json(s));
     }

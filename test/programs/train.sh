@@ -89,7 +89,8 @@ check 'as a comparison shows' cmp -s "$scratch/program" "$scratch/program2"
 check 'measured times of operators' run "$scratch/two.json" --steps 1 --cost measured:reference \
   --timings "$scratch/timings" --json "$scratch/measured.result"
 check 'are kept' grep -q conv2d "$scratch/timings"
-check 'and simulated with' json "$scratch/measured.result" 'x["simulated_iteration_s"] > 0'
+check 'and simulated with' json "$scratch/measured.result" '
+  0 < x["simulated_interval_s"][0] <= x["simulated_iteration_s"] <= x["simulated_interval_s"][1]'
 check 'an unknown cost' complains 1 'guessed' "$train" "$scratch/two.json" --cost guessed
 check 'timings without measurements' complains 1 'timings.*nothing is measured' \
   "$train" "$scratch/two.json" --timings none
