@@ -189,7 +189,7 @@ class strategy_comparison {
  private:
   static void expect_whole(const named_strategy& s, const char* flag) {
     if (s.report.is_of_representatives) {
-      throw unity::error{flag, fmt::format("{}, of which one device of each stage was simulated", s.name),
+      throw unity::error{flag, fmt::format("{}, of which one device of each kind was simulated", s.name),
                          "a machine with fewer devices"};
     }
   }
@@ -306,7 +306,7 @@ inline void print(const strategy_comparison& c) {
                  recomputed_operators(s), sharded[0], sharded[1], sharded[2]);
     }
     if (s.report.is_of_representatives) {
-      fmt::print("{}: one device of each stage was simulated, the others do the same\n", s.name);
+      fmt::print("{}: one device of each kind was simulated, the others do the same\n", s.name);
     }
   }
   for (const auto& s : c.strategies()) {
