@@ -6,8 +6,9 @@ usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--ste
 
 BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts
 (slow_network.sh has one). The links are those that calibrate measures, operators take what they are measured to take,
-on one thread each. A row per model and plan, with the interval that the spread of operators' times gives; then for each model how much faster than data parallelism the found plan
-is, and how well the simulator orders all plans (Spearman's rank correlation; plans of equal simulated time count once).
+on one thread each. A row per model and plan, with the interval that the spread of operators' times gives; then for
+each model how much faster than data parallelism the found plan is, and how well the simulator orders all plans
+(Spearman's rank correlation; plans of equal simulated time count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
 import json, os, shutil, statistics, sys

@@ -44,8 +44,8 @@ struct simulated_iteration {
   double seconds = 0;
   std::vector<double> computing{};    // by device
   std::vector<std::int64_t> peaks{};  // likewise: bytes
-  std::optional<std::pair<double, double>> interval{};  // seconds, where all operators are as fast, and as slow, as half
-                                                        // of their measured runs
+  // Where all operators are as fast, and as slow, as half of their measured runs.
+  std::optional<std::pair<double, double>> interval{};
 };
 
 simulated_iteration simulated(const unity::tensor::algebra& a, const unity::parallel::plan& p,

@@ -101,13 +101,14 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
     random_engine random{seed};
     const auto* const on = std::array{"p100:1x3", "p100:2x3", "p100:2x4", "dgx_a100:1x5"}[seed % 4];
     const auto samples = 16 << random.below(3);
+    const auto layers = random.below(6);
+    const auto hidden = 64 << random.below(4);
     const auto model =
         random.below(2) == 0
-            ? fmt::format("zoo:mlp?layers={}&hidden={}&batch={}", 3 + random.below(6), 64 << random.below(4), samples)
-            : fmt::format("zoo:gpt?layers={}&hidden=64&heads=4&seq=16&vocab=128&batch={}", 1 + random.below(3),
-                          samples);
+            ? fmt::format("zoo:mlp?layers={}&hidden={}&batch={}", 3 + layers, hidden, samples)
+            : fmt::format("zoo:gpt?layers={}&hidden=64&heads=4&seq=16&vocab=128&batch={}", 1 + layers / 2, samples);
     systems::pipeline_options o;
-    o.trades = random.below(2) == 0 ? parallel::memory_trades::none : parallel::memory_trades::recomputing;
+    o.trades = seed / 4 % 2 == 0 ? parallel::memory_trades::recomputing : parallel::memory_trades::none;
     CAPTURE(seed, on, model);
     subject x{model, on, o};
     auto found = systems::unequal_stages{x.pipelines}.run(x.graph);
@@ -140,8 +141,9 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
       }
     }
   }
-  CHECK(smaller > compared / 2);
-  CHECK(traded > 0);
+  CHECK(compared > 0);
+  CHECK((unity::test::one_case_of > 1 || smaller > compared / 2));
+  CHECK((unity::test::one_case_of > 1 || traded > 0));
 }
 
 TEST_CASE("many operators on many devices: a folded report is fast, and near the whole one where that can be made") {

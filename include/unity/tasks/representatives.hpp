@@ -22,14 +22,17 @@ struct represented_program {
 
 // Two resources are alike if they have equal tasks in the same fragments and in the same order of ties, and equal tasks
 // wait for tasks that are at the same places of resources that are alike. Then equal tasks have the same times in every
-// simulation, and the program of one resource of each kind gives the same times; so do programs that repeat both. Two
-// devices are alike if they have equal buffers that equal tasks make and read. What is alike follows from the program
-// alone, so no symmetry of a machine need be known.
-// If more than `most` tasks would remain, resources are taken to be alike that differ in what tasks wait for, as far as
-// no task then waits for itself. Each task waits for all that those it stands for wait for, so it is usually late: such
-// times are not exact, but take as long as the slowest of the resources. Colours are hashes of 64 bits.
-// Source: Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput. 16(6), 1987.
-// Complexity: linear in the program, apart from logarithms, for each time that what seemed alike turns out to differ.
+// simulation, and the program of one resource of each kind gives the same times; so do programs that repeat both. But
+// where tasks that take no time make two tasks of one resource ready in the same picosecond, these may run in the other
+// order: ties of tasks of different resources are not compared. Two devices are alike if they have equal buffers that
+// equal tasks make and read. What is alike follows from the program alone, so no symmetry of a machine need be known.
+// If more than `most` tasks would remain, or it takes more than 64 rounds to find them, resources are taken to be alike
+// that differ in what tasks wait for, as far as no task then waits for itself or for one of those it stands for. Each
+// task waits for all that those wait for, so it is usually late, but an order of tasks can make it early.
+// Colours are hashes of 64 bits.
+// Source: the coarsest stable partition of Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput.
+// 16(6), 1987, found by refining all of it in each round.
+// Complexity: linear in the program, apart from logarithms, for each round.
 [[nodiscard]] represented_program representatives(const program& p,
                                                   std::size_t most = std::numeric_limits<std::size_t>::max());
 
@@ -57,9 +60,8 @@ class representative_finder {
  private:
   // Lanes are the resources, and behind them each task without a resource.
   void find_lanes();
-  // For transfers: which tasks of operators it follows, over how many hops, whatever their lanes.
-  // Effects: computes it once.
-  std::uint64_t role_of(std::uint32_t place);
+  // Roles of transfers: which tasks of operators they follow, over how many hops, whatever their lanes.
+  void find_roles();
   // Effects: divides lanes of one colour that differ in their tasks, or in the colours of what these wait for.
   void refine(bool by_others);
   // Of the first lane of each colour.
@@ -80,13 +82,16 @@ class representative_finder {
   }
   [[nodiscard]] bool is_kept(std::uint32_t place) const { return chosen_[lane_[place]] == lane_[place]; }
   [[nodiscard]] task_ref folded(const task_ref& r, fragment_id own) const;
-  [[nodiscard]] fragment folded(fragment_id f) const;
+  [[nodiscard]] fragment folded(fragment_id f);
+
+  static constexpr int most_rounds = 64;
 
   const program& program_;
   std::vector<std::uint32_t> lane_{};    // by place of a task
   std::vector<std::uint32_t> number_{};  // by place of a task: its place in its lane
   std::vector<std::uint64_t> own_{};     // by place of a task: what does not depend on others
   std::vector<std::uint64_t> roles_{};   // by place of a task; zero: not known
+  bool waits_for_like_ = false;          // whether a dependency was left out between tasks that one stands for
   std::vector<std::uint32_t> first_{};   // by lane, and an end
   std::vector<std::uint32_t> tasks_{};   // places, by lane
   std::vector<std::uint64_t> colours_{};  // by lane; equal: alike, as far as is known
@@ -99,8 +104,8 @@ class representative_finder {
 
 inline constexpr std::uint32_t no_index = 0xffffffffU;
 
-// Whether no task waits for itself.
-UNITY_INLINE bool can_run(const program& p) {
+// The places of tasks, each behind those it waits for; without those that wait for themselves.
+UNITY_INLINE std::vector<std::uint32_t> order_of(const program& p) {
   std::vector<std::uint32_t> waiting(p.capacity(), 0);
   std::vector<std::uint32_t> ready;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -119,7 +124,7 @@ UNITY_INLINE bool can_run(const program& p) {
       }
     }
   }
-  return ready.size() == p.task_count();
+  return ready;
 }
 
 UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
@@ -127,16 +132,18 @@ UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
   refine(false);
   const auto coarse = colours_;
   std::size_t before = 0;
-  for (auto left = tasks_left(); left != before && left <= most; left = tasks_left()) {
+  auto left = tasks_left();
+  for (int round = 0; round < most_rounds && left != before && left <= most; ++round) {
     before = left;
     refine(true);
+    left = tasks_left();
   }
-  if (tasks_left() == before) {
+  if (left == before) {
     return folded();
   }
   colours_ = coarse;
   auto r = folded();
-  for (; !can_run(r.code); r = folded()) {
+  for (; waits_for_like_ || order_of(r.code).size() != r.code.task_count(); r = folded()) {
     refine(true);
   }
   r.is_exact = false;
@@ -146,6 +153,7 @@ UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
 UNITY_INLINE represented_program representative_finder::folded() {
   choose();
   find_devices();
+  waits_for_like_ = false;
   represented_program r;
   r.code = program_.without_fragments();
   std::vector<fragment> codes;
@@ -214,33 +222,31 @@ UNITY_INLINE void representative_finder::find_lanes() {
   for (const auto t : ordered) {
     tasks_[first_[lane_[t]] + number_[t]] = t;
   }
-  for (const auto t : ordered) {
-    own_[t] = hash_combine(own_[t], role_of(t));
-  }
+  find_roles();
   colours_.assign(counts.size(), 0);
   for (std::size_t r = 0; r < resources; ++r) {
     colours_[r] = 1 + static_cast<std::uint64_t>(program_.resources()[r].kind);
   }
 }
 
-UNITY_INLINE std::uint64_t representative_finder::role_of(std::uint32_t place) {
-  if (roles_[place] == 0) {
-    std::vector<std::uint64_t> before;
-    for (const auto link : program_.before(place)) {
-      const auto role = role_of(link.task());
-      if (before.empty() || before.back() != role) {
-        before.push_back(role);
+UNITY_INLINE void representative_finder::find_roles() {
+  std::vector<std::uint64_t> before;
+  for (const auto t : order_of(program_)) {
+    if (roles_[t] == 0) {
+      before.clear();
+      for (const auto link : program_.before(t)) {
+        before.push_back(roles_[link.task()]);
       }
+      std::sort(before.begin(), before.end());
+      before.erase(std::unique(before.begin(), before.end()), before.end());
+      std::uint64_t h = program_.where(task_id{t}).fragment.index();
+      for (const auto role : before) {
+        h = hash_combine(h, role);
+      }
+      roles_[t] = h | 1U;
     }
-    std::sort(before.begin(), before.end());
-    before.erase(std::unique(before.begin(), before.end()), before.end());
-    std::uint64_t h = program_.where(task_id{place}).fragment.index();
-    for (const auto role : before) {
-      h = hash_combine(h, role);
-    }
-    roles_[place] = h | 1U;
+    own_[t] = hash_combine(own_[t], roles_[t]);
   }
-  return roles_[place];
 }
 
 UNITY_INLINE void representative_finder::refine(bool by_others) {
@@ -338,7 +344,7 @@ UNITY_INLINE task_ref representative_finder::folded(const task_ref& r, fragment_
   return {r.fragment, index_[representative(place(r, own))]};
 }
 
-UNITY_INLINE fragment representative_finder::folded(fragment_id f) const {
+UNITY_INLINE fragment representative_finder::folded(fragment_id f) {
   const auto& from = program_.code(f);
   fragment code;
   const auto range = program_.tasks_of(f);
@@ -350,6 +356,8 @@ UNITY_INLINE fragment representative_finder::folded(fragment_id f) const {
   for (const auto& d : from.dependencies) {
     if (representative(place(d.before, f)) != representative(place(d.after, f))) {
       code.dependencies.push_back({folded(d.before, f), folded(d.after, f), d.cut_through});
+    } else {
+      waits_for_like_ = true;
     }
   }
   for (const auto& b : from.buffers) {

@@ -92,7 +92,7 @@ struct step_window {
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
-// More than any machine has, or moves at once; so sums over events fit 63 bits.
+// More than any machine has, or moves at once; so sums over two million events fit 63 bits.
 inline constexpr bytes most_memory{std::int64_t{1} << 42U};
 
 // Memory of a rank from the start of one event to the end of another. Indices in the rank's list of events.

@@ -149,7 +149,6 @@ class lowering {
   // Bytes of cotangents of operands that are not weights; weights have their own buffers.
   [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const;
 
-
   void write(const strategy& s, node_id n, tasks::fragment& f);
 
   void write_edge(const strategy& s, std::uint32_t edge, tasks::fragment& f);

@@ -17,8 +17,8 @@ namespace unity::parallel {
 
 // The report of report_on, for stages of any sizes and meshes, from a smaller program; what is communicated is not
 // counted. Effects: lowers one micro-batch for all devices, and simulates all micro-batches for one device and link of
-// each kind (tasks/representatives.hpp). Exact, unless more than `most` tasks of a micro-batch would remain: then
-// devices of a kind wait for the slowest of them.
+// each kind (tasks/representatives.hpp). Exact, apart from ties named there, unless more than `most` tasks of a
+// micro-batch would remain: then all devices of a kind wait for what any of them waits for, and times are mostly late.
 // Complexity: that of lowering one micro-batch, and that of simulating what remains, times the micro-batches.
 // Throws: as report_on.
 [[nodiscard]] strategy_report folded_report(lowering& l, const tensor::tensor_graph& g, const hardware::machine& m,

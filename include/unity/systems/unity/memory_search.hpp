@@ -120,6 +120,15 @@ class memory_search {
 
  private:
   [[nodiscard]] bool is_late(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
+  // Whether its report would end late, as far as that is predicted: only that of a folded program takes long.
+  [[nodiscard]] bool is_late_for(const pipeline_candidate& c, double share = 1) const {
+    return watch_.seconds() + folding_.seconds(folded_tasks(c)) >= share * options_.seconds;
+  }
+  // The operators' tasks of a micro-batch that is lowered for all devices, to be folded; 0: none is.
+  [[nodiscard]] std::uint64_t folded_tasks(const pipeline_candidate& c) const {
+    const bool is_folded = !c.rooms.empty() && is_large(*c.graph, c.mapping.stage_count);
+    return is_folded ? operator_tasks(machine_.network.device_count(), c.graph->ops.size(), c.mapping.stage_count) : 0;
+  }
   // Effects: adds the mappings at all prices. share: of all-reduces, in 16ths.
   void add(const microbatch_graph& g, mesh_room& room, int share);
   // Effects: adds the mapping with each trade that all operators may have in common.
@@ -165,6 +174,7 @@ class memory_search {
   // with each trade that all operators have in common. How far their exchanges overlap is not predicted well.
   std::size_t by_hand_ = 0;
   std::vector<memory_plan> plans_{};
+  folding_pace folding_{};
   stopwatch watch_{};
 };
 
@@ -215,7 +225,9 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor
 
 UNITY_INLINE void memory_search::simulate(std::span<const pipeline_candidate> all, std::size_t most, double share) {
   for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(share); ++i) {
-    simulate(all[i]);
+    if (!is_late_for(all[i], share)) {
+      simulate(all[i]);
+    }
   }
 }
 
@@ -223,7 +235,7 @@ UNITY_INLINE void memory_search::try_schedules(std::span<const pipeline_candidat
   for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(); ++i) {
     if (all[i].stage != nullptr) {
       for (const auto& c : pipelines_.schedules_of(all[i], options_.seconds - watch_.seconds())) {
-        if (!is_late()) {
+        if (!is_late_for(c)) {
           simulate(c);
         }
       }
@@ -321,8 +333,8 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::v
   }
   if (!options_.is_whole) {
     const auto distance = [&](const pipeline_candidate& c) {
-      const auto limit = static_cast<double>(options_.memory_limit.count() + 1);
-      return std::abs(std::log(static_cast<double>(c.held + 1) / limit));
+      const auto limit = static_cast<double>(options_.memory_limit.count()) + 1;
+      return std::abs(std::log((static_cast<double>(c.held) + 1) / limit));
     };
     unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
     return front;
@@ -367,7 +379,11 @@ UNITY_INLINE void memory_search::simulate(const pipeline_candidate& c) {
                 synchronization_of(g.graph, g.training, g.ops, c.mapping.trades),
                 recomputation_of(g.graph, g.ops, c.mapping.trades),
                 {}};
+  const stopwatch watch;
   p.report = report_on(c, p);
+  if (const auto folded = folded_tasks(c); folded > 0) {
+    folding_.took(folded, watch.seconds());
+  }
   plans_.push_back(std::move(p));
 }
 

@@ -7,9 +7,11 @@
 #include <span>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/systems/unity/mapping_trials.hpp>
 #include <unity/systems/unity/pipelines.hpp>
+#include <unity/systems/unity/program_size.hpp>
 #include <unity/systems/unity/search_context.hpp>
 #include <unity/systems/unity/unequal_stages.hpp>
 
@@ -44,9 +46,21 @@ class pipeline_trials {
   void try_schedules(std::vector<simulated_pipeline>& found);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
+  // The operators' tasks of a micro-batch that is lowered for all devices, to be folded; 0: none is.
+  [[nodiscard]] std::uint64_t folded_tasks(const pipeline_candidate& c) const {
+    const auto operators = c.graph->ops.size();
+    const bool is_folded = !c.rooms.empty() && context_.is_large(operators, c.mapping.stage_count, c.graph->count);
+    return is_folded ? operator_tasks(context_.devices(), operators, c.mapping.stage_count) : 0;
+  }
+  // The seconds that its report is predicted to take.
+  [[nodiscard]] double needed(const pipeline_candidate& c) const {
+    const auto folded = folded_tasks(c);
+    return folded > 0 ? folding_.seconds(folded) : context_.time.reported();
+  }
 
   search_context& context_;
   std::optional<pipeline_search> pipelines_{};
+  folding_pace folding_{};  // apart from the time of other reports, for which later steps leave time
 };
 
 }  // namespace unity::systems::detail
@@ -62,7 +76,6 @@ class pipeline_trials {
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/strategies/folded_report.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
-#include <unity/systems/unity/program_size.hpp>
 
 namespace unity::systems::detail {
 
@@ -120,8 +133,7 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::unequal(std::span<
   };
   for (const auto v : graphs) {
     const auto most = static_cast<std::uint32_t>(std::min(context_.options.stages, unequal_stages::most_stages));
-    const auto nodes = variants[v].graph.node_count();
-    if (!can_simulate(nodes, 2, 2) && !can_simulate(nodes, most, most)) {
+    if (!can_simulate(variants[v].graph.node_count(), most, 2)) {
       continue;
     }
     const auto end = time.seconds() + time.seconds_for(share);
@@ -132,7 +144,8 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::unequal(std::span<
       const auto& g = *all[i].graph;
       const bool is_out =
           all[i].predicted > slowest || !can_simulate(g.ops.size(), all[i].mapping.stage_count, g.count);
-      if (!is_out && tasks <= context_.options.program_tasks && !time.note(time.seconds() + time.reported() >= end)) {
+      if (!is_out && tasks <= context_.options.program_tasks && !time.note(time.seconds() + needed(all[i]) >= end)) {
+        tasks += folded_tasks(all[i]);
         found.push_back(simulated(v, std::move(all[i])));
         tasks += found.back().report.tasks;
       }
@@ -153,9 +166,10 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
       const bool is_whole =
           !c.rooms.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||
-          context_.time.is_late(context_.time.reported())) {
+          context_.time.is_late(needed(c))) {
         continue;  // mesh_report does not support separate weight gradients
       }
+      tasks += folded_tasks(c);
       all.push_back(simulated(found[i].graph, std::move(c)));
       tasks += all.back().report.tasks;
       if (is_better(all.back().report, all.front().report)) {
@@ -167,7 +181,12 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
 }
 
 UNITY_INLINE simulated_pipeline pipeline_trials::simulated(std::size_t graph, pipeline_candidate c) {
-  auto report = context_.time.timed([&] { return report_on(c); });
+  const auto folded = folded_tasks(c);
+  const stopwatch watch;
+  auto report = folded > 0 ? report_on(c) : context_.time.timed([&] { return report_on(c); });
+  if (folded > 0) {
+    folding_.took(folded, watch.seconds());
+  }
   context_.record.simulated.push_back({graph, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
                                        picoseconds{c.predicted}, report, false, c.mapping.schedule, c.mapping.chunks});
   return {graph, std::move(c), std::move(report)};
