@@ -136,7 +136,7 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
         const auto late = ratio(rough.iteration.count(), whole.iteration.count());
         CHECK(late > 0.99);
         CHECK(late < 1.3);
-        CHECK(ratio(rough.memory_peak().count(), whole.memory_peak().count()) == Approx(1).epsilon(0.05));
+        CHECK(ratio(rough.memory_peak().count(), whole.memory_peak().count()) == Approx(1).epsilon(0.1));
         ++compared;
       }
     }
