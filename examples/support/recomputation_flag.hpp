@@ -44,7 +44,7 @@ inline void declare(CLI::App& app, memory_flags& a) {
 inline void declare_offloading(CLI::App& app, memory_flags& a) {
   app.add_option("--offload-results", a.offload,
                  "results that wait on the host for the backward pass: none; products, those of matrix products and "
-                 "convolutions, or what is made of them where it reads only that; all; default: what the plan says")
+                 "convolutions, or what is made of them if only that is read then; all; default: what the plan says")
       ->check(CLI::IsMember({"none", "products", "all"}));
 }
 
