@@ -55,21 +55,22 @@ def main():
     folder, started, machine = prepared(a)
     timings = f"{folder}/timings.txt"
     measuring = ["--cost", "measured:cpu", "--timings", timings, "--backend-threads", "1"]
+    measuring_now = ["--cost", "measured:cpu", "--timings", "none", "--backend-threads", "1"]
     errors, correlations, failed, held = [], [], 0, 0
     for number, model in enumerate(a.model or MODELS):
         own = f"{folder}/{number}"
         shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
         run(f"{a.bin}/parallelize", model, "--machine", machine, "--search", "unity",
-            "--budget", "1h", "--plans", f"{own}/plans", *measuring)
+            "--budget", "1h", "--patience", "0", "--plans", f"{own}/plans", *measuring)
         names = sorted(p[:-5] for p in os.listdir(f"{own}/plans"))
         results = {n: [] for n in names}
         for _ in range(a.rounds):
             for n in names:
                 run(*started, f"{a.bin}/train", f"{own}/plans/{n}.json", "--backend", "cpu", "--steps", str(a.steps),
-                    "--loss", loss_of(model), "--rate", "1e-6", "--json", f"{own}/{n}.json", *measuring)
+                    "--loss", loss_of(model), "--rate", "1e-6", "--json", f"{own}/{n}.json", *measuring_now)
                 results[n].append(json.load(open(f"{own}/{n}.json")))
         measured = {n: statistics.median(r["measured_iteration_s"] for r in rs) for n, rs in results.items()}
-        simulated = {n: rs[0]["simulated_iteration_s"] for n, rs in results.items()}
+        simulated = {n: statistics.median(r["simulated_iteration_s"] for r in rs) for n, rs in results.items()}
         interval = {n: rs[0]["simulated_interval_s"] for n, rs in results.items()}
         print(model)
         for n, rs in results.items():

@@ -62,14 +62,14 @@ cat > "$scratch/agent" << SCRIPT
 #!/bin/sh
 rank=\$((\${1##*.} - 1))
 shift
-exec ip netns exec ${name}_\$rank unshare --uts sh -c 'hostname unity-'\$rank'; exec sh -c "\$1"' sh "\$*"
+exec taskset -c \$((rank % $(nproc))) ip netns exec ${name}_\$rank unshare --uts sh -c 'hostname unity-'\$rank'; exec sh -c "\$1"' sh "\$*"
 SCRIPT
 chmod +x "$scratch/agent"
 hosts=$(for ((r = 1; r <= ranks; ++r)); do printf '10.231.78.%d:1,' $r; done)
 # Each "machine" believes to have all cores: none is bound, and who waits lets others work.
 cat > "$scratch/on_ranks" << SCRIPT
 #!/bin/sh
-exec ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' sh \\
+exec taskset -c 0 ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' sh \\
   timeout 600 mpirun --allow-run-as-root --host ${hosts%,} -np $ranks --bind-to none \\
   --mca mpi_yield_when_idle 1 --mca plm_rsh_agent $scratch/agent --mca plm_rsh_no_tree_spawn 1 \\
   --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable "\$@"
