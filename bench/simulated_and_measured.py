@@ -5,9 +5,10 @@ usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--ste
                                  [--model TEXT]... [--keep DIR]
 
 BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts
-(slow_network.sh has one). The links are those that calibrate measures, operators take what they are measured to take,
-on one thread each. A row per model and plan, with the interval that the spread of operators' times gives; then for
-each model how much faster than data parallelism the found plan is, and how well the simulator orders all plans
+(slow_network.sh has one). The links are those that calibrate measures. Operators take what they are measured to take,
+on one thread each: once for finding plans, and again by each run of a plan, just before it trains. A row per model and
+plan: medians over the rounds, with the interval that the spread of operators' times gives in all rounds; then for each
+model how much faster than data parallelism the found plan is, and how well the simulator orders all plans
 (Spearman's rank correlation; plans of equal simulated time count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
@@ -71,7 +72,9 @@ def main():
                 results[n].append(json.load(open(f"{own}/{n}.json")))
         measured = {n: statistics.median(r["measured_iteration_s"] for r in rs) for n, rs in results.items()}
         simulated = {n: statistics.median(r["simulated_iteration_s"] for r in rs) for n, rs in results.items()}
-        interval = {n: rs[0]["simulated_interval_s"] for n, rs in results.items()}
+        # The machine's speed changes between sittings, so that a prediction is as uncertain as all of them together.
+        intervals = {n: [r["simulated_interval_s"] for r in rs] for n, rs in results.items()}
+        interval = {n: (min(i[0] for i in all), max(i[1] for i in all)) for n, all in intervals.items()}
         print(model)
         for n, rs in results.items():
             critical = max(range(a.ranks), key=lambda r: rs[0]["breakdown"][r]["compute_s"])

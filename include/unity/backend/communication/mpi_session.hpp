@@ -122,9 +122,17 @@ class mpi_operators {
 // Replaces MPI's algorithms where its defaults are poor and can be changed. Settings of the user take precedence; an
 // MPI without these settings ignores them.
 
-// To be called before MPI_Init. Open MPI's TCP sends a message of any length as one piece, and everything else for that
-// rank waits behind it: on a slow network the watch's answers would wait minutes for a gradient.
-inline void divide_long_messages() { ::setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0); }
+// Settings of Open MPI's TCP for slow networks. To be called before MPI_Init.
+// - A message of any length is sent as one piece, and everything else for that rank waits behind it: the watch's answers
+//   would wait minutes for a gradient. So long messages are divided.
+// - A message above the eager limit (64 KiB by default) waits for the receiver's reply, which waits behind what that
+//   rank sends itself: an exchange of 128 KiB in both directions takes up to twice as long as in one. Ranks prepare to
+//   receive early, so up to 1 MiB are sent without asking.
+inline void tune_tcp() {
+  ::setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0);
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1048576", 0);
+  ::setenv("OMPI_MCA_btl_tcp_max_send_size", "1048576", 0);  // not below the limit
+}
 
 // For at most 3 ranks, Open MPI's non-blocking all_reduce sends everything to one rank and back. If the network is the
 // bottleneck, that takes twice as long as a ring on 2 ranks, and is also slower on 3.
@@ -191,7 +199,7 @@ class mpi_session {
                                                            ? "before SIGTERM"
                                                            : "within " + to_string(options_.start_limit));
                                   }} {
-    divide_long_messages();
+    tune_tcp();
     int running = 0;
     MPI_Initialized(&running);
     int level = 0;
