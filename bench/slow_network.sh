@@ -17,7 +17,7 @@ shift $(($# < 3 ? $# : 3))
 skip() { echo "skipped: $*" && exit 77; }
 
 ((EUID == 0)) || skip "namespaces need root"
-for tool in mpirun ip tc unshare hostname python3; do
+for tool in mpirun ip tc unshare hostname taskset python3; do
   command -v "$tool" > /dev/null || skip "no $tool here"
 done
 
@@ -57,7 +57,7 @@ for ((r = 0; r < ranks; ++r)); do
 done
 
 # mpirun reaches the other "machines" with this in place of ssh: AGENT ADDRESS COMMAND...; a host name
-# of its own makes each one.
+# of its own makes each one, and a core of its own.
 cat > "$scratch/agent" << SCRIPT
 #!/bin/sh
 rank=\$((\${1##*.} - 1))
@@ -66,7 +66,7 @@ exec taskset -c \$((rank % $(nproc))) ip netns exec ${name}_\$rank unshare --uts
 SCRIPT
 chmod +x "$scratch/agent"
 hosts=$(for ((r = 1; r <= ranks; ++r)); do printf '10.231.78.%d:1,' $r; done)
-# Each "machine" believes to have all cores: none is bound, and who waits lets others work.
+# Each "machine" believes to have all cores, so MPI binds none; who waits lets others work.
 cat > "$scratch/on_ranks" << SCRIPT
 #!/bin/sh
 exec taskset -c 0 ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' sh \\
