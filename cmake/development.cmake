@@ -15,6 +15,14 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
+# The programs of the sanitizers are large: linked by lld in a sixth of the time.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  check_linker_flag(CXX "-fuse-ld=lld" UNITY_LINKER_IS_LLD)
+  if(UNITY_LINKER_IS_LLD)
+    add_link_options(-fuse-ld=lld)
+  endif()
+endif()
+
 add_library(unity_warnings INTERFACE)
 target_compile_options(unity_warnings INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
