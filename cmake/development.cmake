@@ -15,6 +15,14 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
+# The programs of the sanitizers are large: linked by lld in a sixth of the time.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  check_linker_flag(CXX "-fuse-ld=lld" UNITY_LINKER_IS_LLD)
+  if(UNITY_LINKER_IS_LLD)
+    add_link_options(-fuse-ld=lld)
+  endif()
+endif()
+
 add_library(unity_warnings INTERFACE)
 target_compile_options(unity_warnings INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
@@ -99,22 +107,32 @@ endfunction()
 
 # unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file, of those whose needs are there, an
 # executable of its name behind the prefix, in bin. A .cpp beside a header that the file includes is part of it: so no
-# unit needs more memory than a small machine has for each of two jobs.
+# unit needs more memory than a small machine has for each of two jobs. It is compiled once for all that include it.
 function(unity_add_programs kind prefix optimization)
   foreach(file IN LISTS ARGN)
     get_filename_component(stem "${file}" NAME_WE)
-    set(all "${file}")
+    set(parts "")
     get_filename_component(folder "${file}" DIRECTORY)
     file(STRINGS "${file}" includes REGEX "^#include \"[^\"]+\\.hpp\"")
     foreach(line IN LISTS includes)
       string(REGEX REPLACE "^#include \"([^\"]+)\\.hpp\".*" "${folder}/\\1.cpp" source "${line}")
       if(EXISTS "${source}")
-        list(APPEND all "${source}")
+        list(APPEND parts "${source}")
       endif()
     endforeach()
-    unity_can_build(possible "${prefix}${stem}" ${all})
+    unity_can_build(possible "${prefix}${stem}" "${file}" ${parts})
     if(possible)
-      unity_add_program(${kind} ${prefix}${stem} ${optimization} ${all})
+      unity_add_program(${kind} ${prefix}${stem} ${optimization} "${file}")
+      foreach(source IN LISTS parts)
+        get_filename_component(part "${source}" NAME_WE)
+        set(part "unity_${kind}_${part}")
+        if(NOT TARGET ${part})
+          add_library(${part} OBJECT "${source}")
+          set_target_properties(${part} PROPERTIES UNITY_BUILD OFF)
+          unity_build_with(${part} ${optimization} "${source}")
+        endif()
+        target_link_libraries(${prefix}${stem} PRIVATE ${part})
+      endforeach()
       set_target_properties(${prefix}${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
     endif()
   endforeach()

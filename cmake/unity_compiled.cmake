@@ -4,8 +4,14 @@
 # A header that takes part ends in definitions that UNITY_DEFINE_<PATH> lets in (core/config.hpp). The headers of a
 # folder that need the same third parties are compiled as one, so that a program links only the third parties of what
 # it calls. A header is left out, and with it what a program would call of it, where what it needs was not found.
+#
+# UNITY_COMPILED_BATCH_SIZE: so many of these units are compiled as one, where that matters less than how long it takes.
 
 include(CheckLinkerFlag)
+
+if(NOT DEFINED UNITY_COMPILED_BATCH_SIZE)
+  set(UNITY_COMPILED_BATCH_SIZE 1)
+endif()
 
 # unity_compiled_units(<variable>): sources of the library, written where they have changed.
 function(unity_compiled_units variable)
@@ -36,11 +42,20 @@ function(unity_compiled_units variable)
   endforeach()
   list(REMOVE_DUPLICATES names)
   set(units "")
-  foreach(name IN LISTS names)
+  while(names)
+    list(SUBLIST names 0 ${UNITY_COMPILED_BATCH_SIZE} batch)
+    list(REMOVE_ITEM names ${batch})
+    list(GET batch 0 name)
+    set(macros "")
+    set(includes "")
+    foreach(part IN LISTS batch)
+      string(APPEND macros "${macros_${part}}")
+      string(APPEND includes "${includes_${part}}")
+    endforeach()
     set(unit "${CMAKE_CURRENT_BINARY_DIR}/unity_compiled/${name}.cpp")
-    file(CONFIGURE OUTPUT "${unit}" CONTENT "${macros_${name}}\n${includes_${name}}" @ONLY)
+    file(CONFIGURE OUTPUT "${unit}" CONTENT "${macros}\n${includes}" @ONLY)
     list(APPEND units "${unit}")
-  endforeach()
+  endwhile()
   set(${variable} ${units} PARENT_SCOPE)
 endfunction()
 
