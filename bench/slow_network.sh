@@ -63,7 +63,8 @@ cat > "$scratch/agent" << SCRIPT
 rank=\$((\${1##*.} - 1))
 core=\$((rank % $(nproc)))
 shift
-exec taskset -c \$core ip netns exec ${name}_\$rank unshare --uts sh -c 'hostname unity-'\$rank'; exec sh -c "\$1"' sh "\$*"
+exec taskset -c \$core ip netns exec ${name}_\$rank \\
+  unshare --uts sh -c 'hostname unity-'\$rank'; exec sh -c "\$1"' sh "\$*"
 SCRIPT
 chmod +x "$scratch/agent"
 hosts=$(for ((r = 1; r <= ranks; ++r)); do printf '10.231.78.%d:1,' $r; done)

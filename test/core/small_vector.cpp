@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>  // has a formatter of ranges, which must not be taken
 
 #include <catch2/catch.hpp>
 

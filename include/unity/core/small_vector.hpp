@@ -161,6 +161,14 @@ class small_vector {
 
 }  // namespace unity
 
+// Not one of the ranges of <fmt/ranges.h>, whose formatter would be as good a match as the one below.
+FMT_BEGIN_NAMESPACE
+template <typename T, typename Char>
+struct is_range;
+template <class T, std::size_t N, class Char>
+struct is_range<unity::small_vector<T, N>, Char> : std::false_type {};
+FMT_END_NAMESPACE
+
 // "[2,3]": shapes, degrees, devices.
 template <class T, std::size_t N>
 struct fmt::formatter<unity::small_vector<T, N>> : unity::plain_formatter {
