@@ -74,12 +74,18 @@ class host_product final : public cuda::routine<host_queue> {
     }
   }
   void multiply(const cuda::call<host_queue>& c, std::int64_t left, std::int64_t right, std::int64_t result) const {
-    const auto at = [](const cuda::product_matrix& m, std::int64_t row, std::int64_t column) {
+    // Once for all elements: a check of each takes longer than the product.
+    const auto check_size = [](const cuda::product_matrix& m, std::int64_t rows, std::int64_t columns) {
       if (m.transposed) {
-        std::swap(row, column);
+        std::swap(rows, columns);
       }
-      REQUIRE((row < m.rows && column < m.columns && m.rows <= m.leading));
-      return row + column * m.leading;
+      REQUIRE((rows <= m.rows && columns <= m.columns && m.rows <= m.leading));
+    };
+    check_size(plan_.left, plan_.result.rows, plan_.inner);
+    check_size(plan_.right, plan_.inner, plan_.result.columns);
+    check_size(plan_.result, plan_.result.rows, plan_.result.columns);
+    const auto at = [](const cuda::product_matrix& m, std::int64_t row, std::int64_t column) {
+      return m.transposed ? column + row * m.leading : row + column * m.leading;
     };
     for (std::int64_t i = 0; i < plan_.result.rows; ++i) {
       for (std::int64_t j = 0; j < plan_.result.columns; ++j) {

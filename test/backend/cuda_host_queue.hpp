@@ -4,10 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <barrier>
+#include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -20,37 +22,58 @@ struct lone_thread {
   [[nodiscard]] double largest(double x) const { return x; }
 };
 
-// Threads of the host as a group that shares a row.
+// Threads of the host as a group that shares a row. They sleep while they wait: there are more of them than cores, and
+// std::barrier spins and yields first.
 class team {
  public:
-  explicit team(int size) : numbers_(static_cast<std::size_t>(size)), meeting_{size} {}
+  explicit team(std::size_t size) : numbers_{numbers(size), numbers(size)} {}
 
+  // The members' folds by turns use one array and the other: who writes to one has met all others since they read it.
   template <class F>
-  double fold(int rank, double x, const F& f) {
-    numbers_[static_cast<std::size_t>(rank)] = x;
-    meeting_.arrive_and_wait();
-    auto total = numbers_[0];
-    for (std::size_t i = 1; i < numbers_.size(); ++i) {
-      total = f(total, numbers_[i]);
+  double fold(int rank, std::size_t turn, double x, const F& f) {
+    const auto& all = numbers_[turn % 2];
+    numbers_[turn % 2][static_cast<std::size_t>(rank)] = x;
+    meet();
+    auto total = all[0];
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      total = f(total, all[i]);
     }
-    meeting_.arrive_and_wait();
     return total;
   }
 
  private:
-  std::vector<double> numbers_;
-  std::barrier<> meeting_;
+  using numbers = std::vector<double>;
+
+  void meet() {
+    std::unique_lock lock{mutex_};
+    const auto meeting = meetings_;
+    if (++arrived_ < numbers_[0].size()) {
+      all_here_.wait(lock, [&] { return meetings_ != meeting; });
+      return;
+    }
+    arrived_ = 0;
+    ++meetings_;
+    lock.unlock();
+    all_here_.notify_all();
+  }
+
+  std::array<numbers, 2> numbers_;
+  std::mutex mutex_{};
+  std::condition_variable all_here_{};
+  std::size_t arrived_ = 0;
+  std::size_t meetings_ = 0;
 };
 struct team_member {
   int rank_;
   int size_;
   team* all_;
+  std::size_t* turns_;  // its folds
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] double sum(double x) const { return all_->fold(rank_, x, std::plus<double>{}); }
+  [[nodiscard]] double sum(double x) const { return all_->fold(rank_, (*turns_)++, x, std::plus<double>{}); }
   [[nodiscard]] double largest(double x) const {
-    return all_->fold(rank_, x, [](double a, double b) { return std::max(a, b); });
+    return all_->fold(rank_, (*turns_)++, x, [](double a, double b) { return std::max(a, b); });
   }
 };
 
@@ -71,12 +94,13 @@ struct host_queue {
       each(n, [&](std::int64_t i) { f(lone_thread{}, i); });
       return;
     }
-    team all{members};
+    team all{static_cast<std::size_t>(members)};
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < members; ++rank) {
       threads.emplace_back([&, rank] {
+        std::size_t turns = 0;
         for (std::int64_t i = 0; i < n; ++i) {
-          f(team_member{rank, members, &all}, i);
+          f(team_member{rank, members, &all, &turns}, i);
         }
       });
     }

@@ -39,8 +39,14 @@ using unity::test::training::operators;
 
 tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
 
+// The polish of tiny graphs tries tens of thousands of plans.
+systems::unity_options standard_options() {
+  systems::unity_options o;
+  o.proposals = unity::test::all_or<std::uint64_t>(o.proposals, 10);
+  return o;
+}
 systems::unity_result search(const tensor::tensor_graph& g, const hardware::machine& m, const rule_set& with,
-                             const systems::unity_options& o = {}) {
+                             const systems::unity_options& o = standard_options()) {
   return systems::unity(operators(), with, g, m, parallel::analytic_durations(operators(), m), o);
 }
 picoseconds data_parallel_time(const tensor::tensor_graph& g, const hardware::machine& m) {
@@ -112,7 +118,7 @@ TEST_CASE("the same graph and seed give the same plan", "[exhaustive]") {
 TEST_CASE("dimensions that are not allowed are not divided") {
   const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
   const auto m = hardware::preset("p100:1x4");
-  systems::unity_options o;
+  auto o = standard_options();
   o.uses = 1;  // samples alone
   const auto r = search(g, m, {}, o);
   CHECK(r.report.iteration <= data_parallel_time(r.graph, m));  // which hands its output over
@@ -255,7 +261,7 @@ TEST_CASE("all kinds of parallelism together find no slower plan than some of th
 TEST_CASE("what an optimizer keeps takes memory and time") {
   const auto g = model("zoo:mlp?layers=2&hidden=512&batch=16");
   const auto m = hardware::preset("host:1x1");
-  systems::unity_options o;
+  auto o = standard_options();
   const auto sgd = search(g, m, {}, o).report;
   o.optimizer = parallel::optimizer::adam;
   const auto adam = search(g, m, {}, o).report;

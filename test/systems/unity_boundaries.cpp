@@ -35,7 +35,7 @@ using unity::test::training::operators;
 tensor::tensor_graph stacked_recommender() {
   constexpr std::int64_t batch = 64;
   constexpr std::int64_t width = 64;
-  constexpr std::int64_t tables = 8;
+  constexpr auto tables = unity::test::all_or<std::int64_t>(8, 2);
   tensor::builder b{operators()};
   const auto layer = [&](const char* name, value_id x, std::int64_t size) {
     const auto weight = b.weight(name, {b.dims(x)[1], size});

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -88,6 +90,36 @@ namespace detail {
 [[nodiscard]] std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
                                                                std::span<const tensor::tensor_type> inputs);
 
+// What dimensions_of returned, by operator and operand types. Thread-safe. A copy starts empty.
+class dimension_cache {
+ public:
+  dimension_cache() = default;
+  dimension_cache(const dimension_cache&) {}
+  dimension_cache(dimension_cache&&) noexcept {}
+  dimension_cache& operator=(const dimension_cache& o);
+  dimension_cache& operator=(dimension_cache&& o) noexcept;
+  ~dimension_cache() = default;
+
+  // Null if the operator does not accept the operands.
+  // Complexity: as dimensions_of the first time, then a lookup.
+  [[nodiscard]] std::shared_ptr<const operator_dimensions> of(const tensor::algebra& a, const tensor::operation& op,
+                                                              std::span<const tensor::tensor_type> inputs);
+
+ private:
+  struct key {
+    tensor::operation op{};
+    std::vector<tensor::tensor_type> inputs{};
+
+    friend bool operator==(const key&, const key&) = default;
+  };
+  struct key_hash {
+    std::size_t operator()(const key& k) const noexcept;
+  };
+
+  std::mutex mutex_{};
+  std::unordered_map<key, std::shared_ptr<const operator_dimensions>, key_hash> known_{};
+};
+
 // How the results of an operator depend on the samples: batch-independent, batched (or unknown), reduced over the
 // batch, as means over a batch are.
 enum class sample_role : std::uint8_t { apart, by_sample, of_all };
@@ -99,12 +131,14 @@ class graph_dimensions {
   graph_dimensions() = default;
   // Complexity: linear in the graph, and dimensions_of for each distinct operator.
   graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g);
+  // Complexity: linear in the graph, and dimensions_of for each operator that is not in the cache yet.
+  graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g, dimension_cache& cache);
 
   [[nodiscard]] std::size_t node_count() const noexcept { return kind_of_.size(); }
   [[nodiscard]] std::size_t kind_count() const noexcept { return kinds_.size(); }
   // The number of a node's operator among the distinct operators.
   [[nodiscard]] std::uint32_t kind(node_id n) const { return kind_of_[n.index()]; }
-  [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return kinds_[kind_of_[n.index()]]; }
+  [[nodiscard]] const operator_dimensions& operator[](node_id n) const { return *kinds_[kind_of_[n.index()]]; }
   // Samples are along the first dimension of inputs, and of values that keep it.
   [[nodiscard]] sample_role role(node_id n) const { return roles_[n.index()]; }
   // The index in `reductions` of the node's sum over samples, if it has one.
@@ -118,10 +152,8 @@ class graph_dimensions {
   void find_roles(const tensor::algebra& a, const tensor::tensor_graph& g);
   // The reduction over the first dimension of an operand.
   [[nodiscard]] static std::size_t reduction_of_first(const operator_dimensions& o, std::size_t operand);
-  void add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n, const std::vector<bool>& parameters,
-           std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known);
 
-  std::vector<operator_dimensions> kinds_{};
+  std::vector<std::shared_ptr<const operator_dimensions>> kinds_{};
   std::vector<std::uint32_t> kind_of_{};  // per node
   std::vector<sample_role> roles_{};      // per node
   std::vector<std::size_t> sums_{};       // per node: a reduction, or none
@@ -300,11 +332,67 @@ UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::alge
   return o;
 }
 
+UNITY_INLINE dimension_cache& dimension_cache::operator=(const dimension_cache& o) {
+  if (this != &o) {
+    known_.clear();
+  }
+  return *this;
+}
+
+UNITY_INLINE dimension_cache& dimension_cache::operator=(dimension_cache&& o) noexcept {
+  if (this != &o) {
+    known_.clear();
+  }
+  return *this;
+}
+
+UNITY_INLINE std::shared_ptr<const operator_dimensions> dimension_cache::of(
+    const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs) {
+  key k{op, {inputs.begin(), inputs.end()}};
+  const std::scoped_lock lock{mutex_};
+  auto found = known_.find(k);
+  if (found == known_.end()) {
+    auto made = dimensions_of(a, op, inputs);
+    auto kept = made ? std::make_shared<const operator_dimensions>(std::move(*made)) : nullptr;
+    found = known_.emplace(std::move(k), std::move(kept)).first;
+  }
+  return found->second;
+}
+
+UNITY_INLINE std::size_t dimension_cache::key_hash::operator()(const key& k) const noexcept {
+  auto h = std::hash<tensor::operation>{}(k.op);
+  for (const auto& t : k.inputs) {
+    h = hash_combine(h, std::hash<tensor::tensor_type>{}(t));
+  }
+  return h;
+}
+
 UNITY_INLINE graph_dimensions::graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> known;
+  dimension_cache own;
+  *this = graph_dimensions{a, g, own};
+}
+
+UNITY_INLINE graph_dimensions::graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                                dimension_cache& cache) {
+  std::unordered_map<const operator_dimensions*, std::uint32_t> numbers;  // of what kinds_ has
   const auto parameters = detail::parameters_of(a, g);
+  std::vector<tensor::tensor_type> inputs;
   for (const auto n : node_ids(g)) {
-    add(a, g, n, parameters, known);
+    inputs.clear();
+    for (const auto v : g.operands(n)) {
+      inputs.push_back(g.type(v));
+      inputs.back().constant = parameters[v.index()];
+    }
+    auto o = cache.of(a, g.operation(n), inputs);
+    if (o == nullptr) {
+      throw error{fmt::format("node {}", n.index()), "operands that its operator does not take",
+                  a.why_not(g.operation(n), inputs)};
+    }
+    const auto [number, is_new] = numbers.emplace(o.get(), static_cast<std::uint32_t>(kinds_.size()));
+    kind_of_.push_back(number->second);
+    if (is_new) {
+      kinds_.push_back(std::move(o));
+    }
   }
   find_roles(a, g);
 }
@@ -316,7 +404,7 @@ UNITY_INLINE void graph_dimensions::find_roles(const tensor::algebra& a, const t
   for (const auto n : node_ids(g)) {
     auto& role = roles_[n.index()];
     role = g.operation(n).kind == input ? sample_role::by_sample : role;
-    const auto& o = kinds_[kind_of_[n.index()]];
+    const auto& o = *kinds_[kind_of_[n.index()]];
     for (std::size_t i = 0; i < o.inputs.size() && role != sample_role::by_sample; ++i) {
       const auto from = roles_[g.producer(g.operands(n)[i]).index()];
       role = from == sample_role::of_all ? from : role;
@@ -337,34 +425,6 @@ UNITY_INLINE std::size_t graph_dimensions::reduction_of_first(const operator_dim
     }
   }
   return none;
-}
-
-UNITY_INLINE void graph_dimensions::add(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
-                                        const std::vector<bool>& parameters,
-                                        std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>& known) {
-  std::vector<tensor::tensor_type> inputs;
-  auto hash = std::hash<tensor::operation>{}(g.operation(n));
-  for (const auto v : g.operands(n)) {
-    inputs.push_back(g.type(v));
-    inputs.back().constant = parameters[v.index()];
-    hash = hash_combine(hash, std::hash<tensor::tensor_type>{}(inputs.back()));
-  }
-  auto& same = known[hash];
-  const auto found = std::find_if(same.begin(), same.end(), [&](std::uint32_t k) {
-    return kinds_[k].op == g.operation(n) && kinds_[k].inputs == inputs;
-  });
-  if (found != same.end()) {
-    kind_of_.push_back(*found);
-    return;
-  }
-  auto o = dimensions_of(a, g.operation(n), inputs);
-  if (!o) {
-    throw error{fmt::format("node {}", n.index()), "operands that its operator does not take",
-                a.why_not(g.operation(n), inputs)};
-  }
-  kind_of_.push_back(static_cast<std::uint32_t>(kinds_.size()));
-  same.push_back(kind_of_.back());
-  kinds_.push_back(std::move(*o));
 }
 
 UNITY_INLINE index_use use_of(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {

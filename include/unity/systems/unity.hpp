@@ -285,7 +285,7 @@ UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
     room->end_in(context_.time.seconds_for(0.1));
   }
   try {
-    const analyzed_graph analyzed{context_.algebra, r.graph};
+    const analyzed_graph analyzed{context_.algebra, r.graph, context_.clock.dimensions()};
     r.mapping_bound = std::max(work_bound(analyzed.ops, rooms, context_.devices()), path_bound(analyzed.ops, rooms));
   } catch (const time_over&) {
     context_.time.note(true);

@@ -97,6 +97,8 @@ class shard_clock {
   // Nothing if the operator cannot run on parts of these sizes.
   [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
   [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const;
+  // Those of the operators whose parts are timed, for graphs that have many of them in common.
+  [[nodiscard]] dimension_cache& dimensions() noexcept { return dimensions_; }
 
  private:
   struct key {
@@ -114,6 +116,7 @@ class shard_clock {
   tensor::durations durations_;
   std::vector<std::uint32_t> models_;
   std::map<key, std::optional<shard_times>> known_{};
+  dimension_cache dimensions_{};
 };
 
 // All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of

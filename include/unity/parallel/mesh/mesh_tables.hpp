@@ -110,6 +110,7 @@ class mesh_tables {
         has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
+  [[nodiscard]] shard_clock& clock() noexcept { return clock_; }
   // The time limit of making tables, and of the programs that use them.
   [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 

@@ -4,11 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,37 +22,6 @@
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
-
-// Keyed by operator and operand types. Thread-safe. A copy starts empty, because returned pointers point into the
-// cache.
-class dimension_cache {
- public:
-  dimension_cache() = default;
-  dimension_cache(const dimension_cache&) {}
-  dimension_cache(dimension_cache&&) noexcept {}
-  dimension_cache& operator=(const dimension_cache& o);
-  dimension_cache& operator=(dimension_cache&& o) noexcept;
-  ~dimension_cache() = default;
-
-  // Null if the operator does not accept the operands. Valid as long as the cache.
-  // Complexity: as dimensions_of the first time, then a lookup.
-  [[nodiscard]] const operator_dimensions* of(const tensor::algebra& a, const tensor::operation& op,
-                                              std::span<const tensor::tensor_type> inputs);
-
- private:
-  struct key {
-    tensor::operation op{};
-    std::vector<tensor::tensor_type> inputs{};
-
-    friend bool operator==(const key&, const key&) = default;
-  };
-  struct key_hash {
-    std::size_t operator()(const key& k) const noexcept;
-  };
-
-  std::mutex mutex_{};
-  std::unordered_map<key, std::optional<operator_dimensions>, key_hash> known_{};
-};
 
 // The parallelization operators, which change how a tensor is divided among tasks, but not its value.
 
@@ -211,55 +178,16 @@ class pcg_algebra {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PCG_PCG_ALGEBRA)
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <variant>
 
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/algebra.hpp>
-
-namespace unity::parallel {
-
-UNITY_INLINE dimension_cache& dimension_cache::operator=(const dimension_cache& o) {
-  if (this != &o) {
-    known_.clear();
-  }
-  return *this;
-}
-
-UNITY_INLINE dimension_cache& dimension_cache::operator=(dimension_cache&& o) noexcept {
-  if (this != &o) {
-    known_.clear();
-  }
-  return *this;
-}
-
-UNITY_INLINE const operator_dimensions* dimension_cache::of(const tensor::algebra& a, const tensor::operation& op,
-                                                            std::span<const tensor::tensor_type> inputs) {
-  key k{op, {inputs.begin(), inputs.end()}};
-  const std::scoped_lock lock{mutex_};
-  auto found = known_.find(k);
-  if (found == known_.end()) {
-    found = known_.emplace(std::move(k), dimensions_of(a, op, inputs)).first;
-  }
-  return found->second ? &*found->second : nullptr;
-}
-
-UNITY_INLINE std::size_t dimension_cache::key_hash::operator()(const key& k) const noexcept {
-  auto h = std::hash<tensor::operation>{}(k.op);
-  for (const auto& t : k.inputs) {
-    h = hash_combine(h, std::hash<tensor::tensor_type>{}(t));
-  }
-  return h;
-}
-
-}  // namespace unity::parallel
 
 namespace unity::parallel::detail {
 
@@ -404,7 +332,7 @@ UNITY_INLINE const operator_dimensions* pcg_algebra::dimensions(const tensor::op
   for (const auto& t : inputs) {
     global.push_back(t.global);
   }
-  return global.empty() || is_parallel(op.kind) ? nullptr : cache_.of(operators_, op, global);
+  return global.empty() || is_parallel(op.kind) ? nullptr : cache_.of(operators_, op, global).get();
 }
 
 UNITY_INLINE std::optional<operator_grid> pcg_algebra::grid(const tensor::operation& op,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -55,7 +54,14 @@ class part_of_primitive {
  public:
   part_of_primitive(const operator_dimensions& o, const tensor::space& s, const tensor::scalar_kernel& kernel,
                     const grid_task& t, std::span<const region<Scalar>> operands)
-      : o_{o}, space_{s}, kernel_{kernel}, task_{t}, operands_{operands}, counts_{s}, at_(s.indices().size(), 0) {}
+      : o_{o},
+        space_{s},
+        kernel_{kernel},
+        task_{t},
+        operands_{operands},
+        counts_{s},
+        at_(s.indices().size(), 0),
+        places_(operands.size()) {}
 
   [[nodiscard]] region<Scalar> run() {
     region<Scalar> out{result_region(o_, task_, 0)};
@@ -80,7 +86,9 @@ class part_of_primitive {
       }
     }
     visit(indices, [&] {
-      auto& element = out[*position(space_.result_accesses(0))];
+      static_cast<void>(find(space_.result_accesses(0), result_place_));
+      static_cast<void>(find_operands());  // those inside of the sum have no element here
+      auto& element = out[result_place_];
       element = value_of(kernel_.outer, element);
     });
     return out;
@@ -106,9 +114,9 @@ class part_of_primitive {
     }
   }
 
-  // Nothing for padding.
-  [[nodiscard]] std::optional<tensor::shape> position(std::span<const tensor::access> accesses) const {
-    tensor::shape where;
+  // Sets the position of what is accessed; false for padding. In place, since most of the time is spent here.
+  [[nodiscard]] bool find(std::span<const tensor::access> accesses, tensor::shape& where) const {
+    where.clear();
     for (const auto& a : accesses) {
       std::int64_t p = 0;
       if (a.is_window()) {
@@ -116,7 +124,7 @@ class part_of_primitive {
         p = at_[static_cast<std::size_t>(w.outer)] * w.stride - w.before;
         p += w.inner < 0 ? 0 : at_[static_cast<std::size_t>(w.inner)] * w.dilation;
         if (p < 0 || p >= w.extent) {
-          return std::nullopt;
+          return false;
         }
       }
       for (std::size_t i = 0; i < a.size(); ++i) {
@@ -124,20 +132,23 @@ class part_of_primitive {
       }
       where.push_back(p);
     }
-    return where;
+    return true;
+  }
+  // Whether all operands have an element here.
+  [[nodiscard]] bool find_operands() {
+    bool all = true;
+    for (std::size_t x = 0; x < operands_.size(); ++x) {
+      all = find(space_.operand(x), places_[x]) && all;
+    }
+    return all;
   }
 
   void reduce(region<Scalar>& out) {
-    const auto to = position(space_.result_accesses(0));
-    bool is_padding = !to;
-    for (std::size_t x = 0; x < operands_.size(); ++x) {
-      is_padding = is_padding || !position(space_.operand(x));
-    }
-    if (is_padding) {
+    if (!find(space_.result_accesses(0), result_place_) || !find_operands()) {
       return;
     }
     const auto term = value_of(kernel_.inner, Scalar{});
-    auto& sum = out[*to];
+    auto& sum = out[result_place_];
     sum = kernel_.reduce == tensor::reduction::sum
               ? sum + term
               : tensor::scalar_traits<Scalar>::apply(tensor::scalar_op::maximum, sum, term);
@@ -162,7 +173,7 @@ class part_of_primitive {
     switch (i.op) {
       case tensor::scalar_op::operand: {
         const auto x = static_cast<std::size_t>(i.number);
-        return operands_[x][*position(space_.operand(x))];
+        return operands_[x][places_[x]];
       }
       case tensor::scalar_op::accumulated: return accumulated;
       case tensor::scalar_op::coordinate: return static_cast<Scalar>(at_[static_cast<std::size_t>(i.number)]);
@@ -183,7 +194,9 @@ class part_of_primitive {
   const grid_task& task_;
   std::span<const region<Scalar>> operands_;
   tensor::detail::point_counts counts_;
-  std::vector<std::int64_t> at_;  // per index
+  std::vector<std::int64_t> at_;       // per index
+  std::vector<tensor::shape> places_;  // per operand
+  tensor::shape result_place_{};
 };
 
 }  // namespace detail

@@ -80,6 +80,8 @@ struct analyzed_graph {
 
   analyzed_graph(const tensor::algebra& a, const tensor::tensor_graph& g)
       : dimensions{a, g}, training{a, g}, ops{a, g, dimensions, training} {}
+  analyzed_graph(const tensor::algebra& a, const tensor::tensor_graph& g, parallel::dimension_cache& cache)
+      : dimensions{a, g, cache}, training{a, g}, ops{a, g, dimensions, training} {}
 };
 
 class joint_search {
@@ -118,7 +120,7 @@ class joint_search {
   // Returns a value of at least the limit if the graph costs at least that much or the time is over.
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit);
   [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) {
-    return price_of(analyzed_graph{algebra_, g}.ops, no_limit);
+    return price_of(analyzed_graph{algebra_, g, room_.dimensions()}.ops, no_limit);
   }
   [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit);
   // Effects: includes the graph in the minimum `computing_`.
@@ -196,7 +198,7 @@ class joint_search {
 namespace unity::systems::detail {
 
 UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
-  const analyzed_graph whole{algebra_, g};
+  const analyzed_graph whole{algebra_, g, room_.dimensions()};
   const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
   const bool is_split = options_.split && options_.dynamic;
   const auto ranges = cut(g, whole.ops, steps, edges_, is_split ? options_.segment : whole.ops.size());
@@ -376,7 +378,7 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 }
 
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
-  const analyzed_graph one{algebra_, g};
+  const analyzed_graph one{algebra_, g, room_.dimensions()};
   count_computing(one.ops);
   if (!layouts_.empty()) {
     define_in_place(g, one.ops);
@@ -387,7 +389,7 @@ UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_
     return price_of(one.ops, limit);
   }
   const auto several = repeated(algebra_, g, copies_);
-  const analyzed_graph all{algebra_, several};
+  const analyzed_graph all{algebra_, several, room_.dimensions()};
   define_boundaries(several, all.ops);
   return price_of(all.ops, limit);
 }
@@ -436,7 +438,7 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
   copies_ = std::min(run, most_copies);
   ended_early_ = ended_early_ || is_late();
   if (is_late()) {
-    count_computing(analyzed_graph{algebra_, s.graph}.ops);
+    count_computing(analyzed_graph{algebra_, s.graph, room_.dimensions()}.ops);
     return s.graph;
   }
   first_cut_ = number;

@@ -70,6 +70,7 @@ class mesh_room {
   [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] parallel::index_uses uses() const noexcept { return uses_; }
   [[nodiscard]] parallel::mesh_tables& tables() noexcept { return tables_; }
+  [[nodiscard]] parallel::dimension_cache& dimensions() noexcept { return tables_.clock().dimensions(); }
 
   struct mapping_program {
     parallel::machine_mapping mapping;

@@ -96,7 +96,7 @@ struct search_context {
   }
   // A lower bound on the time of the graph.
   [[nodiscard]] picoseconds computing_of(const tensor::tensor_graph& g) {
-    return computing.of(analyzed_graph{algebra, g}.ops);
+    return computing.of(analyzed_graph{algebra, g, clock.dimensions()}.ops);
   }
   // Whether a program of all devices with that many micro-batches would be too large.
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {

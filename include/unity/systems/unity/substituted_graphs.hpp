@@ -79,7 +79,7 @@ UNITY_INLINE std::vector<simulated_best> add_nearby(search_context& c, mapping_t
                                                     std::vector<graph_variant>& variants, std::size_t best) {
   std::vector<simulated_best> found;
   if (rules.empty() || c.options.uses != parallel::all_index_uses || c.options.proposals == 0 ||
-      !c.is_tiny(analyzed_graph{c.algebra, variants[0].graph}.ops.size())) {
+      !c.is_tiny(analyzed_graph{c.algebra, variants[0].graph, c.clock.dimensions()}.ops.size())) {
     return found;
   }
   using space_type = rewrite_space<tensor::algebra, tensor::flop_cost>;
