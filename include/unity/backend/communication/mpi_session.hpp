@@ -123,8 +123,8 @@ class mpi_operators {
 // MPI without these settings ignores them.
 
 // Settings of Open MPI's TCP for slow networks. To be called before MPI_Init.
-// - A message of any length is sent as one piece, and everything else for that rank waits behind it: the watch's answers
-//   would wait minutes for a gradient. So long messages are divided.
+// - A message of any length is sent as one piece, and everything else for that rank waits behind it: the answers of the
+//   watch would wait minutes for a gradient. So long messages are divided.
 // - A message above the eager limit (64 KiB by default) waits for the receiver's reply, which waits behind what that
 //   rank sends itself: an exchange of 128 KiB in both directions takes up to twice as long as in one. Ranks prepare to
 //   receive early, so up to 1 MiB are sent without asking.
