@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 
 #include "../support/cases.hpp"
 
@@ -26,7 +27,7 @@ using systems::stage_piece;
 namespace {
 
 // Of some stages, which begin before the pieces `first`, on some ways: {excess, through + rounds * slowest}.
-using worth = std::pair<std::int64_t, std::int64_t>;
+using worth = std::pair<bytes, picoseconds>;
 constexpr worth worst{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
 
 struct subject {
@@ -36,23 +37,23 @@ struct subject {
   stage_goal goal{};
 
   [[nodiscard]] worth worth_of(const std::vector<std::size_t>& first, const std::vector<std::size_t>& way) const {
-    std::int64_t excess = 0;
-    std::int64_t slowest = 0;
-    std::int64_t through = 0;
+    bytes excess{};
+    picoseconds slowest{};
+    picoseconds through{};
     std::size_t at = 0;
     for (std::size_t k = 0; k < first.size(); ++k) {
       const auto& own = pieces[way[k]];
       const auto end = k + 1 < first.size() ? first[k + 1] : own.size();
-      std::int64_t takes = 0;
-      std::int64_t handed = 0;
+      picoseconds takes{};
+      picoseconds handed{};
       if (k > 0) {
         const auto& last = own[first[k] - 1];
         takes = goal.handing ? goal.handing(sizes[way[k - 1]], sizes[way[k]], at, last) : last.sends;
-        handed = goal.handing ? takes : 0;
+        handed = goal.handing ? takes : picoseconds{};
       }
       at += sizes[way[k]];
-      std::int64_t weights = 0;
-      std::int64_t activations = 0;
+      bytes weights{};
+      bytes activations{};
       for (auto i = first[k]; i < end; ++i) {
         takes += own[i].takes;
         weights += own[i].weights;
@@ -61,7 +62,7 @@ struct subject {
       const auto held = std::min(goal.microbatches, static_cast<std::int64_t>(first.size() - k));
       slowest = std::max({slowest, takes - handed / 2, handed});
       through += takes;
-      excess += goal.limit == 0 ? 0 : std::max<std::int64_t>(0, weights + held * activations - goal.limit);
+      excess += goal.limit == bytes{} ? bytes{} : std::max(bytes{}, weights + held * activations - goal.limit);
     }
     return {excess, through + goal.rounds * slowest};
   }
@@ -138,7 +139,7 @@ struct subject {
     CHECK(lies_well(found->way));
     CHECK(worth_of(found->first, found->way) == worth{found->excess, found->through + goal.rounds * found->slowest});
     CHECK(found->excess == expected.first);
-    if (expected.first == 0) {
+    if (expected.first == bytes{}) {
       CHECK(worth_of(found->first, found->way) == expected);
     }
   }
@@ -147,8 +148,10 @@ struct subject {
 std::vector<stage_piece> pieces_at_random(std::size_t count, std::uint64_t most, random_engine& random) {
   std::vector<stage_piece> pieces(count);
   for (auto& p : pieces) {
-    p = {static_cast<std::int64_t>(random.below(most)), static_cast<std::int64_t>(random.below(6)),
-         static_cast<std::int64_t>(random.below(10)), static_cast<std::int64_t>(random.below(10))};
+    p.takes = picoseconds{random.between(0, static_cast<std::int64_t>(most) - 1)};
+    p.sends = picoseconds{random.between(0, 5)};
+    p.weights = bytes{random.between(0, 9)};
+    p.activations = bytes{random.between(0, 9)};
   }
   return pieces;
 }
@@ -156,7 +159,7 @@ std::vector<stage_piece> pieces_at_random(std::size_t count, std::uint64_t most,
 stage_goal goal_at_random(std::size_t most_stages, random_engine& random) {
   const auto microbatches = static_cast<std::int64_t>(1 + random.below(6));
   return {1 + random.below(most_stages), microbatches, microbatches - 1,
-          static_cast<std::int64_t>(random.below(3) == 0 ? 0 : 10 + random.below(40))};
+          bytes{static_cast<std::int64_t>(random.below(3) == 0 ? 0 : 10 + random.below(40))}};
 }
 
 }  // namespace
@@ -212,7 +215,7 @@ TEST_CASE("cuts are the best of all where handing over depends on the groups", "
     x.goal = goal_at_random(std::min<std::size_t>(count, 4), random);
     const auto salt = random.below(100);
     x.goal.handing = [salt](std::size_t from, std::size_t to, std::size_t at, const stage_piece& last) {
-      return static_cast<std::int64_t>((salt + 7 * from + 13 * to + 3 * at) % 11) + last.sends;
+      return picoseconds{static_cast<std::int64_t>((salt + 7 * from + 13 * to + 3 * at) % 11)} + last.sends;
     };
     several += x.best() == worst ? 0 : 1;
     x.check();
@@ -225,7 +228,7 @@ TEST_CASE("who is late has the best cut so far, or none") {
   const auto pieces = pieces_at_random(40, 100, random);
   const std::vector<systems::stage_way> ways{{1, pieces}};
   const std::vector<std::size_t> nodes{8};
-  stage_goal goal{8, 16, 15, 0};
+  stage_goal goal{8, 16, 15};
   const auto all = systems::cut_into_stages(ways, nodes, goal);
   REQUIRE(all);
   std::size_t found = 0;
@@ -235,7 +238,7 @@ TEST_CASE("who is late has the best cut so far, or none") {
     const auto some = systems::cut_into_stages(ways, nodes, goal);
     if (some) {
       ++found;
-      CHECK(some->excess == 0);
+      CHECK(some->excess == bytes{});
       CHECK(some->through + goal.rounds * some->slowest >= all->through + goal.rounds * all->slowest);
     }
   }
@@ -245,16 +248,16 @@ TEST_CASE("who is late has the best cut so far, or none") {
 
 TEST_CASE("a heavy piece has more devices than the others") {
   // Pieces of 2, 2, 12 on one device; on three, a third of it.
-  const std::vector<stage_piece> one{{2}, {2}, {12}};
-  const std::vector<stage_piece> three{{1}, {1}, {4}};
+  const std::vector<stage_piece> one{{picoseconds{2}}, {picoseconds{2}}, {picoseconds{12}}};
+  const std::vector<stage_piece> three{{picoseconds{1}}, {picoseconds{1}}, {picoseconds{4}}};
   const std::vector<systems::stage_way> ways{{1, one}, {3, three}};
   const std::vector<std::size_t> nodes{4};
-  const auto found = systems::cut_into_stages(ways, nodes, {2, 8, 7, 0});
+  const auto found = systems::cut_into_stages(ways, nodes, {2, 8, 7});
   REQUIRE(found);
   CHECK(found->way == std::vector<std::size_t>{0, 1});
   CHECK(found->first == std::vector<std::size_t>{0, 2});
-  CHECK(found->slowest == 4);
-  CHECK_FALSE(systems::cut_into_stages(std::span{ways}.last(1), nodes, {2, 8, 7, 0}));
+  CHECK(found->slowest == picoseconds{4});
+  CHECK_FALSE(systems::cut_into_stages(std::span{ways}.last(1), nodes, {2, 8, 7}));
 }
 
 TEST_CASE("groups lie within a node or have whole nodes") {

@@ -122,7 +122,7 @@ TEST_CASE("all unequal pipelines that are found are plans, and take about what i
       at += n;
     }
     const auto took = static_cast<double>(x.report(c).iteration.count());  // checks the plan
-    CHECK(static_cast<double>(c.predicted) == Approx(took).epsilon(0.5));
+    CHECK(static_cast<double>(c.predicted.count()) == Approx(took).epsilon(0.5));
   }
   CHECK(unequal > 0);
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; }));
@@ -151,17 +151,17 @@ TEST_CASE("unequal stages stay within memory") {
     least = std::min(least, c.held);
   }
   systems::pipeline_options o;
-  o.memory_limit = bytes{least + least / 8};
+  o.memory_limit = least + least / 8;
   subject tight{heavy_middle(4096, 1024, 4096), "p100:1x3", o};
   const auto within = systems::unequal_stages{tight.pipelines}.run(tight.graph);
   REQUIRE_FALSE(within.empty());
-  CHECK(within.front().excess == 0);
-  CHECK(within.front().held <= o.memory_limit.count());
+  CHECK(within.front().excess == bytes{});
+  CHECK(within.front().held <= o.memory_limit);
   CHECK(tight.report(within.front()).memory_peak() <= o.memory_limit + o.memory_limit / 4);
   o.memory_limit = bytes{1000};
   subject none{heavy_middle(4096, 1024, 4096), "p100:1x3", o};
   for (const auto& c : systems::unequal_stages{none.pipelines}.run(none.graph)) {
-    CHECK(c.excess > 0);
+    CHECK(c.excess > bytes{});
   }
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("what unequal stages are predicted to take, they take, also where grou
     for (const auto& c : systems::unequal_stages{s.pipelines}.run(s.graph)) {
       const auto sizes = group_sizes(systems::pipeline_search::pipeline_of(c));
       const auto grows = std::adjacent_find(sizes.begin(), sizes.end(), std::less<>{}) != sizes.end();
-      const auto ratio = static_cast<double>(c.predicted) / static_cast<double>(s.report(c).iteration.count());
+      const auto ratio = static_cast<double>(c.predicted.count()) / static_cast<double>(s.report(c).iteration.count());
       CAPTURE(seed, on, sizes, c.graph->count);
       CHECK(ratio > 0.5);
       CHECK(ratio < 1.75);
@@ -223,7 +223,7 @@ TEST_CASE("above 64 devices, groups are blocks of nodes") {
     unequal += is_unequal(p) ? 1 : 0;
   }
   CHECK(unequal > 0);
-  CHECK(static_cast<double>(all.front().predicted) ==
+  CHECK(static_cast<double>(all.front().predicted.count()) ==
         Approx(static_cast<double>(x.report(all.front()).iteration.count())).epsilon(0.5));
   subject one{heavy_middle(64, 16, 32), "dgx_a100:67x1"};  // a prime number of nodes is one block, or too many
   CHECK(systems::unequal_stages{one.pipelines}.run(one.graph).empty());

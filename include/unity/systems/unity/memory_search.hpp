@@ -133,10 +133,10 @@ class memory_search {
   void add(const microbatch_graph& g, mesh_room& room, int share);
   // Effects: adds the mapping with each trade that all operators may have in common.
   void add_uniform(const microbatch_graph& g, mesh_room& room, const std::vector<std::uint32_t>& options,
-                   std::int64_t between, const parallel::mapping_objective& o);
-  // between: picoseconds of a micro-batch to bring operands into their layouts.
+                   picoseconds between, const parallel::mapping_objective& o);
+  // between: of a micro-batch, to bring operands into their layouts.
   void add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
-           std::vector<parallel::memory_trade> trades, std::int64_t between, const parallel::mapping_objective& o);
+           std::vector<parallel::memory_trade> trades, picoseconds between, const parallel::mapping_objective& o);
   // Effects: removes what is far from the predicted frontier, but for what is by hand, which comes first; what is to be
   // simulated sooner comes before the rest.
   void choose();
@@ -256,10 +256,11 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
     if (found.cost >= parallel::unreachable) {
       return;
     }
-    auto between = found.cost;
+    auto cost = found.cost;
     for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-      between -= parallel::price_of(room.tables().of(g.ops.placed(i)).options[found.options[i]], o);
+      cost -= parallel::price_of(room.tables().of(g.ops.placed(i)).options[found.options[i]], o);
     }
+    const picoseconds between{cost};
     if (is_free) {
       o.trades = trades;
       const bool is_first = candidates_.empty();
@@ -273,7 +274,7 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
 }
 
 UNITY_INLINE void memory_search::add_uniform(const microbatch_graph& g, mesh_room& room,
-                                             const std::vector<std::uint32_t>& options, std::int64_t between,
+                                             const std::vector<std::uint32_t>& options, picoseconds between,
                                              const parallel::mapping_objective& o) {
   const auto products = parallel::recomputation_between_products(algebra_, g.graph);
   const auto full = parallel::full_recomputation(g.graph);
@@ -292,7 +293,7 @@ UNITY_INLINE void memory_search::add_uniform(const microbatch_graph& g, mesh_roo
 }
 
 UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
-                                     std::vector<parallel::memory_trade> trades, std::int64_t between,
+                                     std::vector<parallel::memory_trade> trades, picoseconds between,
                                      const parallel::mapping_objective& o) {
   const auto is_same = [&](const pipeline_candidate& c) {
     return c.graph == &g && c.room == &room && c.mapping.options == options && c.mapping.trades == trades;
@@ -300,13 +301,13 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
   if (std::any_of(candidates_.begin(), candidates_.end(), is_same)) {
     return;
   }
-  pipeline_candidate c{&g, nullptr, &room, {std::move(options), {}, 1}, 0, 0, 0};
+  pipeline_candidate c{&g, nullptr, &room, {std::move(options), {}, 1}};
   c.mapping.stages.assign(g.ops.size(), 0);
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto costs =
         parallel::costs_of(room.tables().of(g.ops.placed(i)).options[c.mapping.options[i]], trades[i], o);
-    c.predicted += (costs.computing + costs.synchronizing).count();
-    c.held += costs.weights.count() + pipelines_.kept_bytes(g, room, c.mapping.options, trades, i);
+    c.predicted += costs.computing + costs.synchronizing;
+    c.held += costs.weights + pipelines_.kept_bytes(g, room, c.mapping.options, trades, i);
   }
   c.predicted = g.count * (c.predicted + between);
   c.mapping.trades = std::move(trades);
@@ -323,18 +324,18 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::v
   std::size_t faster = 0;  // candidates that are faster by that share
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& c : all) {
-    const auto limit = near * static_cast<double>(c.predicted);
-    for (; faster < all.size() && static_cast<double>(all[faster].predicted) <= limit; ++faster) {
-      least = std::min(least, static_cast<double>(all[faster].held));
+    const auto limit = near * static_cast<double>(c.predicted.count());
+    for (; faster < all.size() && static_cast<double>(all[faster].predicted.count()) <= limit; ++faster) {
+      least = std::min(least, static_cast<double>(all[faster].held.count()));
     }
-    if (near * static_cast<double>(c.held) < least) {
+    if (near * static_cast<double>(c.held.count()) < least) {
       front.push_back(c);
     }
   }
   if (!options_.is_whole) {
     const auto distance = [&](const pipeline_candidate& c) {
       const auto limit = static_cast<double>(options_.memory_limit.count()) + 1;
-      return std::abs(std::log((static_cast<double>(c.held) + 1) / limit));
+      return std::abs(std::log((static_cast<double>(c.held.count()) + 1) / limit));
     };
     unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
     return front;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
+#include <unity/core/units.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/systems/unity/mapping_trials.hpp>
 #include <unity/systems/unity/pipelines.hpp>
@@ -38,10 +39,10 @@ class pipeline_trials {
  private:
   // The best few of equal stages, but for those that are predicted to be slower.
   [[nodiscard]] std::vector<simulated_pipeline> equal(std::span<const graph_variant> variants,
-                                                      std::span<const std::size_t> graphs, std::int64_t slowest);
+                                                      std::span<const std::size_t> graphs, picoseconds slowest);
   // The same of unequal ones, unless their programs are too large for one of each kind of devices.
   [[nodiscard]] std::vector<simulated_pipeline> unequal(std::span<const graph_variant> variants,
-                                                        std::span<const std::size_t> graphs, std::int64_t slowest);
+                                                        std::span<const std::size_t> graphs, picoseconds slowest);
   // Effects: sorts them, tries other schedules for the first few, and puts better ones in front of all.
   void try_schedules(std::vector<simulated_pipeline>& found);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c);
@@ -88,8 +89,8 @@ UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<c
                      pipeline_options{context_.options.stages, std::max<std::size_t>(context_.options.mesh_axes, 2) - 1,
                                       context_.options.uses, context_.options.optimizer, context_.memory_limit});
   // Predictions are at most a factor of two off.
-  const auto slowest =
-      without.report.excess.empty() ? 2 * without.report.iteration.count() : std::numeric_limits<std::int64_t>::max();
+  const auto slowest = without.report.excess.empty() ? 2 * without.report.iteration
+                                                     : picoseconds{std::numeric_limits<std::int64_t>::max()};
   const auto graphs = without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph};
   auto found = equal(variants, graphs, slowest);
   try_schedules(found);
@@ -103,7 +104,7 @@ UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<c
 
 UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::equal(std::span<const graph_variant> variants,
                                                                     std::span<const std::size_t> graphs,
-                                                                    std::int64_t slowest) {
+                                                                    picoseconds slowest) {
   std::vector<simulated_pipeline> found;
   for (const auto v : graphs) {
     auto all = pipelines_->run(variants[v].graph, context_.time.own_left());
@@ -123,7 +124,7 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::equal(std::span<co
 
 UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::unequal(std::span<const graph_variant> variants,
                                                                       std::span<const std::size_t> graphs,
-                                                                      std::int64_t slowest) {
+                                                                      picoseconds slowest) {
   constexpr double share = 0.1;
   auto& time = context_.time;
   std::vector<simulated_pipeline> found;
@@ -188,7 +189,7 @@ UNITY_INLINE simulated_pipeline pipeline_trials::simulated(std::size_t graph, pi
     folding_.took(folded, watch.seconds());
   }
   context_.record.simulated.push_back({graph, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
-                                       picoseconds{c.predicted}, report, false, c.mapping.schedule, c.mapping.chunks});
+                                       c.predicted, report, false, c.mapping.schedule, c.mapping.chunks});
   return {graph, std::move(c), std::move(report)};
 }
 

@@ -61,20 +61,19 @@ struct pipeline_candidate {
   stage_rooms* stage = nullptr;  // null: a single stage, on the devices of the room
   mesh_room* room = nullptr;     // of the first stage
   parallel::staged_mapping mapping{};
-  std::int64_t predicted = 0;  // picoseconds of an iteration
-  std::int64_t excess = 0;     // bytes above the limit of memory, as far as the estimate goes
-  std::int64_t held = 0;       // bytes of the fullest device, likewise
+  picoseconds predicted{};  // of an iteration
+  bytes excess{};           // above the limit of memory, as far as the estimate goes
+  bytes held{};             // of the fullest device, likewise
   // By stage, where they differ (unequal_stages.hpp); empty: that of the first. `stage` has all devices in order.
   std::vector<mesh_room*> rooms{};
 
   [[nodiscard]] mesh_room& room_of(std::uint32_t k) const { return rooms.empty() ? *room : *rooms[k]; }
 };
 
-// What the pieces of a graph cost under one mapping, and what comes once for all micro-batches, reductions and updates,
-// in picoseconds.
+// What the pieces of a graph cost under one mapping.
 struct priced_pieces {
   std::vector<stage_piece> pieces{};
-  std::vector<std::int64_t> once{};
+  std::vector<picoseconds> once{};  // by piece: reductions and updates, which come once for all micro-batches
 };
 
 // All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
@@ -118,9 +117,8 @@ class pipeline_search {
   [[nodiscard]] std::uint64_t goals() const;
   // Bytes of a device that an operator keeps for the backward pass: results that its own reads, and operands that it
   // reads and that are there for it alone; without what is recomputed.
-  [[nodiscard]] std::int64_t kept_bytes(const microbatch_graph& g, mesh_room& room,
-                                        std::span<const std::uint32_t> options,
-                                        std::span<const parallel::memory_trade> trades, std::uint32_t i);
+  [[nodiscard]] bytes kept_bytes(const microbatch_graph& g, mesh_room& room, std::span<const std::uint32_t> options,
+                                 std::span<const parallel::memory_trade> trades, std::uint32_t i);
 
  private:
   // One to eight for each stage, as far as samples can be divided so.
@@ -336,7 +334,7 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
     if (!best || std::pair{c->excess, c->predicted} < std::pair{best->excess, best->predicted}) {
       best = std::move(c);
     }
-    if (best->excess == 0) {
+    if (best->excess == bytes{}) {
       break;
     }
   }
@@ -354,7 +352,7 @@ UNITY_INLINE std::optional<pipeline_candidate> pipeline_search::cut(const microb
   // Equal groups may be cut as one device each.
   const std::vector<stage_way> ways{{1, priced.pieces}};
   const std::vector<std::size_t> groups{stages * chunks};
-  stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit.count() : 0};
+  stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : bytes{}};
   goal.is_late = [&] { return is_late(); };
   const auto cuts = cut_into_stages(ways, groups, goal);
   if (!cuts) {
@@ -362,14 +360,14 @@ UNITY_INLINE std::optional<pipeline_candidate> pipeline_search::cut(const microb
   }
   pipeline_candidate c{
       &g, &stage,       &room,     {std::move(options), stages_of(g, cuts->first), static_cast<std::uint32_t>(stages)},
-      0,  cuts->excess, cuts->held};
+      {}, cuts->excess, cuts->held};
   c.mapping.chunks = chunks;
   c.mapping.trades = std::move(trades);
   if (chunks > 1) {
     c.mapping.schedule = parallel::pipeline_schedule::interleaved;
   }
   c.predicted =
-      std::accumulate(priced.once.begin(), priced.once.end(), std::int64_t{0}) / static_cast<std::int64_t>(stages) +
+      std::accumulate(priced.once.begin(), priced.once.end(), picoseconds{}) / static_cast<std::int64_t>(stages) +
       (g.count - 1) * chunks * cuts->slowest;
   for (const auto& p : priced.pieces) {
     c.predicted += p.takes;
@@ -381,17 +379,17 @@ UNITY_INLINE priced_pieces pipeline_search::pieces_of(const microbatch_graph& g,
                                                       mesh_room& room, std::span<const std::uint32_t> options,
                                                       std::span<const parallel::memory_trade> trades) {
   const auto step_of = steps_of(g);
-  priced_pieces all{std::vector<stage_piece>(g.steps.size()), std::vector<std::int64_t>(g.steps.size(), 0)};
+  priced_pieces all{std::vector<stage_piece>(g.steps.size()), std::vector<picoseconds>(g.steps.size())};
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
     const auto trade = trades.empty() ? parallel::memory_trade{} : trades[i];
     const auto costs = parallel::costs_of(o, trade, {});
     const auto updating = trade.sharding > 0 ? o.share_updating : o.updating;
     auto& piece = all.pieces[step_of[i]];
-    piece.takes += (costs.computing - updating).count();
-    piece.weights += costs.weights.count();
+    piece.takes += costs.computing - updating;
+    piece.weights += costs.weights;
     piece.activations += kept_bytes(g, room, options, trades, i);
-    all.once[step_of[i]] += (updating + costs.synchronizing).count();
+    all.once[step_of[i]] += updating + costs.synchronizing;
     add_reads(g, stage, room, options, step_of, i, all.pieces);
   }
   return all;
@@ -434,19 +432,19 @@ UNITY_INLINE const parallel::backward_reads& pipeline_search::kept(const paralle
   return at->second;
 }
 
-UNITY_INLINE std::int64_t pipeline_search::kept_bytes(const microbatch_graph& g, mesh_room& room,
-                                                      std::span<const std::uint32_t> options,
-                                                      std::span<const parallel::memory_trade> trades, std::uint32_t i) {
+UNITY_INLINE bytes pipeline_search::kept_bytes(const microbatch_graph& g, mesh_room& room,
+                                               std::span<const std::uint32_t> options,
+                                               std::span<const parallel::memory_trade> trades, std::uint32_t i) {
   const auto& p = g.ops.placed(i);
   if (!has_backward(p)) {
-    return 0;
+    return {};
   }
   const auto& o = room.tables().of(p).options[options[i]];
   const auto& reads = kept(p);
   const auto is_recomputed = [&](std::uint32_t k) { return !trades.empty() && trades[k].is_recomputed; };
-  std::int64_t sum = 0;
+  bytes sum{};
   for (std::size_t r = 0; r < p.dimensions->outputs.size() && !is_recomputed(i); ++r) {
-    sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], room.mesh(), o.results[r]).count() : 0;
+    sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], room.mesh(), o.results[r]) : bytes{};
   }
   for (std::size_t x = 0; x < p.uses.size(); ++x) {
     const auto source = g.ops.sources(i)[x];
@@ -458,7 +456,7 @@ UNITY_INLINE std::int64_t pipeline_search::kept_bytes(const microbatch_graph& g,
         is_recomputed(source.from) ||
         (has_backward(maker) && kept(maker).results[source.result] &&
          room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x]);
-    sum += is_kept_there ? 0 : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]).count();
+    sum += is_kept_there ? bytes{} : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]);
   }
   return sum;
 }
@@ -476,13 +474,13 @@ UNITY_INLINE void pipeline_search::add_reads(const microbatch_graph& g, const st
     const auto& maker = room.tables().of(g.ops.placed(sources[x].from));
     const auto from = maker.states[maker.numbered[options[sources[x].from]].state][sources[x].result];
     const auto& space = *t.operands[x];
-    pieces[step_of[i]].takes += distances_[&room].from(space, from)[t.numbered[options[i]].operands[x]];
+    pieces[step_of[i]].takes += picoseconds{distances_[&room].from(space, from)[t.numbered[options[i]].operands[x]]};
     if (auto& before = pieces[step_of[sources[x].from]]; step_of[sources[x].from] != step_of[i]) {
       const auto held = parallel::shard_bytes(g.ops.placed(i).dimensions->inputs[x], room.mesh(), space[from]);
       const auto ways = g.ops.placed(i).wanted[x] ? 2 : 1;
       const auto& costs = stage.stages.costs;
-      before.sends = std::max(before.sends, ways * (costs.shift(1, held) + costs.delay(1)).count());
-      before.passes = std::max(before.passes, held.count());
+      before.sends = std::max(before.sends, ways * (costs.shift(1, held) + costs.delay(1)));
+      before.passes = std::max(before.passes, held);
     }
   }
 }

@@ -8,15 +8,17 @@
 #include <span>
 #include <vector>
 
+#include <unity/core/units.hpp>
+
 namespace unity::systems {
 
 // An indivisible part of a graph, with its costs for one micro-batch on one device.
 struct stage_piece {
-  std::int64_t takes = 0;        // picoseconds, forward and backward
-  std::int64_t sends = 0;        // picoseconds: its results to the next stage, and their cotangents back
-  std::int64_t weights = 0;      // bytes
-  std::int64_t activations = 0;  // bytes kept for the backward pass
-  std::int64_t passes = 0;       // bytes that each device which reads its results gets and, as cotangents, sends back
+  picoseconds takes{};  // forward and backward
+  picoseconds sends{};  // its results to the next stage, and their cotangents back
+  bytes weights{};
+  bytes activations{};  // kept for the backward pass
+  bytes passes{};       // what each device that reads its results gets and, as cotangents, sends back
 
   friend bool operator==(const stage_piece&, const stage_piece&) = default;
 };
@@ -30,27 +32,27 @@ struct stage_way {
 struct stage_cuts {
   std::vector<std::size_t> first{};  // by stage: its first piece
   std::vector<std::size_t> way{};    // by stage
-  std::int64_t slowest = 0;          // picoseconds per micro-batch of the slowest stage
-  std::int64_t through = 0;          // picoseconds of a micro-batch through all stages
-  std::int64_t excess = 0;           // bytes above the limit, summed over stages
-  std::int64_t held = 0;             // bytes of a device of the fullest stage
+  picoseconds slowest{};             // of a micro-batch in the slowest stage
+  picoseconds through{};             // of a micro-batch through all stages
+  bytes excess{};                    // above the limit, summed over stages
+  bytes held{};                      // of a device of the fullest stage
 
   friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
 };
 
-// Picoseconds in which a group of devices takes what the group before it hands over. from, to: their numbers of
+// The time in which a group of devices takes what the group before it hands over. from, to: their numbers of
 // devices; at: the first device of the receiver; last: the last piece of the sender, with the costs of the receiver's
 // way. A micro-batch waits for all of it. In the time of the slowest stage it counts half, or alone if that is more:
 // the last two stages have two micro-batches in flight, so it goes on while the other one is computed, but the links
 // are no faster.
 using handing_price =
-    std::function<std::int64_t(std::size_t from, std::size_t to, std::size_t at, const stage_piece& last)>;
+    std::function<picoseconds(std::size_t from, std::size_t to, std::size_t at, const stage_piece& last)>;
 
 struct stage_goal {
   std::size_t stages = 1;
   std::int64_t microbatches = 1;
   std::int64_t rounds = 0;          // how often the slowest stage works while others wait
-  std::int64_t limit = 0;           // bytes of a device; 0: none
+  bytes limit{};                    // of a device; 0: none
   std::int64_t shares = 64;         // how finely limits of the slowest stage are tried
   handing_price handing{};          // not negative; empty: what the last piece sends, whatever the groups
   std::function<bool()> is_late{};  // whether to end with the best so far; empty: never
@@ -96,13 +98,15 @@ class stage_cutter {
   [[nodiscard]] std::optional<stage_cuts> run();
 
  private:
-  static constexpr auto none = std::numeric_limits<std::int64_t>::max();
+  static constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  static constexpr picoseconds never{most};
+  static constexpr bytes no_cut{most};
 
   // The first pieces as stages on the first devices.
   struct value {
-    std::int64_t excess = none;
-    std::int64_t slowest = none;
-    std::int64_t through = none;
+    bytes excess = no_cut;
+    picoseconds slowest = never;
+    picoseconds through = never;
     std::size_t from = 0;    // of the last stage: its first piece
     std::size_t way = 0;     // likewise
     std::size_t before = 0;  // the kind of the group before
@@ -118,8 +122,8 @@ class stage_cutter {
 
   // Of solutions that are wanted.
   struct bounds {
-    std::int64_t slowest = none;  // at most
-    std::int64_t through = none;  // below, and without excess
+    picoseconds slowest = never;  // at most
+    picoseconds through = never;  // below, and without excess
   };
 
   [[nodiscard]] bool fits(std::size_t first, std::size_t way) const {
@@ -130,25 +134,25 @@ class stage_cutter {
   }
   [[nodiscard]] bool is_late() const { return goal_.is_late && goal_.is_late(); }
   // What a group of that kind takes for what the pieces before j hand over.
-  [[nodiscard]] std::int64_t handing(std::size_t from_kind, std::size_t way, std::size_t device, std::size_t j) const {
+  [[nodiscard]] picoseconds handing(std::size_t from_kind, std::size_t way, std::size_t device, std::size_t j) const {
     if (j == 0) {
-      return 0;
+      return {};
     }
     const auto& last = ways_[way].pieces[j - 1];
     return goal_.handing ? goal_.handing(sizes_[from_kind], ways_[way].devices, device, last) : last.sends;
   }
   // What a stage that takes so long, of which some are for what is handed over, adds to each further micro-batch.
-  [[nodiscard]] std::int64_t repeated(std::int64_t takes, std::int64_t handed) const {
+  [[nodiscard]] picoseconds repeated(picoseconds takes, picoseconds handed) const {
     return goal_.handing ? std::max(takes - handed / 2, handed) : takes;
   }
   // Without a limit of memory, the slowest stage of the fastest cut of one way takes no more.
-  [[nodiscard]] std::int64_t slowest_of_one_way() const;
+  [[nodiscard]] picoseconds slowest_of_one_way() const;
   // Least excess, then the least of what comes second, within bounds.
   [[nodiscard]] std::optional<stage_cuts> solve(seconds second, const bounds& b);
   // Effects: extends the values of a stage, which ends before that device, by the next stage.
   void extend(std::size_t stage, std::size_t device, std::size_t before, std::size_t way, const bounds& b);
   [[nodiscard]] stage_cuts solution(std::size_t kind) const;
-  [[nodiscard]] std::int64_t cost(const stage_cuts& c) const { return c.through + goal_.rounds * c.slowest; }
+  [[nodiscard]] picoseconds cost(const stage_cuts& c) const { return c.through + goal_.rounds * c.slowest; }
 
   std::span<const stage_way> ways_;
   std::span<const std::size_t> nodes_;
@@ -158,7 +162,7 @@ class stage_cutter {
   seconds second_ = seconds::slowest;
   std::vector<std::size_t> sizes_{};                   // distinct numbers of devices; one if it does not matter
   std::vector<std::size_t> kind_of_{};                 // by way: its size
-  std::vector<std::int64_t> rest_{};                   // by piece: least time from there to the end, by any ways
+  std::vector<picoseconds> rest_{};                    // by piece: least time from there to the end, by any ways
   std::vector<std::vector<bool>> ends_{};              // by stages and devices before: the others can have the rest
   std::vector<std::vector<std::vector<row>>> best_{};  // likewise, then by kind of the last group
 };
@@ -179,9 +183,9 @@ UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::sp
       sizes_.push_back(size);
     }
   }
-  rest_.assign(pieces_ + 1, 0);
+  rest_.assign(pieces_ + 1, {});
   for (auto i = pieces_; i-- > 0;) {
-    auto least = none;
+    auto least = never;
     for (const auto& w : ways) {
       least = std::min(least, w.pieces[i].takes);
     }
@@ -198,21 +202,21 @@ UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::sp
 }
 
 UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
-  const auto slowest_allowed = ways_.size() == 1 ? slowest_of_one_way() : none;
-  auto best = solve(seconds::slowest, {slowest_allowed, none});
-  if (slowest_allowed != none && (!best || best->excess > 0)) {
+  const auto slowest_allowed = ways_.size() == 1 ? slowest_of_one_way() : never;
+  auto best = solve(seconds::slowest, {slowest_allowed, never});
+  if (slowest_allowed != never && (!best || best->excess > bytes{})) {
     if (auto other = solve(seconds::slowest, {})) {  // else it is late
       best = std::move(other);
     }
   }
-  if (!best || best->excess > 0) {
+  if (!best || best->excess > bytes{}) {
     return best;
   }
   // No cut has a faster slowest stage, so one that is better goes through all stages in less than `through`.
   const auto fastest = best->slowest;
-  const auto bounds_below = [&](std::int64_t slowest) { return bounds{slowest, cost(*best) - goal_.rounds * fastest}; };
-  const auto most = goal_.rounds == 0 ? none : (cost(*best) - rest_[0]) / goal_.rounds;
-  const auto all = solve(seconds::through, bounds_below(most));
+  const auto bounds_below = [&](picoseconds slowest) { return bounds{slowest, cost(*best) - goal_.rounds * fastest}; };
+  const auto slowest_useful = goal_.rounds == 0 ? never : (cost(*best) - rest_[0]) / goal_.rounds;
+  const auto all = solve(seconds::through, bounds_below(slowest_useful));
   if (!all) {
     return best;
   }
@@ -222,7 +226,7 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
     best = all;
   }
   for (auto slowest = fastest; least + goal_.rounds * slowest < cost(*best) && !is_late();
-       slowest += std::max<std::int64_t>(1, slowest / goal_.shares)) {
+       slowest += std::max(picoseconds{1}, slowest / goal_.shares)) {
     auto found = solve(seconds::through, bounds_below(slowest));
     if (found && cost(*found) < cost(*best)) {
       best = std::move(found);
@@ -231,24 +235,24 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
   return best;
 }
 
-UNITY_INLINE std::int64_t stage_cutter::slowest_of_one_way() const {
+UNITY_INLINE picoseconds stage_cutter::slowest_of_one_way() const {
   // Pieces one after another until a stage has its share of all. Where that gives fewer stages, some are cut again.
-  std::int64_t sum = 0;
-  std::int64_t most = 0;
-  std::int64_t received = 0;
+  picoseconds sum{};
+  picoseconds longest{};
+  picoseconds received{};
   for (std::size_t i = 0; i < pieces_; ++i) {
     const auto& p = ways_[0].pieces[i];
     sum += p.takes;
-    most = std::max(most, p.takes);
+    longest = std::max(longest, p.takes);
     received = std::max(received, p.sends);
   }
-  return goal_.handing ? none : sum / static_cast<std::int64_t>(goal_.stages) + most + received;
+  return goal_.handing ? never : sum / static_cast<std::int64_t>(goal_.stages) + longest + received;
 }
 
 UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(seconds second, const bounds& b) {
   second_ = second;
   best_.assign(goal_.stages + 1, std::vector<std::vector<row>>(devices_ + 1, std::vector<row>(sizes_.size())));
-  best_[0][0][0].assign(1, {0, 0, 0, 0, 0, 0});
+  best_[0][0][0].assign(1, {bytes{}, picoseconds{}, picoseconds{}, 0, 0, 0});
   for (std::size_t k = 0; k < goal_.stages; ++k) {
     for (std::size_t d = 0; d < devices_; ++d) {
       for (std::size_t before = 0; before < sizes_.size(); ++before) {
@@ -266,7 +270,7 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(seconds second, const
   std::optional<std::size_t> kind;
   const auto& last = best_[goal_.stages][devices_];
   for (std::size_t z = 0; z < sizes_.size(); ++z) {
-    const bool is_known = !last[z].empty() && last[z][pieces_].excess != none;
+    const bool is_known = !last[z].empty() && last[z][pieces_].excess != no_cut;
     if (is_known && (!kind || is_before(last[z][pieces_], last[*kind][pieces_]))) {
       kind = z;
     }
@@ -282,7 +286,7 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
   const auto pieces = ways_[way].pieces;
   const auto held = in_flight(stage);
   for (auto j = stage; j < from.size(); ++j) {
-    if (from[j].excess == none) {
+    if (from[j].excess == no_cut) {
       continue;
     }
     const auto handed = handing(before, way, device, j);
@@ -296,11 +300,11 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
         break;
       }
       const auto over =
-          goal_.limit > 0 ? std::max<std::int64_t>(0, sum.weights + held * sum.activations - goal_.limit) : 0;
+          goal_.limit > bytes{} ? std::max(bytes{}, sum.weights + held * sum.activations - goal_.limit) : bytes{};
       const value v{
           from[j].excess + over, std::max(from[j].slowest, slow), from[j].through + sum.takes, j, way, before};
-      if (b.through != none && (v.excess > 0 || v.through + rest_[i + 1] >= b.through)) {
-        if (v.excess > 0) {
+      if (b.through != never && (v.excess > bytes{} || v.through + rest_[i + 1] >= b.through)) {
+        if (v.excess > bytes{}) {
           break;  // further pieces hold more
         }
         continue;
@@ -315,7 +319,7 @@ UNITY_INLINE void stage_cutter::extend(std::size_t stage, std::size_t device, st
 UNITY_INLINE stage_cuts stage_cutter::solution(std::size_t kind) const {
   const auto& end = best_[goal_.stages][devices_][kind][pieces_];
   stage_cuts c{
-      std::vector<std::size_t>(goal_.stages), std::vector<std::size_t>(goal_.stages), 0, end.through, end.excess, 0};
+      std::vector<std::size_t>(goal_.stages), std::vector<std::size_t>(goal_.stages), {}, end.through, end.excess, {}};
   auto device = devices_;
   auto i = pieces_;
   for (auto k = goal_.stages; k-- > 0;) {
@@ -324,7 +328,7 @@ UNITY_INLINE stage_cuts stage_cutter::solution(std::size_t kind) const {
     device -= ways_[v.way].devices;
     const auto handed = handing(v.before, v.way, device, v.from);
     auto takes = handed;
-    std::int64_t held = 0;
+    bytes held{};
     for (const auto& p : own) {
       takes += p.takes;
       held += p.weights + in_flight(k) * p.activations;

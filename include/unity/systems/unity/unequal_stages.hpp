@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <unity/core/budget.hpp>
+#include <unity/core/units.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
@@ -73,13 +74,12 @@ class unequal_stages {
   // Effects: adds the fastest in ever less memory, for each number of stages.
   void add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
   [[nodiscard]] std::optional<stage_cuts> cut(const microbatch_graph& g, const std::vector<mapped_way>& ways,
-                                              std::size_t stages, std::int64_t limit);
+                                              std::size_t stages, bytes limit);
   [[nodiscard]] pipeline_candidate candidate(const microbatch_graph& g, const std::vector<mapped_way>& ways,
                                              const stage_cuts& cuts);
-  // Picoseconds for each byte that a receiver gets, and until the first one comes.
   struct link_price {
-    double per_byte = 0;
-    std::int64_t delay = 0;
+    double picoseconds_per_byte = 0;  // that a receiver gets
+    picoseconds delay{};              // until the first one comes
   };
   // What `to` devices from that one on wait for what the `from` devices before it hand over, and these for what comes
   // back. Complexity: linear in the devices and their routes, once for each three numbers.
@@ -257,17 +257,17 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g) -> std::vec
 }
 
 UNITY_INLINE std::vector<std::size_t> unequal_stages::blocks_of(const std::vector<stage_piece>& pieces) {
-  std::int64_t sum = 0;
+  picoseconds sum{};
   for (const auto& p : pieces) {
     sum += p.takes;
   }
-  const auto most = pieces.size() <= most_blocks ? 0 : 2 * sum / static_cast<std::int64_t>(most_blocks);
+  const auto most = pieces.size() <= most_blocks ? picoseconds{} : 2 * sum / static_cast<std::int64_t>(most_blocks);
   std::vector<std::size_t> first;
-  std::int64_t takes = 0;
+  picoseconds takes{};
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (i == 0 || takes + pieces[i].takes > most) {
       first.push_back(i);
-      takes = 0;
+      takes = {};
     }
     takes += pieces[i].takes;
   }
@@ -281,7 +281,7 @@ UNITY_INLINE std::size_t unequal_stages::most_stages_of(const microbatch_graph& 
 
 UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_graph& g,
                                                            const std::vector<mapped_way>& ways, std::size_t stages,
-                                                           std::int64_t limit) {
+                                                           bytes limit) {
   std::vector<stage_way> of_cuts;
   for (const auto& w : ways) {
     of_cuts.push_back({w.room->mesh().devices.size() / unit_, w.pieces});
@@ -290,7 +290,8 @@ UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_grap
   goal.shares = has_trades() ? 16 : goal.shares;  // many limits of memory are tried, and simulation decides
   goal.handing = [&](std::size_t from, std::size_t to, std::size_t at, const stage_piece& last) {
     const auto& price = between(from * unit_, to * unit_, at * unit_);
-    return last.passes == 0 ? 0 : std::llround(price.per_byte * static_cast<double>(last.passes)) + price.delay;
+    const auto moved = std::llround(price.picoseconds_per_byte * static_cast<double>(last.passes.count()));
+    return last.passes == bytes{} ? picoseconds{} : picoseconds{moved} + price.delay;
   };
   goal.is_late = [&] { return left() <= 0; };
   return cut_into_stages(of_cuts, within_, goal);
@@ -313,7 +314,7 @@ UNITY_INLINE auto unequal_stages::between(std::size_t from, std::size_t to, std:
     }
     const auto one = busiest(there);
     const auto other = busiest(back);
-    known->second = {one.per_byte + other.per_byte, one.delay + other.delay};
+    known->second = {one.picoseconds_per_byte + other.picoseconds_per_byte, one.delay + other.delay};
   }
   return known->second;
 }
@@ -321,16 +322,16 @@ UNITY_INLINE auto unequal_stages::between(std::size_t from, std::size_t to, std:
 UNITY_INLINE auto unequal_stages::busiest(std::span<const handed> messages) const -> link_price {
   const auto& machine = search_.machine();
   const auto& t = machine.network;
-  std::map<std::size_t, double> per_byte;  // by resource
+  std::map<std::size_t, double> sums;  // by resource: picoseconds per byte
   link_price all;
   for (const auto& m : messages) {
     const auto from = devices_[m.from];
-    auto delay = hardware::start_of(machine, from).start.count();
+    auto delay = hardware::start_of(machine, from).start;
     for (const auto l : search_.routes().between(t, from, devices_[m.to])) {
-      auto& sum = per_byte[t.resource(l).index()];
+      auto& sum = sums[t.resource(l).index()];
       sum += m.share * 1e12 / static_cast<double>(t.bytes_per_second(l));
-      all.per_byte = std::max(all.per_byte, sum);
-      delay += t.latency(l).count();
+      all.picoseconds_per_byte = std::max(all.picoseconds_per_byte, sum);
+      delay += t.latency(l);
     }
     all.delay = std::max(all.delay, delay);
   }
@@ -345,12 +346,12 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
     const auto ways = ways_of(g, price);
     bool fits = true;
     for (std::size_t s = 2; s <= std::min(most, blocks_.size()) && !ways.empty() && left() > 0; ++s) {
-      const auto cuts = cut(g, ways, s, search_.options().memory_limit.count());
+      const auto cuts = cut(g, ways, s, search_.options().memory_limit);
       if (!cuts) {
         continue;
       }
       auto c = candidate(g, ways, *cuts);
-      fits = fits && c.excess == 0;
+      fits = fits && c.excess == bytes{};
       if (best[s].graph == nullptr ||
           std::tuple{c.excess, c.predicted} < std::tuple{best[s].excess, best[s].predicted}) {
         best[s] = std::move(c);
@@ -370,24 +371,24 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
 
 UNITY_INLINE void unequal_stages::add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all) {
   const auto ways = ways_of(g);
-  const auto memory = search_.options().memory_limit.count();
+  const auto memory = search_.options().memory_limit;
   for (std::size_t s = 2; s <= std::min(most_stages_of(g), blocks_.size()) && !ways.empty() && left() > 0; ++s) {
-    const auto add_cut = [&](std::int64_t limit) {
+    const auto add_cut = [&](bytes limit) {
       auto cuts = cut(g, ways, s, limit);
       if (cuts && std::any_of(cuts->way.begin(), cuts->way.end(), [&](std::size_t w) { return w != cuts->way[0]; })) {
         all.push_back(candidate(g, ways, *cuts));
       }
       return cuts;
     };
-    std::int64_t limit = 0;
+    bytes limit{};
     for (std::size_t step = 0; step < most_limits; ++step) {
       const auto cuts = add_cut(limit);
-      limit = cuts ? std::min(cuts->held - 1, cuts->held - cuts->held / 8) : 0;
+      limit = cuts ? std::min(cuts->held - bytes{1}, cuts->held - cuts->held / 8) : bytes{};
       // That of the devices comes beside the others, as what is predicted to hold a bit more may hold less.
       if (cuts && limit < memory && memory < cuts->held) {
         add_cut(memory);
       }
-      if (limit <= 0 || cuts->excess > 0) {
+      if (limit <= bytes{} || cuts->excess > bytes{}) {
         break;
       }
     }
@@ -402,8 +403,8 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
   c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
   // With trades, limits are of the frontier's.
-  const auto memory = search_.options().memory_limit.count();
-  c.excess = !has_trades() ? cuts.excess : memory > 0 ? std::max<std::int64_t>(0, cuts.held - memory) : 0;
+  const auto memory = search_.options().memory_limit;
+  c.excess = !has_trades() ? cuts.excess : memory > bytes{} ? std::max(bytes{}, cuts.held - memory) : bytes{};
   c.held = cuts.held;
   std::vector<std::size_t> first;
   for (std::size_t k = 0; k < cuts.first.size(); ++k) {
