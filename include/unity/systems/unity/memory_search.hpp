@@ -124,10 +124,8 @@ class memory_search {
   [[nodiscard]] bool is_late_for(const pipeline_candidate& c, double share = 1) const {
     return watch_.seconds() + folding_.seconds(folded_tasks(c)) >= share * options_.seconds;
   }
-  // The operators' tasks of a micro-batch that is lowered for all devices, to be folded; 0: none is.
   [[nodiscard]] std::uint64_t folded_tasks(const pipeline_candidate& c) const {
-    const bool is_folded = !c.rooms.empty() && is_large(*c.graph, c.mapping.stage_count);
-    return is_folded ? operator_tasks(machine_.network.device_count(), c.graph->ops.size(), c.mapping.stage_count) : 0;
+    return c.folded_tasks(options_.program_tasks, machine_.network.device_count());
   }
   // Effects: adds the mappings at all prices. share: of all-reduces, in 16ths.
   void add(const microbatch_graph& g, mesh_room& room, int share);

@@ -47,11 +47,8 @@ class pipeline_trials {
   void try_schedules(std::vector<simulated_pipeline>& found);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
-  // The operators' tasks of a micro-batch that is lowered for all devices, to be folded; 0: none is.
   [[nodiscard]] std::uint64_t folded_tasks(const pipeline_candidate& c) const {
-    const auto operators = c.graph->ops.size();
-    const bool is_folded = !c.rooms.empty() && context_.is_large(operators, c.mapping.stage_count, c.graph->count);
-    return is_folded ? operator_tasks(context_.devices(), operators, c.mapping.stage_count) : 0;
+    return c.folded_tasks(context_.options.program_tasks, context_.devices());
   }
   // The seconds that its report is predicted to take.
   [[nodiscard]] double needed(const pipeline_candidate& c) const {

@@ -32,6 +32,7 @@
 #include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/mesh_room.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
+#include <unity/systems/unity/program_size.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -68,6 +69,14 @@ struct pipeline_candidate {
   std::vector<mesh_room*> rooms{};
 
   [[nodiscard]] mesh_room& room_of(std::uint32_t k) const { return rooms.empty() ? *room : *rooms[k]; }
+  // The tasks of operators of the micro-batch that is lowered for all devices if its report is a folded one; otherwise
+  // zero. most: see is_large_program.
+  [[nodiscard]] std::uint64_t folded_tasks(std::uint64_t most, std::size_t devices) const {
+    const auto operators = graph->ops.size();
+    const bool is_folded =
+        !rooms.empty() && is_large_program(most, devices, operators, mapping.stage_count, graph->count);
+    return is_folded ? operator_tasks(devices, operators, mapping.stage_count) : 0;
+  }
 };
 
 // What the pieces of a graph cost under one mapping.
