@@ -18,7 +18,6 @@
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/presets.hpp>
-#include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
@@ -28,11 +27,11 @@
 #include <unity/systems/unity/memory_trading.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/unequal_stages.hpp>
-#include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
+#include "pipeline_subject.hpp"
 
 namespace tests_of_folded_stages {
 
@@ -41,20 +40,7 @@ using unity::test::training::operators;
 
 namespace {
 
-struct subject {
-  unity::hardware::machine machine;
-  tensor::tensor_graph graph;
-  unity::hardware::route_table routes{machine.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
-  systems::pipeline_search pipelines;
-
-  subject(const std::string& model, const char* on, systems::pipeline_options o = {})
-      : machine{unity::hardware::preset(on)},
-        graph{tensor::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))},
-        pipelines{operators(), machine, routes, clock, o} {}
-  subject(const subject&) = delete;
-  subject& operator=(const subject&) = delete;
-};
+using subject = unity::test::pipeline_subject;
 
 // A candidate as the lowering sees it.
 struct plan_of {

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,24 +14,19 @@
 
 #include <unity/core/random.hpp>
 #include <unity/hardware/device_mesh.hpp>
-#include <unity/hardware/presets.hpp>
-#include <unity/hardware/topology.hpp>
-#include <unity/parallel/lowering/lowering.hpp>
-#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/builder.hpp>
-#include <unity/tensor/convert.hpp>
-#include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
+#include "pipeline_subject.hpp"
 
 namespace tests_of_memory_search {
 
 using namespace unity;
 using systems::memory_plan;
+using unity::test::is_unequal;
 using unity::test::training::operators;
 
 namespace {
@@ -47,14 +41,8 @@ tensor::tensor_graph chain(std::int64_t samples, const std::vector<std::int64_t>
   return std::move(b).finish({b.matmul(x, b.weight("last", {widths[widths.size() - 2], widths.back()}))});
 }
 
-struct subject {
-  unity::hardware::machine machine;
-  tensor::tensor_graph graph;
-  unity::hardware::route_table routes{machine.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
-
-  subject(const tensor::tensor_graph& g, const char* on)
-      : machine{unity::hardware::preset(on)}, graph{tensor::with_delivered_outputs(operators(), g)} {}
+struct subject : unity::test::pipeline_subject {
+  using pipeline_subject::pipeline_subject;
 
   // All plans, without a clock.
   [[nodiscard]] std::vector<memory_plan> plans(bool has_unequal) {
@@ -74,14 +62,6 @@ struct subject {
                                  parallel::analytic_durations(operators(), machine), graph, rooms, o);
   }
 };
-
-bool is_unequal(const parallel::pipeline& p) {
-  std::vector<std::size_t> sizes(p.stage_count());
-  for (const auto k : p.stages) {
-    ++sizes[k];
-  }
-  return std::any_of(sizes.begin(), sizes.end(), [&](std::size_t n) { return n != sizes[0]; });
-}
 
 // The least time of plans with at most so much memory.
 std::int64_t least_time(const std::vector<memory_plan>& plans, std::int64_t memory) {

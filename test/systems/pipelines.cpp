@@ -27,6 +27,7 @@
 
 #include "../support/cases.hpp"
 #include "../support/operators.hpp"
+#include "pipeline_subject.hpp"
 
 namespace tests_of_pipelines {
 
@@ -35,25 +36,7 @@ using unity::test::training::operators;
 
 namespace {
 
-struct subject {
-  unity::hardware::machine machine;
-  tensor::tensor_graph graph;
-  unity::hardware::route_table routes{machine.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
-
-  subject(const std::string& model, const char* on)
-      : machine{unity::hardware::preset(on)},
-        graph{tensor::with_delivered_outputs(operators(), tensor::zoo::build(operators(), model))} {}
-
-  [[nodiscard]] systems::pipeline_search search(systems::pipeline_options o = {}) {
-    return {operators(), machine, routes, clock, o};
-  }
-  [[nodiscard]] parallel::strategy_report report(const systems::pipeline_candidate& c) const {
-    parallel::lowering low{operators(), c.graph->graph, machine};
-    return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c),
-                               systems::pipeline_search::pipeline_of(c));
-  }
-};
+using subject = unity::test::pipeline_subject;
 
 constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4&seq=64&batch=32";
 
@@ -61,8 +44,7 @@ constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4
 
 TEST_CASE("all pipelines that are found are plans, and take about what is said of them") {
   subject x{small_bert, "p100:2x4"};
-  auto search = x.search();
-  const auto all = search.run(x.graph);
+  const auto all = x.pipelines.run(x.graph);
   REQUIRE(all.size() >= 6);
   std::vector<std::uint32_t> numbers;
   for (const auto& c : all) {
@@ -145,15 +127,14 @@ TEST_CASE("one device alone: the program of representatives recomputes what that
 }
 
 TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all devices and by one of each stage") {
-  subject x{small_bert, "p100:1x4"};
   systems::pipeline_options o;
   o.trades = parallel::memory_trades::recomputing;
   o.optimizer = parallel::optimizer::adam;
-  auto search = x.search(o);
+  subject x{small_bert, "p100:1x4", o};
   std::size_t recomputed = 0;
   std::size_t sharded = 0;
   std::size_t compared = 0;
-  for (const auto& c : search.run(x.graph)) {
+  for (const auto& c : x.pipelines.run(x.graph)) {
     const auto again = systems::recomputation_of(c.graph->graph, c.graph->ops, c.mapping.trades);
     const auto sync = systems::synchronization_of(c.graph->graph, c.graph->training, c.graph->ops, c.mapping.trades);
     recomputed += again.empty() ? 0 : 1;
@@ -184,9 +165,8 @@ TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all
 TEST_CASE("one search makes pipelines of several graphs, each of its own") {
   subject x{small_bert, "p100:1x4"};
   const subject other{"zoo:mlp?form=fig1&batch=16", "p100:1x4"};
-  auto search = x.search({});
-  const auto of_one = search.run(x.graph);
-  const auto of_other = search.run(other.graph);
+  const auto of_one = x.pipelines.run(x.graph);
+  const auto of_other = x.pipelines.run(other.graph);
   REQUIRE_FALSE(of_one.empty());
   REQUIRE_FALSE(of_other.empty());
   CHECK(of_one.front().graph->graph.node_count() == x.graph.node_count());
@@ -194,12 +174,11 @@ TEST_CASE("one search makes pipelines of several graphs, each of its own") {
 }
 
 TEST_CASE("memory that is short is divided among stages") {
-  subject x{small_bert, "p100:1x4"};
-  const auto peak_of = [&](bytes limit) {
+  const auto peak_of = [](bytes limit) {
     systems::pipeline_options o;
     o.memory_limit = limit;
-    auto search = x.search(o);
-    const auto all = search.run(x.graph);
+    subject x{small_bert, "p100:1x4", o};
+    const auto all = x.pipelines.run(x.graph);
     REQUIRE_FALSE(all.empty());
     return std::pair{x.report(all.front()).memory_peak(), all.front().excess};
   };
@@ -213,16 +192,15 @@ TEST_CASE("memory that is short is divided among stages") {
 
 TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
   subject steps{"zoo:rnnlm?seq=2&hidden=64&vocab=100&batch=8", "p100:1x4"};
-  CHECK(steps.search().run(steps.graph).empty());
+  CHECK(steps.pipelines.run(steps.graph).empty());
   subject odd{"zoo:mlp?form=fig1&batch=7", "p100:1x4"};  // seven micro-batches of one sample
-  auto search = odd.search();
-  for (const auto& c : search.run(odd.graph)) {
+  for (const auto& c : odd.pipelines.run(odd.graph)) {
     CHECK(c.graph->count == 7);
   }
   subject one{"zoo:mlp?form=fig1&batch=1", "p100:1x4"};
-  CHECK(one.search().run(one.graph).empty());
+  CHECK(one.pipelines.run(one.graph).empty());
   subject alone{"zoo:mlp?form=fig1&batch=8", "p100:1x1"};
-  CHECK(alone.search().run(alone.graph).empty());
+  CHECK(alone.pipelines.run(alone.graph).empty());
 }
 
 TEST_CASE("a transformer that no device holds is trained in stages") {

@@ -20,10 +20,8 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
@@ -33,12 +31,16 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/cases.hpp"
+#include "../support/operators.hpp"
 #include "../train/runs.hpp"
+#include "pipeline_subject.hpp"
 
 namespace tests_of_unequal_stages_search {
 
 using namespace unity;
-using train::test::operators;
+using unity::test::group_sizes;
+using unity::test::is_unequal;
+using unity::test::training::operators;
 
 namespace {
 
@@ -53,46 +55,14 @@ tensor::tensor_graph heavy_middle(std::int64_t samples, std::int64_t narrow, std
   return std::move(b).finish({b.matmul(x, b.weight("end", {narrow, narrow}))});
 }
 
-struct subject {
-  unity::hardware::machine machine;
-  tensor::tensor_graph graph;
-  unity::hardware::route_table routes{machine.network};
-  parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
-  systems::pipeline_search pipelines;
+using subject = unity::test::pipeline_subject;
 
-  subject(const tensor::tensor_graph& g, const char* on, systems::pipeline_options o = {})
-      : machine{unity::hardware::preset(on)},
-        graph{tensor::with_delivered_outputs(operators(), g)},
-        pipelines{operators(), machine, routes, clock, o} {}
-  subject(const subject&) = delete;
-  subject& operator=(const subject&) = delete;
-
-  [[nodiscard]] parallel::strategy_report report(const systems::pipeline_candidate& c) const {
-    parallel::lowering low{operators(), c.graph->graph, machine};
-    return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c),
-                               systems::pipeline_search::pipeline_of(c));
+picoseconds least(const subject& x, const std::vector<systems::pipeline_candidate>& all) {
+  picoseconds best{std::numeric_limits<std::int64_t>::max()};
+  for (const auto& c : all) {
+    best = std::min(best, x.report(c).iteration);
   }
-  [[nodiscard]] picoseconds least(const std::vector<systems::pipeline_candidate>& all) const {
-    picoseconds best{std::numeric_limits<std::int64_t>::max()};
-    for (const auto& c : all) {
-      best = std::min(best, report(c).iteration);
-    }
-    return best;
-  }
-};
-
-// By stage.
-std::vector<std::size_t> group_sizes(const parallel::pipeline& p) {
-  std::vector<std::size_t> sizes(p.stage_count());
-  for (const auto k : p.stages) {
-    ++sizes[k];
-  }
-  return sizes;
-}
-
-bool is_unequal(const parallel::pipeline& p) {
-  const auto sizes = group_sizes(p);
-  return std::any_of(sizes.begin(), sizes.end(), [&](std::size_t n) { return n != sizes[0]; });
+  return best;
 }
 
 constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4&seq=64&batch=32";
@@ -136,8 +106,8 @@ TEST_CASE("unequal stages are faster where one part of a graph is heavier than t
   const auto unequal = systems::unequal_stages{x.pipelines}.run(x.graph);
   REQUIRE_FALSE(equal.empty());
   REQUIRE_FALSE(unequal.empty());
-  const auto of_equal = x.least(equal).count();
-  const auto of_unequal = x.least(unequal).count();
+  const auto of_equal = least(x, equal).count();
+  const auto of_unequal = least(x, unequal).count();
   CAPTURE(of_equal, of_unequal);
   CHECK(static_cast<double>(of_unequal) < 0.85 * static_cast<double>(of_equal));
 }

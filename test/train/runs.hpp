@@ -29,12 +29,11 @@
 #include <unity/train/checkpoint.hpp>
 #include <unity/train/trainer.hpp>
 
+#include "../support/operators.hpp"
+
 namespace unity::train::test {
 
-inline const tensor::algebra& operators() {
-  static const auto a = tensor::training_algebra();
-  return a;
-}
+using unity::test::training::operators;
 
 // In double precision. how: "data", "model", or "mixed", which is the one for every second operator and the other for
 // the rest.
