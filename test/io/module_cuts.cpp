@@ -20,17 +20,20 @@
 
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
+#include "operators_of.hpp"
 
 namespace tests_of_module_cuts {
 
 namespace {
 
 using namespace unity;
+using io::test::operators_of;
 using parallel::axis_kind;
 using parallel::axis_use;
 using parallel::tensor_placement;
 using unity::test::training::operators;
 
+// Operators: 0 tok, 1 to 4 blocks.0, 5 to 8 blocks.1, 9 head.
 tensor::tensor_graph chain() {
   tensor::builder b{operators()};
   const auto linear = [&b](value_id x, const std::string& name, std::int64_t from, std::int64_t to) {
@@ -44,17 +47,6 @@ tensor::tensor_graph chain() {
     x = b.add(x, linear(up, block + ".down", 32, 16));
   }
   return std::move(b).finish({linear(x, "head", 16, 8)});
-}
-
-// The operators of the chain: 0 tok, 1 to 4 blocks.0, 5 to 8 blocks.1, 9 head.
-std::vector<node_id> operators_of(const tensor::tensor_graph& g) {
-  std::vector<node_id> all;
-  for (const auto n : node_ids(g)) {
-    if (!g.operands(n).empty()) {
-      all.push_back(n);
-    }
-  }
-  return all;
 }
 
 // By data parallelism within stages; firsts: the first operator of each stage but the first. Stage i is on group

@@ -23,6 +23,7 @@
 #include "../support/message_of.hpp"
 #include "../support/operators.hpp"
 #include "onnx_devices.hpp"
+#include "operators_of.hpp"
 
 namespace tests_of_onnx_plan {
 
@@ -31,6 +32,7 @@ namespace {
 using namespace unity;
 using io::device_sharding;
 using io::test::annotated_model;
+using io::test::operators_of;
 using unity::test::message_of;
 using unity::test::training::operators;
 
@@ -69,16 +71,6 @@ parallel::configuration divided(parallel::degree_list degrees, std::int64_t sums
     c.devices.push_back(hardware::device_id{d});
   }
   return c;
-}
-
-std::vector<node_id> operators_of(const tensor::tensor_graph& g) {
-  std::vector<node_id> all;
-  for (const auto n : node_ids(g)) {
-    if (!g.operands(n).empty()) {
-      all.push_back(n);
-    }
-  }
-  return all;
 }
 
 void lay(parallel::plan& p, std::size_t number, parallel::configuration c) {

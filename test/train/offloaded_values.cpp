@@ -18,11 +18,10 @@
 #include <unity/parallel/offloading.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/recomputation.hpp>
-#include <unity/simulate/full.hpp>
-#include <unity/simulate/timeline.hpp>
 #include <unity/train/value_places.hpp>
 
 #include "../parallel/divided_at_random.hpp"
+#include "../parallel/held_results.hpp"
 #include "../support/cases.hpp"
 #include "runs.hpp"
 
@@ -110,31 +109,6 @@ std::int64_t held_by_rank(const parallel::rank_program& p) {
   return *std::max_element(changes.begin(), changes.end());
 }
 
-// The same, simulated: of results of these operators on a device, and of their copies that came back.
-std::int64_t held_simulated(const tasks::program& p, const std::vector<bool>& operators_away, std::size_t device) {
-  std::vector<tasks::fragment> codes;
-  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const tasks::fragment_id id{f};
-    codes.push_back(p.code(id));
-    const auto& owner = p.owner_of(id);
-    for (auto& b : codes.back().buffers) {
-      const auto is_result = [&] {
-        const auto kind = codes.back().tasks[b.producer.index].kind;
-        return kind == tasks::task_kind::forward || kind == tasks::task_kind::other;
-      };
-      const bool counts =
-          !b.permanent && owner.kind == tasks::owner_kind::node && operators_away[owner.index] && is_result();
-      b.size = counts ? b.size : bytes{};
-    }
-  }
-  auto own = p;
-  own.replace(tasks::replacements_of(codes));
-  own.commit();
-  simulate::full_simulation simulation;
-  simulation.run(own);
-  return simulate::memory_profiles(own, simulation.times())[device].peak.count();
-}
-
 }  // namespace
 
 TEST_CASE("losses do not depend on what is offloaded under any strategy", "[law]") {
@@ -213,14 +187,14 @@ TEST_CASE("the simulator has a few results more on devices than ranks hold, unde
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto own = train::with_offloaded_values(operators(), ranks[r], p.offloaded);
     const auto stored = stored_values(own);
-    std::vector<bool> away(p.graph.node_count());
+    parallel::offloading away(p.graph.node_count());
     for (const auto& s : own.steps) {
       if (s.kind == parallel::step_kind::store && stored[s.value.index()]) {
         away[s.origin.index()] = true;
       }
     }
     const auto held = held_by_rank(own);
-    const auto simulated = held_simulated(program, away, r);
+    const auto simulated = parallel::test::held_results(program, away)[r].count();
     CAPTURE(seed, how, rate, r, held / result, simulated / result);
     CHECK(held > 0);
     CHECK(simulated >= held);

@@ -27,6 +27,7 @@
 #include <unity/tensor/zoo.hpp>
 
 #include "../../support/cases.hpp"
+#include "../held_results.hpp"
 #include "../operators.hpp"
 #include "../phase_clock.hpp"
 
@@ -188,30 +189,9 @@ struct outcome {
 
 outcome outcome_of(const tasks::program& p, const staged_plan& of) {
   simulate::full_simulation s;
-  outcome o{s.run(p), {}, {}};
+  outcome o{s.run(p), {}, parallel::test::held_results(p, of.away)};
   for (const auto& m : simulate::memory_profiles(p, s.times())) {
     o.peaks.push_back(m.peak);
-  }
-  // Of other buffers nothing is left.
-  tasks::program own = p;
-  std::vector<tasks::fragment> codes;
-  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    const tasks::fragment_id id{f};
-    codes.push_back(p.code(id));
-    const auto& owner = p.owner_of(id);
-    for (auto& b : codes.back().buffers) {
-      const auto kind = b.permanent ? tasks::task_kind::backward : codes.back().tasks[b.producer.index].kind;
-      const bool is_result = kind == tasks::task_kind::forward || kind == tasks::task_kind::other;
-      const bool is_away =
-          owner.kind == tasks::owner_kind::node && parallel::is_offloaded(of.away, node_id{owner.index});
-      b.size = is_result && is_away ? b.size : bytes{};
-    }
-  }
-  own.replace(tasks::replacements_of(codes));
-  own.commit();
-  s.run(own);
-  for (const auto& m : simulate::memory_profiles(own, s.times())) {
-    o.results.push_back(m.peak);
   }
   return o;
 }
