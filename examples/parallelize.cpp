@@ -217,7 +217,7 @@ std::string to_report(const arguments& a, const support::strategy_comparison& c)
   page.heading("Time and memory");
   page.chart(frontier);
   const auto& best = c.best();
-  if (!best.report.is_of_representatives) {
+  if (!best.report.is_of_representatives()) {
     const auto plan = c.plan_of(best);
     const auto program = parallel::lower(c.operators(), plan, c.durations());
     simulate::full_simulation simulation;

@@ -188,8 +188,8 @@ class strategy_comparison {
 
  private:
   static void expect_whole(const named_strategy& s, const char* flag) {
-    if (s.report.is_of_representatives) {
-      throw unity::error{flag, fmt::format("{}, of which one device of each kind was simulated", s.name),
+    if (s.report.is_of_representatives()) {
+      throw unity::error{flag, fmt::format("{}, of which not all devices were simulated", s.name),
                          "a machine with fewer devices"};
     }
   }
@@ -248,6 +248,18 @@ inline std::array<std::size_t, 3> sharded_weights(const named_strategy& s) {
   return counts;
 }
 
+// Precondition: not all.
+inline std::string_view described(unity::parallel::simulated_devices d) {
+  switch (d) {
+    case unity::parallel::simulated_devices::one_of_joined_kinds:
+      return "one device of each kind was simulated, which waits for all that any of its kind waits for: mostly late";
+    case unity::parallel::simulated_devices::one_of_each_stage:
+      return "one device of each stage was simulated, the others do the same";
+    default:
+      return "one device of each kind was simulated, the others do the same at the same times";
+  }
+}
+
 inline nlohmann::json to_json(const unity::hardware::machine& m, const named_strategy& s) {
   const auto& p = s.report;
   auto over = nlohmann::json::array();
@@ -259,8 +271,10 @@ inline nlohmann::json to_json(const unity::hardware::machine& m, const named_str
       {"iteration_s", unity::to_seconds(p.iteration)},
       {"compute_s", unity::to_seconds(p.compute)},
       {"communication_s", unity::to_seconds(p.communication)},
-      {"communication_bytes", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated.count())},
-      {"communication_elements", p.is_of_representatives ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
+      {"communication_bytes", p.is_of_representatives() ? nlohmann::json{} : nlohmann::json(p.communicated.count())},
+      {"communication_elements",
+       p.is_of_representatives() ? nlohmann::json{} : nlohmann::json(p.communicated_elements)},
+      {"simulated_devices", unity::parallel::simulated_devices_names[static_cast<std::size_t>(p.simulated)]},
       {"stages", s.pipeline.stage_count()},
       {"microbatches", s.pipeline.microbatches},
       {"schedule", s.pipeline.stage_count() > 1 ? nlohmann::json(schedule_name(s.pipeline)) : nlohmann::json{}},
@@ -285,7 +299,7 @@ inline void print(const strategy_comparison& c) {
              "communicating, ms", "moved, MB", "memory, MB");
   for (const auto& s : c.strategies()) {
     const auto& p = s.report;
-    const auto moved = p.is_of_representatives
+    const auto moved = p.is_of_representatives()
                            ? "not known"
                            : fmt::format("{:.3f}", static_cast<double>(p.communicated.count()) * 1e-6);
     fmt::print("{:<12} {:14.3f} {:14.3f} {:16.3f} {:>14} {:14.3f}{}\n", s.name, unity::to_seconds(p.iteration) * 1e3,
@@ -305,8 +319,8 @@ inline void print(const strategy_comparison& c) {
       fmt::print("{}: {} operators recomputed; weights of ZeRO 1, 2 and 3: {}, {} and {}\n", s.name,
                  recomputed_operators(s), sharded[0], sharded[1], sharded[2]);
     }
-    if (s.report.is_of_representatives) {
-      fmt::print("{}: one device of each kind was simulated, the others do the same\n", s.name);
+    if (s.report.is_of_representatives()) {
+      fmt::print("{}: {}\n", s.name, described(s.report.simulated));
     }
   }
   for (const auto& s : c.strategies()) {

@@ -229,7 +229,7 @@ std::vector<unity::systems::known_plan> known_plans(const strategy_comparison& c
                                                     const std::vector<searched_strategy>& apart) {
   std::vector<unity::systems::known_plan> all;
   const auto add = [&](std::size_t graph, const auto& s) {
-    if (!s.report.is_of_representatives && s.pipeline.is_trivial()) {
+    if (!s.report.is_of_representatives() && s.pipeline.is_trivial()) {
       all.push_back({c.graph(graph), s.strategy, s.report});
     }
   };

@@ -23,9 +23,9 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow"]
   and all(s["schedule"] is None and s["chunks"] == 1 for s in x["strategies"])
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
-                     "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
-                     "microbatches", "schedule", "chunks", "recomputed_operators", "sharded_weights"}
-          for s in x["strategies"])
+                     "communication_elements", "simulated_devices", "memory_peak_bytes", "out_of_memory",
+                     "offloaded", "stages", "microbatches", "schedule", "chunks", "recomputed_operators",
+                     "sharded_weights"} and s["simulated_devices"] == "all" for s in x["strategies"])
   and set(x["search"]) == {"proposals", "accepted", "seconds", "stop_reason"}'
 check 'its numbers agree' json "$scratch/a.json" '
   all(0 < s["iteration_s"] <= s["compute_s"] + s["communication_s"] + 100 * 92e-6  # collectives that start

@@ -41,9 +41,9 @@ check 'the JSON has what is documented' json "$scratch/a.json" '
   and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow", "sequential", "unity"]
   and all(set(s) == {"name", "iteration_s", "compute_s", "communication_s", "communication_bytes",
-                     "communication_elements", "memory_peak_bytes", "out_of_memory", "offloaded", "stages",
-                     "microbatches", "schedule", "chunks", "recomputed_operators", "sharded_weights"}
-          for s in x["strategies"])
+                     "communication_elements", "simulated_devices", "memory_peak_bytes", "out_of_memory",
+                     "offloaded", "stages", "microbatches", "schedule", "chunks", "recomputed_operators",
+                     "sharded_weights"} and s["simulated_devices"] == "all" for s in x["strategies"])
   and set(x["joint"]) == {"algebraic_rules_used", "parallel_rules_used"}
   and set(x["search"]) == {"seconds", "phases", "proposals", "stop_reason", "expanded", "goals"}
   and set(x["search"]["phases"]) == {"mappings", "substitutions", "mappings_after_substitutions", "pipelines", "splits",

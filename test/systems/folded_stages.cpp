@@ -108,7 +108,7 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
         traded += p.again.empty() ? 0 : 1;
         const auto whole = p.whole(x);
         const auto folded = p.folded(x, all_that_differ);
-        CHECK(folded.is_of_representatives);
+        CHECK(folded.simulated == parallel::simulated_devices::one_of_each_kind);
         CHECK(folded.iteration == whole.iteration);
         CHECK(folded.compute == whole.compute);
         CHECK(folded.communication == whole.communication);
@@ -117,6 +117,7 @@ TEST_CASE("folded reports of unequal stages are exact, or somewhat late where ki
         CHECK(folded.tasks <= whole.tasks);
         smaller += folded.tasks < whole.tasks ? 1 : 0;
         const auto rough = p.folded(x, 0);
+        CHECK(rough.simulated == parallel::simulated_devices::one_of_joined_kinds);
         CHECK(rough.tasks <= folded.tasks);
         CHECK(rough.compute == whole.compute);
         const auto late = ratio(rough.iteration.count(), whole.iteration.count());
@@ -182,11 +183,11 @@ TEST_CASE("plans of unequal stages are found where programs are too large for al
   };
   const auto folded = of_two_stages(3000);
   REQUIRE_FALSE(folded.empty());
-  CHECK(folded.front().is_of_representatives);
+  CHECK(folded.front().is_of_representatives());
   CHECK(of_two_stages(1000).empty());
   const auto whole = of_two_stages(1'000'000);
   REQUIRE_FALSE(whole.empty());
-  CHECK_FALSE(whole.front().is_of_representatives);
+  CHECK_FALSE(whole.front().is_of_representatives());
   CHECK(ratio(folded.front().iteration.count(), whole.front().iteration.count()) == Approx(1).epsilon(0.1));
 }
 

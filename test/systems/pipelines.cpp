@@ -58,7 +58,7 @@ TEST_CASE("all pipelines that are found are plans, and take about what is said o
     const auto whole = x.report(c);  // checks the plan
     const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
                                            c.mapping, c.graph->count);
-    CHECK(one.is_of_representatives);
+    CHECK(one.simulated == parallel::simulated_devices::one_of_each_stage);
     const auto took = static_cast<double>(whole.iteration.count());
     CHECK(static_cast<double>(one.iteration.count()) == Approx(took).epsilon(0.4));
     CHECK(static_cast<double>(c.predicted.count()) == Approx(took).epsilon(0.5));
@@ -214,7 +214,7 @@ TEST_CASE("a transformer that no device holds is trained in stages") {
   o.program_tasks = 1000;  // by representatives
   const auto r = systems::unity(operators(), {}, g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(r.report.excess.empty());
-  CHECK(r.report.is_of_representatives);
+  CHECK(r.report.simulated == parallel::simulated_devices::one_of_each_stage);
   CHECK(r.mapping_bound.count() > 0);
   CHECK(r.mapping_bound <= r.report.iteration);
   CHECK(std::any_of(r.simulated.begin(), r.simulated.end(),

@@ -372,10 +372,10 @@ UNITY_INLINE void unity_search::polish(std::span<const graph_variant> variants, 
     starts.push_back({variants[one.graph].graph, one.strategy, one.candidate.room});
     own.push_back(&one);
   };
-  if (!found.best.report.is_of_representatives) {
+  if (!found.best.report.is_of_representatives()) {
     add(found.best);
   }
-  if (!found.first.report.is_of_representatives && found.best.graph != 0) {
+  if (!found.first.report.is_of_representatives() && found.best.graph != 0) {
     add(found.first);
   }
   for (const auto& one : nearby) {

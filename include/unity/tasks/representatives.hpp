@@ -17,7 +17,7 @@ struct represented_program {
   program code{};
   std::vector<resource_id> resource{};  // by resource: its representative
   std::vector<device_index> device{};   // by device: its representative
-  bool is_exact = true;
+  bool is_exact = true;                 // false: resources that differ in what their tasks wait for were joined
 };
 
 // Two resources are alike if they have equal tasks in the same fragments and in the same order of ties, and equal tasks

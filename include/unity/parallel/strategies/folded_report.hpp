@@ -55,7 +55,7 @@ UNITY_INLINE strategy_report folded_report(lowering& l, const tensor::tensor_gra
   const auto p = pipelined(folded.code, stages, chunks_of(g, s, stages));
   simulate::full_simulation simulation;
   strategy_report r;
-  r.is_of_representatives = true;
+  r.simulated = folded.is_exact ? simulated_devices::one_of_each_kind : simulated_devices::one_of_joined_kinds;
   r.iteration = simulation.run(p);
   r.tasks = p.task_count();
   std::vector<std::int64_t> stands_for(p.resources().size(), 0);

@@ -50,7 +50,7 @@ UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const hardwar
   const auto p = pipelined(mesh_program(a, m.network, tables, stages, g, s), turns, chunks);
   simulate::full_simulation simulation;
   strategy_report r;
-  r.is_of_representatives = true;
+  r.simulated = simulated_devices::one_of_each_stage;
   r.iteration = simulation.run(p);
   r.tasks = p.task_count();
   const auto group = static_cast<std::int64_t>(stages.mesh.devices.size() / s.stage_count);

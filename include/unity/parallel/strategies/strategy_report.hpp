@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,16 @@
 
 namespace unity::parallel {
 
+// Which devices the simulated program has.
+enum class simulated_devices : std::uint8_t {
+  all,
+  one_of_each_kind,     // devices of a kind do the same at the same times
+  one_of_joined_kinds,  // devices of a kind do the same, but wait for different tasks; here for all of these
+  one_of_each_stage     // the program was written for one device of each stage; exchanges have the times of a mesh
+};
+inline constexpr std::array<std::string_view, 4> simulated_devices_names{"all", "one_of_each_kind",
+                                                                         "one_of_joined_kinds", "one_of_each_stage"};
+
 struct strategy_report {
   picoseconds iteration{};
   picoseconds compute{};        // of all devices together
@@ -28,8 +40,10 @@ struct strategy_report {
   std::size_t tasks = 0;
   std::vector<bytes> memory_peaks{};  // per device
   std::vector<memory_excess> excess{};
-  bool is_of_representatives = false;  // one device of each kind was simulated; what was moved is unknown
+  simulated_devices simulated = simulated_devices::all;
 
+  // Whether only some devices were simulated. Then what was moved is unknown.
+  [[nodiscard]] bool is_of_representatives() const noexcept { return simulated != simulated_devices::all; }
   [[nodiscard]] bytes memory_peak() const {
     return memory_peaks.empty() ? bytes{} : *std::max_element(memory_peaks.begin(), memory_peaks.end());
   }
