@@ -408,8 +408,8 @@ inline std::vector<split_component> split_search::finish() {
   const digraph graph{points, links};
   const node_id start{0U};
   const dominator_tree tree{graph, std::span{&start, 1}, dominator_tree::direction::forward};
-  // The points between a and b are entered through a only. Unless they begin with a single point, links that diverge at
-  // a meet within them, and a is the immediate dominator there.
+  // All links into the points between a and b come from a. So either these begin with a single point, or two paths from
+  // a meet at one of them, and a is the immediate dominator of that point.
   std::vector<char> parts(points, 0);
   for (std::size_t p = 1; p + 1 < points; ++p) {
     if (graph.predecessors(node_id{p}).size() > 1) {

@@ -219,8 +219,8 @@ class node_store {
     std::uint16_t results;
   };
 
-  // Returns `wanted`, or a number derived from it if another operator has that one: canonical fingerprints are built
-  // from labels, and the hash of an operator may distinguish less than its equality. 63 bits: a label has one more.
+  // A number that no other operator has: `wanted`, or one derived from it. Unequal operators may have equal hashes, but
+  // canonical fingerprints are built from these numbers. 63 bits, since a label also has the bit for commutative.
   [[nodiscard]] std::uint64_t new_label(std::uint64_t wanted) const {
     wanted >>= 1U;
     while (label_table_.find(wanted, [&](auto i) { return operators_[i].hash == wanted; }) != index_table::none) {

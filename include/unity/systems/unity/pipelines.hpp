@@ -1,4 +1,4 @@
-// Mappings in stages, of which each works on another micro-batch.
+// Pipelines: mappings of a graph in stages, which work on different micro-batches at the same time.
 #pragma once
 
 #include <algorithm>
@@ -46,12 +46,12 @@ struct pipeline_options {
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   bytes memory_limit{};  // of a device; 0: not known
-  // none: the candidates of each mesh are those of the least price of memory that makes them fit. Otherwise those of
-  // all prices, with what operators trade for memory at each.
+  // none: each mesh has one candidate, at the least price of memory at which it fits, or else with the least excess.
+  // Otherwise it has a candidate for each price of memory, with the trades that pay off at that price.
   parallel::memory_trades trades = parallel::memory_trades::none;
 };
 
-// The devices of one stage, on each of their meshes, and how stages send to each other where all are of such groups.
+// All groups of one size: the meshes of the first, which are those of the others, and the links between groups.
 struct stage_rooms {
   parallel::stage_mesh stages;
   std::vector<std::unique_ptr<mesh_room>> rooms{};
@@ -65,12 +65,12 @@ struct pipeline_candidate {
   picoseconds predicted{};  // of an iteration
   bytes excess{};           // above the limit of memory, as far as the estimate goes
   bytes held{};             // of the fullest device, likewise
-  // By stage, where they differ (unequal_stages.hpp); empty: that of the first. `stage` has all devices in order.
+  // By stage, if stages are unequal (unequal_stages.hpp); then `stage` has all devices in order. Empty: all as `room`.
   std::vector<mesh_room*> rooms{};
 
   [[nodiscard]] mesh_room& room_of(std::uint32_t k) const { return rooms.empty() ? *room : *rooms[k]; }
-  // The tasks of operators of the micro-batch that is lowered for all devices if its report is a folded one; otherwise
-  // zero. most: see is_large_program.
+  // How many tasks of operators are lowered for all devices, if the report is made by folding one micro-batch (stages
+  // are unequal, and the whole program too large); otherwise zero. most: see is_large_program.
   [[nodiscard]] std::uint64_t folded_tasks(std::uint64_t most, std::size_t devices) const {
     const auto operators = graph->ops.size();
     const bool is_folded =
@@ -85,22 +85,23 @@ struct priced_pieces {
   std::vector<picoseconds> once{};  // by piece: reductions and updates, which come once for all micro-batches
 };
 
-// All pipelines of a graph on a machine: numbers of stages that divide the devices into groups that lie alike on nodes,
-// some numbers of micro-batches for each, and the mappings of a micro-batch onto the meshes of a group, cut for the
-// least predicted time (stage_cuts.hpp). As one mapping is cut, stages hand values on in the layout that they have.
-// Source: Unger et al., Unity (OSDI 2022), section 5: all operators are pipelined, and a stage sends to the next alone;
-// here the time to fill and drain the pipeline counts.
+// Searches pipelines of equal stages. Tries all numbers of stages that divide the devices into equal groups, each
+// within a node or of whole nodes, and some numbers of micro-batches for each. A micro-batch of the whole graph is
+// mapped onto each mesh of a group, and that mapping is cut into stages for the least predicted time (stage_cuts.hpp).
+// Since all stages are parts of one mapping, a value has the same layout in the stages that send and receive it.
+// Source: Unger et al., Unity (OSDI 2022), section 5. There, too, all operators are pipelined and a stage only sends to
+// the next one. Here the time to fill and drain the pipeline counts as well.
 class pipeline_search {
  public:
   pipeline_search(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
                   parallel::shard_clock& clock, const pipeline_options& options)
       : algebra_{a}, machine_{m}, routes_{routes}, clock_{clock}, options_{options} {}
 
-  // Least excess first, then what takes least. Those that are found in so many seconds.
+  // The candidates found within so many seconds, by excess, then by predicted time.
   // Complexity: a mapping for each mesh of each group, number of micro-batches and price of memory.
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
-  // The graphs and prices that candidates are made of.
+  // What candidates are made of.
   [[nodiscard]] const tensor::algebra& operators() const noexcept { return algebra_; }
   [[nodiscard]] const hardware::machine& machine() const noexcept { return machine_; }
   [[nodiscard]] const hardware::route_table& routes() const noexcept { return routes_; }
@@ -108,33 +109,33 @@ class pipeline_search {
   [[nodiscard]] const microbatch_graph* microbatches(const tensor::tensor_graph& g, std::int64_t count) {
     return graphs_.of(g, count);
   }
-  // Groups of so many devices each: as many as there are, without the devices that remain.
+  // The machine in as many groups of this size as possible; devices that remain are in none.
   [[nodiscard]] stage_rooms& rooms_of(std::size_t group);
-  // Pieces are the steps of the spine.
+  // The costs of a mapping, by step of the spine: the pieces of stage_cuts.hpp.
   [[nodiscard]] priced_pieces pieces_of(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
                                         std::span<const std::uint32_t> options,
                                         std::span<const parallel::memory_trade> trades);
 
-  // Each operator's tasks are on the devices of its stage; nodes are those of the candidate's graph.
+  // The candidate as a strategy and a pipeline for its graph: each operator is on the devices of its stage.
   [[nodiscard]] static parallel::strategy strategy_of(const pipeline_candidate& c);
   [[nodiscard]] static parallel::pipeline pipeline_of(const pipeline_candidate& c);
-  // The same mapping under other schedules: with gradients of weights apart, and, if stages are equal, cut into two and
-  // four chunks of each, where that can be done; gpipe takes no less than one_forward_one_backward, and holds more.
-  // Those that are found in so many seconds.
+  // The same mapping under other schedules: zero_bubble, and, if stages are equal, interleaved with two and with four
+  // chunks for each stage, as far as the graph allows. Without gpipe, which is no faster than one_forward_one_backward
+  // and holds more. Those that are found within so many seconds.
   [[nodiscard]] std::vector<pipeline_candidate> schedules_of(const pipeline_candidate& c,
                                                              double seconds = std::numeric_limits<double>::infinity());
   [[nodiscard]] std::uint64_t goals() const;
-  // Bytes of a device that an operator keeps for the backward pass: results that its own reads, and operands that it
-  // reads and that are there for it alone; without what is recomputed.
+  // What a device keeps for an operator's backward pass: the results that it reads, and the operands that it reads
+  // unless their maker keeps them anyway in the same layout. Recomputed results are not kept.
   [[nodiscard]] bytes kept_bytes(const microbatch_graph& g, mesh_room& room, std::span<const std::uint32_t> options,
                                  std::span<const parallel::memory_trade> trades, std::uint32_t i);
 
  private:
-  // One to eight for each stage, as far as samples can be divided so.
+  // One, two, four and eight for each stage, or the next larger number that divides the samples.
   [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages);
   void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
 
-  // Limits of memory are looked at where a stage is of one chunk. Nothing if it is too late for any.
+  // Respects the limit of memory only if a stage is a single chunk. Nothing if there was no time for any cut.
   [[nodiscard]] std::optional<pipeline_candidate> cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
                                                       std::vector<std::uint32_t> options,
                                                       std::vector<parallel::memory_trade> trades,
@@ -144,8 +145,8 @@ class pipeline_search {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
   [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p);
-  // Effects: adds to pieces what the operator's operands take to come into their
-  // layouts, and what it takes to send them on.
+  // Effects: adds to the operator's piece the time to convert its operands to the layouts that it reads. If another
+  // piece makes an operand, raises what that piece sends and passes to at least the time and the bytes of this operand.
   void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
                  std::span<const std::uint32_t> options, std::span<const std::size_t> step_of, std::uint32_t i,
                  std::vector<stage_piece>& pieces);
@@ -159,7 +160,7 @@ class pipeline_search {
   std::map<std::size_t, std::unique_ptr<stage_rooms>> rooms_{};  // by devices of a group
   std::map<fingerprint, parallel::backward_reads> kept_{};
   std::map<const mesh_room*, parallel::detail::layout_distances> distances_{};
-  stopwatch watch_{};  // of the call of now
+  stopwatch watch_{};  // of the current call
   double seconds_ = std::numeric_limits<double>::infinity();
 };
 
@@ -419,7 +420,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
     if (!other) {
       break;
     }
-    // Who reads nothing of the stages before would be of an earlier chunk.
+    // An operator that reads nothing of the stages before would be executed in an earlier chunk than it was priced in.
     const auto found = parallel::chunks_of(c.graph->graph, strategy_of(*other), pipeline_of(*other));
     bool is_same = true;
     for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {

@@ -23,7 +23,7 @@ struct stage_piece {
   friend bool operator==(const stage_piece&, const stage_piece&) = default;
 };
 
-// What each piece costs on a group of that many devices.
+// A way to run a stage: on a group of that many devices, where each piece costs this.
 struct stage_way {
   std::size_t devices = 1;
   std::span<const stage_piece> pieces{};
@@ -31,7 +31,7 @@ struct stage_way {
 
 struct stage_cuts {
   std::vector<std::size_t> first{};  // by stage: its first piece
-  std::vector<std::size_t> way{};    // by stage
+  std::vector<std::size_t> way{};    // by stage: the index of its way
   picoseconds slowest{};             // of a micro-batch in the slowest stage
   picoseconds through{};             // of a micro-batch through all stages
   bytes excess{};                    // above the limit, summed over stages
@@ -40,39 +40,45 @@ struct stage_cuts {
   friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
 };
 
-// The time in which a group of devices takes what the group before it hands over. from, to: their numbers of
-// devices; at: the first device of the receiver; last: the last piece of the sender, with the costs of the receiver's
-// way. A micro-batch waits for all of it. In the time of the slowest stage it counts half, or alone if that is more:
-// the last two stages have two micro-batches in flight, so it goes on while the other one is computed, but the links
-// are no faster.
+// How long the messages between two consecutive groups take for one micro-batch, both ways. from, to: the numbers of
+// devices of the sender and of the receiver; at: the first device of the receiver; last: the last piece of the sender,
+// with its costs under the receiver's way. A micro-batch on its way through all stages waits for all of this time. Each
+// further micro-batch adds the time of the slowest stage to an iteration. There only half of this time counts, because
+// two micro-batches are in flight between the last two stages: the messages of one are under way while the other is
+// computed. But the stage takes no less than its messages alone, since the links do not become faster.
 using handing_price =
     std::function<picoseconds(std::size_t from, std::size_t to, std::size_t at, const stage_piece& last)>;
 
 struct stage_goal {
   std::size_t stages = 1;
   std::int64_t microbatches = 1;
-  std::int64_t rounds = 0;          // how often the slowest stage works while others wait
+  std::int64_t rounds = 0;          // how many times the slowest stage counts, besides one pass through all stages
   bytes limit{};                    // of a device; 0: none
-  std::int64_t shares = 64;         // how finely limits of the slowest stage are tried
-  handing_price handing{};          // not negative; empty: what the last piece sends, whatever the groups
+  std::int64_t shares = 64;         // each limit of the slowest stage that is tried is larger by one part of so many
+  handing_price handing{};          // not negative; empty: `sends` of the last piece, whatever the groups
   std::function<bool()> is_late{};  // whether to end with the best so far; empty: never
 };
 
-// Whether a group of consecutive devices lies within a node or has whole nodes. nodes: the devices of each.
+// Whether a group of consecutive devices lies within a node or consists of whole nodes. nodes: the number of devices of
+// each.
 [[nodiscard]] bool is_block(std::span<const std::size_t> nodes, std::size_t first, std::size_t devices);
 
-// Groups consecutive pieces into stages with at least one piece each, and the devices into a group for each stage, in
-// the same order. Minimizes the excess. Without any, minimizes through + rounds * slowest, up to rounds times a share
-// of the slowest, and exactly below `shares` picoseconds. With some, minimizes the slowest stage among cuts of which
-// each beginning has least excess as well. A stage waits for what its first piece receives, at the price of its own
-// way. Stage k of s holds the activations of min(s - k, microbatches) micro-batches. ways: with equally many pieces;
-// one: all groups are equal. Nothing if there are no such groups, or it is late before any cut is known. Complexity:
-// stages times ways times devices times the square of the pieces, times the sizes of groups if their handing over has a
-// price; less for each further limit of the slowest stage that is tried, as stages above it are not looked at, nor
-// beginnings after which nothing can be better than the best so far. Stages of one way without a limit of memory have
-// few more pieces than on average. Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for
-// distributed deep learning, OSDI 2022, section 5.2: least time through all stages for each slowest stage that is
-// allowed.
+// Groups consecutive pieces into stages with at least one piece each, and consecutive devices into one group for each
+// stage, in the same order. ways: all have equally many pieces; a single one makes all groups equal. Stage k of s holds
+// the activations of min(s - k, microbatches) micro-batches. The time of a stage includes that of what it receives, at
+// the price of its own way.
+// Minimizes the excess of memory. Among cuts without excess, minimizes through + rounds * slowest: exactly if the
+// slowest stage takes less than `shares` picoseconds, otherwise the result may be larger than the minimum by
+// rounds * slowest / shares. If every cut has excess, minimizes the slowest stage, but only among cuts whose first k
+// stages have least excess for each k.
+// Nothing if the devices cannot be grouped so, or if it is late before a cut is known.
+// Complexity: stages times ways times devices times the square of the pieces, for each limit of the slowest stage that
+// is tried; also times the distinct sizes of groups if there is a handing_price. Limits after the first take less,
+// because slower stages are left out, and beginnings that cannot lead to a better cut than the best so far. If there is
+// one way and no limit of memory, the first takes less as well, because no stage need take much longer than the
+// average.
+// Source: Zheng et al., Alpa: automating inter- and intra-operator parallelism for distributed deep learning, OSDI
+// 2022, section 5.2: for each limit of the slowest stage, the least time through all stages.
 [[nodiscard]] std::optional<stage_cuts> cut_into_stages(std::span<const stage_way> ways,
                                                         std::span<const std::size_t> nodes, const stage_goal& goal);
 
@@ -102,25 +108,25 @@ class stage_cutter {
   static constexpr picoseconds never{most};
   static constexpr bytes no_cut{most};
 
-  // The first pieces as stages on the first devices.
+  // The best way to make the first stages of the first pieces on the first devices.
   struct value {
     bytes excess = no_cut;
     picoseconds slowest = never;
     picoseconds through = never;
     std::size_t from = 0;    // of the last stage: its first piece
     std::size_t way = 0;     // likewise
-    std::size_t before = 0;  // the kind of the group before
+    std::size_t before = 0;  // index in sizes_ of the group before the last one
   };
-  // What comes second, after the excess.
+  // What is minimized among values of equal excess.
   enum class seconds : std::uint8_t { slowest, through };
   [[nodiscard]] bool is_before(const value& x, const value& y) const {
     const bool has_more = x.excess == y.excess && second_ == seconds::slowest && x.slowest != y.slowest;
     return x.excess != y.excess ? x.excess < y.excess : has_more ? x.slowest < y.slowest : x.through < y.through;
   }
-  // By number of pieces; empty: not so many devices for so many stages.
+  // By number of pieces; empty: so many devices cannot be grouped into so many stages.
   using row = std::vector<value>;
 
-  // Of solutions that are wanted.
+  // Only solutions within these are of use.
   struct bounds {
     picoseconds slowest = never;  // at most
     picoseconds through = never;  // below, and without excess
@@ -133,7 +139,7 @@ class stage_cutter {
     return std::min(goal_.microbatches, static_cast<std::int64_t>(goal_.stages - stage));
   }
   [[nodiscard]] bool is_late() const { return goal_.is_late && goal_.is_late(); }
-  // What a group of that kind takes for what the pieces before j hand over.
+  // How long a group that runs this way receives what piece j - 1 makes, from a group of the size sizes_[from_kind].
   [[nodiscard]] picoseconds handing(std::size_t from_kind, std::size_t way, std::size_t device, std::size_t j) const {
     if (j == 0) {
       return {};
@@ -141,15 +147,16 @@ class stage_cutter {
     const auto& last = ways_[way].pieces[j - 1];
     return goal_.handing ? goal_.handing(sizes_[from_kind], ways_[way].devices, device, last) : last.sends;
   }
-  // What a stage that takes so long, of which some are for what is handed over, adds to each further micro-batch.
+  // What each further micro-batch takes in a stage: see handing_price. takes: with `handed`, the time of its messages.
   [[nodiscard]] picoseconds repeated(picoseconds takes, picoseconds handed) const {
     return goal_.handing ? std::max(takes - handed / 2, handed) : takes;
   }
-  // Without a limit of memory, the slowest stage of the fastest cut of one way takes no more.
+  // If there is one way and no limit of memory, some cut has no slower stage than this.
   [[nodiscard]] picoseconds slowest_of_one_way() const;
-  // Least excess, then the least of what comes second, within bounds.
+  // The solution within bounds with the least excess, and among these the least of `second`.
   [[nodiscard]] std::optional<stage_cuts> solve(seconds second, const bounds& b);
-  // Effects: extends the values of a stage, which ends before that device, by the next stage.
+  // Effects: extends all values of `stage` stages on the devices before `device`, the last of size sizes_[before], by
+  // one more stage that runs this way.
   void extend(std::size_t stage, std::size_t device, std::size_t before, std::size_t way, const bounds& b);
   [[nodiscard]] stage_cuts solution(std::size_t kind) const;
   [[nodiscard]] picoseconds cost(const stage_cuts& c) const { return c.through + goal_.rounds * c.slowest; }
@@ -160,11 +167,11 @@ class stage_cutter {
   std::size_t devices_;
   std::size_t pieces_;
   seconds second_ = seconds::slowest;
-  std::vector<std::size_t> sizes_{};                   // distinct numbers of devices; one if it does not matter
-  std::vector<std::size_t> kind_of_{};                 // by way: its size
-  std::vector<picoseconds> rest_{};                    // by piece: least time from there to the end, by any ways
-  std::vector<std::vector<bool>> ends_{};              // by stages and devices before: the others can have the rest
-  std::vector<std::vector<std::vector<row>>> best_{};  // likewise, then by kind of the last group
+  std::vector<std::size_t> sizes_{};                   // distinct sizes of groups; a single 0 without handing_price
+  std::vector<std::size_t> kind_of_{};                 // by way: the index of its size
+  std::vector<picoseconds> rest_{};                    // by piece: a lower bound on the time from there to the end
+  std::vector<std::vector<bool>> ends_{};              // by stages and devices: whether the others fit onto the rest
+  std::vector<std::vector<std::vector<row>>> best_{};  // by stages, devices and size of the last group
 };
 
 UNITY_INLINE stage_cutter::stage_cutter(std::span<const stage_way> ways, std::span<const std::size_t> nodes,
@@ -205,14 +212,14 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
   const auto slowest_allowed = ways_.size() == 1 ? slowest_of_one_way() : never;
   auto best = solve(seconds::slowest, {slowest_allowed, never});
   if (slowest_allowed != never && (!best || best->excess > bytes{})) {
-    if (auto other = solve(seconds::slowest, {})) {  // else it is late
+    if (auto other = solve(seconds::slowest, {})) {  // nothing only if it is late
       best = std::move(other);
     }
   }
   if (!best || best->excess > bytes{}) {
     return best;
   }
-  // No cut has a faster slowest stage, so one that is better goes through all stages in less than `through`.
+  // In no cut is the slowest stage faster than `fastest`, so a cut that costs less goes faster through all stages.
   const auto fastest = best->slowest;
   const auto bounds_below = [&](picoseconds slowest) { return bounds{slowest, cost(*best) - goal_.rounds * fastest}; };
   const auto slowest_useful = goal_.rounds == 0 ? never : (cost(*best) - rest_[0]) / goal_.rounds;
@@ -220,7 +227,7 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
   if (!all) {
     return best;
   }
-  // None that is better goes through all stages faster than this one.
+  // No cut that costs less than the best goes through all stages faster than this one.
   const auto least = all->through;
   if (cost(*all) < cost(*best)) {
     best = all;
@@ -236,7 +243,8 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
 }
 
 UNITY_INLINE picoseconds stage_cutter::slowest_of_one_way() const {
-  // Pieces one after another until a stage has its share of all. Where that gives fewer stages, some are cut again.
+  // Filling one stage after another until it has at least the average keeps each below this bound. If that leaves too
+  // few stages, some are cut in two.
   picoseconds sum{};
   picoseconds longest{};
   picoseconds received{};

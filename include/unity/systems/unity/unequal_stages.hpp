@@ -24,19 +24,19 @@
 
 namespace unity::systems {
 
-// Groups are blocks of the machine: a power of two of devices of a node, a node, or a power of two of nodes; above 64
-// devices, a power of two of equal blocks of nodes, of which there are at most 32. A micro-batch of the whole graph is
-// mapped onto each mesh of each group. A stage has its part of the mapping of its group. What goes from one group to
-// the next is priced by the busiest link between the two.
+// A group consists of 2^k devices of one node, of a whole node, or of 2^k nodes. Above 64 devices, the nodes are
+// divided into at most 32 equal blocks, and a group consists of 2^k blocks. A micro-batch of the whole graph is mapped
+// onto each mesh of each group, and a stage takes its part of the mapping of its group. Messages between two groups
+// take as long as the busiest link between them.
 class unequal_stages {
  public:
   explicit unequal_stages(pipeline_search& search) : search_{search} {}
 
-  // For each number of stages and of micro-batches the best, unless all its stages are divided alike, which
-  // pipeline_search::run tries. If the search's options have trades: the fastest, then what is fastest in ever less
-  // memory, where stages also choose among the prices of memory. Least excess first, then what is predicted to take
-  // least. Those that are found in so many seconds. Nothing for machines of fewer than 3 or more than 1,024 devices, or
-  // whose nodes differ.
+  // Without trades in the search's options: the best candidate for each number of stages and of micro-batches. With
+  // trades: for each, the fastest candidate within each of several limits of memory, from none downwards, where each
+  // stage may have its own price of memory. Leaves out candidates whose stages are all divided alike, because
+  // pipeline_search::run finds those. Returns what is found within so many seconds, by excess, then by predicted time.
+  // Nothing for machines of fewer than 3 or more than 1,024 devices, or whose nodes have different numbers of devices.
   [[nodiscard]] std::vector<pipeline_candidate> run(const tensor::tensor_graph& g,
                                                     double seconds = std::numeric_limits<double>::infinity());
 
@@ -46,15 +46,15 @@ class unequal_stages {
   static constexpr std::size_t most_stages = 8;
 
  private:
-  // The devices of the smallest group; zero: there are no groups.
+  // The number of devices of the smallest group; zero if there are no groups.
   [[nodiscard]] std::size_t smallest_group() const;
   // The numbers of devices that groups may have.
   [[nodiscard]] std::vector<std::size_t> sizes() const;
-  // A message: places of the machine's devices, in order.
+  // A message between two devices, given by their positions in devices_.
   struct handed {
     std::size_t from = 0;
     std::size_t to = 0;
-    double share = 1;  // of what a receiver gets
+    double share = 1;  // of the bytes that a receiver gets in all
   };
   // A mapping of a micro-batch onto a mesh, with the costs of blocks of the graph.
   struct mapped_way {
@@ -64,14 +64,16 @@ class unequal_stages {
     std::vector<stage_piece> pieces{};
   };
   [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g, std::int64_t price);
-  // Those of all prices, without any that costs no less than another of as many devices, whatever the block.
+  // The mappings at all prices of memory. Leaves out a mapping if another one on as many devices costs no more, in any
+  // respect and for any block.
   [[nodiscard]] std::vector<mapped_way> ways_of(const microbatch_graph& g);
-  // The first step of each block: few enough of about equal work that all cuts between them can be tried.
+  // Joins steps to at most about `most_blocks` blocks of similar work, so that all cuts between blocks can be tried.
+  // Returns the first step of each.
   [[nodiscard]] static std::vector<std::size_t> blocks_of(const std::vector<stage_piece>& pieces);
   [[nodiscard]] std::size_t most_stages_of(const microbatch_graph& g) const;
   // Effects: adds the best for each number of stages.
   void add(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
-  // Effects: adds the fastest in ever less memory, for each number of stages.
+  // Effects: adds, for each number of stages, the fastest candidates within ever lower limits of memory.
   void add_trading(const microbatch_graph& g, std::vector<pipeline_candidate>& all);
   [[nodiscard]] std::optional<stage_cuts> cut(const microbatch_graph& g, const std::vector<mapped_way>& ways,
                                               std::size_t stages, bytes limit);
@@ -81,26 +83,26 @@ class unequal_stages {
     double picoseconds_per_byte = 0;  // that a receiver gets
     picoseconds delay{};              // until the first one comes
   };
-  // What `to` devices from that one on wait for what the `from` devices before it hand over, and these for what comes
-  // back. Complexity: linear in the devices and their routes, once for each three numbers.
+  // The messages from the `from` devices before device `at` to the `to` devices from it on, and their cotangents back.
+  // Complexity: linear in the devices and their routes, once for each three numbers.
   [[nodiscard]] const link_price& between(std::size_t from, std::size_t to, std::size_t at);
-  // The most that any link is busy, and the longest delay.
+  // The time per byte on the busiest link, and the longest delay, if all messages are sent at the same time.
   [[nodiscard]] link_price busiest(std::span<const handed> messages) const;
   [[nodiscard]] bool has_trades() const { return search_.options().trades != parallel::memory_trades::none; }
   [[nodiscard]] double left() const { return seconds_ - watch_.seconds(); }
 
   static constexpr std::size_t most_devices = 1024;
-  static constexpr std::size_t most_alone = 64;  // devices, for groups of any of them
-  static constexpr std::size_t most_units = 32;  // blocks of nodes, for more devices
+  static constexpr std::size_t most_alone = 64;  // devices of a machine whose groups may be smaller than a node
+  static constexpr std::size_t most_units = 32;  // blocks of nodes that a larger machine is divided into
   static constexpr std::size_t most_blocks = 48;
-  static constexpr std::size_t most_limits = 12;  // of memory, each an eighth below what the last cut holds
+  static constexpr std::size_t most_limits = 12;  // of memory, each an eighth below what the cut before it holds
 
   pipeline_search& search_;
-  std::vector<std::size_t> nodes_{};  // devices of each
+  std::vector<std::size_t> nodes_{};  // the number of devices of each
   std::vector<hardware::device_id> devices_{};
-  std::size_t unit_ = 1;               // devices of the smallest group, where it has whole nodes; otherwise 1
-  std::vector<std::size_t> within_{};  // units of each node, or 1 where units have whole nodes
-  std::vector<std::size_t> blocks_{};  // first steps, for the graph of now
+  std::size_t unit_ = 1;               // devices of a block of nodes; 1: groups may be smaller than a node
+  std::vector<std::size_t> within_{};  // the `nodes` of cut_into_stages, in units
+  std::vector<std::size_t> blocks_{};  // first steps, for the current graph
   std::map<std::array<std::size_t, 3>, link_price> between_{};  // by sizes of groups and the first device of the second
   double seconds_ = 0;
   stopwatch watch_{};
@@ -224,7 +226,7 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
           way.pieces.emplace_back();
         }
         auto& p = way.pieces.back();
-        // Of what comes once, a micro-batch takes its share.
+        // What comes once in an iteration counts with an equal share for each micro-batch.
         p.takes += priced.pieces[i].takes + priced.once[i] / g.count;
         p.passes = priced.pieces[i].passes;
         p.weights += priced.pieces[i].weights;
@@ -287,7 +289,7 @@ UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_grap
     of_cuts.push_back({w.room->mesh().devices.size() / unit_, w.pieces});
   }
   stage_goal goal{stages, g.count, g.count - 1, limit};
-  goal.shares = has_trades() ? 16 : goal.shares;  // many limits of memory are tried, and simulation decides
+  goal.shares = has_trades() ? 16 : goal.shares;  // less exact: many limits of memory are tried and then simulated
   goal.handing = [&](std::size_t from, std::size_t to, std::size_t at, const stage_piece& last) {
     const auto& price = between(from * unit_, to * unit_, at * unit_);
     const auto moved = std::llround(price.picoseconds_per_byte * static_cast<double>(last.passes.count()));
@@ -299,7 +301,7 @@ UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_grap
 
 UNITY_INLINE auto unequal_stages::between(std::size_t from, std::size_t to, std::size_t at) -> const link_price& {
   if (unit_ > 1) {
-    at = from;  // whole nodes of machines with so many are linked alike
+    at = from;  // groups of whole nodes are assumed to be linked alike, wherever they are
   }
   const auto [known, is_new] = between_.try_emplace({from, to, at});
   if (is_new) {
@@ -384,7 +386,8 @@ UNITY_INLINE void unequal_stages::add_trading(const microbatch_graph& g, std::ve
     for (std::size_t step = 0; step < most_limits; ++step) {
       const auto cuts = add_cut(limit);
       limit = cuts ? std::min(cuts->held - bytes{1}, cuts->held - cuts->held / 8) : bytes{};
-      // That of the devices comes beside the others, as what is predicted to hold a bit more may hold less.
+      // Tries the devices' own limit in addition to the others, not instead of one: a cut that is predicted to exceed
+      // it slightly may still fit.
       if (cuts && limit < memory && memory < cuts->held) {
         add_cut(memory);
       }
@@ -402,7 +405,7 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   c.stage = &search_.rooms_of(1);
   c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
   c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
-  // With trades, limits are of the frontier's.
+  // With trades, the limits that cuts were made for are not the devices' limit.
   const auto memory = search_.options().memory_limit;
   c.excess = !has_trades() ? cuts.excess : memory > bytes{} ? std::max(bytes{}, cuts.held - memory) : bytes{};
   c.held = cuts.held;
