@@ -1,6 +1,6 @@
 // Plans of a graph that trade time for memory, and the frontier of both.
-// Source: Unger et al., Unity (OSDI 2022), section 5.2, has memory as a limit with a price; what is traded is of Chen
-// et al., Training deep nets with sublinear memory cost (2016), and Rajbhandari et al., ZeRO (SC 2020).
+// Source: Unger et al., Unity (OSDI 2022), section 5.2, for the price of memory; the trades are those of Chen et al.,
+// Training deep nets with sublinear memory cost (2016), and Rajbhandari et al., ZeRO (SC 2020).
 #pragma once
 
 #include <cstddef>
@@ -43,33 +43,35 @@ struct memory_plan {
   parallel::strategy_report report{};
 };
 
-// Those of which none other is at least as fast and holds at most as much, fastest first; of equal ones the first.
+// The plans that no other plan beats: none is at least as fast and holds at most as much. Of equal plans, the first.
+// Fastest first.
 // Complexity: n log n.
 [[nodiscard]] std::vector<memory_plan> frontier_of(std::vector<memory_plan> plans);
 
 struct memory_options {
-  std::size_t plans = 64;                   // to simulate, of each graph
+  std::size_t plans = 64;                   // how many are simulated for each graph, at most
   std::uint64_t program_tasks = 2'000'000;  // of larger programs, only one device of each stage, or kind, is simulated
-  std::size_t stages = 64;                  // of pipelines, at most; 1: none
-  std::size_t mesh_axes = 2;                // of the devices of a stage, at most
-  bool has_unequal = true;                  // also pipelines of unequal stages, half as many plans
+  std::size_t stages = 64;                  // the most that a pipeline has; 1: no pipelines
+  std::size_t mesh_axes = 2;                // the most that the meshes of a stage's devices have
+  bool has_unequal = true;                  // also simulates half as many pipelines of unequal stages
   parallel::index_uses uses = parallel::all_index_uses;
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   bytes memory_limit{};  // of a device; 0: not known
-  double seconds = 0;    // of each graph; infinity: no limit
-  // Plans from all of the predicted frontier are simulated. false: those whose predicted memory is nearest to the
-  // limit.
+  double seconds = 0;    // for each graph; infinity: no limit
+  // Whether to simulate plans from all parts of the predicted frontier. false: those whose predicted memory is nearest
+  // to the limit.
   bool is_whole = true;
 };
 
-// Simulates plans of a graph: mappings in the rooms, of one to 64 micro-batches one after another, and pipelines, also
-// those of unequal_stages.hpp unless their programs are too large even for one device of each kind; the plans without
-// these are among those with them, unless time runs out. At each of several prices of memory, dynamic programs choose
-// how each operator is divided, whether its results are recomputed, and which of ZeRO's stages its weights have (in
-// pipelines none or the first). What people choose by hand is tried as well: the mapping that is fastest without
-// trades, with the same trade for all operators. Those that are predicted to be near the frontier are simulated;
-// further schedules are tried for the pipelines among them.
-// rooms: each with the share of gradient reductions that its objective counts.
+// Finds plans of a graph that trade time for memory, and simulates those that are predicted to be near the frontier.
+// There are mappings in the rooms, with one to 64 micro-batches one after another, and pipelines. At each of several
+// prices of memory, dynamic programs choose how each operator is divided, whether its results are recomputed, and which
+// of ZeRO's stages its weights have (in pipelines none or the first). Also tries what people choose by hand: the
+// mapping that is fastest without trades, with the same trade for all operators. Tries further schedules for the
+// pipelines that were simulated.
+// Leaves out pipelines of unequal stages (unequal_stages.hpp) whose programs are too large even to simulate one device
+// of each kind. What is found without unequal stages is also found with them, unless time runs out.
+// rooms: each with the share of gradient reductions that its objective counts, in sixteenths.
 // Complexity: a solution for each room or stage mesh, number of micro-batches and price.
 [[nodiscard]] std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
                                                     const hardware::route_table& routes, parallel::shard_clock& clock,
@@ -120,34 +122,35 @@ class memory_search {
 
  private:
   [[nodiscard]] bool is_late(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
-  // Whether its report would end late, as far as that is predicted: only that of a folded program takes long.
+  // Whether its report is predicted to end too late. Only reports on folded programs take long enough to predict it.
   [[nodiscard]] bool is_late_for(const pipeline_candidate& c, double share = 1) const {
     return watch_.seconds() + folding_.seconds(folded_tasks(c)) >= share * options_.seconds;
   }
   [[nodiscard]] std::uint64_t folded_tasks(const pipeline_candidate& c) const {
     return c.folded_tasks(options_.program_tasks, machine_.network.device_count());
   }
-  // Effects: adds the mappings at all prices. share: of all-reduces, in 16ths.
+  // Effects: adds the mappings at all prices of memory. share: of gradient reductions that count, in sixteenths.
   void add(const microbatch_graph& g, mesh_room& room, int share);
-  // Effects: adds the mapping with each trade that all operators may have in common.
+  // Effects: adds this mapping once for each trade, made by all operators.
   void add_uniform(const microbatch_graph& g, mesh_room& room, const std::vector<std::uint32_t>& options,
                    picoseconds between, const parallel::mapping_objective& o);
-  // between: of a micro-batch, to bring operands into their layouts.
+  // between: the time of a micro-batch to convert operands to the layouts in which they are read.
   void add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
            std::vector<parallel::memory_trade> trades, picoseconds between, const parallel::mapping_objective& o);
-  // Effects: removes what is far from the predicted frontier, but for what is by hand, which comes first; what is to be
-  // simulated sooner comes before the rest.
+  // Effects: puts the candidates in the order in which they are simulated, those by hand first. Removes others that are
+  // far from the predicted frontier.
   void choose();
-  // Those of the candidates that are near the predicted frontier; what is to be simulated sooner first.
+  // The candidates near the predicted frontier, in the order in which they are simulated.
   [[nodiscard]] std::vector<pipeline_candidate> near_frontier(std::vector<pipeline_candidate> all) const;
-  // Pipelines of unequal stages near the predicted frontier of these and the candidates.
+  // Pipelines of unequal stages that are near the predicted frontier of all candidates, including them.
   [[nodiscard]] std::vector<pipeline_candidate> unequal(const tensor::tensor_graph& g);
-  // Effects: simulates the first of them.
+  // Effects: simulates the first `most` of them, as long as that share of the time lasts.
   void simulate(std::span<const pipeline_candidate> all, std::size_t most, double share);
-  // Effects: simulates them under further schedules.
+  // Effects: simulates the first `most` of them under further schedules.
   void try_schedules(std::span<const pipeline_candidate> all, std::size_t most);
   void simulate(const pipeline_candidate& c);
-  // Whether a program of all devices would be too large. Of large ones, ZeRO's stages 2 and 3 are not simulated.
+  // Whether a program of all devices would be too large. Such plans do not have ZeRO's stages 2 and 3, which cannot be
+  // simulated by one device of each stage.
   [[nodiscard]] bool is_large(const microbatch_graph& g, std::uint32_t stages) const {
     return is_large_program(options_.program_tasks, machine_.network.device_count(), g.ops.size(), stages, g.count);
   }
@@ -168,8 +171,9 @@ class memory_search {
   microbatch_graphs graphs_;
   pipeline_search pipelines_;
   std::vector<pipeline_candidate> candidates_{};
-  // The first candidates are what people choose by hand: the first room's mapping without trades, all samples at once,
-  // with each trade that all operators have in common. How far their exchanges overlap is not predicted well.
+  // The number of candidates that people choose by hand, which are the first: the first room's mapping of all samples at
+  // once, with the same trade for all operators. They are simulated first, because predictions do not say well how far
+  // their exchanges overlap.
   std::size_t by_hand_ = 0;
   std::vector<memory_plan> plans_{};
   folding_pace folding_{};
@@ -243,7 +247,7 @@ UNITY_INLINE void memory_search::try_schedules(std::span<const pipeline_candidat
 
 UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, int share) {
   const auto count = static_cast<int>(g.count);
-  for (std::int64_t price = 0; price <= memory_prices.back();  // as those, but in smaller steps
+  for (std::int64_t price = 0; price <= memory_prices.back();  // like memory_prices, but in smaller steps
        price = price == 0 ? memory_prices[1] : 4 * price) {
     const bool is_free = price == 0;
     parallel::mapping_objective o{(share + count - 1) / count, price};
@@ -316,10 +320,10 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::v
   unity::stable_sort(all, [](const pipeline_candidate& x, const pipeline_candidate& y) {
     return std::tuple{x.predicted, x.held} < std::tuple{y.predicted, y.held};
   });
-  // Predictions are not exact, so a candidate goes only if another is better by this share in both.
+  // Predictions are not exact, so a candidate is removed only if another one is better by this factor in both.
   constexpr double near = 0.95;
   std::vector<pipeline_candidate> front;
-  std::size_t faster = 0;  // candidates that are faster by that share
+  std::size_t faster = 0;  // the number of candidates that are faster by that factor
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& c : all) {
     const auto limit = near * static_cast<double>(c.predicted.count());
@@ -338,7 +342,7 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::near_frontier(std::v
     unity::stable_sort(front, [&](const auto& x, const auto& y) { return distance(x) < distance(y); });
     return front;
   }
-  // The first, the last, and ever more of those between.
+  // Every 2^k-th candidate, with k falling to 0, so that any first part of the order covers the whole frontier.
   std::vector<pipeline_candidate> ordered;
   std::vector<bool> is_taken(front.size());
   for (auto step = std::max<std::size_t>(1, std::bit_floor(front.size())); step > 0; step /= 2) {

@@ -1,4 +1,4 @@
-// What the operators of a mapping give up time for to hold less memory, and how a plan says so.
+// Trades of time for memory by the operators of a mapping, and how a plan states them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace unity::systems {
 
-// Per operator of a mapping onto the room's mesh: the cheapest trade, but that some operators are kept as checkpoints.
+// The cheapest trade of each operator of a mapping onto the room's mesh. Some operators are not recomputed although
+// that would be cheapest: they are checkpoints.
 // Precondition: the objective allows trades.
 // Complexity: linear in the graph.
 [[nodiscard]] std::vector<parallel::memory_trade> trades_of(mesh_room& room, const tensor::tensor_graph& g,
@@ -24,12 +25,13 @@ namespace unity::systems {
                                                             std::span<const std::uint32_t> options,
                                                             const parallel::mapping_objective& objective);
 
-// Empty if nothing is recomputed.
+// What the trades say of recomputation. Empty if nothing is recomputed.
 [[nodiscard]] parallel::recomputation recomputation_of(const tensor::tensor_graph& g,
                                                        const parallel::operator_graph& ops,
                                                        std::span<const parallel::memory_trade> trades);
 
-// A weight that several operators read is divided as the one wants that divides most. Empty if no weight is divided.
+// What the trades say of ZeRO's stages. A weight that several operators read has the highest stage of theirs. Empty if
+// no weight is divided.
 [[nodiscard]] parallel::synchronization synchronization_of(const tensor::tensor_graph& g,
                                                            const parallel::training_graph& training,
                                                            const parallel::operator_graph& ops,

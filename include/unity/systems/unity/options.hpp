@@ -1,4 +1,4 @@
-// What Unity's search is asked for.
+// Options of Unity's search.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +46,8 @@ struct unity_options : search_options {
   std::function<std::vector<known_plan>()> known{};
   double known_share = 0;  // share of the time limit for `known`
   parallel::optimizer optimizer = parallel::optimizer::sgd;
-  // Also searches plans that trade time for memory (memory_search.hpp), for which the steps before leave 40% of their
-  // time. false: only if no plan fits in memory, or a faster one does not.
+  // Also searches plans that trade time for memory (memory_search.hpp). The steps before then leave 40% of their time
+  // for it. false: does so only if no plan fits in memory, or if a faster plan than the best does not fit.
   bool frontier = false;
   joint_options joint{};
 };

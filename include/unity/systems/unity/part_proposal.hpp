@@ -22,19 +22,19 @@ namespace unity::systems {
 
 // Which parts are moved, and where.
 enum class part_moves : std::uint8_t {
-  // One or two parts, each of connected operators, to a block of devices each. A single operator alone would seldom be
-  // better away from its neighbours, nor one part where another one still is. Or an operator is repeated on the devices
-  // that read it, which no move of a part achieves. Where that is not possible there is no proposal, which ends a
-  // chain: the next one starts from the best plan. For graphs of some tens of operators that is worth more than going
-  // on (docs/performance.md).
+  // Moves one or two parts of connected operators, each to a block of devices. Parts, because a single operator is
+  // seldom better away from its neighbours; two, because a part is seldom better on devices that another one still
+  // uses. Or repeats an operator on the devices that read it, which no move of a part can do. If the drawn move is not
+  // possible, there is no proposal. That ends a chain, and the next one starts from the best plan, which gains more for
+  // graphs of some tens of operators than continuing the chain (docs/performance.md).
   connected,
-  // Also all parts that no value connects, each to one of two blocks; an operator repeated while its readers move
-  // apart, each of which alone would wait for the operator; and an operator divided along any two axes, sums, terms and
-  // copies included. There is always a proposal. For graphs of a few operators.
+  // Also moves all unconnected parts at once, each to one of two blocks; repeats an operator and moves its readers
+  // apart in one step, because readers that move without it would wait for it; and divides an operator along any two
+  // axes, including those of sums, terms and copies. There is always a proposal. For graphs of a few operators.
   all,
 };
 
-// Moves parts of a graph; half of the proposals, a quarter for part_moves::all, are mesh_proposal's. Models
+// Moves parts of a graph. Half of the proposals (a quarter for part_moves::all) come from mesh_proposal instead. Models
 // proposal_for strategy_evaluator. A value; threads may share it.
 class part_proposal {
  public:
@@ -47,26 +47,27 @@ class part_proposal {
                                                                 random_engine& random) const;
 
  private:
-  // Draws connected operators that are not met yet: as many as possible, or up to a random number.
+  // Draws connected operators among those that were not drawn before: all of a component, or up to a random number.
   [[nodiscard]] std::vector<std::uint32_t> draw_part(std::vector<bool>& met, random_engine& random) const;
-  // Up to so many operators that are not met yet, connected with the first.
+  // At most so many operators that were not drawn before, connected with the first.
   [[nodiscard]] std::vector<std::uint32_t> connected(std::uint32_t first, std::size_t most,
                                                      std::vector<bool>& met) const;
   [[nodiscard]] const parallel::device_block& draw_block(random_engine& random) const;
-  // Another block of that size and stride, if there is one: they are disjoint.
+  // Another block of the same size and stride, if there is one; different blocks are disjoint.
   [[nodiscard]] const parallel::device_block& beside(const parallel::device_block& block, random_engine& random) const;
-  // Effects: adds to the change that the part goes to the block; all its operators are divided along outer dimensions,
-  // or all along inner ones. outer: from 0 to less than 1.
+  // Effects: adds to the change that the part moves to the block. All its operators are divided along outer dimensions
+  // or all along inner ones. outer: how far along outer ones, from 0 to less than 1.
   void move(std::span<const std::uint32_t> part, const parallel::device_block& block, double outer,
             strategy_change& change) const;
-  // All operators, on one or two blocks; connected ones on the same one.
+  // Moves all operators to one or two blocks; connected ones to the same.
   [[nodiscard]] strategy_change spread(random_engine& random) const;
-  // Each reader of the operator, with what is connected with it, on one of two blocks; the operator is repeated on
-  // their devices, or divided on either block in the same way.
+  // Moves each reader of the operator, with what is connected to it, to one of two blocks. Repeats the operator on the
+  // devices of both, or divides it on both blocks in the same way.
   [[nodiscard]] strategy_change forked(std::uint32_t op, random_engine& random) const;
-  // The operator divided along up to two axes on a block; empty if it cannot be divided like that.
+  // Divides the operator along up to two axes on a block. Empty if it cannot be divided like that.
   [[nodiscard]] strategy_change divided(std::uint32_t op, random_engine& random) const;
-  // The undivided operator on each device that reads it; empty if there are fewer than two such devices or many.
+  // Repeats the undivided operator on each device that reads it. Empty if there are fewer than two such devices, or too
+  // many.
   [[nodiscard]] strategy_change repeated(std::uint32_t op, const parallel::strategy& s) const;
 
   mesh_proposal on_mesh_;

@@ -29,28 +29,30 @@ class pipeline_trials {
  public:
   explicit pipeline_trials(search_context& c) : context_{c} {}
 
-  // The best simulated pipeline of the given graph and of the graph of the best mapping, over the best few under each
-  // schedule: of equal stages, and in a tenth of the time for each graph, of unequal ones. Nothing if pipelines are not
-  // allowed, or none can be about as fast as the mapping.
+  // Simulates the most promising pipelines of two graphs, the given one and that of the best mapping, and returns the
+  // best. Tries equal stages, then, with a tenth of the time for each graph, unequal ones; and further schedules for
+  // the
+  // best of both. Nothing if pipelines are not allowed, or if all are predicted to be much slower than the mapping.
   [[nodiscard]] std::optional<simulated_pipeline> best(std::span<const graph_variant> variants,
                                                        const simulated_best& without);
   [[nodiscard]] std::uint64_t goals() const { return pipelines_ ? pipelines_->goals() : 0; }
 
  private:
-  // The best few of equal stages, but for those that are predicted to be slower.
+  // Pipelines of equal stages, simulated: the first few in order of prediction, without those predicted to be slower
+  // than `slowest`.
   [[nodiscard]] std::vector<simulated_pipeline> equal(std::span<const graph_variant> variants,
                                                       std::span<const std::size_t> graphs, picoseconds slowest);
-  // The same of unequal ones, unless their programs are too large for one of each kind of devices.
+  // The same for unequal stages. Leaves out pipelines whose programs are too large to simulate one device of each kind.
   [[nodiscard]] std::vector<simulated_pipeline> unequal(std::span<const graph_variant> variants,
                                                         std::span<const std::size_t> graphs, picoseconds slowest);
-  // Effects: sorts them, tries other schedules for the first few, and puts better ones in front of all.
+  // Effects: sorts them and tries other schedules for the first few. The best of all comes first.
   void try_schedules(std::vector<simulated_pipeline>& found);
   [[nodiscard]] simulated_pipeline simulated(std::size_t graph, pipeline_candidate c);
   [[nodiscard]] parallel::strategy_report report_on(const pipeline_candidate& c) const;
   [[nodiscard]] std::uint64_t folded_tasks(const pipeline_candidate& c) const {
     return c.folded_tasks(context_.options.program_tasks, context_.devices());
   }
-  // The seconds that its report is predicted to take.
+  // The predicted seconds of its report.
   [[nodiscard]] double needed(const pipeline_candidate& c) const {
     const auto folded = folded_tasks(c);
     return folded > 0 ? folding_.seconds(folded) : context_.time.reported();
@@ -58,7 +60,7 @@ class pipeline_trials {
 
   search_context& context_;
   std::optional<pipeline_search> pipelines_{};
-  folding_pace folding_{};  // apart from the time of other reports, for which later steps leave time
+  folding_pace folding_{};  // separate from context_.time, by which later steps predict other reports
 };
 
 }  // namespace unity::systems::detail
@@ -85,7 +87,7 @@ UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<c
   pipelines_.emplace(context_.algebra, context_.machine, context_.routes, context_.clock,
                      pipeline_options{context_.options.stages, std::max<std::size_t>(context_.options.mesh_axes, 2) - 1,
                                       context_.options.uses, context_.options.optimizer, context_.memory_limit});
-  // Predictions are at most a factor of two off.
+  // Predictions are wrong by at most a factor of two.
   const auto slowest = without.report.excess.empty() ? 2 * without.report.iteration
                                                      : picoseconds{std::numeric_limits<std::int64_t>::max()};
   const auto graphs = without.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, without.graph};

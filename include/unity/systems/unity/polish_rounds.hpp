@@ -27,8 +27,8 @@ struct polished_plan {
   picoseconds bound{};  // lower bound on all plans of the graph
 };
 
-// The plans that became better, in the order of the starts. Every second round, the better half goes on.
-// Too large ones, and those of which nothing may change, are left out.
+// Returns the plans that became better, in the order of the starts. After every second round, only the better half of
+// the plans is improved further. Leaves out plans that are too large or of which nothing may change.
 // Effects: counts proposals in the context.
 [[nodiscard]] std::vector<polished_plan> polished(search_context& c, std::vector<polish_start> starts);
 

@@ -38,7 +38,7 @@ class search_time {
   [[nodiscard]] double own() const noexcept { return own_; }
   // Effects: the steps before the polish end after so many seconds.
   void set_own(double seconds) noexcept { own_ = seconds; }
-  // What is left, below zero if it is over.
+  // The seconds that are left of all; negative if none are.
   [[nodiscard]] double left() const { return all_ - seconds(); }
   [[nodiscard]] double own_left() const { return own_ - seconds(); }
   // The seconds for a step with this share of the own time, starting now.
@@ -46,15 +46,15 @@ class search_time {
   // Whether to skip a further step for lack of time.
   // Effects: if so, notes that the search was cut short.
   [[nodiscard]] bool is_late(double needed = 0) { return note(seconds() + needed >= own_); }
-  // The same for all of the time.
+  // The same, but for all of the time and not only for the own share.
   [[nodiscard]] bool is_over(double needed = 0) { return note(seconds() + needed >= all_); }
-  // Effects: notes that a step was cut short if it was. Returns that.
+  // Effects: notes that a step was cut short, if it was. Returns whether it was.
   bool note(bool is_cut_short) noexcept {
     ended_early_ = ended_early_ || is_cut_short;
     return is_cut_short;
   }
   [[nodiscard]] bool ended_early() const noexcept { return ended_early_; }
-  // Makes a report, which takes about as long as the next one will.
+  // Makes a report, and notes how long that takes, to predict the time of the next one.
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
   // The seconds of the longest report.
   [[nodiscard]] double reported() const noexcept { return reported_; }
@@ -102,20 +102,20 @@ struct search_context {
   [[nodiscard]] bool is_large(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
     return is_large_program(options.program_tasks, devices(), operators, stages, microbatches);
   }
-  // Whether one micro-batch can be lowered for all devices, and all of them simulated for one device of each kind.
+  // See can_fold_program.
   [[nodiscard]] bool can_fold(std::size_t operators, std::uint32_t stages, std::int64_t microbatches) const {
     return can_fold_program(options.program_tasks, devices(), operators, stages, microbatches);
   }
-  // Whether the graph has so few operators that trying more per device costs little.
+  // Whether the graph has so few operators, for this number of devices, that more trials cost little.
   [[nodiscard]] bool is_small(std::size_t operators) const {
     constexpr std::size_t few = 1024;
     return operators * devices() <= few;
   }
   // Whether the graph has so few operators that all kinds of moves and all graphs a substitution away are tried. For
-  // larger ones that would take proposals from what finds more.
+  // larger graphs, the proposals that this takes would find more elsewhere.
   [[nodiscard]] bool is_tiny(std::size_t operators) const { return is_small(tiny_factor * operators); }
 
-  static constexpr std::uint64_t tiny_factor = 16;  // by which tiny graphs are smaller, and have more proposals
+  static constexpr std::uint64_t tiny_factor = 16;  // a tiny graph is so much smaller, and has so many more proposals
 };
 
 [[nodiscard]] std::vector<std::uint32_t> models_of(const hardware::machine& m);
@@ -126,7 +126,7 @@ struct search_context {
 }
 inline constexpr auto samples_alone = bit(parallel::index_use::data);
 
-// Whether it exceeds memory less, or as much and is faster.
+// Whether a exceeds memory by less than b; if they exceed it equally, whether a is faster.
 [[nodiscard]] bool is_better(const parallel::strategy_report& a, const parallel::strategy_report& b);
 
 }  // namespace unity::systems::detail

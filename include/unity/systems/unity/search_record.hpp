@@ -1,4 +1,4 @@
-// What Unity's search tells of its way to a plan.
+// What Unity's search reports besides its plan: what it simulated, and how long its steps took.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct search_phase {
   double seconds = 0;
 };
 
-// What the steps of a search did, up to where it stands.
+// What the steps of a search have done so far.
 struct search_record {
   std::vector<simulated_mapping> simulated{};
   picoseconds graphs_bound{};  // lower bound on all plans of all graphs considered

@@ -1,4 +1,4 @@
-// Graphs that substitutions lead to, of which mappings are worth simulating.
+// Finds graphs that substitutions lead to and whose mappings are worth simulating.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace unity::systems::detail {
 
-// Effects: adds graphs after substitutions for the cheapest mesh, with gradient reductions counted in full and not
-// counted; the latter also with only samples and weights divided; and with only samples divided, as those reductions
-// overlap best. variants: begins with the given graph, which the trials have simulated.
+// Effects: adds the results of several searches for substitutions, all for the cheapest mesh: with gradient reductions
+// counted in full; not counted; not counted, with only samples and weights divided; and with only samples divided,
+// because the reductions then overlap best. variants: begins with the given graph, which the trials have simulated.
 void add_substituted(search_context& c, const mapping_trials& trials, const rule_set& rules,
                      std::vector<graph_variant>& variants);
 
-// Effects: adds the graphs one substitution away from a tiny given one and from the best mapping's, because predictions
-// miss substitutions that gain only together with a placement. Returns their best mappings, best first.
+// Effects: for a tiny graph, adds all graphs that are one substitution away from it or from the best mapping's graph.
+// Predictions miss those among them that gain only if operators are placed on different devices. Returns their best
+// mappings, best first.
 // best: the number of the best mapping's graph.
 [[nodiscard]] std::vector<simulated_best> add_nearby(search_context& c, mapping_trials& trials, const rule_set& rules,
                                                      std::vector<graph_variant>& variants, std::size_t best);
