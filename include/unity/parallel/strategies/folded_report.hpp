@@ -1,4 +1,4 @@
-// Reports on strategies from one of all devices that do the same.
+// Reports on strategies for which only one of all devices that do the same is simulated.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@
 
 namespace unity::parallel {
 
-// The report of report_on, for stages of any sizes and meshes, from a smaller program; what is communicated is not
-// counted. Effects: lowers one micro-batch for all devices, and simulates all micro-batches for one device and link of
-// each kind (tasks/representatives.hpp). Exact, apart from ties named there, unless more than `most` tasks of a
-// micro-batch would remain: then all devices of a kind wait for what any of them waits for, and times are mostly late.
+// As report_on, for stages of any sizes and meshes, but from a smaller program and without the bytes communicated.
+// Effects: lowers one micro-batch for all devices, and simulates all micro-batches for one device and link of each kind
+// (tasks/representatives.hpp). Exact, apart from the ties named there, unless more than `most` tasks of a micro-batch
+// would remain. Then kinds are joined: each device waits for all that any device of its kind waits for, and times are
+// mostly late.
 // Complexity: that of lowering one micro-batch, and that of simulating what remains, times the micro-batches.
 // Throws: as report_on.
 [[nodiscard]] strategy_report folded_report(lowering& l, const tensor::tensor_graph& g, const hardware::machine& m,

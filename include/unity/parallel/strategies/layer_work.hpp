@@ -31,20 +31,20 @@ namespace unity::parallel {
 // Consecutive operators, or an exchange within the tensor-parallel group.
 struct work_step {
   tasks::task_kind kind = tasks::task_kind::forward;      // transfer: an exchange
-  picoseconds time{};                                     // of operators
-  hardware::exchange how{};                               // of exchanges
+  picoseconds time{};                                     // of the operators
+  hardware::exchange how{};                               // of an exchange, like its size
   bytes size{};                                           // as hardware::collective counts it
 
   friend bool operator==(const work_step&, const work_step&) = default;
 };
 
-// Of one micro-batch. Regular.
+// The work of one layer, the embedding or the head on one micro-batch. Regular.
 struct layer_work {
   std::vector<work_step> forward{};
   std::vector<work_step> backward{};  // including recomputation
-  bytes kept{};                       // from the forward to the backward pass, with masks of dropouts
-  bytes again{};                      // recomputed for the backward pass and kept while it runs
-  bytes handed_on{};                  // to the next layer, per device
+  bytes kept{};                       // from the forward to the backward pass, including masks of dropouts
+  bytes again{};                      // what is recomputed for the backward pass, and held while it runs
+  bytes handed_on{};                  // to the next layer, by each device
   bool is_handed_on_whole = true;     // each device of the group has all of it
 
   friend bool operator==(const layer_work&, const layer_work&) = default;
@@ -56,7 +56,7 @@ struct held_weight {
   tensor::dtype element = tensor::dtype::float32;
   std::vector<std::uint32_t> pieces{};  // that read it, ascending, each once
   bool adds_up = false;                 // its gradient is a sum over the tensor-parallel group
-  picoseconds adding{};                 // where gradients are divided: a share of a micro-batch's to those before
+  picoseconds adding{};                 // if gradients are divided: to add a share to the sum of micro-batches before
 
   friend bool operator==(const held_weight&, const held_weight&) = default;
 };
@@ -96,16 +96,16 @@ class layer_work_finder {
   // Cross entropy of logits that are divided by classes: each device computes with its own, and three numbers per row
   // are exchanged. Source: Shoeybi et al., Megatron-LM, 2019, section 3; Megatron-LM's vocab_parallel_cross_entropy.
   void find_losses();
-  // Which dropouts run in one kernel with the sum that reads them.
+  // Finds the dropouts that run in one kernel with the sum that reads them.
   void find_dropouts();
-  // The sums of cotangents of values with several readers. Products add to what is there.
+  // Finds the sums of cotangents of values with several readers. Products need none: they add to what is there.
   void find_sums();
   void find_exchanges();
-  // The exchanges of a value, forward and backward, each at the first operator that needs it.
+  // Finds the exchanges of a value, forward and backward. Each is done for the first operator that needs it.
   void find_exchanges(value_id v);
   void find_core();
   void find_kept();
-  // Of weights, and when their gradients are added to those of other micro-batches.
+  // Finds the weights, and the operators after which their gradients are added to those of other micro-batches.
   void find_weights();
   [[nodiscard]] bool is_made(value_id v) const;
   [[nodiscard]] value_spread result_spread(value_id v) const;

@@ -1,4 +1,4 @@
-// Strategies in which every device computes values that depend only on weights by itself, and follows its samples.
+// Strategies in which every device computes all values that depend only on weights, and works on its own samples.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 namespace unity::parallel {
 
 // The strategy, except that operators whose results depend only on weights and constants, such as the transpose of a
-// word table, are repeated on all devices, so that parameters are where samples are.
+// word table, are repeated on all devices: each device that has samples then has the parameters, too.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_repeated_parameters(const tensor::tensor_graph& g, const graph_dimensions& all,
                                                 const hardware::topology& t, strategy s);
 
-// As one process per device does it: samples of inputs are divided among all devices, and each operator is divided
-// along the index by which it reads samples, whichever of its dimensions that is. Operators of which that cannot be
-// said, such as sums over samples, are as in `s`. What reads nothing that was divided so, parameters or results of such
-// operators, is repeated on all devices.
+// Data parallelism with one process per device: the samples of inputs are divided among all devices, and each operator
+// along the index by which it reads samples, whichever of its dimensions that is. Operators without such an index, for
+// example sums over samples, stay as in `s`. Operators that read nothing divided in this way, but only parameters or
+// results of such operators, are repeated on all devices.
 // Complexity: linear in graph and devices.
 [[nodiscard]] strategy with_samples_followed(const tensor::algebra& a, const tensor::tensor_graph& g,
                                              const graph_dimensions& all, const hardware::topology& t, strategy s);
@@ -63,8 +63,8 @@ UNITY_INLINE strategy with_repeated_parameters(const tensor::tensor_graph& g, co
 
 namespace detail {
 
-// The index of which the operands have a part on each of so many devices, as the outer part of a dimension; nothing if
-// there is none, or several.
+// The only index along which operands are divided among all devices, as the outermost part of a dimension; nothing if
+// there is none or more than one.
 UNITY_INLINE std::optional<std::size_t> divided_index(const operator_dimensions& o,
                                                       std::span<const parallel_type> operands) {
   std::optional<std::size_t> found;

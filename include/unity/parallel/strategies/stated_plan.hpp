@@ -14,28 +14,29 @@
 
 namespace unity::parallel {
 
-// A statement, and what a plan has besides. Regular.
+// A statement, and what else a plan says. Regular.
 struct stated_plan {
-  plan_statement statement{};  // zero: the stage, up to 3
+  plan_statement statement{};  // with ZeRO's stages 0 to 3
   std::uint32_t layers = 0;    // of the transformer; 0: unknown
   std::optional<optimizer> updates{};
   std::optional<tensor::dtype> element{};  // of weights
-  // Devices are numbered by tensor-parallel group, then stage, then data-parallel group; else stages come last.
+  // Whether consecutive devices are numbered by tensor-parallel group, then stage, then data-parallel group. Otherwise
+  // stages come last.
   bool are_stages_inside_data = false;
 
   friend bool operator==(const stated_plan&, const stated_plan&) = default;
 };
 
-// Of a transformer: tensor-parallel groups as `megatron` divides layers, data parallelism and a pipeline whose stages
-// have equally many layers, or all but the first and the last. Ranks are devices, node by node. A plan does not say
-// whether Megatron-LM is to overlap exchanges, and nor does the statement.
+// The statement of a plan of a transformer. Layers must be divided in tensor-parallel groups as `megatron` divides
+// them, and the pipeline's stages must have equally many layers, except for the first and the last. Ranks are devices,
+// node by node. The statement does not say whether exchanges overlap, because a plan does not.
 // Complexity: as `megatron`, twice.
 // Throws: unity::error that names what deviates from every such statement (operator, weight, stage), and what was
 // expected there.
 [[nodiscard]] stated_plan statement_of(const tensor::algebra& a, const plan& p);
 
-// Of any model: each device has its part of the samples, and all weights (t=1, p=1).
-// Throws: likewise.
+// The statement (t=1, p=1) of a plan of any model in which each device has its part of the samples, and all weights.
+// Throws: as statement_of.
 [[nodiscard]] stated_plan data_statement_of(const tensor::algebra& a, const plan& p);
 
 }  // namespace unity::parallel
@@ -449,8 +450,8 @@ UNITY_INLINE void transformer_plan_reader::find_core() {
   }
 }
 
-// Whether it makes no difference if the result is computed again: it is an end, which is kept anyway, or another view
-// of what is.
+// Whether recomputing the result makes no difference: it is the last of a layer or a core, which is kept anyway, or
+// another view of a value.
 UNITY_INLINE bool transformer_plan_reader::can_deviate(node_id n) const {
   const auto kind = p_.graph.operation(n).kind;
   return !does_work(n) || is_last_[n.index()] || kind == a_.kind("transpose") || kind == a_.kind("reshape");

@@ -1,5 +1,4 @@
-// What is known of a plan statement without simulating it: the least that it takes and holds, and the same work in
-// fewer tasks.
+// Lower bounds on the time and memory of a plan statement, without simulating it, and its work in fewer tasks.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +20,13 @@
 
 namespace unity::parallel {
 
-// Peaks of the memory of statements. Keeps the orders of phases, which many statements share.
+// Lower bounds on the peak memory of statements. Caches the orders of phases, which many statements share.
 class statement_peaks {
  public:
-  // No more than the most that a device holds in the simulated iteration; exact for zero 0 and 1: a device works on one
-  // phase after another, so what it holds follows from their order, whatever they take. With zero from 2 on, what is
-  // held of the pieces before and behind the one that runs is left out.
-  // Complexity: stages times chunks times 4 p micro-batches: behind those the order repeats itself.
+  // At most the peak of any device in the simulated iteration. Exact for ZeRO's stages 0 and 1: a device runs one phase
+  // after another, so what it holds follows from their order, whatever their times. For stages 2 and 3 it does not
+  // include what a device holds of the pieces before and after the one that runs.
+  // Complexity: stages times chunks times 4 p micro-batches, because after these the order repeats.
   [[nodiscard]] bytes least_of(const plan_statement& s, const statement_stages& all, optimizer how);
 
  private:
@@ -38,19 +37,21 @@ class statement_peaks {
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, orders> known_{};  // p, chunks, micro-batches
 };
 
-// No more than the simulated iteration. A stage waits for its first micro-batch, then does all its phases one after
-// another; the last backward pass goes back to the first stage; then come the sums of gradients, their norm and the
-// update. With zero from 2 on, the sums are left out, and a stage takes at least what its exchanges of gradients and
-// weights take, which go one after another through its link. Where exchanges overlap, a stage waits for its first
-// bucket of new weights, and its last gradients follow its last backward pass. Complexity: linear in chunks and stages.
+// A lower bound on the simulated iteration, made of what follows in sequence: a stage waits for its first micro-batch
+// and runs all its phases; the last backward pass goes back to the first stage; gradients are summed, then come their
+// norm and the update. For ZeRO's stages 2 and 3, gradients are not summed at the end, and a pipeline stage takes at
+// least as long as its exchanges of gradients and weights, which go through one link one after another. If exchanges
+// overlap, a stage first waits for its first bucket of new weights, and its last gradients follow its last backward
+// pass.
+// Complexity: linear in chunks and stages.
 [[nodiscard]] picoseconds iteration_bound(const plan_statement& s, const statement_stages& all,
                                           const hardware::machine& m, const task_times& times,
                                           statement_groups& groups);
 
-// The same work with one step per pass of each chunk: a program of it takes exactly as long and holds as much. Nothing
-// where exchanges of tensor-parallel groups use links that other transfers use, too, as their order matters, and for
-// zero from 2 on, whose exchanges are between layers. Where exchanges overlap, it is for phases beside which there are
-// none (program_of, inner).
+// The same work with a single step for each pass of each chunk. Its program takes exactly as long and holds as much.
+// Nothing if exchanges of tensor-parallel groups share links with other transfers, because their order would matter,
+// nor for ZeRO's stages 2 and 3, whose exchanges are between layers. If exchanges overlap, only use it for phases that
+// nothing overlaps (program_of, inner).
 // Complexity: linear in pieces and in squares of stages.
 [[nodiscard]] std::optional<transformer_work> in_one_step_each(const plan_statement& s, const statement_stages& all,
                                                                const transformer_work& work, statement_groups& groups);
@@ -68,7 +69,7 @@ class statement_peaks {
 
 namespace unity::parallel::detail {
 
-// What chunks take on a micro-batch, and the messages before them.
+// The times of chunks for one micro-batch, and of the messages before them.
 class phase_clock {
  public:
   phase_clock(const plan_statement& s, const statement_stages& all, statement_groups& groups)
@@ -113,7 +114,7 @@ UNITY_INLINE bytes gradients_of(const statement_stages::weights& all) {
   return bytes{sum};
 }
 
-// As programs of statements have it.
+// The same order as in programs of statements.
 UNITY_INLINE picoseconds update_of(const statement_stages::weights& all, std::int64_t parts, const task_times& times,
                                    std::uint32_t model) {
   picoseconds sum{};

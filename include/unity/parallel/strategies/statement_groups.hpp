@@ -1,4 +1,4 @@
-// The groups of devices that a plan statement makes of a machine, and what their exchanges take.
+// Plan statements, the groups of devices into which they divide a machine, and the times of exchanges in these groups.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ namespace unity::parallel {
 
 // Plans of transformers as people state them: "megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp".
 
-// What is computed again in the backward pass: nothing, the attention core (from the product of queries and keys to
-// that with the values), or each layer from its input.
+// What is recomputed for the backward pass: nothing, the attention core (from the product of queries and keys to the
+// product with the values), or all of each layer.
 // Source: Korthikanti et al., Reducing activation recomputation in large transformer models, MLSys 2023, section 5.
 enum class recomputed_part : std::uint8_t { none, selective, full };
 inline constexpr std::array<std::string_view, 3> recomputed_part_names{"none", "selective", "full"};
@@ -36,9 +36,9 @@ struct plan_statement {
   std::int64_t micro = 1;       // samples of a micro-batch, on each of the d
   std::int64_t batch = 1;       // samples of an iteration, on all devices
   std::int64_t interleave = 1;  // chunks of layers on a device
-  bool is_sequence_parallel = false;  // sp: what tensor parallelism leaves whole is divided along positions
-  // What is divided among the d: what the optimizer keeps (1), gradients, too (2), weights, too (3). From 2 on a
-  // gradient is reduced and scattered in each micro-batch, layer by layer, beside the backward pass.
+  bool is_sequence_parallel = false;  // sp: what tensor parallelism does not divide is divided along positions
+  // ZeRO's stage. What is divided among the d groups: optimizer state (1), also gradients (2), also weights (3). In
+  // stages 2 and 3 gradients are reduced and scattered in each micro-batch, layer by layer, during the backward pass.
   // Source: Rajbhandari et al., ZeRO, SC 2020.
   std::int64_t zero = 0;
   recomputed_part recomputed = recomputed_part::none;
@@ -67,7 +67,8 @@ struct plan_statement {
 // Throws: unity::error for another text.
 [[nodiscard]] plan_statement parse_plan_statement(std::string_view text);
 
-// The same statement in one order, without what is as if left out, but for t, p, d, micro and batch.
+// The canonical text of a statement: t, p, d, micro and batch always, other keys unless they have their default, in a
+// fixed order.
 // Law: parse_plan_statement(to_string(s)) == s.
 [[nodiscard]] std::string to_string(const plan_statement& s);
 
@@ -75,22 +76,22 @@ struct plan_statement {
 // overlap is stated for a stage of ZeRO that overlaps anyway, or layers of the first or last stage for only one stage.
 void check(const plan_statement& s, std::size_t devices);
 
-// How many of the layers each stage has; nothing where layers do not divide. Chunks are not asked for.
+// The number of layers of each stage; nothing if the layers cannot be divided so. Does not look at chunks.
 [[nodiscard]] std::vector<std::int64_t> find_layers_of_stages(const plan_statement& s, std::int64_t layers);
 
-// Likewise. Throws: unity::error where stages or their chunks cannot have whole layers.
+// The same. Throws: unity::error if stages or their chunks would not consist of whole layers.
 [[nodiscard]] std::vector<std::int64_t> layers_of_stages(const plan_statement& s, std::int64_t layers);
 
 // The chunk of the embedding, of each layer and of the head. Chunk c is on stage c mod p.
 // Throws: as layers_of_stages.
 [[nodiscard]] std::vector<std::int64_t> chunks_of_pieces(const plan_statement& s, std::int64_t layers);
 
-// Along what an exchange goes: a tensor-parallel group, a data-parallel one, from each stage to the next or back,
-// between the first and the last stage, or among all devices.
+// Which devices take part in an exchange: a tensor-parallel or data-parallel group; two consecutive stages, forward or
+// backward; the first and the last stage; or all devices.
 enum class group_kind : std::uint8_t { tensor, data, onward, backward, ends, all };
 inline constexpr std::size_t group_kind_count = 6;
 
-// A device by its stage, its data-parallel group and its place in the tensor-parallel one.
+// A device, by its stage, its data-parallel group and its place in its tensor-parallel group.
 struct group_place {
   std::int64_t stage = 0;
   std::int64_t data = 0;
@@ -99,21 +100,21 @@ struct group_place {
   friend auto operator<=>(const group_place&, const group_place&) = default;
 };
 
-// Times are those of all groups of a kind at the same time, by the closed form of the machine's collectives over their
-// real members, or as measured: so they are the same for all devices of a stage. A device's own first link is busy as
-// long. Refers to the machine.
+// The times of exchanges. All groups of a kind exchange at the same time; the time is computed for their actual members
+// by the closed form of the machine's collectives, or was measured. So it is equal for all devices of a stage. The
+// first link of each device is busy for all of that time. Refers to the machine.
 class statement_groups {
  public:
-  // Throws: unity::error where the degrees do not multiply to the devices, devices or nodes differ, or tensor-parallel
-  // groups do not fit into nodes.
+  // Throws: unity::error if the product of the degrees is not the number of devices, if devices or nodes differ, or if
+  // tensor-parallel groups do not fit into nodes.
   statement_groups(const plan_statement& s, const hardware::machine& m);
 
   [[nodiscard]] hardware::device_id device(const group_place& p) const {
     return devices_[static_cast<std::size_t>((p.stage * statement_.data + p.data) * statement_.tensor + p.tensor)];
   }
-  // Of so many bytes, as hardware::collective counts them; messages are those of each device.
+  // The time of an exchange of so many bytes, as hardware::collective counts them; of a message, those of one device.
   [[nodiscard]] picoseconds time(group_kind group, hardware::exchange how, bytes size);
-  // What a device holds meanwhile.
+  // The link of the device that is busy during the exchange.
   [[nodiscard]] hardware::resource_id link(group_kind group, const group_place& p);
 
  private:

@@ -28,9 +28,9 @@
 
 namespace unity::parallel {
 
-// Which devices a program has: all, or the first of each stage, which stands for the others. They do the same at the
-// same times, as exchanges begin when all members are ready and take what statement_groups says: so both take equally
-// long.
+// Which devices a program has: all, or the first of each stage. Both programs take equally long: the devices of a stage
+// do the same at the same times, because an exchange begins when all its members are ready, and takes the time that
+// statement_groups says.
 enum class statement_devices : std::uint8_t { all, one_of_each_stage };
 
 struct statement_program {
@@ -54,17 +54,17 @@ class statement_lowering {
     task_list ready{};
     tasks::buffer_ref held{};  // of the null fragment: it has no weights
   };
-  // A device and what its next task waits for.
+  // A device, and the tasks that its next task waits for.
   struct lane {
     group_place place{};
     tasks::device_index number = 0;
     task_list last{};
-    std::array<tasks::resource_id, group_kind_count> links{};    // by kind of group; the null id: not asked for yet
+    std::array<tasks::resource_id, group_kind_count> links{};    // by kind of group; null: not used yet
     std::deque<gathered_piece> gathered{};                       // in the order in which they are read
     std::map<std::uint32_t, std::vector<tasks::buffer_ref>> gradients{};    // by the piece that completes them
-    task_list scattered{};                                                  // the last gradients
-    task_list added{};                                                      // the last shares
-    task_list reduced{};                                                    // buckets of gradients
+    task_list scattered{};                                                  // exchanges of the last gradients
+    task_list added{};                                                      // sums of the last shares of gradients
+    task_list reduced{};                                                    // exchanges of buckets of gradients
   };
   using lane_list = std::vector<lane*>;
   struct stage_lanes {
@@ -72,7 +72,7 @@ class statement_lowering {
     std::vector<lane_list> tensor{};
     std::vector<lane_list> data{};
   };
-  // A chunk of layers on a micro-batch, on a device: its first task, and those behind which it is done.
+  // One pass of a chunk of layers on a device, for one micro-batch: its first task, and the tasks that end it.
   struct phase_ends {
     tasks::task_ref first{};
     task_list last{};
@@ -101,35 +101,36 @@ class statement_lowering {
   [[nodiscard]] pipeline order_of_stages() const;
   [[nodiscard]] stage_lanes lanes_of(std::int64_t stage);
   tasks::task_ref add(lane& l, const tasks::task& t, std::span<const tasks::task_ref> before);
-  // Begins when what the lanes last did has ended, beside what they do next. Returns its tasks, one per lane.
+  // Effects: adds an exchange that begins when the last tasks of all lanes have ended. Their next tasks do not wait for
+  // it. Returns its tasks, one per lane.
   task_list exchange_beside(std::span<lane* const> lanes, group_kind group, hardware::exchange how, bytes size);
-  // Effects: every one goes on when all are done.
+  // Effects: adds an exchange that the next tasks of all lanes wait for.
   void exchange(std::span<lane* const> lanes, group_kind group, hardware::exchange how, bytes size);
   void run_steps(const stage_lanes& lanes, std::span<const work_step> steps);
   void run_phase(const stage_lanes& lanes, const phase_key& k);
-  // The weights of the piece at that place of a phase, beside what runs. FSDP looks one piece ahead.
+  // Effects: gathers the weights of the piece at that place of a phase, while others run. FSDP does so one piece ahead.
   void gather(const stage_lanes& lanes, const phase_key& k, std::uint32_t place);
-  // The pass through a piece.
+  // Effects: adds the pass through a piece.
   void run_piece(const stage_lanes& lanes, const phase_key& k, std::uint32_t piece);
-  // The gradients that a piece completes, beside what runs. One that is scattered is waited for when the next one is,
-  // so two are there at most, as FSDP has it.
+  // Effects: scatters the gradients that a piece completes, while others run. As in FSDP, the next ones wait for it, so
+  // that a device holds at most two.
   void scatter(const stage_lanes& lanes, const chunk& c, std::uint32_t piece);
-  // The gradients of the bucket that a piece completes, beside what runs.
+  // Effects: reduces the bucket of gradients that a piece completes, while others run.
   void reduce_bucket(const stage_lanes& lanes, const chunk& c, std::uint32_t piece);
-  // The new weights of the bucket after those that the stage has asked for, beside what runs.
+  // Effects: gathers the new weights of the stage's next bucket, while others run.
   void gather_bucket(const stage_lanes& lanes);
   // Whether a bucket begins with the piece.
   [[nodiscard]] static bool begins_bucket(const chunk& c, std::uint32_t piece);
-  // Whether gradients are reduced, or new weights gathered, beside the phase.
+  // Whether gradients are reduced, or new weights gathered, during the phase.
   [[nodiscard]] bool is_overlapped(const phase_key& k) const {
     return k.is_backward ? statement_.overlaps_sums() && k.microbatch + 1 == statement_.microbatches()
                          : statement_.overlaps_gathers() && k.microbatch == 0;
   }
-  // What a phase of a device waits for.
+  // Effects: adds the message that a phase of a device waits for.
   void add_message(lane& to, const phase_key& key);
   void add_messages();
   void synchronize();
-  // What the optimizer keeps is in so many parts.
+  // Effects: adds the update. parts: into how many the optimizer's state is divided.
   void update(lane& l, std::int64_t parts);
   [[nodiscard]] std::vector<lane*> members(group_kind kind, const lane& of);
   [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
@@ -138,10 +139,10 @@ class statement_lowering {
     return phases_[l.number][static_cast<std::size_t>(number + (k.is_backward ? 1 : 0))];
   }
   [[nodiscard]] lane& lane_at(const group_place& p);
-  // The chunk whose result comes to a phase, or goes back to it; null: none does.
+  // The chunk whose result (in a backward phase: whose cotangent) a phase receives; null if there is none.
   [[nodiscard]] const chunk* sent_to(const phase_key& k) const;
   [[nodiscard]] bool holds(std::int64_t stage, const held_weight& w) const;
-  // Of weights of a stage, as the function counts each.
+  // The sum of `count` over the weights of a stage.
   template <class F>
   [[nodiscard]] bytes sum_of_weights(std::int64_t stage, const F& count) const {
     bytes sum{};
@@ -171,10 +172,10 @@ class statement_lowering {
 
 }  // namespace detail
 
-// Precondition: the work is that of the statement; the groups are those of its degrees on the machine, and of several
-// chunks if it has them. inner: the same work in fewer tasks (in_one_step_each), for phases that no exchange of
-// gradients or weights overlaps; null: none.
-// Complexity: linear in the devices that it has, their phases and the layers of each.
+// Precondition: the work is that of the statement; the groups are those of its degrees on the machine, and know of
+// several chunks if it has them. inner: the same work in fewer tasks (in_one_step_each), used for phases that no
+// exchange of gradients or weights overlaps; null: not used.
+// Complexity: linear in the devices of the program, their phases and the layers of each.
 [[nodiscard]] inline statement_program program_of(const plan_statement& s, const hardware::machine& m,
                                                   const transformer_work& work, const task_times& times,
                                                   statement_groups& groups,
@@ -189,12 +190,12 @@ class statement_lowering {
   return program_of(s, m, work, times, groups, which);
 }
 
-// Where an iteration goes, on average over the devices of a program. The parts add up to the iteration.
+// How the time of an iteration is spent, on average over the devices of a program. The parts add up to the iteration.
 struct time_breakdown {
-  double compute = 0;  // seconds, as all
+  double compute = 0;  // all in seconds
   double recompute = 0;
   double optimizer = 0;
-  double communication = 0;  // of its own exchanges, and messages that it is sent, while it computes nothing
+  double communication = 0;  // exchanges of the device, and messages to it, while it computes nothing
   double bubble = 0;         // the rest
 };
 [[nodiscard]] time_breakdown breakdown_of(const statement_program& p, std::span<const simulate::task_times> times);
@@ -276,7 +277,7 @@ UNITY_INLINE void statement_lowering::find_chunks() {
   }
 }
 
-// As if each stage were one device.
+// The pipeline as if each stage were a single device.
 UNITY_INLINE pipeline statement_lowering::order_of_stages() const {
   pipeline p;
   p.microbatches = statement_.microbatches();
@@ -619,8 +620,8 @@ UNITY_INLINE bool statement_lowering::holds(std::int64_t stage, const held_weigh
                      [&](std::uint32_t piece) { return chunk_of(piece) % statement_.pipeline == stage; });
 }
 
-// Gradients are summed when a device has done all micro-batches, unless they were in each of them, and it has shares,
-// or during the last one.
+// Sums gradients, then their norm, and updates. Data-parallel groups have summed theirs before if gradients are divided
+// (in each micro-batch) or if exchanges overlap (during the last one).
 UNITY_INLINE void statement_lowering::synchronize() {
   const auto weight_size = [](const held_weight& w) {
     return w.elements * static_cast<std::int64_t>(tensor::size_of(w.element));
@@ -679,7 +680,7 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
   }
   for (const auto& [element, count] : elements) {
     const auto own = (count + parts - 1) / parts;
-    // The step of so many float32 weights that it moves as much.
+    // As long as a step for the number of float32 weights that moves as many bytes.
     const auto each = step_bytes_of_float32(times_.how());
     takes += times_.update((step_bytes(own, element, times_.how()) + each - 1) / each, tensor::dtype::float32,
                            machine_.network[all_.devices[l.number]].model);
@@ -691,7 +692,7 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
   codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});
 }
 
-// The time of transfers of a device in which its stream does nothing.
+// How long transfers of a device take while its stream does nothing.
 UNITY_INLINE std::int64_t idle_transfers(std::vector<std::pair<std::int64_t, std::int64_t>> computing,
                                          std::vector<std::pair<std::int64_t, std::int64_t>> moving) {
   std::sort(computing.begin(), computing.end());

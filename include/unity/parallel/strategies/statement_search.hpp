@@ -1,4 +1,4 @@
-// The fastest plan statement of a model on a machine, and those that need less memory.
+// Searches the fastest plan statement of a model on a machine, and the fastest ones that need less memory.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ struct timed_statement {
   friend bool operator==(const timed_statement&, const timed_statement&) = default;
 };
 
-// Those than which no other is faster without holding more, or holds less without being slower; of equal ones the
-// first. The fastest first.
+// The statements that no other one beats: none is at least as fast and holds at most as much. Of equal ones, the first.
+// Fastest first.
 // Complexity: n log n.
 [[nodiscard]] std::vector<timed_statement> frontier_of(std::vector<timed_statement> all);
 
@@ -46,25 +46,25 @@ struct statement_search_options {
   double seconds = std::numeric_limits<double>::infinity();
 };
 
-// What is found before time is over does not depend on anything else.
+// Deterministic, except that less is found if time ends the search.
 struct statement_search_result {
-  std::vector<timed_statement> simulated{};  // those that fit, the least bound first
-  std::vector<timed_statement> frontier{};   // of those
+  std::vector<timed_statement> simulated{};  // those that fit, in ascending order of their bounds
+  std::vector<timed_statement> frontier{};   // frontier_of(simulated)
   bool is_best_proved = false;               // no statement is faster than the first of the frontier
   bool is_complete = false;                  // every statement was decided: the frontier is that of all
-  std::optional<picoseconds> bound{};        // where time was over: no statement that was left is faster
+  std::optional<picoseconds> bound{};        // if time ended the search: no statement that is left is faster
   // These add up to `statements`:
   std::size_t statements = 0;
-  std::size_t over_memory = 0;  // before they were simulated, or then
-  std::size_t by_bound = 0;     // one that was simulated is as fast as their bound, and holds no more than their least
-  std::size_t left = 0;         // when time was over
+  std::size_t over_memory = 0;  // need too much memory, by their bound or as simulated
+  std::size_t by_bound = 0;     // not simulated, as one that was is no slower and holds no more than their bounds say
+  std::size_t left = 0;         // not decided when time ended the search
   double seconds = 0;
 
   // The fastest of those that were simulated. Precondition: there is one.
   [[nodiscard]] const timed_statement& best() const { return frontier.front(); }
 };
 
-// The model on one micro-batch of so many samples: as many layers as it has (0), or so many.
+// The graph of the model for a micro-batch of so many samples. layers: 0 for as many as the model has.
 using microbatch_graphs = std::function<tensor::tensor_graph(std::int64_t micro, std::uint32_t layers)>;
 
 namespace detail {
@@ -90,7 +90,7 @@ class statement_searcher {
   [[nodiscard]] bool is_too_much(bytes b) const { return options_.memory > bytes{} && b > options_.memory; }
   [[nodiscard]] std::vector<plan_statement> all_of(const statement_space& space);
   [[nodiscard]] transformer_work new_work(const plan_statement& s, std::uint32_t layers);
-  // Where gradients are divided, for any d.
+  // The work of the statement. If gradients are divided, one for all d.
   [[nodiscard]] const transformer_work& work(const plan_statement& s);
   [[nodiscard]] statement_groups& groups(const plan_statement& s);
   void find_candidates(const std::vector<plan_statement>& all);
@@ -111,20 +111,20 @@ class statement_searcher {
   stopwatch clock_{};
   simulate::full_simulation simulation_{};
   std::uint32_t layers_ = 0;
-  std::optional<bool> are_layers_alike_{};  // so that three of them say what all take
+  std::optional<bool> are_layers_alike_{};  // then the work of three layers is known to be that of all
   std::map<std::pair<std::int64_t, std::uint32_t>, tensor::tensor_graph> graphs_{};
   std::map<work_key, transformer_work> works_{};
   std::map<group_key, statement_groups> groups_{};
   statement_peaks peaks_{};
-  bytes least_ = bytes{std::numeric_limits<std::int64_t>::max()};  // that a refused statement needs
+  bytes least_ = bytes{std::numeric_limits<std::int64_t>::max()};  // the least memory that a refused statement needs
   std::vector<candidate> candidates_{};
   statement_search_result result_{};
 };
 
 }  // namespace detail
 
-// The statements of a space, those left out that need more memory than a device has, and those that another is as fast
-// as at the least, with no more memory; all others are simulated, the least bound first. Devices must be alike.
+// Simulates the statements of a space in ascending order of their bounds. Leaves out those that need more memory than a
+// device has, and those whose bounds on time and memory one that was simulated already reaches. Devices must be alike.
 // Complexity: the work of a layer for each size of micro-batches, t, sp and recomputation; a bound for each statement;
 // and the simulations. Quadratic in those at worst.
 // Throws: unity::error for a model that is no transformer, a machine whose nodes differ, where no statement divides or

@@ -12,28 +12,28 @@
 
 namespace unity::parallel {
 
-// Of the embedding, a layer or the head, as units of FSDP. Regular.
+// The exchanges of a piece (the embedding, a layer or the head), which is a unit of FSDP. Regular.
 // Source: Zhao et al., PyTorch FSDP, VLDB 2023, section 3.
 struct piece_shards {
-  bytes gathered{};  // of all weights that it reads, whole
-  // Gradients, whole, that are added up in the backward pass of this piece for the first time, by the piece after which
-  // they are complete: the same one, except for weights that several pieces read.
+  bytes gathered{};  // all weights that it reads; sizes are those of undivided values
+  // The gradients that the backward pass of this piece begins, by the piece that completes them: the same one, except
+  // for weights that several pieces read.
   std::vector<std::pair<std::uint32_t, bytes>> begun{};
-  bytes scattered{};     // gradients, whole, that are complete after its backward pass
-  picoseconds adding{};  // of their shares to those of micro-batches before
+  bytes scattered{};     // the gradients that its backward pass completes
+  picoseconds adding{};  // to add their shares to the sums of the micro-batches before
 
   friend bool operator==(const piece_shards&, const piece_shards&) = default;
 };
 
-// Of the pieces from first to last, which one stage has. Complexity: linear in pieces and weights.
+// The exchanges of the pieces from first to last, all of one stage. Complexity: linear in pieces and weights.
 [[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::uint32_t first,
                                                   std::uint32_t last);
-// Of all pieces, by the chunk that each is of, ascending: what shards_of says of the pieces of each.
+// The exchanges of all pieces. chunks: that of each piece, ascending.
 // Complexity: linear in pieces and weights.
 [[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::span<const std::int64_t> chunks);
 
-// Consecutive pieces of a chunk whose gradients are reduced together when the last of their backward passes is done,
-// and whose new weights are gathered together. Regular.
+// Consecutive pieces of a chunk whose gradients are reduced together, after the last of their backward passes, and
+// whose new weights are gathered together. Regular.
 struct piece_bucket {
   std::uint32_t first = 0;  // piece
   bytes gradients{};        // whole
@@ -42,10 +42,10 @@ struct piece_bucket {
   friend bool operator==(const piece_bucket&, const piece_bucket&) = default;
 };
 
-// Of each chunk, in the order of its forward pass, where exchanges overlap. A weight is of the first piece of its stage
-// that reads it. As in Megatron-LM, the first chunk of the first stage has buckets of at least 40 million weights, or a
-// million times d if that is more, counted from its last piece on; here they end between pieces. Each other chunk is
-// one bucket: its exchanges are not on the critical path.
+// The buckets of each chunk, in the order of its forward pass, if exchanges overlap. A weight belongs to the first
+// piece of its stage that reads it. As in Megatron-LM, the first chunk of the first stage is divided, from its last
+// piece on, into buckets of at least 40 million weights, or a million times d if that is more; but here buckets end
+// between pieces. Each other chunk is a single bucket, because its exchanges are not on the critical path.
 // Precondition: chunks ascend by piece; chunk c is on stage c mod p.
 // Complexity: linear in pieces, and in weights and the pieces that read them.
 // Source: Megatron-LM, megatron/core/distributed/distributed_data_parallel.py (core 0.12).
@@ -65,7 +65,7 @@ struct piece_bucket {
 
 namespace unity::parallel::detail {
 
-// Effects: adds what a weight that these pieces of a chunk read brings to them; the first of all is number `first`.
+// Effects: adds the exchanges of a weight to the pieces of a chunk that read it. first: the number of the first piece.
 UNITY_INLINE void add_shards(std::vector<piece_shards>& all, const held_weight& w,
                              std::span<const std::uint32_t> readers, std::uint32_t first) {
   for (const auto piece : readers) {

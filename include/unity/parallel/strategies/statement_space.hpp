@@ -16,7 +16,7 @@ namespace unity::parallel {
 // The stages of ZeRO that are searched.
 inline constexpr std::array<std::int64_t, 4> searched_zeros{0, 1, 2, 3};
 
-// Those statements that have the given values. Regular.
+// The statements that have the given values. Regular.
 struct statement_space {
   plan_statement values{};
   std::vector<std::string> given{};  // keys
@@ -36,22 +36,23 @@ struct statement_space {
 // Law: parse_statement_search(to_string(s)) == s, with keys in one order.
 [[nodiscard]] std::string to_string(const statement_space& s);
 
-// What statements are to divide.
+// The model and machine that statements divide.
 struct statement_limits {
   std::int64_t devices = 1;
   std::int64_t devices_of_node = 1;
   std::int64_t layers = 1;
-  std::int64_t heads = 0;  // 0: none are known, and any t divides them
-  bool has_core = true;    // selective recomputation is one of those
+  std::int64_t heads = 0;  // 0: unknown; then any t is taken to divide them
+  bool has_core = true;    // attention has a core, so that selective recomputation is possible
 };
 
-// All that divide: t divides heads and the devices of a node; p interleave divides layers, d micro the batch; with
-// several chunks p divides micro-batches. Besides equal stages there are those near them: the middle ones have one
-// layer more than an equal share, rounded down, and the first and the last share what is left as equally as they can,
-// with no more than the middle ones; two stages may differ by two layers. Others are there if they are given. sp only
-// for t > 1, ZeRO and overlap only for d > 1, without which they change nothing, unless they are given; overlap for
-// zero 0 and 1. In one order; micro-batches ascend. Complexity: linear in them and in the divisors of all numbers.
-// Throws: unity::error where there are none.
+// All statements that divide the model and the machine: t divides the heads and the devices of a node, p * interleave
+// the layers, d * micro the batch, and, with several chunks, p the micro-batches. Besides equal stages, there are
+// nearly equal ones: the middle stages have one layer more than an equal share, rounded down, and the first and the
+// last share the rest as equally as possible, with no more layers than the middle ones; two stages may differ by two
+// layers. Other stages are only there if they are given. sp is left out for t = 1, and ZeRO and overlap for d = 1,
+// where they change nothing, unless they are given; overlap is only combined with ZeRO's stages 0 and 1.
+// In a fixed order; micro-batches ascend. Complexity: linear in the statements and in the divisors of all numbers.
+// Throws: unity::error if there are none.
 [[nodiscard]] std::vector<plan_statement> all_statements(const statement_space& space, const statement_limits& m);
 
 }  // namespace unity::parallel
@@ -92,12 +93,12 @@ class statement_writer {
   [[nodiscard]] std::vector<plan_statement> run();
 
  private:
-  // Of these values, all or the given one.
+  // All of these values, or only the given one.
   [[nodiscard]] std::vector<std::int64_t> of(std::string_view key, std::int64_t given,
                                              std::vector<std::int64_t> all) const;
   void add_stages();
   void add_chunks();
-  // Layers of the first and of the last stage.
+  // The possible numbers of layers of the first and of the last stage.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> ends_of(std::int64_t p) const;
   void add_flags();
   void add_recomputed(plan_statement one);
@@ -148,7 +149,7 @@ UNITY_INLINE void statement_writer::add_stages() {
 
 UNITY_INLINE void statement_writer::add_chunks() {
   now_.interleave = 1;
-  std::int64_t common = 0;  // that divides all stages
+  std::int64_t common = 0;  // the greatest number that divides the layers of every stage
   for (const auto layers : layers_of_stages(now_, limits_.layers)) {
     common = std::gcd(common, layers);
   }

@@ -1,4 +1,4 @@
-// What the stages of a plan statement compute, hand on and hold.
+// What the stages of a plan statement compute, send and hold.
 #pragma once
 
 #include <cstddef>
@@ -23,36 +23,36 @@ struct statement_chunk {
   bytes again{};
   bytes handed_on{};
   bool is_handed_on_whole = true;
-  // Where gradients or weights are divided:
-  bytes gathered{};         // weights of a piece while it runs forward, at most
-  bytes whole{};            // backward, weights of a piece and gradients that begin with it
-  picoseconds exchanged{};  // of weights and gradients in both passes, one after another
+  // If gradients or weights are divided:
+  bytes gathered{};         // the most that the weights of one piece take in the forward pass
+  bytes whole{};            // the same in the backward pass, with the gradients that begin there
+  picoseconds exchanged{};  // the sum of all exchanges of weights and gradients in both passes
 };
 
 // Chunk c is on stage c mod p. Refers to the work.
 class statement_stages {
  public:
-  // Precondition: the work is that of the statement, or one that with_data_groups makes that.
+  // Precondition: the work is that of the statement, possibly for another d: with_data_groups would make it that.
   // Complexity: linear in the steps of the work.
   statement_stages(const plan_statement& s, const transformer_work& work, statement_groups& groups);
 
   [[nodiscard]] const std::vector<statement_chunk>& chunks() const noexcept { return chunks_; }
-  // Of the embedding, a layer or the head, by its number.
+  // The chunk of a piece (the embedding, a layer or the head), by its number.
   [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
-  // The chunk whose result comes to a phase of this chunk, or goes back to it; null: none does.
+  // The chunk whose result (backward: whose cotangent) a phase of this chunk receives; null if there is none.
   [[nodiscard]] const statement_chunk* sent_to(std::int64_t chunk, bool is_backward) const;
-  // Weights of a stage, by type.
+  // The numbers of elements of a stage's weights, by type.
   using weights = std::map<tensor::dtype, std::int64_t>;
   [[nodiscard]] const weights& weights_of(std::int64_t stage) const { return all_[static_cast<std::size_t>(stage)]; }
-  // Of those, whose gradients are sums over the tensor-parallel group.
+  // The same, only of weights whose gradients are sums over the tensor-parallel group.
   [[nodiscard]] const weights& summed_of(std::int64_t stage) const { return summed_[static_cast<std::size_t>(stage)]; }
-  // Of a chunk, in the order of its forward pass; none where exchanges do not overlap.
+  // The buckets of a chunk, in the order of its forward pass; none if exchanges do not overlap.
   [[nodiscard]] const std::vector<piece_bucket>& buckets_of(std::int64_t chunk) const {
     return buckets_[static_cast<std::size_t>(chunk)];
   }
-  // On both ends of the pipeline.
+  // The weights that both the first and the last stage have.
   [[nodiscard]] const weights& tied() const noexcept { return tied_; }
-  // What a device holds at least from the first task to the last: weights, gradients, what the optimizer keeps.
+  // What a device holds during the whole iteration, at least: weights, gradients, optimizer state.
   [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer how) const;
 
  private:
@@ -68,8 +68,8 @@ class statement_stages {
   std::vector<std::vector<piece_bucket>> buckets_{};
 };
 
-// The work of a model of more layers, of which the middle one of three stands for all but the first and the last.
-// Precondition: three layers, of which each weight is read by one, or by none; at least three are wanted.
+// The work of a model of so many layers, from that of three: the middle one is repeated.
+// Precondition: three layers are given, and at most one of them reads a weight; at least three are wanted.
 // Complexity: linear in the result.
 [[nodiscard]] transformer_work with_layers(const transformer_work& few, std::uint32_t layers);
 

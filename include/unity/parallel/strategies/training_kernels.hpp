@@ -15,15 +15,15 @@
 
 namespace unity::parallel {
 
-// Bytes of an element of a gradient that is added up over micro-batches and devices: at least those of float32.
+// The bytes of an element of a gradient that is summed over micro-batches and devices: as in float32, at least.
 [[nodiscard]] constexpr std::int64_t gradient_bytes(tensor::dtype element) noexcept {
   return std::max<std::int64_t>(4, static_cast<std::int64_t>(tensor::size_of(element)));
 }
 
-// Of a mask of a dropout, per element.
+// The bytes of an element of a dropout's mask.
 inline constexpr std::int64_t mask_bytes = 1;
 
-// Of a row of scores that attention as one operator keeps: the logarithm of its sum of exponentials.
+// The bytes that attention as one operator keeps for each row of scores: the logarithm of the sum of exponentials.
 // Source: Dao et al., FlashAttention, NeurIPS 2022, section 3.1.
 inline constexpr std::int64_t log_sum_bytes = 4;
 
@@ -71,14 +71,14 @@ inline constexpr std::int64_t log_sum_bytes = 4;
   return elements * (clipping + step + copy + wide);
 }
 
-// Per weight, what task_times::update takes one in float32 to move: it reads weight and gradient, writes the weight,
-// and reads and writes what is kept.
+// The bytes that task_times::update counts for a float32 weight: reads weight and gradient, writes the weight, and
+// reads and writes the optimizer's state.
 [[nodiscard]] constexpr std::int64_t step_bytes_of_float32(optimizer how) noexcept {
   constexpr std::int64_t size = 4;
   return 3 * size + 2 * state_bytes(how, tensor::dtype::float32);
 }
 
-// The time of a kernel that moves so many bytes: a difference of vectors that does. 0 for 0 bytes.
+// The time of a kernel that moves so many bytes: that of a difference of vectors with as many. 0 for 0 bytes.
 [[nodiscard]] picoseconds moving_time(const tensor::algebra& a, const tensor::durations& durations, std::uint32_t model,
                                       std::int64_t moved);
 

@@ -81,8 +81,8 @@ UNITY_INLINE graph_segments segments_of(const tensor::algebra& a, const tensor::
   return s;
 }
 
-// Of a graph with one layer. Its second branch ends as its first does: with as many operators behind it, such as a
-// norm. If it has no second one, all but the last operator is of the layer.
+// The number of segments of the layer of a graph with a single layer. As many segments follow the second branch of a
+// layer as the first one, such as a norm. If there is no second branch, all but the last operator belong to the layer.
 UNITY_INLINE std::uint32_t length_of_layer(const graph_segments& s) {
   const auto first = s.attention.front();
   const auto next = std::upper_bound(s.branched.begin(), s.branched.end(), first);
