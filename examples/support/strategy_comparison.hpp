@@ -255,8 +255,7 @@ inline std::string_view described(unity::parallel::simulated_devices d) {
       return "one device of each kind was simulated, which waits for all that any of its kind waits for: mostly late";
     case unity::parallel::simulated_devices::one_of_each_stage:
       return "one device of each stage was simulated, the others do the same";
-    default:
-      return "one device of each kind was simulated, the others do the same at the same times";
+    default: return "one device of each kind was simulated, the others do the same at the same times";
   }
 }
 

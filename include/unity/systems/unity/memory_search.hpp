@@ -171,9 +171,9 @@ class memory_search {
   microbatch_graphs graphs_;
   pipeline_search pipelines_;
   std::vector<pipeline_candidate> candidates_{};
-  // The number of candidates that people choose by hand, which are the first: the first room's mapping of all samples at
-  // once, with the same trade for all operators. They are simulated first, because predictions do not say well how far
-  // their exchanges overlap.
+  // The number of candidates that people choose by hand, which are the first: the first room's mapping of all samples
+  // at once, with the same trade for all operators. They are simulated first, because predictions do not say well how
+  // far their exchanges overlap.
   std::size_t by_hand_ = 0;
   std::vector<memory_plan> plans_{};
   folding_pace folding_{};
