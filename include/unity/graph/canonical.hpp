@@ -21,7 +21,7 @@
 
 namespace unity::detail {
 
-// Distinguishes nodes that compute the same from the same.
+// Distinguishes nodes whose computations are equal, by what reads their results.
 
 // Refines the colours of ambiguous nodes until they are distinguished as far as isomorphism allows.
 class canonical_refinement {
@@ -305,9 +305,9 @@ struct no_node {
 // of each one at its producer, and outputs with their order. Nodes that do not reach an output count too. "If" can fail
 // only if exact() is false; "only if" only by a collision of 128-bit hashes.
 //
-// Complexity: O(N + E) if no two nodes compute the same from the same. Otherwise O(D (N + E) log N), where the number D
-// of rounds is at most the number of such nodes and usually two; if rounds cannot distinguish nodes, one more such step
-// for each tried member of a group, within the limit.
+// Complexity: O(N + E) if no two nodes have equal computations (equal operators on equally computed operands).
+// Otherwise O(D (N + E) log N), where the number D of rounds is at most the number of such nodes and usually two; if
+// rounds cannot distinguish nodes, one more such step for each tried member of a group, within the limit.
 // Source: Merkle hashing; colour refinement and individualisation as in McKay and Piperno, Practical graph isomorphism
 // II, J. Symbolic Computation 60 (2014), with separate canonisation of components of indistinct nodes.
 class canonical_hasher {

@@ -1,4 +1,5 @@
-// Reports on mappings onto meshes whose devices all do the same, from one device per stage.
+// Reports on mappings onto meshes, for which one device of each stage is simulated, because all devices of a stage do
+// the same.
 #pragma once
 
 #include <cstddef>

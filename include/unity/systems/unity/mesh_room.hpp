@@ -48,9 +48,9 @@ namespace detail {
 
 }  // namespace detail
 
-// By operator: a position in the mesh, whose coordinates along the axes on which the operator is placed are its own.
-// Connected operators on the same axes share a position. The groups go, longest first, each to the least loaded
-// position; ties go in order.
+// By operator: a position in the mesh. An operator that is placed along some axes runs at the coordinates that its
+// position has along these axes. Connected operators that are placed along the same axes form a group, which shares a
+// position. The groups, longest first, each get the least loaded position; of equal ones, the first.
 // Source: Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
 [[nodiscard]] std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
                                                    std::span<const std::uint32_t> options);
@@ -85,7 +85,7 @@ class mesh_room {
   // The cheapest mapping of the graph; an empty solution if the time ran out. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
                                                           const parallel::mapping_objective& o);
-  // Effects: from now on solve() enumerates mappings, until all are tried or the clock shows that many seconds.
+  // Effects: from now on solve() enumerates mappings instead, until all are tried or the clock shows that many seconds.
   void enumerate_until(const stopwatch& clock, double seconds) {
     clock_ = &clock;
     seconds_ = seconds;
