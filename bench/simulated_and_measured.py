@@ -9,7 +9,7 @@ BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine,
 on one thread each: once for finding plans, and again by each run of a plan, just before it trains. A row per model and
 plan: medians over the rounds, with the interval that the spread of operators' times gives in all rounds; then for each
 model how much faster than data parallelism the found plan is, and how well the simulator orders all plans
-(Spearman's rank correlation; plans of equal simulated time count once).
+(Spearman's rank correlation; equal plans count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
 import json, os, shutil, statistics, sys
@@ -89,7 +89,7 @@ def main():
                   f"{rs[0]['simulated_computing_s'][critical] * 1e3:.2f} simulated; "
                   f"communicating {share['communication'] * 1e3:.2f}, waiting {share['waiting'] * 1e3:.2f}, "
                   f"else {share['other'] * 1e3:.2f}", flush=True)
-        once = list({f"{simulated[n]:.9f}": n for n in names}.values())
+        once = list({open(f"{own}/plans/{n}.json").read(): n for n in names}.values())
         correlations.append(spearman([simulated[n] for n in once], [measured[n] for n in once]))
         gain = {k: t["data"] / t["unity"] for k, t in (("measured", measured), ("simulated", simulated))}
         failed += gain["simulated"] > 1.2 and gain["measured"] <= 1

@@ -38,6 +38,8 @@ attempt() { # attempt WHAT COMMAND...: skips where this machine does not allow i
   "$@" 2> "$scratch/why" || skip "no $what here ($(tr '\n' ' ' < "$scratch/why"))"
 }
 
+taskset -c 0 true 2> /dev/null || skip "no core 0 here"
+
 # A star: rank r's end of its cable is `cable` in its namespace, the other end a port of the switch. Both ends are
 # limited, so that each direction of a cable has its bandwidth, whoever sends.
 attempt "network namespaces" ip netns add "$name"_switch
@@ -68,7 +70,7 @@ exec taskset -c \$core ip netns exec ${name}_\$rank \\
 SCRIPT
 chmod +x "$scratch/agent"
 hosts=$(for ((r = 1; r <= ranks; ++r)); do printf '10.231.78.%d:1,' $r; done)
-# Each "machine" believes to have all cores, so MPI binds none; who waits lets others work.
+# Each "machine" believes that it has all cores, so mpirun must bind none; who waits lets others work.
 cat > "$scratch/on_ranks" << SCRIPT
 #!/bin/sh
 exec taskset -c 0 ip netns exec ${name}_0 unshare --uts sh -c 'hostname unity-0; exec "\$@"' sh \\

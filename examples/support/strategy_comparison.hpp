@@ -252,7 +252,8 @@ inline std::array<std::size_t, 3> sharded_weights(const named_strategy& s) {
 inline std::string_view described(unity::parallel::simulated_devices d) {
   switch (d) {
     case unity::parallel::simulated_devices::one_of_joined_kinds:
-      return "one device of each kind was simulated, which waits for all that any of its kind waits for: mostly late";
+      return "one device of each kind was simulated, as if it waited for all that any of its kind waits for: "
+             "mostly late";
     case unity::parallel::simulated_devices::one_of_each_stage:
       return "one device of each stage was simulated, the others do the same";
     default: return "one device of each kind was simulated, the others do the same at the same times";

@@ -39,7 +39,7 @@ using unity::test::training::operators;
 
 tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
 
-// The polish of tiny graphs tries tens of thousands of plans.
+// The polish of tiny graphs tries tens of thousands of plans, which takes too long under sanitizers.
 systems::unity_options standard_options() {
   systems::unity_options o;
   o.proposals = unity::test::all_or<std::uint64_t>(o.proposals, 10);

@@ -102,7 +102,8 @@ TEST_CASE("a plan near the frontier's is found at each limit of memory, also whe
   const auto all = search(g, m, o);
   o.frontier = false;
   REQUIRE(all.frontier.size() > 2);
-  for (std::size_t i = 0; i < all.frontier.size(); i += unity::test::one_case_of) {
+  for (auto i = unity::test::all_or<std::size_t>(0, all.frontier.size() / 2); i < all.frontier.size();
+       i += unity::test::one_case_of) {
     const auto& p = all.frontier[i];
     const auto limit = p.report.memory_peak().count();
     CAPTURE(limit);
