@@ -142,8 +142,9 @@ namespace unity {
   }
 }
 
-// Between the first and the second number times the predicted time are half of the kernels that the coefficients were
-// not fitted to: those of a device that was left out, or for kinds measured on one device, of the other half of shapes.
+// Two factors of the predicted time, between which half of the measured times lie. These are of kernels that the
+// coefficients were not fitted to: all of a device that was left out, or half of the shapes, for kinds that were
+// measured on a single device.
 [[nodiscard]] constexpr std::array<double, 2> kernel_quartiles(kernel_kind kind) noexcept {
   switch (kind) {
 """
