@@ -90,7 +90,8 @@ namespace detail {
 [[nodiscard]] std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
                                                                std::span<const tensor::tensor_type> inputs);
 
-// What dimensions_of returned, by operator and operand types. Thread-safe. A copy starts empty.
+// What dimensions_of returned, by operator and operand types. Thread-safe. A copy starts empty, as what it is
+// moved to does; results are shared and outlive the cache.
 class dimension_cache {
  public:
   dimension_cache() = default;

@@ -119,8 +119,8 @@ class mpi_operators {
   std::array<MPI_Op, 8> half_{};  // by type (float16, bfloat16) and reduction
 };
 
-// Replaces MPI's algorithms where its defaults are poor and can be changed. Settings of the user take precedence; an
-// MPI without these settings ignores them.
+// Replaces MPI's algorithms where its defaults are poor and can be changed. Settings of the user in the environment or
+// on the command line of mpirun take precedence; an MPI without these settings ignores them.
 
 // Settings of Open MPI's TCP for slow networks. To be called before MPI_Init.
 // - A message of any length is sent as one piece, and everything else for that rank waits behind it: the answers of the

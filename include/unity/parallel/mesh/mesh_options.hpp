@@ -97,7 +97,7 @@ class shard_clock {
   // Nothing if the operator cannot run on parts of these sizes.
   [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
   [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const;
-  // Those of the operators whose parts are timed, for graphs that have many of them in common.
+  // The dimensions of operators, found once for all graphs that this clock times.
   [[nodiscard]] dimension_cache& dimensions() noexcept { return dimensions_; }
 
  private:

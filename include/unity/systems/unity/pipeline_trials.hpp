@@ -31,8 +31,7 @@ class pipeline_trials {
 
   // Simulates the most promising pipelines of two graphs, the given one and that of the best mapping, and returns the
   // best. Tries equal stages, then, with a tenth of the time for each graph, unequal ones; and further schedules for
-  // the
-  // best of both. Nothing if pipelines are not allowed, or if all are predicted to be much slower than the mapping.
+  // the best of both. Nothing if pipelines are not allowed, or if all are predicted to be much slower than the mapping.
   [[nodiscard]] std::optional<simulated_pipeline> best(std::span<const graph_variant> variants,
                                                        const simulated_best& without);
   [[nodiscard]] std::uint64_t goals() const { return pipelines_ ? pipelines_->goals() : 0; }
