@@ -58,8 +58,9 @@ run() { # run TARGET
   fi
   # Lines are counted in a place of its own: targets that end together crashed while they added to the same files.
   GCOV_PREFIX=$PWD/build/fuzz/counts/$1 \
-    "build/$preset/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout="$timeout" -rss_limit_mb=2048 -print_final_stats=1 \
-    -verbosity=0 -artifact_prefix="build/fuzz/found/$1-" "$own" "${arguments[@]}" < /dev/null > "build/fuzz/log/$1" 2>&1
+    "build/$preset/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout="$timeout" -rss_limit_mb=2048 \
+    -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/found/$1-" "$own" "${arguments[@]}" \
+    < /dev/null > "build/fuzz/log/$1" 2>&1
 }
 
 # With a rule among its rules that does not hold, the target of rewriting says so: else it could say nothing.
