@@ -142,16 +142,16 @@ namespace unity {
   }
 }
 
-// Two factors of the predicted time, between which half of the measured times lie. These are of kernels that the
+// Two factors of the predicted time, between which four of five measured times lie. These are of kernels that the
 // coefficients were not fitted to: all of a device that was left out, or half of the shapes, for kinds that were
 // measured on a single device.
-[[nodiscard]] constexpr std::array<double, 2> kernel_quartiles(kernel_kind kind) noexcept {
+[[nodiscard]] constexpr std::array<double, 2> kernel_interval(kernel_kind kind) noexcept {
   switch (kind) {
 """
-    for kind, (low, high) in sorted(model["ratio_quartiles"].items()):
+    for kind, (low, high) in sorted(model["ratio_intervals"].items()):
         if kind != "elementwise":
             text += f"    case kernel_kind::{kind}:\n      return {{{low:.4g}, {high:.4g}}};\n"
-    low, high = model["ratio_quartiles"]["elementwise"]
+    low, high = model["ratio_intervals"]["elementwise"]
     text += f"    default:\n      return {{{low:.4g}, {high:.4g}}};\n" + """  }
 }
 

@@ -21,6 +21,7 @@
 
 #include <unity/core/error.hpp>
 #include <unity/cost/device_table.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/cost/kernel_fit.hpp>
 #include <unity/cost/kernel_model.hpp>
 #include <unity/cost/kernel_table.hpp>
@@ -202,14 +203,14 @@ class unseen_ratios {
       of_[kind].push_back(e.ratios[i]);
     }
   }
-  // By the name of the kind, the quartiles between which half of its ratios are. An interval contains 1, so that what
-  // is predicted lies between low and high.
-  [[nodiscard]] nlohmann::json quartiles() const {
+  // By the name of the kind, between which four of five of its ratios lie. An interval contains 1, so that what is
+  // predicted lies between low and high.
+  [[nodiscard]] nlohmann::json intervals() const {
     auto all = nlohmann::json::object();
     for (auto [kind, ratios] : of_) {
       std::sort(ratios.begin(), ratios.end());
-      all[std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = {
-          std::min(1.0, ratios[ratios.size() / 4]), std::max(1.0, ratios[ratios.size() * 3 / 4])};
+      const auto [low, high] = unity::detail::interval(ratios);
+      all[std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = {std::min(1.0, low), std::max(1.0, high)};
     }
     return all;
   }
@@ -416,7 +417,7 @@ void run(const arguments& a) {
   for (const auto& [kind, c] : coefficients) {
     shipped["coefficients"][std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = c;
   }
-  shipped["ratio_quartiles"] = ratios.quartiles();
+  shipped["ratio_intervals"] = ratios.intervals();
   for (auto& [of, each] : shares) {
     std::sort(each.begin(), each.end());
     shipped["shares"][of] = each[each.size() / 2];

@@ -222,7 +222,7 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
   nlohmann::json all{{"model", a.model},
                      {"backend", a.backend},
                      {"seconds", to_seconds(r.time.median)},
-                     {"spread_s", to_seconds(r.time.spread)},
+                     {"interval_s", {to_seconds(r.time.low), to_seconds(r.time.high)}},
                      {"runs", r.time.repetitions},
                      {"launches", r.counts.launches},
                      {"arena_bytes", r.counts.arena.count()},
@@ -233,7 +233,7 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
   if (r.time_against) {
     all["against"] = {{"model", a.against},
                       {"seconds", to_seconds(r.time_against->median)},
-                      {"spread_s", to_seconds(r.time_against->spread)},
+                      {"interval_s", {to_seconds(r.time_against->low), to_seconds(r.time_against->high)}},
                       {"max_rel_error", *r.error_against}};
   }
   return all;
@@ -241,8 +241,8 @@ nlohmann::json to_json(const arguments& a, const outcome& r) {
 
 void print(const arguments& a, const outcome& r) {
   const auto line = [](const std::string& what, const measurement& m) {
-    fmt::print("{:<40} {:14.3f} us, spread {:.3f} us, {} runs\n", what, to_seconds(m.median) * 1e6,
-               to_seconds(m.spread) * 1e6, m.repetitions);
+    fmt::print("{:<40} {:14.3f} us; four of five of {} runs between {:.3f} and {:.3f} us\n", what,
+               to_seconds(m.median) * 1e6, m.repetitions, to_seconds(m.low) * 1e6, to_seconds(m.high) * 1e6);
   };
   line(a.model, r.time);
   if (r.time_against) {

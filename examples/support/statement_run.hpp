@@ -126,21 +126,23 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
   const auto work = [&](const tensor::durations& all) {
     return parallel::work_of(operators, graph, r.statement, all, model_number);
   };
-  const auto simulated = [&](const parallel::transformer_work& w, const tensor::durations& all) {
+  const auto simulated = [&](const hardware::machine& on, const parallel::transformer_work& w,
+                             const tensor::durations& all) {
     const parallel::task_times times{operators, all, f.optimizer};
-    r.program = parallel::program_of(r.statement, r.machine, w, times);
+    r.program = parallel::program_of(r.statement, on, w, times);
     return run.run(r.program.code);
   };
   with_durations(timing, operators, r.machine, "simulate", [&](const tensor::durations& all) {
     const auto expected = work(all);
-    const auto at = [&](picoseconds duration::* end) {
+    const auto at = [&](picoseconds duration::* end, double hardware::cost_interval::* of_exchanges) {
       const tensor::durations there = durations_at{all, end};
+      const auto machine = hardware::machine_at(r.machine, of_exchanges);
       const auto w = work(there);
-      return w == expected ? std::optional<picoseconds>{} : simulated(w, there);
+      return w == expected && machine == r.machine ? std::optional<picoseconds>{} : simulated(machine, w, there);
     };
-    const auto low = at(&duration::low);
-    const auto high = at(&duration::high);
-    r.iteration = simulated(expected, all);
+    const auto low = at(&duration::low, &hardware::cost_interval::low);
+    const auto high = at(&duration::high, &hardware::cost_interval::high);
+    r.iteration = simulated(r.machine, expected, all);
     r.interval = std::minmax({low.value_or(r.iteration), high.value_or(r.iteration)});
     r.durations = all.version();
   });

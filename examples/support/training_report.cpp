@@ -44,7 +44,7 @@ struct simulated_iteration {
   double seconds = 0;
   std::vector<double> computing{};    // by device
   std::vector<std::int64_t> peaks{};  // likewise: bytes
-  // Where all operators are as fast, and as slow, as half of their measured runs.
+  // Where all operators and exchanges are as fast, and as slow, as four of five measured ones.
   std::optional<std::pair<double, double>> interval{};
 };
 
@@ -208,16 +208,21 @@ void report(const training_flags& a, const unity::tensor::algebra& operators, co
             const char* comm, const training_outcome& r, std::optional<double> error_of_losses) {
   simulated_iteration simulated;
   with_durations(a.timing, operators, j.trained.machine, "train", [&](const unity::tensor::durations& times) {
-    const auto with = [&](const unity::tensor::durations& some) {
-      return j.trained.pipeline.is_delayed ? simulated_delayed(operators, j.trained, some)
-                                           : support::simulated(operators, j.trained, some);
+    const auto with = [&](const unity::parallel::plan& p, const unity::tensor::durations& some) {
+      return p.pipeline.is_delayed ? simulated_delayed(operators, p, some) : support::simulated(operators, p, some);
     };
-    simulated = with(times);
+    simulated = with(j.trained, times);
     if (!measured_backend(a.timing).empty()) {
+      const auto seconds_at = [&](unity::picoseconds unity::duration::* end,
+                                  double unity::hardware::cost_interval::* of_exchanges) {
+        auto at = j.trained;
+        at.machine = unity::hardware::machine_at(std::move(at.machine), of_exchanges);
+        return with(at, unity::durations_at{times, end}).seconds;
+      };
       // With itself: an order of tasks can be worse where they are faster.
-      simulated.interval = std::minmax({simulated.seconds,
-                                        with(unity::durations_at{times, &unity::duration::low}).seconds,
-                                        with(unity::durations_at{times, &unity::duration::high}).seconds});
+      simulated.interval =
+          std::minmax({simulated.seconds, seconds_at(&unity::duration::low, &unity::hardware::cost_interval::low),
+                       seconds_at(&unity::duration::high, &unity::hardware::cost_interval::high)});
     }
   });
   const auto [from, until] = last_step(r.timeline);

@@ -150,7 +150,7 @@ measurement time_matmul(Backend& b, timing_options o, std::int64_t size, bool co
   return device_timer{b, o}.time(op, in, *operators().infer(op, in));
 }
 
-TEST_CASE("on a device's own clock, the median and spread are those of the runs after the warm-up") {
+TEST_CASE("on a device's own clock, the median and interval are those of the runs after the warm-up") {
   clocked_toy b;
   timing_options o;
   o.warm_up = 3;
@@ -158,7 +158,7 @@ TEST_CASE("on a device's own clock, the median and spread are those of the runs 
   o.most = 5;
   o.sample_seconds = 0;
   // Runs 4 to 8 take 8, 10, 12, 14 and 16 us.
-  CHECK(time_matmul(b, o, 4, false) == measurement{picoseconds{12'000'000}, picoseconds{4'000'000}, 5});
+  CHECK(time_matmul(b, o, 4, false) == measurement{picoseconds{12'000'000}, picoseconds{8'800'000}, picoseconds{15'200'000}, 5});
   CHECK(b.log().runs == 8);
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("kernels shorter than a sample are run several in a row, and one of th
   o.sample_seconds = 19e-6;
   // The warm-up takes 2 us, so ten runs make a sample: of 4, 6, ... 22 us.
   const auto m = time_matmul(b, o, 4, false);
-  CHECK(m == measurement{picoseconds{13'000'000}, {}, 1});
+  CHECK(m == measurement{picoseconds{13'000'000}, picoseconds{13'000'000}, picoseconds{13'000'000}, 1});
   CHECK(b.log().runs == 11);
 }
 

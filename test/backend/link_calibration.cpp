@@ -47,6 +47,9 @@ TEST_CASE("every exchange of a link has a cost for every size, and all ranks fin
       CHECK(hardware::exchange_seconds(ranges, bytes{size}) > 1e-9);
       CHECK(hardware::exchange_seconds(ranges, bytes{size}) < 10);
     }
+    REQUIRE(links[0].intervals.contains(kind));
+    CHECK(links[0].intervals.at(kind).low <= 1);
+    CHECK(links[0].intervals.at(kind).high >= 1);
   }
 }
 

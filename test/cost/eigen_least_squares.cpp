@@ -113,7 +113,7 @@ TEST_CASE("features that are the same share a coefficient instead of cancelling 
   CHECK(learned.coefficients()[1] == Approx(3));
 }
 
-TEST_CASE("half of what was observed lies in the interval", "[law]") {
+TEST_CASE("four of five observations lie in the interval", "[law]") {
   const auto seed = GENERATE(1U, 2U, 3U, 4U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -132,7 +132,7 @@ TEST_CASE("half of what was observed lies in the interval", "[law]") {
     CHECK(p.expected <= p.high);
     inside += p.low <= y && y <= p.high ? 1 : 0;
   }
-  CHECK(inside >= seen.size() / 2 - 1);
+  CHECK(inside >= seen.size() * 4 / 5 - 1);
   CHECK(inside < seen.size());
 }
 

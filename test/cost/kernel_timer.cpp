@@ -53,18 +53,22 @@ namespace {
 
 using namespace unity;
 
-TEST_CASE("runs are summarized by median and interquartile range") {
+TEST_CASE("runs are summarized by their median and the times that four of five lie between") {
   const auto one = summarize({3e-6});
-  CHECK(one == measurement{picoseconds{3'000'000}, {}, 1});
+  const picoseconds us{1'000'000};
+  CHECK(one == measurement{3 * us, 3 * us, 3 * us, 1});
   const auto even = summarize({4e-6, 1e-6, 2e-6, 3e-6});
-  CHECK(even == measurement{picoseconds{2'500'000}, picoseconds{1'500'000}, 4});
-  const auto odd = summarize({5e-6, 1e-6, 2e-6, 100e-6, 3e-6});
-  CHECK(odd == measurement{picoseconds{3'000'000}, picoseconds{3'000'000}, 5});
+  CHECK(even == measurement{picoseconds{2'500'000}, picoseconds{1'300'000}, picoseconds{3'700'000}, 4});
+  const auto odd = summarize({11e-6, 1e-6, 2e-6, 100e-6, 3e-6, 4e-6, 5e-6, 6e-6, 7e-6, 8e-6, 9e-6});
+  CHECK(odd == measurement{6 * us, 2 * us, 11 * us, 11});
 }
 
 TEST_CASE("a median is above zero, and one run that was disturbed does not move it") {
-  CHECK(summarize({0, 0, 0}).median == picoseconds{1});
-  CHECK(summarize({2e-6, 2e-6, 2e-6, 2e-6, 1.0}) == measurement{picoseconds{2'000'000}, {}, 5});
+  CHECK(summarize({0, 0, 0}) == measurement{picoseconds{1}, picoseconds{1}, picoseconds{1}, 3});
+  const auto disturbed = summarize({2e-6, 2e-6, 2e-6, 2e-6, 1.0});
+  CHECK(disturbed.median == picoseconds{2'000'000});
+  CHECK(disturbed.low == disturbed.median);
+  CHECK(disturbed.high > disturbed.median);
 }
 
 TEST_CASE("the median parts the runs in halves, whatever their order") {
@@ -80,7 +84,13 @@ TEST_CASE("the median parts the runs in halves, whatever their order") {
   std::sort(sorted.begin(), sorted.end());
   CHECK(m.median >= from_seconds(sorted.front()));
   CHECK(m.median <= from_seconds(sorted.back()));
-  CHECK(m.spread <= from_seconds(sorted.back() - sorted.front()));
+  CHECK(from_seconds(sorted.front()) <= m.low);
+  CHECK(m.low <= m.median);
+  CHECK(m.median <= m.high);
+  CHECK(m.high <= from_seconds(sorted.back()));
+  const auto outside =
+      std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) < m.low || from_seconds(s) > m.high; });
+  CHECK(5 * outside <= std::ssize(runs) + 8);  // at most one of each end's tenth more
   const auto below = std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) <= m.median; });
   const auto above = std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) >= m.median; });
   CHECK(2 * below >= std::ssize(runs));

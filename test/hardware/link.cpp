@@ -2,9 +2,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include <unity/core/random.hpp>
@@ -116,6 +119,57 @@ TEST_CASE("one sample is a latency") {
   const auto fitted = hardware::fit_ranges(one);
   REQUIRE(fitted.size() == 1);
   CHECK(hardware::exchange_seconds(fitted, bytes{64}) == Approx(3e-6));
+}
+
+TEST_CASE("the interval of a fit has four of five samples between its ends", "[law]") {
+  const auto seed = GENERATE(range(1U, 20U));
+  CAPTURE(seed);
+  random_engine random{seed};
+  const std::vector<cost_range> ranges{{bytes{1000}, 2e-6, 5e-10}, {cost_range::no_end, 8e-6, 2e-10}};
+  std::vector<exchange_sample> samples;
+  for (auto n = random.between(1, 300); n > 0; --n) {
+    const bytes size{random.between(0, 100'000)};
+    samples.push_back({size, hardware::exchange_seconds(ranges, size) * (0.5 + 1.5 * random.unit())});
+  }
+  const auto i = hardware::fit_interval(ranges, samples);
+  CHECK(i.low <= 1);
+  CHECK(i.high >= 1);
+  const auto outside = std::count_if(samples.begin(), samples.end(), [&](const exchange_sample& s) {
+    const auto ratio = s.seconds / hardware::exchange_seconds(ranges, s.size);
+    return ratio < i.low * (1 - 1e-9) || ratio > i.high * (1 + 1e-9);
+  });
+  CHECK(5 * outside <= std::ssize(samples) + 8);
+  CHECK(hardware::fit_interval(ranges, std::vector<exchange_sample>{{bytes{10}, 2.005e-6}}).high == Approx(1));
+}
+
+TEST_CASE("a machine at an end of its intervals has measured exchanges and the cables measured by them at that end") {
+  using hardware::exchange;
+  const auto with = [](std::map<exchange, hardware::cost_interval> intervals) {
+    hardware::machine m{"pair", {{}}, {}, {}};
+    m.devices[0].name = "toy";
+    m.devices[0].bytes_per_second = 1e9;
+    m.devices[0].memory = bytes{4'000'000};
+    m.links.push_back({"local",
+                       2,
+                       {{exchange::all_reduce, {{bytes{100}, 1e-6, 1e-8}, {cost_range::no_end, 2e-6, 1e-7}}},
+                        {exchange::message, {{cost_range::no_end, 4e-6, 1e-8}}}},
+                       std::move(intervals)});
+    return hardware::with_topology(std::move(m), "test");
+  };
+  const auto m = with({{exchange::all_reduce, {0.5, 2}}, {exchange::message, {0.8, 1.25}}});
+  REQUIRE(m.network.cables().size() == 2);
+  CHECK(m.network.cables()[0].bytes_per_second == 10'000'000);
+  const auto slow = hardware::machine_at(m, &hardware::cost_interval::high);
+  CHECK(slow.network.cables()[1].bytes_per_second == 5'000'000);
+  CHECK(slow.network.cables()[1].latency == 2 * m.network.cables()[1].latency);
+  CHECK(slow.links[0].costs.at(exchange::all_reduce)[1].beta == Approx(2e-7));
+  CHECK(slow.links[0].costs.at(exchange::all_reduce)[0].alpha == Approx(2e-6));
+  CHECK(slow.links[0].costs.at(exchange::message)[0].alpha == Approx(5e-6));
+  const auto fast = hardware::machine_at(m, &hardware::cost_interval::low);
+  CHECK(fast.network.cables()[0].bytes_per_second == 20'000'000);
+  CHECK(fast.links[0].costs.at(exchange::message)[0].beta == Approx(0.8e-8));
+  const auto unknown = with({});
+  CHECK(hardware::machine_at(unknown, &hardware::cost_interval::high) == unknown);
 }
 
 }  // namespace

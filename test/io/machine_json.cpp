@@ -37,7 +37,8 @@ hardware::machine example() {
                      2,
                      {{hardware::exchange::all_reduce,
                        {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
-                      {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
+                      {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}},
+                     {{hardware::exchange::message, {0.9, 1.25}}}});
   return m;
 }
 std::string complaint(const std::string& text) { return test::machine_complaint(text); }
@@ -147,6 +148,17 @@ TEST_CASE("a complaint names the file, the place and what was expected") {
              Catch::Contains("costs.all_reduce[0]: has no \"up_to\""));
   CHECK_THAT(complaint("/links/0/costs/all_reduce/0/alpha_s", nullptr),
              Catch::Contains("alpha_s: is null; expected a number"));
+  const auto around = [](const nlohmann::json& interval) { return complaint("/links/0/intervals/message", interval); };
+  for (const nlohmann::json& wrong :
+       {nlohmann::json::array(), nlohmann::json{0.9}, nlohmann::json{0.9, 1.1, 1.2}, nlohmann::json{1.1, 1.2},
+        nlohmann::json{0.8, 0.9}, nlohmann::json{0, 1}, nlohmann::json{0.5, 1e300}}) {
+    CAPTURE(wrong.dump());
+    CHECK_THAT(around(wrong), Catch::Contains("intervals.message: no two factors around 1"));
+  }
+  CHECK_THAT(around("fast"), Catch::Contains("intervals.message"));
+  CHECK_THAT(complaint("/links/0/intervals/gossip", nlohmann::json{0.9, 1.1}), Catch::Contains("is \"gossip\""));
+  CHECK_THAT(complaint("/links/0/intervals/broadcast", nlohmann::json{0.9, 1.1}),
+             Catch::Contains("intervals.broadcast: an interval without costs"));
 }
 
 TEST_CASE("every member that is missing is missed by name") {
@@ -155,7 +167,7 @@ TEST_CASE("every member that is missing is missed by name") {
   for (const auto& member : whole.items()) {
     const nlohmann::json::json_pointer place{member.key()};
     const auto name = place.back();
-    if (name == "up_to" || name == "host_bytes_per_second" ||
+    if (name == "up_to" || name == "host_bytes_per_second" || member.key().find("/intervals/") != std::string::npos ||
         name.find_first_not_of("0123456789") == std::string::npos ||
         member.key().find("/versions/") != std::string::npos) {
       continue;

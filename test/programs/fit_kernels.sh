@@ -32,10 +32,10 @@ check 'what one device alone was measured for is fitted to it' json f.json \
 check 'coefficients' json c.json \
   'set(x["coefficients"]) == {"elementwise", "softmax", "layer_norm_gradient", "tensor_product", "attention",
                               "attention_gradient"}'
-check 'quartiles of kernels that were not fitted to' json c.json \
-  'set(x["ratio_quartiles"]) == set(x["coefficients"])
-   and all(0.5 < low <= 1 <= high < 2 and low < high for low, high in x["ratio_quartiles"].values())
-   and x["ratio_quartiles"]["elementwise"][0] > 0.9 and x["ratio_quartiles"]["elementwise"][1] < 1.1'
+check 'intervals of kernels that were not fitted to' json c.json \
+  'set(x["ratio_intervals"]) == set(x["coefficients"])
+   and all(0.5 < low <= 1 <= high < 2 and low < high for low, high in x["ratio_intervals"].values())
+   and x["ratio_intervals"]["elementwise"][0] > 0.9 and x["ratio_intervals"]["elementwise"][1] < 1.1'
 check 'devices' json c.json \
   'sorted(d["id"] for d in x["devices"]) == ["h100", "t4", "v100"] and 0.5 < x["shares"]["bfloat16"] < 1
    and abs(x["devices"][0]["bytes_per_second"] / 1e11 - 1) < 0.05'

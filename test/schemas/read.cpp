@@ -62,7 +62,8 @@ hardware::machine measured_machine() {
                      2,
                      {{hardware::exchange::all_reduce,
                        {{bytes{16384}, 3.1e-6, 2e-10}, {hardware::cost_range::no_end, 9e-6, 1.1e-10}}},
-                      {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}}});
+                      {hardware::exchange::message, {{hardware::cost_range::no_end, 1e-7, 0}}}},
+                     {{hardware::exchange::message, {0.9, 1.25}}}});
   return m;
 }
 

@@ -31,8 +31,9 @@ struct toy_timer {
     if (name == "tanh") {
       throw error{"tanh", "no kernel", "another operator"};
     }
-    return {picoseconds{static_cast<std::int64_t>(inputs.size()) * (name == "matmul" ? 10'000 : 1'000)},
-            picoseconds{name == "matmul" ? 4'000 : 0}, 5};
+    const picoseconds takes{static_cast<std::int64_t>(inputs.size()) * (name == "matmul" ? 10'000 : 1'000)};
+    return name == "matmul" ? measurement{takes, takes - picoseconds{1'500}, takes + picoseconds{4'000}, 5}
+                            : measurement{takes, takes, takes, 5};
   }
   [[nodiscard]] std::string description() const { return "toy"; }
 };
@@ -62,13 +63,13 @@ TEST_CASE("a graph takes the sum of its operators, each measured once") {
   CHECK(p.timer.asked == 2);
 }
 
-TEST_CASE("half of the spread lies to either side of the median, and the sum of a graph has the sums of both ends") {
+TEST_CASE("an operator has the interval that was measured, and the sum of a graph the sums of both ends") {
   builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto y = b.input("y", {4, 4});
   const auto g = std::move(b).finish({b.relu(b.matmul(x, y))});
   priced p;
-  CHECK(p.model.total(g) == duration{picoseconds{21'000}, picoseconds{19'000}, picoseconds{23'000}});
+  CHECK(p.model.total(g) == duration{picoseconds{21'000}, picoseconds{19'500}, picoseconds{25'000}});
 }
 
 TEST_CASE("durations of one timer and device have one version, those of another device another") {

@@ -29,7 +29,7 @@ struct counting_timer {
       throw error{"operator", "no kernel", "row-major results"};
     }
     ++asked;
-    return {picoseconds{1000 * asked}, picoseconds{asked}, 5 + asked};
+    return {picoseconds{1000 * asked}, picoseconds{1000 * asked - 1}, picoseconds{1000 * asked + 2}, 5 + asked};
   }
   [[nodiscard]] std::string description() const { return device; }
 };
@@ -64,7 +64,7 @@ TEST_CASE("a question is measured once, and the answer stays") {
   counting_timer timer;
   timing_cache cache{operators(), timer};
   const auto first = ask(cache, relu_of(4));
-  CHECK(first == measurement{picoseconds{1000}, picoseconds{1}, 6});
+  CHECK(first == measurement{picoseconds{1000}, picoseconds{999}, picoseconds{1002}, 6});
   CHECK(ask(cache, relu_of(5)).median == picoseconds{2000});
   CHECK(ask(cache, relu_of(4)) == first);
   CHECK(cache.measured() == 2);
@@ -75,7 +75,10 @@ TEST_CASE("a question is measured once, and the answer stays") {
 TEST_CASE("what is no single operator is measured once as well, and kept in the file") {
   const auto file = fresh_file("chain");
   int asked = 0;
-  const auto measure = [&] { return measurement{picoseconds{++asked}, {}, 5}; };
+  const auto measure = [&] {
+    const picoseconds takes{++asked};
+    return measurement{takes, takes, takes, 5};
+  };
   counting_timer timer;
   {
     timing_cache cache{operators(), timer, file, note};
@@ -145,21 +148,41 @@ TEST_CASE("timings of another device or version are not used, are told once, and
   CHECK(warnings.size() == 1);
 }
 
+TEST_CASE("timings of the first version of the format, which had quartiles, are not used and are replaced") {
+  const auto file = fresh_file("first_version");
+  warnings.clear();
+  counting_timer timer;
+  atomic_write(file, "unity timings 1\ndevice " + timer.device + "\n12 3 4 relu() -> float32[4,3]\n");
+  {
+    timing_cache cache{operators(), timer, file, note};
+    CHECK(cache.known() == 0);
+    ask(cache, relu_of(4));
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains("an older version"));
+  const auto stored = parse_timings(read_file(file), "f");
+  CHECK(stored.description == timer.device);
+  CHECK(stored.entries.size() == 1);
+}
+
 TEST_CASE("a file that is no list of timings is named with its line, measured without, and left as it is") {
-  const auto head = std::string{"unity timings 1\ndevice toy: a counter; counting 1.0\n"};
+  const auto head = std::string{"unity timings 2\ndevice toy: a counter; counting 1.0\n"};
   const auto [content, place] = GENERATE_COPY(table<std::string, std::string>({
       {"", "line 1"},
       {"ONNX\x08", "line 1"},
-      {"unity timings 2\n", "line 1"},
-      {"unity timings 1\nrelu\n", "line 2"},
-      {head + "12 3 4 relu() -> float32[4,3]", "line 3"},
-      {head + "12 3 relu() -> float32[4,3]\n", "line 3"},
-      {head + "12 3 4 relu\n0 3 4 tanh\n", "line 4"},
-      {head + "12 -3 4 relu\n", "line 3"},
-      {head + "12 3 0 relu\n", "line 3"},
-      {head + "99999999999999999999 3 4 relu\n", "line 3"},
-      {head + "12 3 4 \n", "line 3"},
-      {head + "12 3 4 relu\n13 3 4 relu\n", "line 4"},
+      {"unity timings 3\n", "line 1"},
+      {"unity timings 2\nrelu\n", "line 2"},
+      {head + "12 3 13 4 relu() -> float32[4,3]", "line 3"},
+      {head + "12 3 13 relu() -> float32[4,3]\n", "line 3"},
+      {head + "12 3 13 4 relu\n0 3 13 4 tanh\n", "line 4"},
+      {head + "12 0 13 4 relu\n", "line 3"},
+      {head + "12 13 14 4 relu\n", "line 3"},
+      {head + "12 3 11 4 relu\n", "line 3"},
+      {head + "12 3 13 0 relu\n", "line 3"},
+      {head + "99999999999999999999 3 4 4 relu\n", "line 3"},
+      {head + "12 3 1000000000000001 4 relu\n", "line 3"},
+      {head + "12 3 13 4 \n", "line 3"},
+      {head + "12 3 13 4 relu\n13 3 13 4 relu\n", "line 4"},
   }));
   CAPTURE(content);
   const auto file = fresh_file("corrupt");
@@ -326,8 +349,11 @@ TEST_CASE("signatures differ where questions do, fit one line, and survive the f
       const tensor::detail::timing_question q{c.op, c.inputs, *outputs};
       const auto [known, is_new] = met.emplace(text, q);
       REQUIRE(known->second == q);
-      table.entries.emplace(text, measurement{picoseconds{random.between(1, 1'000'000'000'000)},
-                                              picoseconds{random.between(0, 1'000'000)}, random.between(1, 200)});
+      const auto low = random.between(1, 1'000'000'000'000);
+      const auto median = low + random.between(0, 1'000'000);
+      const auto high = median + random.between(0, 1'000'000);
+      table.entries.emplace(text, measurement{picoseconds{median}, picoseconds{low}, picoseconds{high},
+                                              random.between(1, 200)});
     }
   }
   CHECK(questions > 100);

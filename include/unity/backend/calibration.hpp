@@ -217,8 +217,8 @@ class exchange_timer {
         from_(static_cast<std::size_t>(options.largest / 4 + c.size())),
         to_(from_.size()) {}
 
-  // The median over repetitions of the slowest rank's time. All ranks get the same.
-  [[nodiscard]] double time(hardware::exchange kind, std::int64_t size) {
+  // The slowest rank's time in each repetition, ascending, in seconds. All ranks get the same.
+  [[nodiscard]] std::vector<double> times(hardware::exchange kind, std::int64_t size) {
     const auto repetitions = std::clamp(options_.volume / size, options_.least, options_.most);
     std::vector<double> seconds;
     constexpr int warm_up = 2;
@@ -232,8 +232,11 @@ class exchange_timer {
     }
     auto* data = reinterpret_cast<std::byte*>(seconds.data());
     communicator_.all_reduce(data, data, seconds.size(), tensor::dtype::float64, reduction::maximum).wait();
-    const auto both_ways = kind == hardware::exchange::message ? 2.0 : 1.0;
-    return to_seconds(summarize(std::move(seconds)).median) / both_ways;
+    for (auto& s : seconds) {  // a message goes there and back, and no time is zero
+      s = std::max(kind == hardware::exchange::message ? s / 2 : s, 1e-12);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds;
   }
 
  private:
@@ -274,21 +277,28 @@ class exchange_timer {
 
 }  // namespace detail
 
-// Times every kind of exchange at sizes that double, and fits latency and bandwidth. All ranks must call it with the
-// same options, and all get the same result. A single rank has nothing to exchange: its link is free.
+// Times every kind of exchange at sizes that double, and fits latency and bandwidth to the medians, and intervals to all
+// times; sizes count equally, however often they were timed. All ranks must call it with the same options, and all get
+// the same result. A single rank has nothing to exchange: its link is free.
 // Throws: unity::error if a rank is missing.
 template <host_communicator Communicator>
 [[nodiscard]] hardware::link calibrate_link(Communicator& c, std::string name, const exchange_options& options = {}) {
   UNITY_EXPECTS(options.smallest >= 4 * c.size() && options.smallest <= options.largest, "an element for every rank");
-  hardware::link l{std::move(name), c.size(), {}};
+  hardware::link l{std::move(name), c.size(), {}, {}};
   detail::exchange_timer<Communicator> timer{c, options};
   for (std::size_t k = 0; c.size() > 1 && k < hardware::exchange_names.size(); ++k) {
     const auto kind = static_cast<hardware::exchange>(k);
-    std::vector<hardware::exchange_sample> samples;
+    std::vector<hardware::exchange_sample> medians;
+    std::vector<hardware::exchange_sample> all;
     for (auto size = options.smallest; size <= options.largest; size *= 2) {
-      samples.push_back({bytes{size}, timer.time(kind, size)});
+      const auto seconds = timer.times(kind, size);
+      medians.push_back({bytes{size}, unity::detail::quantile(seconds, 0.5)});
+      for (const auto part : {0.1, 0.3, 0.5, 0.7, 0.9}) {
+        all.push_back({bytes{size}, unity::detail::quantile(seconds, part)});
+      }
     }
-    l.costs.emplace(kind, hardware::fit_ranges(samples));
+    const auto& ranges = l.costs.emplace(kind, hardware::fit_ranges(medians)).first->second;
+    l.intervals.emplace(kind, hardware::fit_interval(ranges, all));
   }
   return l;
 }

@@ -17,10 +17,11 @@
 
 namespace unity {
 
-// A summary of the times of several runs. The spread is the interquartile range, which contains half of the runs.
+// A summary of the times of several runs: four of five take between low and high, the 10th and 90th percentiles.
 struct measurement {
   picoseconds median{};
-  picoseconds spread{};
+  picoseconds low{};
+  picoseconds high{};
   std::int64_t repetitions = 0;
 
   friend bool operator==(const measurement&, const measurement&) = default;
@@ -29,7 +30,7 @@ struct measurement {
 // Times operators on operands of given types.
 //   t.time(op, inputs, outputs)   a measurement; outputs: what the algebra infers from the inputs
 //   t.description()               one line: the device, the software and the method of measurement
-// Laws: median > 0, spread >= 0, repetitions > 0. Measurements with equal descriptions may be compared and stored.
+// Laws: 0 < low <= median <= high, repetitions > 0. Measurements with equal descriptions may be compared and stored.
 // Errors: unity::error that names the operator if it cannot run.
 // Models: backend::device_timer, tensor::timing_cache. Not a model: an estimate, which repeats nothing (that is a
 // duration_model).
@@ -50,18 +51,23 @@ namespace detail {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+// What four of five of the sorted numbers lie between.
+[[nodiscard]] inline std::pair<double, double> interval(std::span<const double> sorted) noexcept {
+  return {quantile(sorted, 0.1), quantile(sorted, 0.9)};
+}
+
 }  // namespace detail
 
-// Summarizes the seconds of at least one run. A median below a picosecond counts as one.
+// Summarizes the seconds of at least one run. A time below a picosecond counts as one.
 [[nodiscard]] inline measurement summarize(std::vector<double> seconds) {
   UNITY_EXPECTS(!seconds.empty(), "a run");
   std::sort(seconds.begin(), seconds.end());
-  return {std::max(from_seconds(detail::quantile(seconds, 0.5)), picoseconds{1}),
-          from_seconds(detail::quantile(seconds, 0.75) - detail::quantile(seconds, 0.25)),
-          static_cast<std::int64_t>(seconds.size())};
+  const auto time = [](double s) { return std::max(from_seconds(s), picoseconds{1}); };
+  const auto [low, high] = detail::interval(seconds);
+  return {time(detail::quantile(seconds, 0.5)), time(low), time(high), static_cast<std::int64_t>(seconds.size())};
 }
 
-// At least half of the runs are expected to take between low and high, as far as the model knows. A model that knows no
+// Four of five runs are expected to take between low and high, as far as the model knows. A model that knows no
 // spread returns low == expected == high. Law: low <= expected <= high.
 struct duration {
   picoseconds expected{};

@@ -20,8 +20,7 @@ class linear_predictor {
   linear_predictor(std::vector<double> coefficients, std::span<const double> errors);
 
   [[nodiscard]] std::span<const double> coefficients() const noexcept { return coefficients_; }
-  // The interval covers the middle half of the observations, relative to the expected value. Missing features count as
-  // 0.
+  // The interval covers four of five observations, relative to the expected value. Missing features count as 0.
   // Complexity: linear in the features.
   [[nodiscard]] prediction predict(std::span<const double> features) const;
   [[nodiscard]] fingerprint version() const noexcept;
@@ -78,8 +77,9 @@ namespace unity {
 UNITY_INLINE linear_predictor::linear_predictor(std::vector<double> coefficients, std::span<const double> errors)
     : coefficients_{std::move(coefficients)} {
   if (!errors.empty()) {
-    low_ = std::min(detail::quantile(errors, 0.25), 0.0);
-    high_ = std::max(detail::quantile(errors, 0.75), 0.0);
+    const auto [low, high] = detail::interval(errors);
+    low_ = std::min(low, 0.0);
+    high_ = std::max(high, 0.0);
   }
 }
 

@@ -61,10 +61,10 @@ inline constexpr std::array<double, 13> tensor_product_coefficients{
   }
 }
 
-// Two factors of the predicted time, between which half of the measured times lie. These are of kernels that the
+// Two factors of the predicted time, between which four of five measured times lie. These are of kernels that the
 // coefficients were not fitted to: all of a device that was left out, or half of the shapes, for kinds that were
 // measured on a single device.
-[[nodiscard]] constexpr std::array<double, 2> kernel_quartiles(kernel_kind kind) noexcept {
+[[nodiscard]] constexpr std::array<double, 2> kernel_interval(kernel_kind kind) noexcept {
   switch (kind) {
     case kernel_kind::attention:
       return {0.9663, 1.042};

@@ -7,7 +7,7 @@
 
 namespace unity {
 
-// In the unit of the observations. At least half of the observations are expected between low and high.
+// In the unit of the observations. Four of five observations are expected between low and high.
 // Law: low <= expected <= high.
 struct prediction {
   double expected = 0;

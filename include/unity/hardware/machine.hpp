@@ -81,12 +81,21 @@ struct cost_range {
   friend bool operator==(const cost_range&, const cost_range&) = default;
 };
 
+// Factors of what cost ranges give, between which four of five measured exchanges lie.
+struct cost_interval {
+  double low = 1;
+  double high = 1;
+
+  friend bool operator==(const cost_interval&, const cost_interval&) = default;
+};
+
 // Regular. Ranges ascend, and the last has no end. Bytes are those of one rank: the message; the vector that is reduced
 // or broadcast; for other kinds the larger of what a rank sends and receives.
 struct link {
   std::string name{};  // "local", "mpi"
   int ranks = 0;       // number of participants
   std::map<exchange, std::vector<cost_range>> costs{};
+  std::map<exchange, cost_interval> intervals{};  // of some kinds that have costs; the others' are not known
 
   friend bool operator==(const link&, const link&) = default;
 };
@@ -120,6 +129,10 @@ struct line_fit {
 // Complexity: O(most * samples^2) fits, linear each.
 [[nodiscard]] std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3);
 
+// How far the times of samples are from what the ranges give; contains 1. Precondition: there is at least one sample.
+// Complexity: n log n.
+[[nodiscard]] cost_interval fit_interval(std::span<const cost_range> ranges, std::span<const exchange_sample> samples);
+
 // Regular. `devices` are kinds: a topology contains any number of each. A machine that was only measured has no
 // topology; every rank of a link reaches every other one over it.
 struct machine {
@@ -149,6 +162,9 @@ namespace detail {
 // Gives a device the share that each of `count` ranks has of it.
 void divide(device& d, int count);
 
+// The exchanges from which the rate of a cable is measured: all-reduce, or messages if no all-reduce was measured.
+[[nodiscard]] exchange rate_measured_by(const link& l);
+
 // The rate of a cable in each direction while the other direction is busy too, as in training: from all-reduce, where 2
 // (n - 1) / n of the vector cross each cable in each direction; from messages, which use one direction, if no
 // all-reduce was measured. Unit: bytes per second.
@@ -168,6 +184,11 @@ void expect_units(const device& d, std::string_view where);
 void expect_units(double rate, double latency, std::string_view where);
 
 }  // namespace detail
+
+// The machine where exchanges between ranks take the times at one end of their intervals, &cost_interval::low or
+// &cost_interval::high: measured ones, and with those cables of which the rate was measured.
+// Complexity: linear in links and cables.
+[[nodiscard]] machine machine_at(machine m, double cost_interval::* end);
 
 // Throws: unity::error for a machine with a topology that would be refused when read from a file again; `where`: for
 // messages, the file or the machine.
@@ -204,6 +225,7 @@ struct fmt::formatter<unity::hardware::machine> : unity::plain_formatter {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/cost/duration.hpp>
 
 namespace unity::hardware {
 
@@ -327,6 +349,16 @@ UNITY_INLINE std::vector<cost_range> fit_ranges(std::span<const exchange_sample>
   return fitted;
 }
 
+UNITY_INLINE cost_interval fit_interval(std::span<const cost_range> ranges, std::span<const exchange_sample> samples) {
+  std::vector<double> ratios;
+  for (const auto& s : samples) {
+    ratios.push_back(s.seconds / std::max(exchange_seconds(ranges, s.size), 1e-12));
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const auto [low, high] = unity::detail::interval(ratios);
+  return {std::min(low, 1.0), std::max(high, 1.0)};
+}
+
 UNITY_INLINE const device& model_of(const machine& m, device_id d) {
   const auto model = m.network[d].model;
   UNITY_EXPECTS(model < m.devices.size(), "a model for every device of the topology");
@@ -354,11 +386,15 @@ UNITY_INLINE void divide(device& d, int count) {
   d.memory /= count;
 }
 
+UNITY_INLINE exchange rate_measured_by(const link& l) {
+  return l.costs.contains(exchange::all_reduce) ? exchange::all_reduce : exchange::message;
+}
+
 UNITY_INLINE double measured_rate(const link& l) {
   constexpr double fastest = most_cable_rate;  // if the measured time per byte is zero
-  const auto sums = l.costs.find(exchange::all_reduce);
-  const auto share = sums != l.costs.end() ? 2.0 * (l.ranks - 1) / l.ranks : 1;
-  const auto beta = (sums != l.costs.end() ? sums->second : l.costs.at(exchange::message)).back().beta;
+  const auto kind = rate_measured_by(l);
+  const auto share = kind == exchange::all_reduce ? 2.0 * (l.ranks - 1) / l.ranks : 1;
+  const auto beta = l.costs.at(kind).back().beta;
   return beta > 0 ? std::clamp(share / beta, 1.0, fastest) : fastest;
 }
 
@@ -409,6 +445,23 @@ UNITY_INLINE void expect_units(double rate, double latency, std::string_view whe
 }  // namespace unity::hardware::detail
 
 namespace unity::hardware {
+
+UNITY_INLINE machine machine_at(machine m, double cost_interval::* end) {
+  if (const auto* l = detail::measured_messages(m)) {
+    if (const auto found = l->intervals.find(detail::rate_measured_by(*l)); found != l->intervals.end()) {
+      m.network.slow_down(found->second.*end);
+    }
+  }
+  for (auto& l : m.links) {
+    for (const auto& [kind, interval] : l.intervals) {
+      for (auto& range : l.costs.at(kind)) {
+        range.alpha *= interval.*end;
+        range.beta *= interval.*end;
+      }
+    }
+  }
+  return m;
+}
 
 UNITY_INLINE void check(const machine& m, std::string_view where) {
   detail::expect_one_name_each(m.devices, where);

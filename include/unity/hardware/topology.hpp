@@ -99,6 +99,8 @@ class topology {
   [[nodiscard]] resource_id resource(link_id l) const { return at(l).resource; }
   [[nodiscard]] std::int64_t bytes_per_second(link_id l) const { return cables_[at(l).cable].bytes_per_second; }
   [[nodiscard]] picoseconds latency(link_id l) const { return cables_[at(l).cable].latency; }
+  // Effects: every transfer takes `factor` times as long, and so do latencies. Precondition: factor > 0.
+  void slow_down(double factor);
   // Effects: marks a switch that can sum what it receives, for collectives that use it. Precondition: a switch.
   void set_reduces(vertex_id s) {
     UNITY_EXPECTS(!is_device(s), "a switch");
@@ -228,6 +230,7 @@ class route_table {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_HARDWARE_TOPOLOGY)
 
 #include <algorithm>
+#include <cmath>
 
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
@@ -242,6 +245,16 @@ UNITY_INLINE topology::topology(std::vector<placed_device> devices, std::vector<
     check_cable(i, where);
   }
   index_links();
+}
+
+UNITY_INLINE void topology::slow_down(double factor) {
+  UNITY_EXPECTS(factor > 0, "a positive factor");
+  for (auto& c : cables_) {
+    const auto rate = static_cast<double>(c.bytes_per_second) / factor;
+    constexpr double most = 9e18;
+    c.bytes_per_second = std::max<std::int64_t>(std::llround(std::min(rate, most)), 1);
+    c.latency = picoseconds{std::llround(static_cast<double>(c.latency.count()) * factor)};
+  }
 }
 
 UNITY_INLINE void topology::check_names(std::string_view where) const {

@@ -51,6 +51,7 @@ namespace detail {
 [[nodiscard]] hardware::device device_from_json(const json_place& in, std::int64_t schema);
 
 [[nodiscard]] std::vector<hardware::cost_range> ranges_from_json(const json_place& in);
+[[nodiscard]] hardware::cost_interval interval_from_json(const json_place& in);
 
 [[nodiscard]] hardware::link link_from_json(const json_place& in);
 
@@ -240,6 +241,17 @@ UNITY_INLINE std::vector<hardware::cost_range> ranges_from_json(const json_place
   return ranges;
 }
 
+UNITY_INLINE hardware::cost_interval interval_from_json(const json_place& in) {
+  constexpr double most = 1000;  // products with times do not overflow
+  const auto ends = in.items();
+  const hardware::cost_interval i{ends.empty() ? 0 : number_from_json(ends[0], true),
+                                  ends.size() < 2 ? 0 : number_from_json(ends[1], true)};
+  if (ends.size() != 2 || !(1 / most <= i.low && i.low <= 1 && 1 <= i.high && i.high <= most)) {
+    throw error{in.where(), "no two factors around 1", "[low, high], 0.001 <= low <= 1 <= high <= 1000"};
+  }
+  return i;
+}
+
 UNITY_INLINE hardware::link link_from_json(const json_place& in) {
   hardware::link l;
   l.name = in.at("name").line();
@@ -249,6 +261,16 @@ UNITY_INLINE hardware::link link_from_json(const json_place& in) {
     const auto kind = static_cast<hardware::exchange>(
         name_from_json({word, fmt::format("{}.costs, a member", in.where())}, hardware::exchange_names));
     l.costs.emplace(kind, ranges_from_json(ranges));
+  }
+  if (in.has("intervals")) {
+    for (const auto& [name, factors] : members_from_json(in.at("intervals"))) {
+      const auto kind = static_cast<hardware::exchange>(name_from_json(
+          {nlohmann::json(name), fmt::format("{}.intervals, a member", in.where())}, hardware::exchange_names));
+      if (!l.costs.contains(kind)) {
+        throw error{factors.where(), "an interval without costs", "an exchange of 'costs'"};
+      }
+      l.intervals.emplace(kind, interval_from_json(factors));
+    }
   }
   return l;
 }
@@ -316,7 +338,12 @@ UNITY_INLINE nlohmann::json link_to_json(const hardware::link& l) {
       all.push_back(std::move(range));
     }
   }
-  return {{"name", utf8_word("name of a link", l.name)}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
+  nlohmann::json all{{"name", utf8_word("name of a link", l.name)}, {"ranks", l.ranks}, {"costs", std::move(costs)}};
+  for (const auto& [kind, interval] : l.intervals) {
+    const auto name = hardware::exchange_names[static_cast<std::size_t>(kind)];
+    all["intervals"][std::string{name}] = {interval.low, interval.high};
+  }
+  return all;
 }
 
 UNITY_INLINE nlohmann::json topology_to_json(const hardware::machine& m) {

@@ -35,8 +35,8 @@ using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
 
 // Durations by the kernel model with the coefficients of machines/kernels.json, for the element type of an operator's
 // first result. Kernels run one after another on a device that is kept busy: each costs its own time or the time to
-// launch the next one, whichever is longer. low and high: the quartiles of how far kernels that the coefficients were
-// not fitted to are from what the model says (kernel_quartiles). Models duration_model; the algebra must outlive it.
+// launch the next one, whichever is longer. low and high: between which times four of five kernels lie that the
+// coefficients were not fitted to (kernel_interval). Models duration_model; the algebra must outlive it.
 class kernel_durations {
  public:
   // `devices`: by number of the kind of device.
@@ -338,10 +338,10 @@ UNITY_INLINE duration kernel_durations::duration_of(std::uint32_t device, const 
   double high = 0;
   for (const auto& k : kernels_of(*operators_, op, inputs, outputs)) {
     const auto seconds = kernel_seconds(k, d, kernel_coefficients(k.kind));
-    const auto quartiles = kernel_quartiles(k.kind);
+    const auto interval = kernel_interval(k.kind);
     expected += std::max(d.launch_seconds, seconds);
-    low += std::max(d.launch_seconds, seconds * quartiles[0]);
-    high += std::max(d.launch_seconds, seconds * quartiles[1]);
+    low += std::max(d.launch_seconds, seconds * interval[0]);
+    high += std::max(d.launch_seconds, seconds * interval[1]);
   }
   return {from_seconds(expected), from_seconds(low), from_seconds(high)};
 }
@@ -362,7 +362,7 @@ UNITY_INLINE fingerprint kernel_durations::version() const {
     for (const auto x : kernel_coefficients(static_cast<kernel_kind>(k))) {
       add(x);
     }
-    for (const auto x : kernel_quartiles(static_cast<kernel_kind>(k))) {
+    for (const auto x : kernel_interval(static_cast<kernel_kind>(k))) {
       add(x);
     }
   }

@@ -16,8 +16,8 @@
 
 namespace unity::tensor {
 
-// Durations from a timing cache, which measures those that it lacks: the median, with half of the spread to either
-// side. Zero for operators that an executor does not run. All kinds of devices are the one that is timed. Models
+// Durations from a timing cache, which measures those that it lacks: the median, and between which times four of five
+// runs lie. Zero for operators that an executor does not run. All kinds of devices are the one that is timed. Models
 // duration_model as long as algebra and cache live; another process that measures again may get other times under the
 // same version.
 // Throws: unity::error that names the operator if it cannot run.
@@ -34,8 +34,7 @@ class measured_durations {
       return {};
     }
     const auto m = cache_->time(op, inputs, outputs);
-    const picoseconds half{m.spread.count() / 2};
-    return {m.median, std::max(m.median - half, picoseconds{1}), m.median + half};
+    return {m.median, m.low, m.high};
   }
   [[nodiscard]] fingerprint version() const { return hasher{hash_bytes(cache_->description())}.result(); }
 

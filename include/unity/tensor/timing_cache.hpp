@@ -1,10 +1,11 @@
 // Measured times that are remembered, in memory and in a file.
 //
-//   unity timings 1
+//   unity timings 2
 //   device cpu: AMD EPYC, 2 threads; oneDNN 2.6.3
-//   57102345 1203456 25 matmul{activation=none}(float32[64,512], float32[512,512] constant) -> float32[64,512]
+//   57102345 56801001 60034567 25 matmul{activation=none}(float32[64,512], float32[512,512] constant) -> float32[64,512]
 //
-// Each line: median and spread in picoseconds, the number of repetitions, and the signature of what ran.
+// Each line: the median, and the 10th and 90th percentiles, in picoseconds, the number of repetitions, and the signature
+// of what ran. Lists of version 1, which had quartiles, count as timings of another device.
 #pragma once
 
 #include <chrono>
@@ -90,6 +91,8 @@ class timing_reader {
   [[nodiscard]] std::string_view next();
   [[nodiscard]] std::int64_t number(std::string_view& line) const;
 
+  static constexpr std::string_view entry_form =
+      "median, 10th and 90th percentile in picoseconds, repetitions, and an operator";
   std::string_view rest_;
   std::string_view file_;
   std::size_t line_ = 0;
@@ -387,9 +390,9 @@ UNITY_INLINE std::string signature_text(const algebra& operators, const operatio
 }
 
 UNITY_INLINE std::string timings_text(const timing_table& t) {
-  auto text = fmt::format("unity timings 1\ndevice {}\n", t.description);
+  auto text = fmt::format("unity timings 2\ndevice {}\n", t.description);
   for (const auto& [signature, m] : t.entries) {
-    text += fmt::format("{} {} {} {}\n", m.median.count(), m.spread.count(), m.repetitions, signature);
+    text += fmt::format("{} {} {} {} {}\n", m.median.count(), m.low.count(), m.high.count(), m.repetitions, signature);
   }
   return text;
 }
@@ -399,8 +402,12 @@ UNITY_INLINE std::string timings_text(const timing_table& t) {
 namespace unity::tensor::detail {
 
 UNITY_INLINE timing_table timing_reader::read() {
-  if (next() != "unity timings 1") {
-    fail("is no list of timings", "the line 'unity timings 1'");
+  const auto format = next();
+  if (format == "unity timings 1") {
+    return {"an older version", {}};
+  }
+  if (format != "unity timings 2") {
+    fail("is no list of timings", "the line 'unity timings 2'");
   }
   timing_table table;
   constexpr std::string_view device = "device ";
@@ -413,12 +420,13 @@ UNITY_INLINE timing_table timing_reader::read() {
     auto line = next();
     measurement m;
     m.median = picoseconds{number(line)};
-    m.spread = picoseconds{number(line)};
+    m.low = picoseconds{number(line)};
+    m.high = picoseconds{number(line)};
     m.repetitions = number(line);
     constexpr picoseconds longest{1'000'000'000'000'000};  // 1000 s: sums of many do not overflow
-    const bool countable = m.median <= longest && m.spread <= longest;
-    if (line.empty() || !countable || m.median <= picoseconds{} || m.spread < picoseconds{} || m.repetitions < 1) {
-      fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
+    const bool ascend = picoseconds{} < m.low && m.low <= m.median && m.median <= m.high && m.high <= longest;
+    if (line.empty() || !ascend || m.repetitions < 1) {
+      fail("is no timing", entry_form);
     }
     if (!table.entries.emplace(line, m).second) {
       fail("is a second timing of one operator", "one");
@@ -442,7 +450,7 @@ UNITY_INLINE std::int64_t timing_reader::number(std::string_view& line) const {
   const auto end = line.find(' ');
   const auto value = to_number<std::int64_t>(line.substr(0, end));
   if (!value || end == std::string_view::npos) {
-    fail("is no timing", "median and spread in picoseconds, repetitions, and an operator");
+    fail("is no timing", entry_form);
   }
   line.remove_prefix(end + 1);
   return *value;
