@@ -38,8 +38,7 @@ struct collective_sample {
 // callers can avoid these by padding. Keeps the order. Complexity: n log n.
 [[nodiscard]] std::vector<collective_sample> unpadded(std::span<const collective_sample> samples, double slack = 0.1);
 
-// One link per group size, ascending: ranges by fit_ranges, over the medians by size of unpadded(samples), and intervals
-// by fit_interval over all of unpadded(samples).
+// One link per group size, ascending: ranges by fit_ranges, over the medians by size of unpadded(samples).
 // Preconditions: times are positive, sizes not negative, groups of at least 2.
 // Complexity: cubic in the sizes of each kind and group.
 [[nodiscard]] std::vector<link> fit_collectives(std::span<const collective_sample> samples);
@@ -217,8 +216,7 @@ UNITY_INLINE std::vector<link> fit_collectives(std::span<const collective_sample
     auto& l = links[group.second];
     l.name = "measured";
     l.ranks = group.second;
-    const auto& ranges = l.costs[group.first] = fit_ranges(detail::medians(all), most_ranges);
-    l.intervals.emplace(group.first, fit_interval(ranges, all));
+    l.costs[group.first] = fit_ranges(detail::medians(all), most_ranges);
   }
   std::vector<link> in_order;
   for (auto& [ranks, l] : links) {
