@@ -123,10 +123,11 @@ void print(const hardware::machine& m) {
   for (const auto& l : m.links) {
     fmt::print("{}, {} ranks\n", l.name, l.ranks);
     for (const auto& [kind, ranges] : l.costs) {
-      fmt::print("  {:<15} {:8.2f} us for 1 KiB, {:8.2f} GB/s at most\n",
+      const auto interval = l.intervals.contains(kind) ? l.intervals.at(kind) : hardware::cost_interval{};
+      fmt::print("  {:<15} {:8.2f} us for 1 KiB, {:8.2f} GB/s at most; four of five took {:.2f} to {:.2f} of that\n",
                  std::string{hardware::exchange_names[static_cast<std::size_t>(kind)]},
                  hardware::exchange_seconds(ranges, bytes{1024}) * 1e6,
-                 ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0);
+                 ranges.back().beta > 0 ? 1e-9 / ranges.back().beta : 0.0, interval.low, interval.high);
     }
   }
 }

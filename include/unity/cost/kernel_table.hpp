@@ -67,25 +67,25 @@ inline constexpr std::array<double, 13> tensor_product_coefficients{
 [[nodiscard]] constexpr std::array<double, 2> kernel_interval(kernel_kind kind) noexcept {
   switch (kind) {
     case kernel_kind::attention:
-      return {0.9663, 1.042};
+      return {0.919, 1.089};
     case kernel_kind::attention_gradient:
-      return {0.9305, 1.065};
+      return {0.8735, 1.194};
     case kernel_kind::batched_product:
-      return {0.9238, 1.098};
+      return {0.848, 1.231};
     case kernel_kind::convolution:
-      return {0.8493, 1.222};
+      return {0.7412, 1.485};
     case kernel_kind::layer_norm:
-      return {0.9465, 1.076};
+      return {0.8378, 1.176};
     case kernel_kind::layer_norm_gradient:
-      return {0.9546, 1.191};
+      return {0.85, 1.337};
     case kernel_kind::product:
-      return {0.924, 1.105};
+      return {0.7905, 1.258};
     case kernel_kind::softmax:
-      return {0.9677, 1.044};
+      return {0.9148, 1.201};
     case kernel_kind::tensor_product:
-      return {0.9125, 1.16};
+      return {0.8423, 1.44};
     default:
-      return {0.9859, 1.019};
+      return {0.9733, 1.051};
   }
 }
 

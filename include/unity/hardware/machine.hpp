@@ -81,7 +81,10 @@ struct cost_range {
   friend bool operator==(const cost_range&, const cost_range&) = default;
 };
 
-// Factors of what cost ranges give, between which four of five measured exchanges lie.
+inline constexpr double widest_interval = 1000;
+
+// Factors of what cost ranges give, between which four of five measured exchanges lie. Law: 1 / widest_interval <= low
+// <= 1 <= high <= widest_interval.
 struct cost_interval {
   double low = 1;
   double high = 1;
@@ -129,7 +132,7 @@ struct line_fit {
 // Complexity: O(most * samples^2) fits, linear each.
 [[nodiscard]] std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3);
 
-// How far the times of samples are from what the ranges give; contains 1. Precondition: there is at least one sample.
+// How far the times of samples are from what the ranges give. Precondition: there is at least one sample.
 // Complexity: n log n.
 [[nodiscard]] cost_interval fit_interval(std::span<const cost_range> ranges, std::span<const exchange_sample> samples);
 
@@ -350,13 +353,14 @@ UNITY_INLINE std::vector<cost_range> fit_ranges(std::span<const exchange_sample>
 }
 
 UNITY_INLINE cost_interval fit_interval(std::span<const cost_range> ranges, std::span<const exchange_sample> samples) {
+  UNITY_EXPECTS(!samples.empty(), "samples");
   std::vector<double> ratios;
   for (const auto& s : samples) {
     ratios.push_back(s.seconds / std::max(exchange_seconds(ranges, s.size), 1e-12));
   }
   std::sort(ratios.begin(), ratios.end());
   const auto [low, high] = unity::detail::interval(ratios);
-  return {std::min(low, 1.0), std::max(high, 1.0)};
+  return {std::clamp(low, 1 / widest_interval, 1.0), std::clamp(high, 1.0, widest_interval)};
 }
 
 UNITY_INLINE const device& model_of(const machine& m, device_id d) {

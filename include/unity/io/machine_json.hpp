@@ -242,7 +242,7 @@ UNITY_INLINE std::vector<hardware::cost_range> ranges_from_json(const json_place
 }
 
 UNITY_INLINE hardware::cost_interval interval_from_json(const json_place& in) {
-  constexpr double most = 1000;  // products with times do not overflow
+  constexpr auto most = hardware::widest_interval;
   const auto ends = in.items();
   const hardware::cost_interval i{ends.empty() ? 0 : number_from_json(ends[0], true),
                                   ends.size() < 2 ? 0 : number_from_json(ends[1], true)};
