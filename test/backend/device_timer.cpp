@@ -158,7 +158,8 @@ TEST_CASE("on a device's own clock, the median and interval are those of the run
   o.most = 5;
   o.sample_seconds = 0;
   // Runs 4 to 8 take 8, 10, 12, 14 and 16 us.
-  CHECK(time_matmul(b, o, 4, false) == measurement{picoseconds{12'000'000}, picoseconds{8'800'000}, picoseconds{15'200'000}, 5});
+  CHECK(time_matmul(b, o, 4, false) ==
+        measurement{picoseconds{12'000'000}, picoseconds{8'800'000}, picoseconds{15'200'000}, 5});
   CHECK(b.log().runs == 8);
 }
 

@@ -88,8 +88,9 @@ TEST_CASE("the median parts the runs in halves, whatever their order") {
   CHECK(m.low <= m.median);
   CHECK(m.median <= m.high);
   CHECK(m.high <= from_seconds(sorted.back()));
-  const auto outside =
-      std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) < m.low || from_seconds(s) > m.high; });
+  const auto outside = std::count_if(runs.begin(), runs.end(), [&](double s) {
+    return from_seconds(s) < m.low || from_seconds(s) > m.high;
+  });
   CHECK(5 * outside <= std::ssize(runs) + 8);  // at most one of each end's tenth more
   const auto below = std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) <= m.median; });
   const auto above = std::count_if(runs.begin(), runs.end(), [&](double s) { return from_seconds(s) >= m.median; });

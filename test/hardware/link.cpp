@@ -1,4 +1,4 @@
-#include <unity/hardware/machine.hpp>
+#include <unity/hardware/collective_fit.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/hardware/machine.hpp>
 
 namespace tests_of_link {
 

@@ -21,6 +21,7 @@
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
 #include <unity/cost/duration.hpp>
+#include <unity/hardware/collective_fit.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/detail/algebra.hpp>
@@ -277,8 +278,8 @@ class exchange_timer {
 
 }  // namespace detail
 
-// Times every kind of exchange at sizes that double, and fits latency and bandwidth to the medians, and intervals to all
-// times; sizes count equally, however often they were timed. All ranks must call it with the same options, and all get
+// Times every kind of exchange at sizes that double, and fits latency and bandwidth to the medians and intervals to all
+// times. Sizes count equally, however often they were timed. All ranks must call it with the same options, and all get
 // the same result. A single rank has nothing to exchange: its link is free.
 // Throws: unity::error if a rank is missing.
 template <host_communicator Communicator>

@@ -1,4 +1,4 @@
-// Models of measured collectives: one link per group size, fitted to samples.
+// Models of measured exchanges: ranges of sizes fitted to samples, and one link per group size.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,35 @@
 #include <unity/hardware/machine.hpp>
 
 namespace unity::hardware {
+
+// A measured exchange.
+struct exchange_sample {
+  bytes size{};  // as link counts it
+  double seconds = 0;
+};
+
+namespace detail {
+
+struct line_fit {
+  double alpha = 0;
+  double beta = 0;
+  double error = 0;  // sum of squared relative errors
+};
+
+// Least squares of relative errors, so that small sizes count as much as large ones; no coefficient is negative.
+[[nodiscard]] line_fit fit_line(std::span<const exchange_sample> samples);
+
+}  // namespace detail
+
+// At most `most` ranges of at least three samples, fitted by least squares of relative errors. Boundaries minimize the
+// sum of squares; another range is added only if it reduces the sum by at least a tenth.
+// Preconditions: samples ascend in size, times are positive, and there is at least one sample.
+// Complexity: O(most * samples^2) fits, linear each.
+[[nodiscard]] std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most = 3);
+
+// How far the times of samples are from what the ranges give. Precondition: there is at least one sample.
+// Complexity: n log n.
+[[nodiscard]] cost_interval fit_interval(std::span<const cost_range> ranges, std::span<const exchange_sample> samples);
 
 // The time of a collective: from the link of its group; for a group that was not measured, by interpolation along the
 // line through the nearest two, in logarithms of ranks and time. If only one group was measured, its time is used.
@@ -68,6 +97,108 @@ struct held_out_error {
 #include <utility>
 
 #include <unity/core/config.hpp>
+#include <unity/cost/duration.hpp>
+
+namespace unity::hardware::detail {
+
+UNITY_INLINE line_fit fit_line(std::span<const exchange_sample> samples) {
+  double one = 0;  // sums of weighted 1, x, x^2, y, x*y, y^2, with y weighted to 1
+  double x = 0;
+  double xx = 0;
+  double y = 0;
+  double xy = 0;
+  for (const auto& s : samples) {
+    const auto weight = 1 / s.seconds;
+    const auto size = static_cast<double>(s.size.count()) * weight;
+    one += weight * weight;
+    x += weight * size;
+    xx += size * size;
+    y += weight;
+    xy += size;
+  }
+  const auto determinant = one * xx - x * x;
+  line_fit best;
+  best.error = std::numeric_limits<double>::infinity();
+  const auto consider = [&](double alpha, double beta) {
+    if (!(alpha >= 0 && beta >= 0)) {
+      return;
+    }
+    double error = 0;
+    for (const auto& s : samples) {
+      const auto relative = (alpha + beta * static_cast<double>(s.size.count())) / s.seconds - 1;
+      error += relative * relative;
+    }
+    if (error < best.error) {
+      best = {alpha, beta, error};
+    }
+  };
+  if (determinant > 1e-12 * one * xx) {
+    consider((xx * y - x * xy) / determinant, (one * xy - x * y) / determinant);
+  }
+  consider(y / one, 0);
+  if (xx > 0) {
+    consider(0, xy / xx);
+  }
+  return best;
+}
+
+}  // namespace unity::hardware::detail
+
+namespace unity::hardware {
+
+UNITY_INLINE std::vector<cost_range> fit_ranges(std::span<const exchange_sample> samples, std::size_t most) {
+  UNITY_EXPECTS(!samples.empty() && most > 0, "samples");
+  constexpr std::size_t least = 3;
+  const auto count = samples.size();
+  // errors[k][end]: the least error of the samples before `end` in k + 1 ranges; the last range begins at
+  // begins[k][end].
+  const auto never = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> errors(most, std::vector<double>(count + 1, never));
+  std::vector<std::vector<std::size_t>> begins(most, std::vector<std::size_t>(count + 1, 0));
+  for (std::size_t end = 1; end <= count; ++end) {
+    errors[0][end] = detail::fit_line(samples.first(end)).error;
+  }
+  for (std::size_t k = 1; k < most; ++k) {
+    for (std::size_t end = (k + 1) * least; end <= count; ++end) {
+      for (auto begin = k * least; begin + least <= end; ++begin) {
+        const auto error = errors[k - 1][begin] + detail::fit_line(samples.subspan(begin, end - begin)).error;
+        if (error < errors[k][end]) {
+          errors[k][end] = error;
+          begins[k][end] = begin;
+        }
+      }
+    }
+  }
+  std::size_t ranges = 0;
+  constexpr double noise = 1e-18;  // from rounding
+  for (std::size_t k = 1; k < most; ++k) {
+    if (errors[k][count] + noise < 0.9 * errors[ranges][count]) {
+      ranges = k;
+    }
+  }
+  std::vector<cost_range> fitted(ranges + 1);
+  auto end = count;
+  for (auto k = ranges + 1; k-- > 0;) {
+    const auto begin = k == 0 ? 0 : begins[k][end];
+    const auto line = detail::fit_line(samples.subspan(begin, end - begin));
+    fitted[k] = {end == count ? cost_range::no_end : samples[end - 1].size, line.alpha, line.beta};
+    end = begin;
+  }
+  return fitted;
+}
+
+UNITY_INLINE cost_interval fit_interval(std::span<const cost_range> ranges, std::span<const exchange_sample> samples) {
+  UNITY_EXPECTS(!samples.empty(), "samples");
+  std::vector<double> ratios;
+  for (const auto& s : samples) {
+    ratios.push_back(s.seconds / std::max(exchange_seconds(ranges, s.size), 1e-12));
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const auto [low, high] = unity::detail::interval(ratios);
+  return {std::clamp(low, 1 / widest_interval, 1.0), std::clamp(high, 1.0, widest_interval)};
+}
+
+}  // namespace unity::hardware
 
 namespace unity::hardware::detail {
 

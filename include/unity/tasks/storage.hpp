@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,21 +65,29 @@ class best_fit {
   }
 
  private:
+  // Side by side in memory, because each search for a gap reads all of them.
+  struct placed_value {
+    std::int64_t begin;
+    std::int64_t end;
+    std::size_t first;
+    std::size_t last;
+  };
+
   // Linear in the placed values.
   [[nodiscard]] std::int64_t find_gap(std::size_t i) const {
     std::int64_t best = -1;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     std::int64_t end = 0;  // values alive together with i, so far
-    for (const auto p : placed_) {
-      if (!alive_together(values_[i], values_[p])) {
+    const auto [size, from, until] = std::tuple{sizes_[i], values_[i].first, values_[i].last};
+    for (const auto& p : placed_) {
+      if (p.first > until || p.last < from) {
         continue;
       }
-      const auto begin = plan_.offsets[p].count();
-      if (begin - end >= sizes_[i] && begin - end < least) {
-        least = begin - end;
+      if (p.begin - end >= size && p.begin - end < least) {
+        least = p.begin - end;
         best = end;
       }
-      end = std::max(end, begin + sizes_[p]);
+      end = std::max(end, p.end);
     }
     return best < 0 ? end : best;
   }
@@ -86,13 +95,14 @@ class best_fit {
   void place(std::size_t i, std::int64_t offset) {
     plan_.offsets[i] = bytes{offset};
     plan_.peak = std::max(plan_.peak, bytes{offset + sizes_[i]});
-    const auto later = [&](std::int64_t o, std::size_t p) { return o < plan_.offsets[p].count(); };
-    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset, later), i);
+    const auto later = [](std::int64_t o, const placed_value& p) { return o < p.begin; };
+    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset, later),
+                   {offset, offset + sizes_[i], values_[i].first, values_[i].last});
   }
 
   std::span<const stored_value> values_;
   std::vector<std::int64_t> sizes_;
-  std::vector<std::size_t> placed_;  // by offset
+  std::vector<placed_value> placed_;  // by offset
   storage_plan plan_;
 };
 

@@ -2,10 +2,10 @@
 //
 //   unity timings 2
 //   device cpu: AMD EPYC, 2 threads; oneDNN 2.6.3
-//   57102345 56801001 60034567 25 matmul{activation=none}(float32[64,512], float32[512,512] constant) -> float32[64,512]
+//   57102345 56801001 60034567 25 matmul{activation=none}(float32[64,512], float32[512,512]) -> float32[64,512]
 //
-// Each line: the median, and the 10th and 90th percentiles, in picoseconds, the number of repetitions, and the signature
-// of what ran. Lists of version 1, which had quartiles, count as timings of another device.
+// Each line: the median, and the 10th and 90th percentiles, in picoseconds, the number of repetitions, and the
+// signature of what ran. Lists of version 1, which had quartiles, count as timings of another device.
 #pragma once
 
 #include <chrono>
