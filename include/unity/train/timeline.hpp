@@ -15,7 +15,7 @@
 
 namespace unity::train {
 
-// If several overlap, the first one counts (train/timeline_report.hpp).
+// If several overlap, the one listed first counts (train/timeline_report.hpp).
 //   compute         operators, forward and backward
 //   update          of weights
 //   communication   data in transit to or from this rank

@@ -318,7 +318,7 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
 
 namespace detail {
 
-// For steps that move data.
+// The span of a step that moves data.
 UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const parallel::rank_step& s) {
   using kinds = parallel::step_kind;
   const bool is_receive = s.kind == kinds::receive;
