@@ -27,7 +27,7 @@ struct box {
 
 [[nodiscard]] inline box whole(const tensor::shape& dims) { return {tensor::shape(dims.size(), 0), dims}; }
 
-// Both boxes are of one tensor.
+// The elements that two boxes of one tensor have in common.
 [[nodiscard]] box intersection(const box& a, const box& b);
 
 // Appends disjoint boxes that cover the elements of `a` that are not in `b`. Complexity: linear in the rank.

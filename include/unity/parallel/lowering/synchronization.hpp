@@ -312,7 +312,7 @@ class weight_synchronization {
       }
     }
   }
-  // arrived(device, the message after which it has the data)
+  // Calls arrived(device, task) for each receiver, with the last task of the message that brings it the data.
   template <class F>
   void hand_out(const handed_out_group& h, std::span<const tasks::task_ref> before, const F& arrived) {
     std::map<hardware::device_id, tasks::task_ref> at;  // stations

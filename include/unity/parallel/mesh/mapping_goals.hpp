@@ -70,12 +70,12 @@ class mapping_goals {
     return {mapping_goal::kinds::whole, tree().root(), mapping_goal::none, mapping_goal::none};
   }
 
-  // Of whole graphs and branches.
+  // The steps of a whole graph or of a branch.
   [[nodiscard]] std::vector<spine_step> steps(const mapping_goal& g) const {
     return g.kind == mapping_goal::kinds::whole ? spine_of(tree(), g.part, g.u) : branch(g.part, g.u).steps;
   }
   [[nodiscard]] std::vector<mapping_branch> branches(series_parallel_tree::part_index part, std::uint32_t u) const;
-  // Whether something in the part, up to where all meet, is not series-parallel.
+  // Whether the part, up to where all its branches meet, contains something that is not series-parallel.
   [[nodiscard]] bool is_core(series_parallel_tree::part_index part) const;
 
   [[nodiscard]] std::vector<mapping_goal> subgoals(const mapping_goal& g) const;
@@ -84,7 +84,7 @@ class mapping_goals {
   // operators.
   // Complexity: linear in them.
   [[nodiscard]] std::vector<std::uint32_t> operators(const mapping_goal& g) const;
-  // The same for equal goals, of this graph or others. Complexity: linear in the goal, the first time.
+  // A fingerprint that equal goals share, of this graph or others. Complexity: linear in the goal, the first time.
   [[nodiscard]] fingerprint fingerprint_of(const mapping_goal& g);
 
  private:

@@ -72,8 +72,8 @@ class server_exchange {
   // Sends the gradients of a cell to its server, which updates it, and the new version to the ranks that keep copies.
   // If devices of a node add theirs up first, the rest follows in send_node_sums.
   void serve(cell_id of, node_id reader);
-  // Sends the pending sums of nodes to servers. Called one weight after their gradients were sent to be added up, so
-  // that nothing waits for messages just sent; and at the end of the backward pass.
+  // Sends the pending sums of nodes to servers. Called before the next weights are reduced, not at once, so that no
+  // rank waits for messages that were just sent; and at the end of the backward pass.
   void send_node_sums();
 
  private:
