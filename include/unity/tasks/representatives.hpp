@@ -90,18 +90,18 @@ class representative_finder {
   static constexpr int most_rounds = 64;
 
   const program& program_;
-  std::vector<std::uint32_t> lane_{};    // by place of a task
-  std::vector<std::uint32_t> number_{};  // by place of a task: its place in its lane
-  std::vector<std::uint64_t> own_{};     // by place of a task: what does not depend on others
-  std::vector<std::uint64_t> roles_{};   // by place of a task; zero: not known
-  bool waits_for_like_ = false;          // whether a dependency between tasks with one representative was left out
-  std::vector<std::uint32_t> first_{};   // by lane, and an end
-  std::vector<std::uint32_t> tasks_{};   // places, by lane
-  std::vector<std::uint64_t> colours_{};  // by lane; equal: alike, as far as known
-  std::vector<std::uint32_t> chosen_{};   // by lane: the first lane like it
-  std::vector<std::uint32_t> index_{};    // by place of a task that is kept: its index in the folded fragment
-  std::vector<std::size_t> first_buffer_{};    // by fragment
-  std::vector<device_index> devices_{};        // by device: its representative
+  std::vector<std::uint32_t> lane_{};        // by place of a task
+  std::vector<std::uint32_t> number_{};      // by place of a task: its place in its lane
+  std::vector<std::uint64_t> own_{};         // by place of a task: what does not depend on others
+  std::vector<std::uint64_t> roles_{};       // by place of a task; zero: not known
+  bool waits_for_like_ = false;              // whether a dependency between tasks with one representative was left out
+  std::vector<std::uint32_t> first_{};       // by lane, and an end
+  std::vector<std::uint32_t> tasks_{};       // places, by lane
+  std::vector<std::uint64_t> colours_{};     // by lane; equal: alike, as far as known
+  std::vector<std::uint32_t> chosen_{};      // by lane: the first lane like it
+  std::vector<std::uint32_t> index_{};       // by place of a task that is kept: its index in the folded fragment
+  std::vector<std::size_t> first_buffer_{};  // by fragment
+  std::vector<device_index> devices_{};      // by device: its representative
   std::vector<std::uint32_t> buffer_index_{};  // by buffer: its index in the folded fragment, or none
 };
 
