@@ -1,4 +1,4 @@
-// The host's processor as a device: oneDNN where it has the operator, own loops otherwise.
+// The host's processor as a device: oneDNN for the operators that it has, own loops for the others.
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,7 @@ class mpi_roster {
       std::ofstream{fmt::format("{}{}", prefix_, text_of("OMPI_COMM_WORLD_RANK"))}.flush();
     }
   }
-  // "rank 2: has not started", or as much as is known here.
+  // The missing ranks as far as known here, such as "rank 2: has not started".
   [[nodiscard]] std::string missing() const {
     int present = 0;
     int first_absent = -1;
