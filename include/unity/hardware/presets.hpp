@@ -81,12 +81,12 @@ class preset_builder {
   std::vector<vertex_id> reducing_{};
 };
 
-// NVLink between every pair; a PCIe switch with the network adapter beside it.
+// NVLink between every pair of GPUs; a PCIe switch connects them to the network adapter.
 // Source: Jia (2020), figure 3.5a.
 void connect_p100(preset_builder& b);
 
-// Pairs of GPUs behind a PCIe switch each; pairs of those share the switch that leads to the processors and the network
-// adapter.
+// Each pair of GPUs is behind a PCIe switch; the pairs of a node share a switch that leads to the processors and the
+// network adapter.
 // Source: Jia (2020), figure 3.5b.
 void connect_k80(preset_builder& b);
 
