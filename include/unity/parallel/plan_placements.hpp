@@ -1,5 +1,5 @@
-// A plan as layouts on one mesh: what each axis of an array of all devices does to each tensor. DTensor, GSPMD and
-// similar systems describe divisions this way. Plans are more general, so some have no such description; then the
+// A plan as layouts on one mesh: how each tensor is placed along each axis of an array of all devices. DTensor, GSPMD
+// and similar systems describe divisions this way. Plans are more general, so some have no such description; then the
 // reason is reported.
 #pragma once
 

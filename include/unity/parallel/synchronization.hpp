@@ -203,7 +203,8 @@ void for_each_part(const synchronization& s, const F& f) {
 // Throws: unity::error that names the weight's node and says why, if this is no synchronization of the graph on that
 // many devices: buckets without a weight, or with two element types or compressors; destinations that do not exist;
 // more parts than the axis has elements; weights that are not trained; staleness without a server; compression of
-// integers or of what is not all-reduced; sparse gradients of weights that other operators than lookups read.
+// integers, or of gradients that are not all-reduced; sparse gradients of weights that operators other than lookups
+// read.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchronization& s, std::size_t devices);
 
 }  // namespace unity::parallel

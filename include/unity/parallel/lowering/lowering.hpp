@@ -98,7 +98,7 @@ class lowering {
   // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] tasks::program run(const strategy& s, const synchronization& sync = {}, const recomputation& again = {},
                                    const pipeline& stages = {}, const offloading& offloaded = {});
-  // The same of one micro-batch, which pipelined() repeats; nothing is offloaded.
+  // The program of one micro-batch, which pipelined() repeats; nothing is offloaded.
   [[nodiscard]] tasks::program run_microbatch(const strategy& s, const synchronization& sync,
                                               const recomputation& again, const pipeline& stages) {
     return run_once(s, sync, again, stages, {}).code;

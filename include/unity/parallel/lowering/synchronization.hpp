@@ -36,7 +36,7 @@ struct weight_reader {
 
 using tasks_by_devices = std::map<std::vector<hardware::device_id>, tasks::task_ref>;
 
-// Part of a weight, with what each reader holds of it.
+// A part of a weight, its readers, and which devices hold which elements of it.
 struct weight_part_readers {
   replicas held{};
   std::vector<weight_reader> readers{};
@@ -57,7 +57,7 @@ class part_givers {
   explicit part_givers(const weight_part_readers& part);
 
   [[nodiscard]] bool any() const noexcept { return any_; }
-  // Those that read any of the group's boxes, in order. Complexity: linear in them, besides sorting.
+  // The readers of any of the group's boxes, in order. Complexity: linear in them, besides sorting.
   [[nodiscard]] std::vector<weight_reader> of(const replica_group& g) const;
 
  private:

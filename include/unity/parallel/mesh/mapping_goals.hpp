@@ -34,9 +34,9 @@ struct spine_step {
 // All operators of a step, including its last.
 [[nodiscard]] std::vector<std::uint32_t> operators_of(const series_parallel_tree& tree, const spine_step& s);
 
-// whole: a whole graph. branch: operators one after another behind operator u, up to an operator; anything between that
-// operator and the end of the branch belongs to the join. join: the parallel parts between u and v, and v itself; v
-// none: paths end separately. u none: paths begin separately.
+// whole: a whole graph. branch: the operators after u, one after another, up to the branch's last operator
+// (mapping_branch); anything between that and the end of the branch belongs to the join. join: the parallel parts
+// between u and v, and v itself; v none: paths end separately. u none: paths begin separately.
 struct mapping_goal {
   static constexpr std::uint32_t none = operand_source::none;
   enum class kinds : std::uint8_t { whole, branch, join };

@@ -41,13 +41,13 @@ enum class operand_use : std::uint8_t {
 // An operator with those properties of its position in a graph that its options depend on.
 struct placed_operator {
   const operator_dimensions* dimensions = nullptr;
-  // The same for operators that agree in types, uses, cotangents, outputs and siblings, in any graph.
+  // Equal for operators with equal types, uses, cotangents, outputs and siblings, in any graph.
   fingerprint key{};
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: whether its cotangent is computed
   bool is_output = false;      // a result is an output of the graph, so it must not be a sum of terms
-  // The sizes of the parallel parts of the graph, one of which contains the operator, in any unit, descending; empty if
-  // there are no others.
+  // The sizes of the parallel parts of the graph among which is the one with the operator: in any unit, descending;
+  // empty if no other part is parallel to it.
   std::vector<std::int64_t> siblings{};
 };
 

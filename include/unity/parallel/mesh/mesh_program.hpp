@@ -259,7 +259,7 @@ UNITY_INLINE void mesh_program_writer::find_recomputed() {
     first_reader_[i] = first_reader_[i] == never ? reader : std::max(first_reader_[i], reader);
   };
   for (auto i = static_cast<std::uint32_t>(graph_.size()); i-- > 0;) {
-    // Readers come behind, so what they need of this operator is known.
+    // All readers of this operator were visited before it.
     const auto& own = kept(i).results;
     if (mapping_.trade_of(i).is_recomputed && has_backward(i) && std::find(own.begin(), own.end(), true) != own.end()) {
       needs(i, i);

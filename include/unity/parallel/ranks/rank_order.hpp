@@ -41,7 +41,7 @@ class send_waits {
     std::vector<rank_step> steps{};
   };
   struct message {
-    clock known{};            // by those who have begun
+    clock known{};            // of the participants that have begun
     std::size_t begun = 0;    // number of senders, or of group members
     std::size_t arrived = 0;  // steps of the receiver on arrival; 0: not yet
   };

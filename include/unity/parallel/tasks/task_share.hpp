@@ -69,8 +69,8 @@ struct scaled_value {
                                                                    const tensor::tensor_graph& part,
                                                                    std::span<const scaled_value> operands);
 
-// The factor by which the sum of the tasks' results is multiplied to give the result of the whole operator, which is
-// additive in what is divided: in sum / count(), a part has a smaller count.
+// The factor that turns the sum of the tasks' results into the result of the whole operator, which is additive in the
+// divided operands: in sum / count(), a part has a smaller count.
 // Complexity: linear in the kernel, or in the body of a composite and deriving its types.
 [[nodiscard]] std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
                                                    const part_of_operation& part);
