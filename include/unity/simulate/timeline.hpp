@@ -170,7 +170,7 @@ enum class wait_reason : std::uint8_t {
   resource,    // another task ran there
 };
 
-// A step of the critical path; it starts when what it waited for is over.
+// A step of the critical path; it starts when the task or resource that it waited for is ready.
 struct critical_step {
   tasks::task_id task{};
   wait_reason reason = wait_reason::nothing;
