@@ -29,8 +29,8 @@ struct resource {
   friend bool operator==(const resource&, const resource&) = default;
 };
 
-// What the work of a fragment belongs to; the owner's index is its number in the plan. shares: of a weight, in each
-// micro-batch.
+// The part of a plan that a fragment belongs to; the owner's index is its number in the plan. shares: of a weight, in
+// each micro-batch.
 enum class owner_kind : std::uint8_t { node, edge, weight, bucket, shares, other };
 
 struct owner {
@@ -252,7 +252,7 @@ class program {
     return s.first + r.index;
   }
 
-  // Links or unlinks the dependencies that replaced fragments list, and those that their neighbours list about them.
+  // Links or unlinks the dependencies that replaced fragments list, and those that other fragments list on them.
   // Replaced fragments that are restored (`only_outside`) or removed keep their own lists as they are.
   void link_all(bool on, bool only_outside = false) {
     for (const auto f : replaced_) {
