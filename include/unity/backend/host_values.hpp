@@ -124,7 +124,7 @@ template <std::floating_point Real>
 }
 
 // The largest difference, relative to the largest finite magnitude of `expected`; infinite if the sizes differ, or if
-// one of two elements is not finite and they are not the same infinity.
+// one of two elements is NaN, or only one is infinite, or their infinities differ.
 template <std::floating_point A, std::floating_point B>
 [[nodiscard]] double relative_error(const tensor::dense<A>& found, const tensor::dense<B>& expected) {
   if (found.dims != expected.dims || found.data.size() != expected.data.size()) {

@@ -100,7 +100,7 @@ class memory_pool {
     }
     return static_cast<std::size_t>(total);
   }
-  // By place.
+  // The sizes and lifetimes of the values, by place.
   [[nodiscard]] const std::vector<tasks::stored_value>& values() const noexcept { return values_; }
   [[nodiscard]] std::byte* at(std::size_t place) { return memory_->data() + plan_.offsets[place].count(); }
 
