@@ -89,7 +89,7 @@ void for_each_link(const topology& t, const route_table& routes, const collectiv
                                                                              const route_table& routes, collective c,
                                                                              const collective_start& start = {});
 
-// From the device's model.
+// The start times of the device's model.
 [[nodiscard]] collective_start start_of(const machine& m, device_id d);
 
 // An applicable algorithm and its cost.
