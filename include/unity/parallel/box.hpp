@@ -18,7 +18,7 @@ struct box {
   tensor::shape end{};
 
   [[nodiscard]] bool empty() const noexcept;
-  // In elements.
+  // The number of elements.
   [[nodiscard]] std::int64_t volume() const noexcept;
   [[nodiscard]] tensor::shape sizes() const;
 

@@ -32,8 +32,8 @@ void expect_host_rates(const hardware::machine& m);
 // All operators that can be offloaded and are not recomputed; empty if there are none. only_products: only operators
 // whose results the backward pass reads, and that have summed products, such as matrix products and convolutions, or
 // compute their results from these through values that the backward pass does not read. A rectifier's backward pass
-// reads the rectifier's result, so this is offloaded and the product before it is not, unless the rectifier is
-// recomputed.
+// reads the rectifier's result, so that result is offloaded instead of the product's; if the rectifier is recomputed,
+// the product's is.
 // Complexity: linear in the graph, and dimensions_of and adjoint_of for each distinct operator.
 [[nodiscard]] offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const recomputation& r, bool only_products);

@@ -175,7 +175,7 @@ class lowering {
 // The program of a plan with all its micro-batches, with operator times from `durations`.
 // Throws: unity::error if the plan does not fit its graph and machine.
 [[nodiscard]] tasks::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
-// With the roofline of its devices.
+// Likewise, with operator times from the roofline of the plan's devices.
 [[nodiscard]] inline tasks::program lower(const tensor::algebra& a, const plan& p) {
   return lower(a, p, analytic_durations(a, p.machine));
 }

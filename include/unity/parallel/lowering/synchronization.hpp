@@ -247,7 +247,7 @@ class weight_synchronization {
                              size_of(g.elements)});
     }
   }
-  // By device: itself, or the station that merges its node's messages.
+  // The station of each device: the device itself, or the one that merges its node's messages.
   [[nodiscard]] std::vector<hardware::device_id> stations_of(const std::vector<hardware::device_id>& devices,
                                                              hardware::device_id server, bool is_per_node) const {
     return is_per_node ? parallel::stations_of(devices, server, network_.topology()) : devices;

@@ -96,9 +96,9 @@ struct part_of_operation {
   std::vector<tensor::tensor_type> outputs{};
 };
 
-// Of a composite or opaque operator; nothing if it does not accept the sizes of the part, because operands that it does
-// not use may have any division. Results are computed whole along statistics. Complexity: linear in operands, results
-// and their ranks.
+// The part of a composite or opaque operator; nothing if the operator does not accept the sizes, which is possible
+// because unused operands may have any division. Results are computed whole along statistics. Complexity: linear in
+// operands, results and their ranks.
 [[nodiscard]] std::optional<part_of_operation> composite_on(const tensor::algebra& a, const operator_dimensions& o,
                                                             const grid_task& t);
 
