@@ -273,7 +273,7 @@ class full_simulation {
   [[nodiscard]] bool is_complete() const noexcept { return order_.size() == task_count_; }
   [[nodiscard]] bool is_done(std::uint32_t place) const { return times_[place].start >= 0; }
 
-  // By place in the program; entries of empty places are meaningless.
+  // The times by place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
   // Tasks in the order in which they were timed, which is that of their ready times. Restricted to one resource, it is
   // the order in which the resource runs them.

@@ -44,7 +44,7 @@ struct by_kind {
   }
 };
 
-// In the order of the program's fragments: front layers first.
+// The order of the program's fragments: front layers first.
 // Source: Jayarajan et al., Priority-based parameter propagation, MLSys 2019.
 struct by_order {
   [[nodiscard]] static std::int64_t rank(const tasks::program& p, std::uint32_t place) {
@@ -108,9 +108,9 @@ class list_simulation {
     return picoseconds{latest_};
   }
 
-  // By place in the program; entries of empty places are meaningless.
+  // The times by place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // In order of start.
+  // The places of tasks in order of start.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
 
  private:
@@ -119,7 +119,7 @@ class list_simulation {
     std::int64_t ready = 0;
     std::uint64_t tie = 0;
     std::uint32_t task = 0;
-    // For heaps, which have the greatest on top.
+    // Reversed, because a heap has its greatest element on top.
     friend bool operator<(const candidate& a, const candidate& b) noexcept {
       return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
     }
@@ -247,10 +247,10 @@ class device_queues {
     return picoseconds{latest_};
   }
 
-  // By place in the program; entries of empty places are meaningless.
+  // The times by place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // In the order in which tasks were taken. Restricted to one resource, it is the order in which the resource runs
-  // them.
+  // The places of tasks in the order in which they were taken. Restricted to one resource, it is the order in which the
+  // resource runs them.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
 
  private:
@@ -259,7 +259,7 @@ class device_queues {
     std::int64_t ready = 0;
     std::uint64_t tie = 0;
     std::uint32_t task = 0;
-    // For heaps, which have the greatest on top.
+    // Reversed, because a heap has its greatest element on top.
     friend bool operator<(const entry& a, const entry& b) noexcept {
       return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
     }

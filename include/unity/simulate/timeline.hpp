@@ -115,7 +115,7 @@ class memory_profiler {
       }
     }
   }
-  // By buffer in order of fragments.
+  // The end of the last use of each buffer; buffers are in the order of fragments.
   [[nodiscard]] std::vector<std::int64_t> last_uses() const {
     std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
     std::vector<std::int64_t> ends;
@@ -243,7 +243,7 @@ class timeline_builder {
   }
 
  private:
-  // From the last end backwards; among several causes the one with the lowest tie.
+  // Follows causes backwards from the last end; among several causes, the one with the lowest tie.
   [[nodiscard]] std::vector<critical_step> critical_path() const {
     std::vector<critical_step> path;
     if (order_.empty()) {
