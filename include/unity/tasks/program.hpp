@@ -135,7 +135,7 @@ class program {
     const auto at = where(t);
     return code(at.fragment).tasks[at.index];
   }
-  // For positions in use, including those that an open edit removed.
+  // The task at a position in use, or at one that an open edit removed.
   [[nodiscard]] const timed_task& timed(std::uint32_t place) const noexcept { return tasks_[place]; }
   // Breaks ties: among tasks of a resource that are ready at the same time, the lowest tie comes first. Ordered by
   // fragment, shard, kind and index in the fragment; no two are equal. Returned by reference so that callers can
