@@ -151,7 +151,7 @@ struct time_shares {
   picoseconds other{};   // nothing was recorded
   picoseconds hidden{};  // communication during compute or update; not in the sum
 
-  // Time spent neither waiting nor unrecorded.
+  // The time spent in computation, updates and visible communication.
   [[nodiscard]] picoseconds busy() const noexcept { return compute + update + communication; }
   [[nodiscard]] picoseconds total() const noexcept { return busy() + waiting + other; }
 
