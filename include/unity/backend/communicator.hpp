@@ -25,28 +25,27 @@ inline constexpr std::chrono::seconds default_silence{6};
 
 enum class reduction : std::uint8_t { sum, product, minimum, maximum };
 
-// A collective or a message under way.
-//   r.wait()   returns when the memory that it reads and writes may be used again; called once at most. A message may
-//              need its other end to have begun
-//   r.done()   whether wait() would return at once; it may do a piece of the work, but waits for no other rank
-// A request that nobody waited for waits when it is destroyed. Where an exception destroys it, its rank gives up
-// instead: the other ranks get an error. What goes wrong in a destructor is thrown by the rank's next operation.
-// Errors: unity::error that names the rank that is missing, where one died or never came within the time limit, from
-// wait and, some seconds later at most, from done; and where a message has another length than was expected.
+// A collective or message in progress.
+//   r.wait()   returns when the operation's buffers may be used again; call it at most once. For a message it may block
+//              until the other end has started
+//   r.done()   whether wait() would return at once; may do part of the work, but never waits for another rank
+// The destructor waits for a request that nobody has waited for. During stack unwinding, the rank gives up instead, and
+// the other ranks get an error. An error in a destructor is thrown by the rank's next operation.
+// Errors: unity::error that names the missing rank if one died or did not arrive within the time limit: from wait(),
+// and from done() at most some seconds later; also if a message has another length than expected.
 template <class R>
 concept communication_request = std::movable<R> && requires(R& r) {
   r.wait();
   { r.done() } -> std::convertible_to<bool>;
 };
 
-// Point to point, and the order of all ranks.
+// Messages between two ranks, and a barrier.
 //   c.rank(), c.size()
 //   c.barrier()
-//   c.send(to, bytes, tag), c.receive(from, bytes, tag)   begin; messages of equal ends and tag arrive in order
-// All ranks call the same collectives in the same order. Memory lies where the communicator's device reaches it: on the
-// host for local and mpi, on the GPU for nccl.
-// Errors: unity::error where there is no such rank, or a rank has failed before;
-// what begins may say it, or its request.
+//   c.send(to, bytes, tag), c.receive(from, bytes, tag)   start; messages with equal ends and tag arrive in order
+// All ranks call the same collectives in the same order. Buffers are in memory that the communicator's device can
+// access: on the host for local and mpi, on the GPU for nccl.
+// Errors: unity::error if there is no such rank or a rank has failed before; from the call or from its request.
 // Models: local_communicator, mpi_communicator, nccl_communicator.
 template <class C>
 concept communicator =
@@ -59,15 +58,15 @@ concept communicator =
       { c.receive(rank, to, tag) } -> std::same_as<typename C::request>;
     };
 
-// The collectives. Counts are elements of a type; in and out do not overlap, or are in place, on all ranks or none:
-// equal for all_reduce and all_to_all; for reduce_scatter and all_gather the shorter one is the rank's own part of the
-// longer one.
+// Collectives. `count` is in elements of `type`. Either no buffers overlap, or the operation is in place on all ranks:
+// in == out for all_reduce and all_to_all; for reduce_scatter and all_gather, the shorter buffer is the rank's own part
+// of the longer one.
 //   all_reduce(in, out, count, type, op)       out[i] = op over ranks of in[i]
 //   reduce_scatter(in, out, count, type, op)   in: size() x count; out: the rank's part of the reduction
 //   all_gather(in, out, count, type)           out: size() x count, in the order of ranks
 //   broadcast(data, count, type, root)
 //   all_to_all(in, out, count, type)           part r of in goes to rank r; size() x count both
-// Of mpi the largest count is that of an int, 2^31 - 1, and so is that of a message's bytes: unity::error beyond.
+// MPI limits a count, and the bytes of a message, to 2^31 - 1 (an int): unity::error beyond.
 template <class C>
 concept collective_communicator =
     communicator<C> &&
@@ -79,21 +78,22 @@ concept collective_communicator =
       { c.all_to_all(in, out, count, type) } -> std::same_as<typename C::request>;
     };
 
-// Collectives on memory of the host, such as any program has.
+// Collectives on host memory.
 //   C::on_host   true
 template <class C>
 concept host_communicator = collective_communicator<C> && requires { requires static_cast<bool>(C::on_host); };
 
-// Those whose memory is elsewhere gather bytes of the host in a way of their own, for setting up.
-//   c.gather_on_host(in, out)   in: bytes; out: size() x as many, in the order of ranks; returns when it has ended
+// A communicator on other memory, which can also gather small data of the host, for setup.
+//   c.gather_on_host(in, out)   out: size() times the bytes of in, in the order of ranks; returns when it is complete
 template <class C>
 concept host_gathering_communicator =
     communicator<C> &&
     requires(C& c, std::span<const std::byte> in, std::span<std::byte> out) { c.gather_on_host(in, out); };
 
-// An all_reduce that has ended when it returns, where that is faster than to begin one and wait.
+// An all_reduce that returns when it is complete, if that is faster than to start one and wait.
 //   c.all_reduce_now(in, out, count, type, op)
-// Errors: unity::error as from wait, or the process stops with that line: a call into a library cannot be left.
+// Errors: unity::error as from wait(), or the process ends with that line, because a blocking library call cannot be
+// aborted.
 template <class C>
 concept blocking_communicator =
     collective_communicator<C> &&
@@ -101,8 +101,9 @@ concept blocking_communicator =
       c.all_reduce_now(in, out, count, type, op);
     };
 
-// Groups: ranks that pass the same color make one, in the order of their ranks; a negative color is in none.
-//   c.split(color) -> a communicator of the same kind, or nothing
+// Groups of ranks: ranks that pass the same color form a group, in the order of their ranks; a negative color joins
+// none.
+//   c.split(color) -> a communicator of the same kind; nothing if the color is negative
 template <class C>
 concept splitting_communicator = communicator<C> && requires(C& c, int color) {
   { static_cast<bool>(c.split(color)) };
@@ -125,8 +126,8 @@ template <class C>
 
 }  // namespace detail
 
-// Compares a fingerprint over all ranks. All ranks must call it before their first collective: different programs would
-// exchange garbage or wait for each other forever. mpi_environment does it with mpi_options::program.
+// Checks that a fingerprint is equal on all ranks. All ranks must call it before their first collective: different
+// programs would exchange garbage or deadlock. mpi_environment calls it with mpi_options::program.
 // Throws: the same unity::error on every rank, naming the first rank that differs from rank 0.
 template <class C>
   requires host_communicator<C> || host_gathering_communicator<C>
@@ -139,8 +140,8 @@ void agree(C& c, fingerprint own, std::string_view what) {
   }
 }
 
-// Fingerprints of what ranks exchange (parallel/ranks/rank_program.hpp), which add up to zero over all ranks if each
-// message has both its ends. All ranks must call it.
+// Checks that the fingerprints of what ranks exchange (exchanges_of in parallel/ranks/rank_program.hpp) add up to zero,
+// as they do if each message has both ends. All ranks must call it.
 // Throws: the same unity::error on every rank.
 template <class C>
   requires host_communicator<C> || host_gathering_communicator<C>

@@ -1,4 +1,4 @@
-// The host's processor as a device: oneDNN where it has the operator, own loops otherwise.
+// The host's processor as a device: oneDNN for the operators that it has, own loops for the others.
 #pragma once
 
 #include <algorithm>
@@ -35,13 +35,13 @@ struct cpu_options {
 // Models: device_backend, packing_backend, fusing_backend, region_backend. The algebra must outlive the backend and its
 // kernels; operators of a standard name mean the standard operators.
 //
-// Computes in float32; element-wise operators and reductions in double where an operand or result is float64, int64 or
+// Computes in float32; element-wise operators and reductions in double if an operand or result is float64, int64 or
 // int32. Narrow floats are widened, and results rounded. run() returns when the kernel has ended. Kernels may be moved,
-// and one kernel is not run by two threads at once. A run allocates nothing of its own; each primitive of oneDNN in it
+// but two threads must not run one kernel at once. A run itself allocates nothing; each oneDNN primitive in it
 // allocates a few small objects.
-// Determinism: the same bytes from run to run, and for any number of threads; but matrix products of
-// column-major operands with long sums (those of lstm_cell's weights, too), which oneDNN divides among its
-// threads, may differ in the last bits with their number.
+// Determinism: the same bytes in every run and for any number of threads, except for matrix products of column-major
+// operands with long sums (including those of lstm_cell's weights): oneDNN divides these sums among its threads, so the
+// last bits may depend on their number.
 class cpu_backend {
  public:
   using memory = host_memory;

@@ -244,7 +244,7 @@ class cuda_backend {
     return t == tensor::dtype::float32 || t == tensor::dtype::float16 || t == tensor::dtype::bfloat16;
   }
 
-  // For the caller's own work, in the order of runs.
+  // The stream of all runs, for the caller's own work in their order.
   [[nodiscard]] cudaStream_t native_stream() const noexcept { return stream_->get(); }
 
   // Throws: unity::error if something in f cannot be recorded.

@@ -20,9 +20,9 @@
 
 namespace unity::backend::detail {
 
-// What every backend refuses to prepare, with the same messages.
+// Errors that all backends report with the same messages.
 
-// "cpu kernel of add: operands float32[2,3]; expected another number of operands".
+// Such as "cpu kernel of add: operands float32[2,3]; expected another number of operands".
 [[nodiscard]] error no_kernel(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
                               std::span<const tensor::tensor_type> inputs, std::string_view expected);
 
@@ -47,23 +47,24 @@ struct device_description {
 // Alignment of every tensor. Unit: bytes.
 inline constexpr std::size_t memory_alignment = 64;
 
-// memory   owns bytes of the device: m.data(), m.size()
-// kernel   an operator on operands of given types. Knows no addresses: one kernel serves many nodes.
+// A device that runs operators.
+//   memory   owns bytes of the device: m.data(), m.size()
+//   kernel   an operator on operands of given types. Holds no addresses, so one kernel serves many nodes.
 //
 //   b.description()
-//   b.allocate(bytes)                 memory, not initialized
-//   b.prepare(op, inputs, outputs)    a kernel; outputs: what the algebra infers of the inputs
+//   b.allocate(bytes)                 uninitialized memory
+//   b.prepare(op, inputs, outputs)    a kernel; outputs: the types that the algebra infers from the inputs
 //   k.workspace()                     bytes that a run needs besides operands and results
-//   b.run(k, inputs, outputs, work)   begins to run; kernels run in the order in which they began
-//   b.write(to, from), b.read(to, from)   copies host bytes to the device and back, after all that began before
-//   b.wait()                          until all that began has ended
+//   b.run(k, inputs, outputs, work)   starts the kernel; kernels run in the order in which they are started
+//   b.write(to, from), b.read(to, from)   copy host bytes to the device and back, after everything started before
+//   b.wait()                          returns when everything that was started has ended
 //
-// Elements lie as their type says: its dtype, and strides_of(dims, order). Results never overlap operands.
-// Laws: run reads the operands, writes every element of every result, and changes nothing else but the workspace; equal
-// bytes in give equal bytes out. run allocates no memory.
-// Errors: unity::error from allocate where there is not as much memory, from prepare where the backend has no kernel
-// (names operator and types), from wait where a run failed.
-// Models: reference, cpu, cuda. Not a model: one that plans or reorders (the executor does).
+// Elements are stored as their type says: its dtype, and strides_of(dims, order). Results never overlap operands.
+// Laws: run reads the operands, writes every element of every result, and changes nothing else except the workspace;
+// equal input bytes give equal output bytes. run allocates no memory.
+// Errors: unity::error from allocate if there is not enough memory, from prepare if the backend has no kernel (names
+// operator and types), from wait if a run failed.
+// Models: reference, cpu, cuda. Not a model: a device that plans or reorders (the executor does).
 template <class B>
 concept device_backend =
     std::movable<typename B::memory> && std::movable<typename B::kernel> &&
@@ -83,10 +84,10 @@ concept device_backend =
       b.wait();
     };
 
-// Operands that never change may be kept in a form of the backend's own (blocked weights).
-//   k.packed_size(i)          bytes that operand i takes packed; 0: it is taken as it is
-//   b.pack(k, i, from, to)    packs what lies at from; begins like a run
-// A kernel is then run with the packed form of every operand that has one and whose type is constant.
+// A backend that may keep operands that never change in a format of its own (blocked weights).
+//   k.packed_size(i)          bytes of operand i in packed form; 0: it is not packed
+//   b.pack(k, i, from, to)    packs the operand at `from`; started like a run
+// A kernel then runs with the packed form of every operand that has one and whose type is constant.
 template <class B>
 concept packing_backend = device_backend<B> && requires(B& b, const typename B::kernel& k, std::size_t i,
                                                         const std::byte* from, std::byte* to) {
@@ -94,35 +95,35 @@ concept packing_backend = device_backend<B> && requires(B& b, const typename B::
   b.pack(k, i, from, to);
 };
 
-// Element-wise operators one after another as one kernel, whose intermediates never reach memory.
-//   b.prepare_chain(region)   region: a graph of element-wise operators that its inputs, in order, feed (nodes of no
-//                             operands, "input"), and whose outputs are the kernel's
+// A backend that runs a chain of element-wise operators as one kernel; intermediate results never reach memory.
+//   b.prepare_chain(region)   region: a graph of element-wise operators. The kernel's operands are its inputs, in order
+//                             ("input" nodes without operands); the kernel's results are its outputs
 template <class B>
 concept fusing_backend = device_backend<B> && requires(B& b, const tensor::tensor_graph& region) {
   { b.prepare_chain(region) } -> std::same_as<typename B::kernel>;
 };
 
-// Operators of a region as one kernel, on one part of its rows after another.
-//   b.prepare_region(region)   region: a graph as kernel_region says; operands are its inputs in order, results its
-//                              outputs. Sums over rows may differ in last bits from those of prepare(), but are the
-//                              same in every run and for any number of threads
-// Errors: unity::error from prepare_region that names an operator that depends on other rows, or has no kernel.
+// A backend that runs the operators of a region as one kernel, one slice of rows after another.
+//   b.prepare_region(region)   operands: the inputs of the region's graph, in order; results: its outputs. Sums over
+//                              rows may differ in the last bits from those of prepare(), but are the same in every run
+//                              and for any number of threads
+// Errors: unity::error from prepare_region that names an operator that mixes rows, or that has no kernel.
 template <class B>
 concept region_backend = device_backend<B> && requires(B& b, const fusion::kernel_region& region) {
   { b.prepare_region(region) } -> std::same_as<typename B::kernel>;
 };
 
-// A sequence of runs that is recorded once and replayed with one launch.
-//   b.record(f)   calls f, which begins runs; they are recorded and do not run
-//   b.replay(r)   begins all of them
+// A backend that records a sequence of runs once and replays it with one launch.
+//   b.record(f)   calls f, which starts runs; they are recorded, not run
+//   b.replay(r)   starts all of them
 template <class B>
 concept recording_backend = device_backend<B> && requires(B& b, void (*f)(), const typename B::recording& r) {
   { b.record(f) } -> std::same_as<typename B::recording>;
   b.replay(r);
 };
 
-// A clock of the device; the host's clock would time the launch.
-//   b.mark()                the moment when everything that began before has ended
+// A backend with a clock of the device; the host's clock would time launches.
+//   b.mark()                the time at which everything started before has ended
 //   b.seconds(from, to)     between two marks; waits for the later one
 template <class B>
 concept clocked_backend = device_backend<B> && requires(B& b, const typename B::moment& t) {

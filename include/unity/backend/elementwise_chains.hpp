@@ -39,7 +39,7 @@ namespace detail {
                                                                         const tensor::operation& op,
                                                                         std::span<const tensor::tensor_type> inputs);
 
-// Whether every result element equals the operand's at its position, stored alike.
+// Whether the operator copies its operand: equal elements at equal positions, stored in the same way.
 [[nodiscard]] inline bool is_copy(const tensor::scalar_program& p, const tensor::tensor_type& from,
                                   const tensor::tensor_type& to) {
   return p.size() == 1 && p[0].op == tensor::scalar_op::operand && from.element == to.element && from.dims == to.dims &&
@@ -77,11 +77,11 @@ class chain_finder {
 
 }  // namespace detail
 
-// The chains of two or more operators, of what the outputs need and what depends on more than constants. Their
-// intermediate results are read by nobody else, are no outputs, and have the sizes of the chain's result, so that a
-// part of the result needs the same part of each. Everything is floating point; what has two dimensions or more lies in
-// one layout; inputs from outside may be stretched as in NumPy. Nodes that only copy are left out of the region.
-// No node is in two chains. A chain can run where its last node stands.
+// The chains of two or more operators among the nodes that the outputs need and that do not depend on constants alone.
+// An intermediate result of a chain has no other readers, is no output, and has the sizes of the chain's result, so
+// that a part of the result needs the same part of it. All elements are floating-point; all tensors of two or more
+// dimensions have the same layout; operands of a chain may be broadcast as in NumPy. Nodes that only copy are left out
+// of the region. No node is in two chains. A chain can run at the position of its last node.
 // Complexity: linear in the graph, and quadratic in the nodes of a chain.
 [[nodiscard]] inline std::vector<elementwise_chain> elementwise_chains(const tensor::algebra& a,
                                                                        const tensor::tensor_graph& g) {

@@ -51,7 +51,7 @@ struct executor_counts {
   std::size_t kernels = 0;      // distinct kernels among them
   std::size_t chains = 0;       // kernels of several element-wise operators
   std::size_t aliases = 0;      // nodes that do not run because their result aliases their operand
-  std::size_t precomputed = 0;  // nodes that depend on constants alone
+  std::size_t precomputed = 0;  // nodes that depend only on constants
   std::size_t packed = 0;       // operands that the backend keeps packed
   bytes arena{};                // inputs, results and workspaces
   bytes unshared{};             // their size without sharing
@@ -65,18 +65,17 @@ struct executor_counts {
 //   run.run();
 //   const auto probabilities = run.output(0);
 //
-// Loading computes once what depends on constants alone, packs constant operands where the backend keeps packed forms
-// of them, and plans one arena for all else. Results that are an operand under another type (reshape, dropout)
-// are not computed. Inputs keep their values from run to run.
-// Running allocates nothing. The backend must outlive the executor; the algebra
-// must where the backend's kernels need it.
-// Complexity: loading prepares each different kernel once, computes and packs constants, and plans the arena in time
-// quadratic in the number of values at worst; running is the launches.
+// The constructor computes values that depend only on constants, packs constant operands if the backend keeps packed
+// forms of them, and plans one arena for everything else. Results that alias an operand (reshape, dropout) are not
+// computed. Inputs keep their values from run to run.
+// A run allocates nothing. The backend must outlive the executor; so must the algebra if the backend's kernels need it.
+// Complexity: the constructor prepares each distinct kernel once and plans the arena in time at most quadratic in the
+// number of values; a run only launches kernels.
 template <device_backend Backend>
 class executor {
  public:
-  // Throws: unity::error, one line, if the backend has no kernel for a node (names node and operator), if memory is too
-  // small (says how much was wanted), or if data do not match the sizes of their source.
+  // Throws: unity::error, one line, if the backend has no kernel for a node (names node and operator), if there is not
+  // enough memory (says how many bytes were wanted), or if data do not match the sizes of their source.
   executor(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g,
            const executor_options& options = {})
       : backend_{&backend}, kernels_{a} {
@@ -113,7 +112,7 @@ class executor {
       store(*i, encode(value, i->type));
     }
   }
-  // Its bytes as its type says: element type and layout.
+  // Sets the input's bytes, in the element type and layout of its type.
   void set(std::string_view input, std::span<const std::byte> value) {
     for (const auto* i : find_inputs(input)) {
       if (value.size() != byte_count(i->type)) {
@@ -124,7 +123,7 @@ class executor {
     }
   }
 
-  // Begins to run.
+  // Starts a run.
   void run() {
     if constexpr (recording_backend<Backend>) {
       if (recording_) {
@@ -134,7 +133,7 @@ class executor {
     }
     begin();
   }
-  // Waits until everything that began has ended.
+  // Waits until everything that was started has ended.
   // Throws: unity::error if a run failed.
   void wait() { backend_->wait(); }
 
@@ -184,7 +183,7 @@ class executor {
     tensor::tensor_type type;
     const std::byte* from = nullptr;
   };
-  // std::optional<recording>, where there is such a thing.
+  // An empty std::optional<recording> if the backend can record.
   static auto no_recording() {
     if constexpr (recording_backend<Backend>) {
       return std::optional<typename Backend::recording>{};
@@ -193,7 +192,7 @@ class executor {
     }
   }
 
-  // Prepares every kernel, and determines which values are in memory when.
+  // Prepares every kernel, and determines the lifetimes of values.
   void place_values(const tensor::tensor_graph& g, const detail::run_list& list) {
     places_.assign(g.value_count(), detail::no_place);
     kept_.assign(g.value_count(), detail::no_place);
@@ -236,7 +235,7 @@ class executor {
     }
     return place_value(g, list, v, step);
   }
-  // A value that is read at a step.
+  // The place of a value that a step reads.
   place place_value(const tensor::tensor_graph& g, const detail::run_list& list, value_id v, std::size_t step) {
     const auto root = list.root(v);
     if (!g.type(root).constant) {
@@ -323,8 +322,8 @@ class executor {
   detail::kernel_store<Backend> kernels_;
   detail::memory_pool<Backend> constants_;
   detail::memory_pool<Backend> arena_;
-  std::vector<std::size_t> places_;  // per value: in the arena
-  std::vector<std::size_t> kept_;    // per value: among the constants
+  std::vector<std::size_t> places_;  // per value: its place in the arena
+  std::vector<std::size_t> kept_;    // per value: its place among the constants
   std::vector<detail::packed_operand> packed_;
   std::map<std::tuple<std::size_t, std::size_t, value_id>, std::size_t> packed_places_;
   std::vector<launch> launches_;
@@ -363,7 +362,8 @@ template <device_backend Backend>
   return error;
 }
 
-// Prepares every kernel that an executor of the graph would launch, and keeps none, to find out early what cannot run.
+// Prepares every kernel that an executor of the graph would launch, and keeps none: finds out early whether all can
+// run.
 // Throws: unity::error as the executor if the backend has no kernel for a node.
 template <device_backend Backend>
 void expect_kernels(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g) {

@@ -18,7 +18,7 @@
 
 namespace unity::backend {
 
-// Units: bytes.
+// The size of a tensor in bytes.
 [[nodiscard]] inline std::size_t byte_count(const tensor::tensor_type& t) {
   return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
 }
@@ -61,7 +61,7 @@ void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
   }
 }
 
-// f(position in row-major order, position in memory), for every element.
+// Calls f(row-major position, position in memory) for every element.
 template <class F>
 void for_each_place(const tensor::tensor_type& t, const F& f) {
   const auto count = static_cast<std::size_t>(tensor::element_count(t.dims));
@@ -82,9 +82,9 @@ void for_each_place(const tensor::tensor_type& t, const F& f) {
 
 }  // namespace detail
 
-// Writes elements, given in row-major order, as `t` stores them. Floats are rounded to the nearest, numbers become
-// integers by truncation and saturate, bools are 0 or 1. Complexity: linear; a copy if the type is that of the
-// elements, in row-major order.
+// Writes elements, given in row-major order, in the element type and layout of `t`. Floats round to nearest; integers
+// truncate and saturate; booleans are 0 or 1. Complexity: linear; a plain copy if `t` is row-major and has the
+// elements' type.
 template <std::floating_point Real>
 void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::span<std::byte> to) {
   UNITY_EXPECTS(
@@ -106,7 +106,7 @@ template <std::floating_point Real>
   return stored;
 }
 
-// The inverse. Exact for every type whose values Real can represent.
+// The inverse of encode. Exact for every type whose values Real can represent.
 template <std::floating_point Real>
 void decode(const std::byte* from, const tensor::tensor_type& t, std::span<Real> elements) {
   UNITY_EXPECTS(elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
@@ -124,7 +124,7 @@ template <std::floating_point Real>
 }
 
 // The largest difference, relative to the largest finite magnitude of `expected`; infinite if the sizes differ, or if
-// one of two elements is not finite and they are not the same infinity.
+// one of two elements is NaN, or only one is infinite, or their infinities differ.
 template <std::floating_point A, std::floating_point B>
 [[nodiscard]] double relative_error(const tensor::dense<A>& found, const tensor::dense<B>& expected) {
   if (found.dims != expected.dims || found.data.size() != expected.data.size()) {

@@ -1,8 +1,8 @@
 // Threads of one process as ranks.
 //
-// Data moves when the last rank has come: what is small at once, by that rank; the rest by a thread of the world's own
-// while the ranks compute, and by ranks that wait. Reductions are in the order of ranks, element by element, so results
-// do not depend on timing.
+// Data moves when the last rank has arrived: small amounts at once, by that rank; the rest by a separate thread while
+// ranks compute, and by ranks that wait. Reductions combine ranks in their order, element by element, so results do not
+// depend on timing.
 #pragma once
 
 #include <algorithm>
@@ -30,10 +30,10 @@ namespace unity::backend {
 
 struct local_options {
   std::chrono::milliseconds limit = default_time_limit;
-  bool progress_thread = true;  // without it data moves only while ranks wait or ask whether it is done
+  bool progress_thread = true;  // false: data moves only while ranks wait or call done()
 };
 
-// Models communication_request. Belongs to one thread at a time.
+// Models communication_request. Used by one thread at a time.
 class local_request {
  public:
   local_request(local_request&& o) noexcept = default;
@@ -55,7 +55,7 @@ class local_request {
 
   std::shared_ptr<detail::local_world> world_;
   std::shared_ptr<detail::local_group> group_;
-  std::shared_ptr<detail::local_operation> operation_;  // null: nothing is left to wait for
+  std::shared_ptr<detail::local_operation> operation_;  // null: nothing left to wait for
   int rank_;
   std::optional<std::chrono::steady_clock::time_point> until_{};
   detail::unwinding unwinding_{};
@@ -67,9 +67,10 @@ template <class Thread, class F>
 void run_ranks(std::vector<local_communicator>& ranks, const F& f);
 }  // namespace detail
 
-// Models host_communicator and splitting_communicator. Belongs to one thread at a time; requests may outlive it.
-// Effects: a rank whose communicator is destroyed has left; who waits for it then gets an error. On the way of an
-// exception it has not: others learn at the end of the rank, run_local's, what was thrown.
+// Models host_communicator and splitting_communicator. Used by one thread at a time; requests may outlive it.
+// Effects: a rank whose communicator is destroyed has left: ranks that wait for it get an error. If an exception
+// destroys it, the rank has not left yet; the others get the exception's message when the rank's function has ended
+// (run_local).
 class local_communicator {
  public:
   using request = local_request;
@@ -112,7 +113,8 @@ class local_communicator {
 
   std::optional<local_communicator> split(int color);
 
-  // Stops all ranks: from now on who waits for a missing rank, or begins anything, gets an error with this line.
+  // Stops all ranks: from now on, a rank that waits for a missing rank, or starts an operation, gets an error with this
+  // line.
   void fail(const std::string& line) { world_->fail(line); }
 
  private:
@@ -134,17 +136,17 @@ class local_communicator {
   detail::unwinding unwinding_{};
 };
 
-// One for each rank, in order, to be handed to as many threads.
+// One communicator per rank, in order, each for a thread of its own.
 [[nodiscard]] std::vector<local_communicator> make_local_communicators(int size, const local_options& options = {});
 
 namespace detail {
 
-// Calls f(communicator) for each of all ranks in a Thread of its own, which joins when it is destroyed.
+// Calls f(communicator) for each rank in its own Thread, a type that joins when it is destroyed.
 template <class Thread, class F>
 void run_ranks(std::vector<local_communicator>& ranks, const F& f) {
   struct outcome {
     std::exception_ptr thrown{};
-    bool is_own = false;  // and does not only say why all ranks stop
+    bool is_own = false;  // not just a consequence of another rank's failure
   };
   std::vector<outcome> outcomes(ranks.size());
   const auto world = ranks.front().world_;  // f may move its communicator
@@ -172,7 +174,7 @@ void run_ranks(std::vector<local_communicator>& ranks, const F& f) {
       }
     }
   }
-  // Who was first is a matter of chance, and often one that only noticed.
+  // Which rank threw first depends on timing, and it often only reports another rank's failure.
   auto found = std::find_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return o.is_own; });
   if (found == outcomes.end()) {
     found = std::find_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return o.thrown != nullptr; });
@@ -184,9 +186,9 @@ void run_ranks(std::vector<local_communicator>& ranks, const F& f) {
 
 }  // namespace detail
 
-// Calls f(communicator) for each rank in a thread of its own and returns when all have returned.
-// Throws: what a rank threw, after which the others stop where they wait: of the lowest rank that did not throw only
-// because another had stopped or was missing, if there is one. unity::error where there cannot be so many threads.
+// Calls f(communicator) for each rank in its own thread and returns when all have returned.
+// Throws: what a rank threw; the others then stop where they wait. Of several exceptions, that of the lowest rank that
+// did not only report another rank's failure, if there is one. unity::error if the threads cannot be started.
 template <class F>
 void run_local(int size, const F& f, const local_options& options = {}) {
   auto ranks = make_local_communicators(size, options);

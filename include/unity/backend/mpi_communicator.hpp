@@ -1,7 +1,7 @@
 // Processes as ranks, over MPI.
 //
-// An operation begins with MPI's own non-blocking call. In what order a reduction goes is MPI's choice, the same in
-// every run of the same ranks. Start programs with mpirun:
+// Operations use MPI's own non-blocking calls. MPI chooses the order of a reduction, the same in every run of the same
+// ranks. Start programs with mpirun:
 //
 //   int main() {
 //     return unity::backend::run_mpi([](unity::backend::mpi_communicator& c) { ... });
@@ -35,7 +35,7 @@
 
 namespace unity::backend {
 
-// Models communication_request. Ends before its mpi_environment does.
+// Models communication_request. Must be destroyed before its mpi_environment.
 class mpi_request {
  public:
   mpi_request(mpi_request&& o) noexcept { take(o); }
@@ -136,15 +136,15 @@ class mpi_request {
   const char* what_ = "";
   MPI_Request handle_ = MPI_REQUEST_NULL;
   bool under_way_ = false;
-  int expected_ = -1;                 // bytes of a message to be received
-  std::vector<std::byte> staging_{};  // a result that MPI may not write in place
+  int expected_ = -1;                 // bytes of the message to be received
+  std::vector<std::byte> staging_{};  // receives a result that MPI must not write in place
   std::byte* staged_ = nullptr;
-  std::optional<std::chrono::steady_clock::time_point> until_{};  // of asking without waiting
+  std::optional<std::chrono::steady_clock::time_point> until_{};  // deadline, from the first done()
   detail::unwinding unwinding_{};
 };
 
-// Models host_communicator, splitting_communicator and blocking_communicator. All of a process belong to one thread at
-// a time, and end before their mpi_environment does.
+// Models host_communicator, splitting_communicator and blocking_communicator. All communicators of a process are used
+// by one thread at a time, and must be destroyed before their mpi_environment.
 class mpi_communicator {
  public:
   using request = mpi_request;
@@ -201,7 +201,7 @@ class mpi_communicator {
     request made{*session_, *group_, "reduce_scatter"};
     std::byte* to = out;
     if (part > 0 && out == in + static_cast<std::size_t>(rank_) * part) {
-      // MPI's own way to be in place puts the result elsewhere and spoils the other parts.
+      // MPI_IN_PLACE would put the result elsewhere and overwrite the other parts.
       made.staging_.resize(part);
       made.staged_ = out;
       to = made.staging_.data();
@@ -235,7 +235,7 @@ class mpi_communicator {
     });
   }
 
-  // Tags: 0 to 32767 everywhere.
+  // tag: every MPI supports 0 to 32767.
   request send(int to, std::span<const std::byte> bytes, int tag) {
     detail::check_rank("send", to, size_);
     const int n = detail::mpi_count(bytes.size(), "send");
@@ -253,7 +253,7 @@ class mpi_communicator {
   }
 
   std::optional<mpi_communicator> split(int color) {
-    // Awaited first, so that a rank that does not come is an error here and not the end of the process.
+    // Waits for all ranks here, so that a missing rank is an error; in MPI_Comm_split it would end the process.
     std::vector<std::int32_t> colors(static_cast<std::size_t>(size_));
     const std::int32_t own = color;
     const auto out = std::as_writable_bytes(std::span{colors});
@@ -275,7 +275,7 @@ class mpi_communicator {
     return mpi_communicator{*session_, session_->add_group(std::move(members)), part};
   }
 
-  // MPI's own name, for libraries that want one.
+  // The MPI communicator, for other libraries.
   [[nodiscard]] MPI_Comm native() const noexcept { return comm_; }
 
  private:
@@ -310,10 +310,10 @@ class mpi_communicator {
   int size_ = 1;
 };
 
-// MPI, from its start to its end. One at a time in a process.
-// Effects: starts MPI where the program has not, and ends it then; all ranks come to both. Left by an exception it
-// tells the other ranks to stop, and does not wait for them.
-// Throws: unity::error where the ranks' options say that they are to run different programs, on each of them.
+// MPI from initialization to finalization. At most one per process at a time.
+// Effects: initializes MPI if the program has not, and then also finalizes it; all ranks must do both. If an exception
+// destroys it, it tells the other ranks to stop and does not wait for them.
+// Throws: unity::error on every rank if the ranks' options name different programs.
 class mpi_environment {
  public:
   explicit mpi_environment(const mpi_options& options = {}) : session_{std::make_unique<detail::mpi_session>(options)} {
@@ -344,16 +344,16 @@ class mpi_environment {
 
   [[nodiscard]] mpi_communicator& world() noexcept { return *world_; }
 
-  // Returns when all ranks have come to their ends. Nothing is exchanged any more after it. The destructor does it
-  // where nobody has, but can only print what goes wrong.
-  // Throws: unity::error where a rank is missing.
+  // Returns when all ranks have called it; nothing may be exchanged afterwards. The destructor calls it if the program
+  // has not, but can only print errors.
+  // Throws: unity::error if a rank is missing.
   void finish() {
     if (!std::exchange(finished_, true)) {
       session_->finish(*world_->group_);
     }
   }
 
-  // Prints one line on standard error, why this rank stops; the other ranks stop with a line that names it.
+  // Prints one line on standard error that says why this rank stops; the other ranks stop with a line that names it.
   void stop(const std::string& why) {
     session_->watch().say(why);
     session_->watch().fail(
@@ -368,8 +368,8 @@ class mpi_environment {
   detail::unwinding unwinding_{};
 };
 
-// Whether mpirun, or a launcher like it, started this process as one of several: a program that also runs alone asks
-// before it starts MPI, which alone takes a second.
+// Whether mpirun or a similar launcher started this process as one of several. For programs that also run alone:
+// starting MPI takes a second even then.
 [[nodiscard]] inline bool started_as_rank() {
   for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
     if (std::getenv(variable) != nullptr) {
@@ -379,8 +379,8 @@ class mpi_environment {
   return false;
 }
 
-// The body of main: f(world communicator) between MPI's start and end. Returns the exit code: 0, or 1 where f threw or
-// a rank was missing, here or elsewhere, after one line on standard error that says what. Takes SIGTERM (mpi_options).
+// The body of main: runs f(world communicator) between MPI's initialization and finalization. Returns the exit code: 0;
+// or 1 if f threw or a rank was missing, after one line on standard error that says why. Handles SIGTERM (mpi_options).
 template <class F>
 int run_mpi(const F& f, mpi_options options = {}) {
   options.take_termination = true;

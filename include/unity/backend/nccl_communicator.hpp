@@ -1,7 +1,7 @@
 // GPUs as ranks, over NCCL.
 //
-// Ranks meet over a communicator of the host (MPI, threads) or in a folder that all see. Operations run in a stream of
-// the communicator's own; what writes their memory in another stream is waited for with stream().
+// Ranks meet over a host communicator (MPI, threads) or in a folder that all can access. Operations run on the
+// communicator's own stream(), which must wait for other streams that write their buffers.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,7 +27,7 @@
 
 namespace unity::backend {
 
-// Why there can be no nccl_communicator here; empty where there can.
+// The reason why no nccl_communicator can be used here; empty if one can.
 [[nodiscard]] inline std::string why_no_nccl() {
   int count = 0;
   const auto code = cudaGetDeviceCount(&count);
@@ -37,7 +37,7 @@ namespace unity::backend {
   return count == 0 ? "no GPU here" : "";
 }
 
-// Models communication_request. Belongs to one thread at a time.
+// Models communication_request. Used by one thread at a time.
 class nccl_request {
  public:
   nccl_request(nccl_request&& o) noexcept = default;
@@ -60,7 +60,7 @@ class nccl_request {
   }
   [[nodiscard]] bool done() {
     if (batch_) {
-      // Kept aside: after an error there is nothing left to wait for.
+      // Cleared first: after an error there is nothing left to wait for.
       const auto batch = std::exchange(batch_, nullptr);
       if (!state_->ended(*batch)) {
         if (!until_) {
@@ -92,19 +92,20 @@ class nccl_request {
   detail::unwinding unwinding_{};
 };
 
-// Models splitting_communicator and host_gathering_communicator. Memory lies on the GPU.
-// Messages are not told apart by tags alone: those that are under way together between two ranks arrive in the order of
-// their tags, so both ends begin the same ones before either is awaited.
+// Models splitting_communicator and host_gathering_communicator. Buffers are on the GPU.
+// NCCL has no tags: messages in transit between two ranks at the same time arrive in the order of their tags, so both
+// ends must start the same messages before either waits for one.
 class nccl_communicator {
  public:
   using request = nccl_request;
 
-  // On GPU `device` of this machine; every rank has its own. `host` outlives all that is made from this.
-  // Throws: unity::error where there is no such GPU, or a rank does not come within the limit.
+  // Uses GPU `device` of this machine; every rank needs its own. `host` must outlive this and all that split() makes of
+  // it.
+  // Throws: unity::error if there is no such GPU, or a rank does not arrive within the limit.
   template <host_communicator Host>
   nccl_communicator(Host& host, int device, const nccl_options& options = {})
       : state_{std::make_shared<detail::nccl_state>(detail::meet_on(host), device, options)} {}
-  // The ranks meet in a folder that all of them see, and that no other run uses.
+  // Ranks meet in a folder that all can access and no other run uses.
   nccl_communicator(const std::filesystem::path& folder, int rank, int size, int device,
                     const nccl_options& options = {})
       : state_{std::make_shared<detail::nccl_state>(detail::meet_in(folder, rank, size, options.limit), device,
@@ -117,7 +118,7 @@ class nccl_communicator {
   [[nodiscard]] int size() const noexcept { return state_->size(); }
   // The number of the GPU on this machine.
   [[nodiscard]] int device() const noexcept { return state_->device(); }
-  // Operations run here, in the order in which they begin.
+  // The stream on which operations run, in the order in which they are started.
   [[nodiscard]] cudaStream_t stream() const noexcept { return state_->stream(); }
 
   void barrier() {
@@ -152,7 +153,7 @@ class nccl_communicator {
     const auto part = count * static_cast<std::size_t>(tensor::size_of(type));
     const auto whole = part * static_cast<std::size_t>(size());
     if (in == out && whole > 0) {
-      // NCCL reads while it writes.
+      // NCCL writes parts before it has read all others.
       auto* const copy = state_->scratch(whole);
       state_->use_device();
       detail::check_cuda(cudaMemcpyAsync(copy, in, whole, cudaMemcpyDeviceToDevice, stream()), "all_to_all");
@@ -170,7 +171,7 @@ class nccl_communicator {
 
   request send(int to, std::span<const std::byte> bytes, int tag) {
     detail::check_rank("send", to, size());
-    // NCCL reads it only.
+    // NCCL only reads it.
     return {state_, state_->add({true, to, tag, const_cast<std::byte*>(bytes.data()), bytes.size()})};
   }
   request receive(int from, std::span<std::byte> bytes, int tag) {
@@ -178,7 +179,7 @@ class nccl_communicator {
     return {state_, state_->add({false, from, tag, bytes.data(), bytes.size()})};
   }
 
-  // Small data of the host's, for setting up.
+  // Gathers small data of the host, for setup.
   void gather_on_host(std::span<const std::byte> in, std::span<std::byte> out) {
     auto* const to = state_->scratch(out.size() + in.size());
     auto* const from = to + out.size();

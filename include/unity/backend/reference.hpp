@@ -22,7 +22,7 @@
 namespace unity::backend {
 
 // Computes in float, or in double if an operand or result is float64, int64 or int32, and rounds results to their
-// types. Against the law of device_backend, run allocates: the evaluator keeps every value on the heap. Models:
+// types. Violates one law of device_backend: run allocates, because the evaluator keeps every value on the heap. Models
 // device_backend, fusing_backend. The algebra must outlive the backend and its kernels.
 class reference_backend {
  public:
@@ -34,7 +34,7 @@ class reference_backend {
 
    private:
     friend class reference_backend;
-    // An operator on the inputs, or a region: a graph that they feed.
+    // An operator, or a region: a graph with the kernel's operands as inputs.
     std::variant<tensor::operation, tensor::tensor_graph> what_{};
     std::vector<tensor::tensor_type> inputs_{};
     std::vector<tensor::tensor_type> outputs_{};

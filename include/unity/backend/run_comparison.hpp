@@ -1,4 +1,4 @@
-// Runs two graphs against each other.
+// Times runs of graphs, and compares the times and results of two graphs.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct comparison_options {
   repetition_options repeat{};
 };
 
-// Of whole graphs, from the first launch to the end of the last.
+// Times are those of whole graphs, from the first launch to the end of the last.
 struct run_comparison {
   measurement first{};
   measurement second{};
@@ -38,7 +38,7 @@ struct run_comparison {
 
 namespace detail {
 
-// Runs that are counted and timed as repetition_options say.
+// Runs that are repeated and timed as repetition_options says.
 class timed_runs {
  public:
   explicit timed_runs(const repetition_options& options) : options_{options} {}
@@ -56,7 +56,7 @@ class timed_runs {
       static_cast<void>(seconds_of(e));
     }
   }
-  // round(i), as often as it should be.
+  // Calls round(i) for each repetition.
   template <class Round>
   void repeat(const Round& round) const {
     const auto start = clock::now();
@@ -76,6 +76,7 @@ class timed_runs {
 
 }  // namespace detail
 
+// Times runs of the graph, after the warm-up.
 // Throws: unity::error if a run fails.
 template <device_backend Backend>
 [[nodiscard]] measurement time_runs(executor<Backend>& e, const repetition_options& options = {}) {
@@ -117,8 +118,8 @@ template <device_backend Backend>
   return found;
 }
 
-// The same for graphs, on equal values for sources of one name.
-// Throws: unity::error as the executor besides.
+// Likewise for graphs, on equal values for sources of the same name.
+// Throws: also as executor.
 template <device_backend Backend>
 [[nodiscard]] run_comparison compare_runs(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                           const tensor::tensor_graph& second, const comparison_options& options = {}) {

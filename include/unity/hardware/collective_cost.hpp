@@ -89,7 +89,7 @@ void for_each_link(const topology& t, const route_table& routes, const collectiv
                                                                              const route_table& routes, collective c,
                                                                              const collective_start& start = {});
 
-// From the device's model.
+// The start times of the device's model.
 [[nodiscard]] collective_start start_of(const machine& m, device_id d);
 
 // An applicable algorithm and its cost.
@@ -126,7 +126,7 @@ struct common_way {
 [[nodiscard]] std::vector<common_way> common_ways(const machine& m, const route_table& routes, exchange kind,
                                                   std::span<const std::vector<device_id>> groups);
 
-// The same for one group.
+// The algorithms that apply to one group, with their costs.
 [[nodiscard]] collective_ways ways_of(const machine& m, const route_table& routes, exchange kind,
                                       std::span<const device_id> devices);
 
@@ -243,8 +243,8 @@ namespace unity::hardware::detail {
   return count;
 }
 
-// The one with the fewest flows among those with at most `per_byte`; the first in case of ties. Precondition: there is
-// one.
+// The algorithm with the fewest flows among those that take at most `per_byte` picoseconds per byte; the first in case
+// of ties. Precondition: there is one.
 [[nodiscard]] inline const common_way& fewest_flows(std::span<const common_way> all, double per_byte) {
   const common_way* best = nullptr;
   for (const auto& w : all) {

@@ -123,7 +123,7 @@ class collective_steps {
     return all;
   }
 
-  // In the order of a reduce-scatter; an all-gather uses the reverse order.
+  // The levels in the order of a reduce-scatter; an all-gather uses the reverse order.
   [[nodiscard]] std::vector<std::vector<block_ring>> levels() const {
     const bool tree = c_.how == collective_algorithm::tree;
     if (is_grid(nodes_) && (tree || c_.how == collective_algorithm::hierarchical)) {
@@ -191,7 +191,7 @@ class collective_steps {
       default: return chain(starting_with(all_of(nodes_), root));
     }
   }
-  // In all teams simultaneously.
+  // Broadcasts in all teams simultaneously.
   void broadcast_from_first(const std::vector<team>& teams) {
     std::size_t widest = 0;
     for (const auto& ranks : teams) {
@@ -232,7 +232,7 @@ class collective_steps {
       sink_.end_round();
     }
   }
-  // In round k a block moves 2^k positions if its distance has bit k.
+  // Bruck's algorithm: in round k a block moves 2^k positions if its distance has bit k.
   void bruck() {
     const auto ranks = all_of(nodes_);
     const auto count = ranks.size();

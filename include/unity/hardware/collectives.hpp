@@ -19,7 +19,7 @@ namespace unity::hardware {
 
 // Transfers between devices and the order between them, in flat arrays.
 
-// From a device or switch to another.
+// A transfer from one device or switch to another.
 struct transfer {
   vertex_id from{};
   vertex_id to{};

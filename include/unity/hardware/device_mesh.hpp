@@ -53,9 +53,9 @@ void ordered_factors(std::int64_t n, std::size_t most, mesh_sizes& so_far, std::
 // Complexity: linear in devices, for each mesh.
 [[nodiscard]] std::vector<device_mesh> meshes_of(const std::vector<std::vector<device_id>>& rows,
                                                  std::size_t most_axes);
-// Proper subsets of the devices, as rows: all nodes, the largest power of two of them or one, each with all devices,
-// the largest power of two of them or one. Excludes several nodes with one device each. Subsets allow sizes that do not
-// divide by all devices, and work that is not worth dividing among all.
+// Proper subsets of the devices, as rows: all nodes, the largest power of two of nodes, or one node; of each node all
+// devices, the largest power of two of devices, or one device. Excludes several nodes with one device each. Subsets
+// suit sizes that are no multiple of the number of devices, and work that is too small to divide among all.
 [[nodiscard]] std::vector<std::vector<std::vector<device_id>>> parts_of(const topology& t);
 // Meshes of all devices.
 [[nodiscard]] inline std::vector<device_mesh> meshes_of(const topology& t, std::size_t most_axes) {

@@ -7,14 +7,14 @@
 
 namespace unity::hardware {
 
-// By dtype. Numbers that `calibrate` measured, according to the device's sources, are used as they are; others come
-// from machines/kernels.json if it has a device of that name; the rest are data sheet values times the share that
-// devices typically reach. Types without a rate use that of float32. If the device lacks units, clock or cache, those
-// of the board in its name are used, if any; otherwise one unit.
+// The device as the kernel model sees it, by dtype. Numbers that `calibrate` measured, according to the device's
+// sources, are used as they are; others come from machines/kernels.json if it has a device of that name; the rest are
+// data sheet values times the share that devices typically reach. Types without a rate use that of float32. Units,
+// clock and cache that the device lacks are those of the known board in its name, if there is one; otherwise one unit.
 // Precondition: a float32 rate.
 [[nodiscard]] tensor::kernel_devices_by_element kernel_devices_of(const device& d);
 
-// For each of the machine's kinds of devices; the algebra must outlive it.
+// For each of the machine's kinds of devices. The algebra must outlive the result.
 // Throws: unity::error for a kind of device without a float32 rate.
 [[nodiscard]] tensor::kernel_durations kernel_durations(const tensor::algebra& a, const machine& m);
 

@@ -81,12 +81,12 @@ class preset_builder {
   std::vector<vertex_id> reducing_{};
 };
 
-// NVLink between every pair; a PCIe switch with the network adapter beside it.
+// NVLink between every pair of GPUs; a PCIe switch connects them to the network adapter.
 // Source: Jia (2020), figure 3.5a.
 void connect_p100(preset_builder& b);
 
-// Pairs of GPUs behind a PCIe switch each; pairs of those share the switch that leads to the processors and the network
-// adapter.
+// Each pair of GPUs is behind a PCIe switch; the pairs of a node share a switch that leads to the processors and the
+// network adapter.
 // Source: Jia (2020), figure 3.5b.
 void connect_k80(preset_builder& b);
 
@@ -112,7 +112,7 @@ namespace unity::hardware {
 
 // Kinds of devices by name. machines/devices.json gives the source of each number.
 
-// The kind of device, or nothing for an unknown name. For `host` without its memory.
+// The kind of device; nothing for an unknown name. `host` comes without a memory size.
 [[nodiscard]] std::optional<device> find_model(std::string_view name);
 
 // The names of all GPUs as one text.
@@ -138,7 +138,7 @@ inline constexpr std::array<preset_kind, 9> preset_kinds{{{"1080ti", "1080ti", 2
 inline constexpr std::size_t most_nodes = 4096;
 inline constexpr std::size_t most_host_devices = 1024;
 
-// "4x6"
+// Parses "4x6".
 [[nodiscard]] std::optional<preset_size> parse_size(std::string_view text);
 
 // Ranks on this host, one core each. Rates are unknown: assumes one core of a server with AVX2; `calibrate` measures.
@@ -154,7 +154,7 @@ inline constexpr std::size_t most_host_devices = 1024;
 // Throws: unity::error for any other name, and if such a node has fewer devices.
 [[nodiscard]] machine preset(std::string_view text);
 
-// Whether times on it are guesses: some of its devices come from the preset `host`, or from a plan made for it.
+// Whether its times are guesses: some of its devices come from the preset `host`, or from a plan made for it.
 [[nodiscard]] bool is_assumed(const machine& m);
 
 }  // namespace unity::hardware

@@ -18,7 +18,7 @@ struct box {
   tensor::shape end{};
 
   [[nodiscard]] bool empty() const noexcept;
-  // In elements.
+  // The number of elements.
   [[nodiscard]] std::int64_t volume() const noexcept;
   [[nodiscard]] tensor::shape sizes() const;
 
@@ -27,7 +27,7 @@ struct box {
 
 [[nodiscard]] inline box whole(const tensor::shape& dims) { return {tensor::shape(dims.size(), 0), dims}; }
 
-// Both boxes are of one tensor.
+// The elements that two boxes of one tensor have in common.
 [[nodiscard]] box intersection(const box& a, const box& b);
 
 // Appends disjoint boxes that cover the elements of `a` that are not in `b`. Complexity: linear in the rank.

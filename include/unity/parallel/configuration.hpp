@@ -32,9 +32,9 @@ struct index_range {
   std::int64_t end = 1;
 };
 
-// dims: how indices number the dimensions of the tensor. range(i): of index i; if several indices number a dimension,
-// ranges must be whole blocks of inner indices. Along windows halos are included, padding is not. is_result: a
-// dimension numbered by a window is returned whole, because terms of all windows add up there.
+// dims: the indices that number each dimension of the tensor. range(i): the range of index i; if several indices number
+// a dimension, ranges must be whole blocks of the inner ones. Along windows, halos are included, but not padding.
+// is_result: a dimension that a window numbers is returned whole, because terms of all windows add up there.
 // Complexity: linear in the indices of its dimensions.
 template <class Range>
 [[nodiscard]] box box_of_indices(const tensor::index_structure& s, const tensor::tensor_indices& dims,
@@ -112,7 +112,7 @@ struct shard {
 
 namespace detail {
 
-// Which part of each index a task has. parts: the number of parts per index.
+// The part of each index that a task has. parts: the number of parts per index.
 [[nodiscard]] std::vector<std::int64_t> part_numbers(const operator_dimensions& o, const task_grid& g,
                                                      std::span<const std::int64_t> parts, const task_place& place);
 

@@ -41,7 +41,7 @@ struct parallel_dimension {
   friend bool operator==(const parallel_dimension&, const parallel_dimension&) = default;
 };
 
-// What one needs to know about an operator on given operands to divide it.
+// The properties of an operator on given operands that determine how it can be divided.
 struct operator_dimensions {
   tensor::operation op{};
   std::vector<tensor::tensor_type> inputs{};
@@ -49,7 +49,8 @@ struct operator_dimensions {
   tensor::index_structure structure{};
   // Dimensions of every result; a configuration has a degree for each, in the order of the first result's dimensions.
   std::vector<parallel_dimension> divisible{};
-  // Indices of size 2 or more that no result has and whose parts add up: only if nothing but sums follows.
+  // Indices of size 2 or more that no result has and whose parts add up to the results. None if anything but sums
+  // follows.
   std::vector<parallel_dimension> reductions{};
   // The maximal sets of operands in which the operator is jointly additive (tensor::linear_groups), except for
   // booleans.
@@ -78,7 +79,7 @@ namespace detail {
 // group without the index: it is unknown whether that operand is inside of the sum.
 [[nodiscard]] bool adds_up(const tensor::algebra& a, const operator_dimensions& o, std::size_t index);
 
-// Per value: whether it is computed from weights and nothing that changes from run to run.
+// Per value: whether it depends on a weight and on nothing that changes from run to run.
 [[nodiscard]] std::vector<bool> parameters_of(const tensor::algebra& a, const tensor::tensor_graph& g);
 
 }  // namespace detail
@@ -90,8 +91,8 @@ namespace detail {
 [[nodiscard]] std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
                                                                std::span<const tensor::tensor_type> inputs);
 
-// What dimensions_of returned, by operator and operand types. Thread-safe. A copy starts empty, as what it is
-// moved to does; results are shared and outlive the cache.
+// Caches dimensions_of by operator and operand types. Thread-safe. Copies and moved caches start empty; results are
+// shared and outlive the cache.
 class dimension_cache {
  public:
   dimension_cache() = default;
@@ -126,7 +127,8 @@ class dimension_cache {
 enum class sample_role : std::uint8_t { apart, by_sample, of_all };
 
 // The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
-// graph, but constant only if they depend on weights: a state that starts at zero is no parameter. A value type.
+// graph, except that constant values count as constant only if they depend on a weight: an initial state of zeros is no
+// parameter. A value type.
 class graph_dimensions {
  public:
   graph_dimensions() = default;
@@ -233,7 +235,7 @@ UNITY_INLINE std::optional<parallel_dimension> divisible_part(const operator_dim
     if (index.size == 1) {
       continue;
     }
-    // The result is repeated along an index that no operand has: nothing that a task reads tells which part it has.
+    // The result is repeated along an index that no operand has: a task could not tell its part from its operands.
     const bool is_repeated = !o.inputs.empty() && std::ranges::none_of(o.structure.operands, [&](const auto& dims) {
       return has_index(o.structure, dims, i);
     });
@@ -375,7 +377,7 @@ UNITY_INLINE graph_dimensions::graph_dimensions(const tensor::algebra& a, const 
 
 UNITY_INLINE graph_dimensions::graph_dimensions(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                 dimension_cache& cache) {
-  std::unordered_map<const operator_dimensions*, std::uint32_t> numbers;  // of what kinds_ has
+  std::unordered_map<const operator_dimensions*, std::uint32_t> numbers;  // of the entries of kinds_
   const auto parameters = detail::parameters_of(a, g);
   std::vector<tensor::tensor_type> inputs;
   for (const auto n : node_ids(g)) {

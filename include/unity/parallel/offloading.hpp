@@ -29,11 +29,12 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const offloa
 // Throws: unity::error that names a device whose rate to its host is unknown.
 void expect_host_rates(const hardware::machine& m);
 
-// All operators that can be and are not recomputed, empty if there are none. only_products: only those whose results
-// the backward pass reads and which have summed products, such as matrix products and convolutions, or make their
-// results of these through values that it does not read. A rectifier reads its own result: it is listed, and the
-// product before it is not, unless the rectifier is recomputed. Complexity: linear in the graph, and dimensions_of and
-// adjoint_of for each distinct operator.
+// All operators that can be offloaded and are not recomputed; empty if there are none. only_products: only operators
+// whose results the backward pass reads, and that have summed products, such as matrix products and convolutions, or
+// compute their results from these through values that the backward pass does not read. A rectifier's backward pass
+// reads the rectifier's result, so that result is offloaded instead of the product's; if the rectifier is recomputed,
+// the product's is.
+// Complexity: linear in the graph, and dimensions_of and adjoint_of for each distinct operator.
 [[nodiscard]] offloading offloaded_results(const tensor::algebra& a, const tensor::tensor_graph& g,
                                            const recomputation& r, bool only_products);
 
@@ -56,8 +57,8 @@ void expect_host_rates(const hardware::machine& m);
 
 namespace unity::parallel::detail {
 
-// By node: it has summed products or values made of theirs, and the backward pass, which recomputes others, reads its
-// results but none of those between.
+// By node: whether it has summed products, or computes its results from these through values that the backward pass
+// does not read, and the backward pass, including recomputation, reads its results.
 UNITY_INLINE std::vector<bool> read_products(const tensor::algebra& a, const tensor::tensor_graph& g,
                                              const recomputation& r) {
   const graph_dimensions dimensions{a, g};

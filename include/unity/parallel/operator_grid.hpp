@@ -122,9 +122,9 @@ struct grid_types {
   friend bool operator==(const grid_types&, const grid_types&) = default;
 };
 
-// Why an operator cannot have this grid, in one line; empty if it can. `whole` indices are never divided, nor are sums
-// that are followed by anything but sums. A result that lacks an index can be divided along it only if its parts add
-// up. Parts also add up where windows of a result overlap.
+// Why an operator cannot have this grid, in one line; empty if it can. `whole` indices cannot be divided, and sums only
+// if nothing but sums follows them. A result that lacks an index can be divided along it only if its parts add up.
+// Parts also add up where windows of a result overlap.
 [[nodiscard]] std::string why_not(const operator_dimensions& o, const operator_grid& g);
 
 // Nothing if the operator cannot have this grid.

@@ -6,7 +6,7 @@
 
 namespace unity::parallel {
 
-// Longer than what every compiler has to take; those that the library supports do.
+// The string is longer than compilers are required to accept; all supported compilers accept it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read with parse_rules (rewrite/parse.hpp), compile for an algebra with compile_rules (rewrite/compile.hpp).

@@ -30,7 +30,7 @@ struct parallel_type {
   friend bool operator==(const parallel_type&, const parallel_type&) = default;
 };
 
-// On one device, in one step.
+// The type of a tensor that is whole on one device, in one step.
 [[nodiscard]] inline parallel_type undivided(tensor::tensor_type t) {
   const auto rank = t.dims.size();
   return {std::move(t), degree_list(rank, 1), degree_list(rank, 1), 1, 1};
@@ -60,7 +60,7 @@ struct parallel_type {
   return tensor::element_count(t.global.dims) * t.copies * t.partial;
 }
 
-// For messages: float32[64/2,512] copies 2 partial 4; a size over its degree, with steps as 64/2*8.
+// The type as text, such as float32[64/2,512] copies 2 partial 4; a size over its degree, with steps as 64/2*8.
 [[nodiscard]] std::string to_string(const parallel_type& t);
 
 }  // namespace unity::parallel

@@ -102,9 +102,9 @@ struct pipeline_phase {
 // Complexity: m v.
 [[nodiscard]] std::vector<pipeline_phase> phases_of(const pipeline& p, std::uint32_t stage);
 
-// By node: the chunk of its devices that it belongs to, which is how often values go from a stage to an earlier one on
-// their way to it. Sources: 0; all nodes: 0 if the schedule is not interleaved. With p stages, an operator of chunk c
-// on stage i is on virtual stage c p + i, and reads only from that and earlier ones.
+// By node: its chunk of its stage, which is how often values go from a stage to an earlier one on their way to the
+// node. Sources: 0; all nodes: 0 if the schedule is not interleaved. With p stages, an operator of chunk c on stage i
+// is on virtual stage c p + i, and reads only from that and earlier ones.
 // Complexity: linear in the graph.
 [[nodiscard]] std::vector<std::uint32_t> chunks_of(const tensor::tensor_graph& g, const strategy& s, const pipeline& p);
 

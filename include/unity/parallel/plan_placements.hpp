@@ -1,5 +1,5 @@
-// A plan as layouts on one mesh: what each axis of an array of all devices does to each tensor. DTensor, GSPMD and
-// similar systems describe divisions this way. Plans are more general, so some have no such description; then the
+// A plan as layouts on one mesh: how each tensor is placed along each axis of an array of all devices. DTensor, GSPMD
+// and similar systems describe divisions this way. Plans are more general, so some have no such description; then the
 // reason is reported.
 #pragma once
 
@@ -28,10 +28,11 @@ struct axis_use {
   friend bool operator==(const axis_use&, const axis_use&) = default;
 };
 
-// Of one tensor: a use per axis of the mesh. If several axes split one dimension, the first is the outermost.
+// The placement of a tensor: a use per axis of the mesh. If several axes split one dimension, the first is the
+// outermost.
 using tensor_placement = small_vector<axis_use, 4>;
 
-// Of one operator.
+// The placements of the tensors of one operator.
 struct operator_placement {
   std::vector<tensor_placement> operands{};
   std::vector<tensor_placement> results{};
@@ -49,7 +50,7 @@ struct plan_placements {
 // Throws: unity::error that names the first operator that does not fit the mesh, and says why.
 [[nodiscard]] plan_placements placements_of(const tensor::algebra& a, const plan& p,
                                             const std::optional<hardware::device_mesh>& mesh);
-// On this mesh, which need not have all devices of the machine.
+// Likewise, on this mesh, which need not have all devices of the machine.
 [[nodiscard]] plan_placements placements_on(const tensor::algebra& a, const plan& p, const hardware::device_mesh& mesh);
 
 }  // namespace unity::parallel

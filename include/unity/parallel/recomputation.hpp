@@ -51,9 +51,10 @@ namespace detail {
 // Source: Hu et al., dPRO, MLSys 2022, its memory passes.
 [[nodiscard]] recomputation recomputation_between_products(const tensor::algebra& a, const tensor::tensor_graph& g);
 
-// Of operators to recompute, those that remain after some are kept as checkpoints, at cuts of the graph. What is
-// between two checkpoints is recomputed and held together. The sum of what is kept and the largest span is at most 10%
-// above the least. held: of each node's results. Complexity: linear in the graph, times 64.
+// Of the operators to recompute, those that remain when some are kept as checkpoints, at cuts of the graph. All
+// operators between two checkpoints are recomputed and held together. The sum of what is kept and of the largest such
+// span is at most 10% above the minimum. held: the bytes of each node's results. Complexity: linear in the graph, times
+// 64.
 [[nodiscard]] recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
                                              std::span<const bytes> held);
 

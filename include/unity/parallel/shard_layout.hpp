@@ -1,5 +1,5 @@
-// For each tensor that a divided operator reads or writes: its parts, and the devices that have each. So do formats
-// describe divisions that know equal parts of tensors, but no tasks.
+// For each tensor that a divided operator reads or writes: its parts, and the devices that have each. For formats that
+// describe divisions by equal parts of tensors, without tasks.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct shard_layout {
   friend bool operator==(const shard_layout&, const shard_layout&) = default;
 };
 
-// Of one operator. Terms of a result count as added up: every device that has a term of a part has the part.
+// The layouts of one operator. Terms of a result count as added up: every device that has a term of a part has the
+// part.
 struct operator_layout {
   std::vector<shard_layout> operands{};
   std::vector<shard_layout> results{};
@@ -34,8 +35,8 @@ struct operator_layout {
   friend bool operator==(const operator_layout&, const operator_layout&) = default;
 };
 
-// Of a valid configuration. Where windows divide an operand, its parts may have elements that no task reads. Results
-// are always in equal parts.
+// The layout of a valid configuration. If windows divide an operand, its parts may have elements that no task reads.
+// Results always have equal parts.
 // Complexity: linear in tasks, times operands, results and their ranks.
 [[nodiscard]] operator_layout layout_of(const operator_dimensions& o, const configuration& c);
 

@@ -72,9 +72,9 @@ struct compressor {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
-// The sizes of the messages, summed one after another, by which each device contributes `elements` elements of a weight
-// of that type. Time for rounding, products and the like is not included. Precondition: not top_k, whose messages are
-// gathered.
+// The sizes of the messages with which each device contributes `elements` elements of a weight of that type; each
+// message is summed separately. The time for rounding, products and the like is not included. Precondition: not top_k,
+// whose messages are gathered.
 [[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
                                                std::int64_t elements);
 
@@ -203,7 +203,8 @@ void for_each_part(const synchronization& s, const F& f) {
 // Throws: unity::error that names the weight's node and says why, if this is no synchronization of the graph on that
 // many devices: buckets without a weight, or with two element types or compressors; destinations that do not exist;
 // more parts than the axis has elements; weights that are not trained; staleness without a server; compression of
-// integers or of what is not all-reduced; sparse gradients of weights that other operators than lookups read.
+// integers, or of gradients that are not all-reduced; sparse gradients of weights that operators other than lookups
+// read.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchronization& s, std::size_t devices);
 
 }  // namespace unity::parallel

@@ -228,10 +228,11 @@ class full_simulation {
     return *end;
   }
 
-  // The same for a program that was edited since `before` ran it. The edit must change nothing that is ready before
-  // `since`: those tasks keep their times, and the others are timed. Returns the latest end, or nothing as soon as a
-  // task must end after `bound`; check is_complete(). Added places must have been marked as never ready in `before`
-  // (forget). Complexity: as run for the tasks that are timed, and linear in the others and their dependencies.
+  // Likewise for a program that was edited since `before` ran it. The edit must change no task that is ready before
+  // `since`: those keep their times, and the others are timed. Returns the latest end, or nothing as soon as a task
+  // must end after `bound`; check is_complete(). Places that the edit adds must have been marked as never ready in
+  // `before` (forget). Complexity: as run for the tasks that are timed, and linear in the others and their
+  // dependencies.
   std::optional<picoseconds> run_after(const tasks::program& p, const full_simulation& before, std::int64_t since,
                                        std::int64_t bound) {
     begin(p);
@@ -262,22 +263,22 @@ class full_simulation {
     }
     return run_queue(p, bound);
   }
-  // Marks places as never ready, for those that an edit adds.
+  // Marks places as never ready; call it for places that an edit adds.
   void forget(std::size_t capacity, std::uint32_t first, std::uint32_t count) {
     times_.resize(std::max(times_.size(), capacity));
     std::fill_n(times_.begin() + first, count, task_times{std::numeric_limits<std::int64_t>::max(), 0, 0});
   }
 
-  // Whether the last run timed all tasks: none waits for itself.
+  // Whether the last run timed all tasks: it did not if tasks wait for each other, or it stopped at its bound.
   [[nodiscard]] bool is_complete() const noexcept { return order_.size() == task_count_; }
   [[nodiscard]] bool is_done(std::uint32_t place) const { return times_[place].start >= 0; }
 
-  // By place in the program; entries of empty places are meaningless.
+  // The times by place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
   // Tasks in the order in which they were timed, which is that of their ready times. Restricted to one resource, it is
   // the order in which the resource runs them.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
-  // How many of them kept their times.
+  // The number of tasks at the beginning of order() that kept their times.
   [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
 
  private:

@@ -1,4 +1,4 @@
-// The time of an iteration among overlapping iterations.
+// The time of one iteration among many that overlap.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace unity::simulate {
 
-// An iteration between others.
+// The time of an iteration between others.
 struct steady_iteration {
   picoseconds first{};     // a single iteration
   picoseconds time{};      // from the end of one to the end of the next
@@ -27,10 +27,10 @@ struct steady_iteration {
   friend bool operator==(const steady_iteration&, const steady_iteration&) = default;
 };
 
-// Simulates `least` iterations, then twice as many, and so on, at most `most`, until in the last ones every task starts
-// by the same amount later than in the iteration before, for more iterations than carried dependencies reach back.
-//   times_of(program) -> the times of its tasks by place, of some simulation
-// Complexity: of simulations of twice as many iterations as needed.
+// Simulates `least` iterations, then twice as many, and so on, up to `most`, until they are steady: in the last ones,
+// more than carried dependencies reach back, all tasks start by the same amount later than in the iteration before.
+//   times_of(program) -> the times of its tasks by place, from some simulation
+// Complexity: that of simulating twice as many iterations as needed.
 // Throws: as times_of.
 template <std::invocable<const tasks::program&> TimesOf>
 [[nodiscard]] steady_iteration run_until_steady(const tasks::program& p,
@@ -56,7 +56,7 @@ template <std::invocable<const tasks::program&> TimesOf>
     const auto start = [&](std::size_t iteration, std::size_t f, std::uint32_t t) {
       return times[all.find(tasks::fragment_id{iteration * p.fragment_count() + f}, t).index()].start;
     };
-    // By how much all tasks of an iteration start later than in the one before; nothing if that differs between tasks.
+    // The amount by which all tasks of an iteration start later than in the one before; nothing if tasks differ in it.
     const auto shift = [&](std::size_t iteration) {
       std::optional<std::int64_t> by;
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -72,7 +72,7 @@ template <std::invocable<const tasks::program&> TimesOf>
       return by;
     };
     const auto last = shift(count - 1);
-    auto same = count - 1;  // from this one on each is later than the one before by the same amount
+    auto same = count - 1;  // from this one on, each iteration is later by the same amount
     while (last && same > 1 && shift(same - 1) == last) {
       --same;
     }

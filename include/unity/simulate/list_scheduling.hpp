@@ -44,7 +44,7 @@ struct by_kind {
   }
 };
 
-// In the order of the program's fragments: front layers first.
+// The order of the program's fragments: front layers first.
 // Source: Jayarajan et al., Priority-based parameter propagation, MLSys 2019.
 struct by_order {
   [[nodiscard]] static std::int64_t rank(const tasks::program& p, std::uint32_t place) {
@@ -108,9 +108,9 @@ class list_simulation {
     return picoseconds{latest_};
   }
 
-  // By place in the program; entries of empty places are meaningless.
+  // The times by place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // In order of start.
+  // The places of tasks in order of start.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
 
  private:
@@ -119,7 +119,7 @@ class list_simulation {
     std::int64_t ready = 0;
     std::uint64_t tie = 0;
     std::uint32_t task = 0;
-    // For heaps, which have the greatest on top.
+    // Reversed, because a heap has its greatest element on top.
     friend bool operator<(const candidate& a, const candidate& b) noexcept {
       return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
     }
@@ -216,23 +216,23 @@ class list_simulation {
   event_queue events_;
 };
 
-// A resource is a device with a queue of the tasks that are ready and a clock, the end of what it ran last. Of the
-// devices whose queues are not empty the one with the smallest clock (the lowest number) takes the head of its queue:
-// the task of the lowest rank, by the policy; of those the one that is ready first; of those the one of the lowest tie.
-// It starts when it is ready and the clock has come, and whatever waited for it alone is queued. A task without a
-// resource runs when it is ready.
-// Unlike list_simulation, a device decides among what is queued by then, not among what is ready at the time: it may
-// wait for a task of low rank that is ready later than another. Where every resource has its order stated by
-// dependencies, both give the same times.
+// Each resource is a device with a queue of ready tasks and a clock, the end of the last task that it ran. Of the
+// devices with nonempty queues, the one with the earliest clock (the lowest number in case of ties) takes the task of
+// the lowest rank, by the policy; among these the one that was ready first; among these the one with the lowest tie.
+// The task starts when it is ready and the clock is reached; tasks that waited only for it are then queued. A task
+// without a resource starts when it is ready.
+// Unlike in list_simulation, a device chooses among the tasks that are queued so far, not among those that are ready at
+// its clock: it may wait for a task of low rank although another one is ready earlier. If dependencies fix the order of
+// tasks on every resource, both give the same times.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.3.
 template <scheduling_policy Policy>
 class device_queues {
  public:
   explicit device_queues(Policy policy = {}) : policy_{std::move(policy)} {}
 
-  // The latest end. Memory is kept for the next run.
+  // Returns the latest end. Memory is kept for the next run.
   // Complexity: t log t for t tasks, and linear in dependencies. Memory linear in tasks.
-  // Throws: unity::error where tasks wait for each other.
+  // Throws: unity::error if tasks wait for each other.
   picoseconds run(const tasks::program& p) {
     begin(p);
     while (!free_.empty() || !devices_.empty()) {
@@ -247,9 +247,10 @@ class device_queues {
     return picoseconds{latest_};
   }
 
-  // By place in the program; what holds no task has no meaning.
+  // The times by place in the program; entries of empty places are meaningless.
   [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
-  // In the order in which tasks were taken; restricted to a resource, that in which it runs them.
+  // The places of tasks in the order in which they were taken. Restricted to one resource, it is the order in which the
+  // resource runs them.
   [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
 
  private:
@@ -258,7 +259,7 @@ class device_queues {
     std::int64_t ready = 0;
     std::uint64_t tie = 0;
     std::uint32_t task = 0;
-    // For heaps, which have the greatest on top.
+    // Reversed, because a heap has its greatest element on top.
     friend bool operator<(const entry& a, const entry& b) noexcept {
       return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
     }
@@ -329,7 +330,7 @@ class device_queues {
   void start(const tasks::program& p, std::uint32_t t, std::int64_t now, device* on = nullptr,
              std::uint32_t number = 0) {
     const auto& task = p.timed(t);
-    auto& times = times_[t];  // its end: what cut-through asks of it so far
+    auto& times = times_[t];  // its end, as far as cut-through requires it
     times.start = now;
     times.end = std::max(times.end, now + task.duration);
     latest_ = std::max(latest_, times.end);

@@ -115,7 +115,7 @@ class memory_profiler {
       }
     }
   }
-  // By buffer in order of fragments.
+  // The end of the last use of each buffer; buffers are in the order of fragments.
   [[nodiscard]] std::vector<std::int64_t> last_uses() const {
     std::vector<std::size_t> first(program_.fragment_count() + 1, 0);
     std::vector<std::int64_t> ends;
@@ -147,16 +147,16 @@ class memory_profiler {
 
 }  // namespace detail
 
-// By device. The times must be those of a simulation of the program, by place. Complexity: n log n in buffers, linear
-// in their readers.
+// Memory profiles by device. The times must be those of a simulation of the program, by place. Complexity: n log n in
+// buffers, linear in their readers.
 [[nodiscard]] inline std::vector<memory_profile> memory_profiles(const tasks::program& p,
                                                                  std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::memory_profiler{p, times}.run();
 }
 
-// By device an upper bound on the peak: at most the peak plus what is allocated within a thousandth of the iteration.
-// If that fits, profiles need not be made. The times are as above, of an iteration of that length. Complexity: linear
+// Upper bounds on the peaks of memory, by device: at most the peak plus what is allocated within a thousandth of the
+// iteration. If a bound fits, no profile is needed. The times are as above; iteration: its length. Complexity: linear
 // in buffers, their readers and devices.
 [[nodiscard]] inline std::vector<bytes> memory_bounds(const tasks::program& p, std::span<const task_times> times,
                                                       std::size_t devices, picoseconds iteration) {
@@ -170,7 +170,7 @@ enum class wait_reason : std::uint8_t {
   resource,    // another task ran there
 };
 
-// A step of the critical path; it starts when what it waited for is over.
+// A step of the critical path; it starts when the task or resource that it waited for is ready.
 struct critical_step {
   tasks::task_id task{};
   wait_reason reason = wait_reason::nothing;
@@ -243,7 +243,7 @@ class timeline_builder {
   }
 
  private:
-  // From the last end backwards; among several causes the one with the lowest tie.
+  // Follows causes backwards from the last end; among several causes, the one with the lowest tie.
   [[nodiscard]] std::vector<critical_step> critical_path() const {
     std::vector<critical_step> path;
     if (order_.empty()) {
@@ -298,15 +298,15 @@ class timeline_builder {
 
 }  // namespace detail
 
-// Effects: none. The times must be those of a simulation of the program, by place. Complexity: n log n in tasks and
-// buffers, linear in dependencies.
+// The summary of a simulated iteration. The times must be those of a simulation of the program, by place. Complexity: n
+// log n in tasks and buffers, linear in dependencies.
 [[nodiscard]] inline timeline summarize(const tasks::program& p, std::span<const task_times> times) {
   UNITY_EXPECTS(times.size() >= p.capacity(), "the times of the program's tasks");
   return detail::timeline_builder{p, times}.run();
 }
 
-// How much each step of the path delays the end: the time from the end of the step before to its own end. They add up
-// to the iteration. Hops of a message overlap, so a step may take less than its task.
+// The delay that each step of the path adds: the time from the end of the step before to its own end. The delays add up
+// to the iteration. Hops of a message overlap, so a step may add less than its task takes.
 [[nodiscard]] inline std::vector<picoseconds> step_times(std::span<const critical_step> path,
                                                          std::span<const task_times> times) {
   std::vector<picoseconds> all;
@@ -329,7 +329,7 @@ struct path_share {
   friend bool operator==(const path_share&, const path_share&) = default;
 };
 
-// By kind, then by reason; only those that occur. Complexity: linear in the path.
+// The shares of the path by kind, then by reason; only those that occur. Complexity: linear in the path.
 [[nodiscard]] inline std::vector<path_share> path_shares(const tasks::program& p, std::span<const critical_step> path,
                                                          std::span<const task_times> times) {
   std::map<std::pair<tasks::task_kind, wait_reason>, path_share> all;

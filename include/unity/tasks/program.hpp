@@ -29,8 +29,8 @@ struct resource {
   friend bool operator==(const resource&, const resource&) = default;
 };
 
-// What the work of a fragment belongs to; the owner's index is its number in the plan. shares: of a weight, in each
-// micro-batch.
+// The part of a plan that a fragment belongs to; the owner's index is its number in the plan. shares: of a weight, in
+// each micro-batch.
 enum class owner_kind : std::uint8_t { node, edge, weight, bucket, shares, other };
 
 struct owner {
@@ -135,7 +135,7 @@ class program {
     const auto at = where(t);
     return code(at.fragment).tasks[at.index];
   }
-  // For positions in use, including those that an open edit removed.
+  // The task at a position in use, or at one that an open edit removed.
   [[nodiscard]] const timed_task& timed(std::uint32_t place) const noexcept { return tasks_[place]; }
   // Breaks ties: among tasks of a resource that are ready at the same time, the lowest tie comes first. Ordered by
   // fragment, shard, kind and index in the fragment; no two are equal. Returned by reference so that callers can
@@ -252,7 +252,7 @@ class program {
     return s.first + r.index;
   }
 
-  // Links or unlinks the dependencies that replaced fragments list, and those that their neighbours list about them.
+  // Links or unlinks the dependencies that replaced fragments list, and those that other fragments list on them.
   // Replaced fragments that are restored (`only_outside`) or removed keep their own lists as they are.
   void link_all(bool on, bool only_outside = false) {
     for (const auto f : replaced_) {

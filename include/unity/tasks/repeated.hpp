@@ -14,7 +14,7 @@
 
 namespace unity::tasks {
 
-// `after` of an iteration waits for `before` of the one that was so many iterations ago.
+// `after` waits for `before` of the iteration that is that many iterations earlier.
 struct carried_dependency {
   task_ref before{};
   task_ref after{};
@@ -23,9 +23,9 @@ struct carried_dependency {
   friend bool operator==(const carried_dependency&, const carried_dependency&) = default;
 };
 
-// The program `count` times: fragment f of iteration i is fragment i * n + f, for n fragments. Permanent buffers are
-// there once. Preconditions: no open edit, count > 0, and carried dependencies that name fragments and reach back an
-// iteration at least.
+// The program `count` times: fragment f of iteration i is fragment i * n + f, for n fragments. Permanent buffers exist
+// once. Preconditions: no open edit; count > 0; carried dependencies name fragments and reach back at least one
+// iteration.
 // Complexity: linear in the result.
 [[nodiscard]] inline program repeated(const program& p, std::span<const carried_dependency> carried,
                                       std::size_t count) {

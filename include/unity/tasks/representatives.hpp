@@ -1,4 +1,4 @@
-// A program in which one of all resources that do the same stands for them.
+// Folds a program: of all resources that do the same, one represents the others.
 #pragma once
 
 #include <cstddef>
@@ -12,27 +12,29 @@
 
 namespace unity::tasks {
 
-// Resources and devices have the numbers of the whole program; those that are represented hold no tasks and no buffers.
+// Resources and devices keep the numbers of the whole program; represented ones have no tasks and no buffers.
 struct represented_program {
   program code{};
   std::vector<resource_id> resource{};  // by resource: its representative
   std::vector<device_index> device{};   // by device: its representative
-  bool is_exact = true;                 // false: resources that differ in what their tasks wait for were joined
+  bool is_exact = true;                 // false: joined resources whose tasks wait for different tasks
 };
 
-// Two resources are alike if they have equal tasks in the same fragments and in the same order of ties, and equal tasks
-// wait for tasks that are at the same places of resources that are alike. Then equal tasks have the same times in every
-// simulation, and the program of one resource of each kind gives the same times; so do programs that repeat both. But
-// where tasks that take no time make two tasks of one resource ready in the same picosecond, these may run in the other
-// order: ties of tasks of different resources are not compared. Two devices are alike if they have equal buffers that
-// equal tasks make and read. What is alike follows from the program alone, so no symmetry of a machine need be known.
-// If more than `most` tasks would remain, or it takes more than 64 rounds to find them, resources are taken to be alike
-// that differ in what tasks wait for, as far as no task then waits for itself or for one of those it stands for. Each
-// task waits for all that those wait for, so it is usually late, but an order of tasks can make it early.
-// Colours are hashes of 64 bits.
+// Two resources are alike if they have equal tasks in the same fragments and in the same order of ties, and
+// corresponding tasks wait for corresponding tasks of resources that are alike. Corresponding tasks then have the same
+// times in every simulation, and so does the program with one resource of each kind; this also holds if both programs
+// are repeated. One exception: if tasks of zero duration make two tasks of a resource ready in the same picosecond,
+// these may run in the other order, because ties are not compared between tasks of different resources. Two devices are
+// alike if they have equal buffers that corresponding tasks make and read. All of this follows from the program alone;
+// no symmetry of the machine need be known.
+// If more than `most` tasks would remain, or refinement takes more than 64 rounds, resources are also joined if their
+// tasks wait for different tasks, unless a task would then wait for itself or for a task that it represents. A task
+// then waits for everything that the tasks it represents wait for, so it is usually too late, but a different order of
+// tasks can also make it too early.
+// Colours are 64-bit hashes.
 // Source: the coarsest stable partition of Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput.
-// 16(6), 1987, found by refining all of it in each round.
-// Complexity: linear in the program, apart from logarithms, for each round.
+// 16(6), 1987; computed by refining the whole partition in each round.
+// Complexity: linear in the program, up to logarithms, per round.
 [[nodiscard]] represented_program representatives(const program& p,
                                                   std::size_t most = std::numeric_limits<std::size_t>::max());
 
@@ -58,13 +60,14 @@ class representative_finder {
   [[nodiscard]] represented_program run(std::size_t most);
 
  private:
-  // Lanes are the resources, and behind them each task without a resource.
+  // Lanes are the resources, followed by one lane for each task without a resource.
   void find_lanes();
-  // Roles of transfers: which tasks of operators they follow, over how many hops, whatever their lanes.
+  // Finds roles of transfers: which tasks of operators they follow, and over how many hops, regardless of lanes.
   void find_roles();
-  // Effects: divides lanes of one colour that differ in their tasks, or in the colours of what these wait for.
+  // Effects: divides lanes of one colour that differ in their tasks or, with by_others, in the colours of what these
+  // wait for.
   void refine(bool by_others);
-  // Of the first lane of each colour.
+  // The number of tasks in the first lanes of all colours.
   [[nodiscard]] std::size_t tasks_left() const;
   [[nodiscard]] represented_program folded();
   // Effects: finds the first lane of each colour.
@@ -73,7 +76,7 @@ class representative_finder {
   [[nodiscard]] std::uint32_t place(const task_ref& r, fragment_id own) const {
     return program_.find(r.fragment.valid() ? r.fragment : own, r.index).index();
   }
-  // What tasks at the same place of lanes that are alike have in common.
+  // A hash that corresponding tasks of alike lanes share.
   [[nodiscard]] std::uint64_t common(std::uint32_t place) const {
     return hash_combine(colours_[lane_[place]], number_[place]);
   }
@@ -87,24 +90,24 @@ class representative_finder {
   static constexpr int most_rounds = 64;
 
   const program& program_;
-  std::vector<std::uint32_t> lane_{};    // by place of a task
-  std::vector<std::uint32_t> number_{};  // by place of a task: its place in its lane
-  std::vector<std::uint64_t> own_{};     // by place of a task: what does not depend on others
-  std::vector<std::uint64_t> roles_{};   // by place of a task; zero: not known
-  bool waits_for_like_ = false;          // whether a dependency was left out between tasks that one stands for
-  std::vector<std::uint32_t> first_{};   // by lane, and an end
-  std::vector<std::uint32_t> tasks_{};   // places, by lane
-  std::vector<std::uint64_t> colours_{};  // by lane; equal: alike, as far as is known
-  std::vector<std::uint32_t> chosen_{};   // by lane: the first that is like it
-  std::vector<std::uint32_t> index_{};    // by place of a task that is kept: its index in the folded fragment
-  std::vector<std::size_t> first_buffer_{};    // by fragment
-  std::vector<device_index> devices_{};        // by device: its representative
+  std::vector<std::uint32_t> lane_{};        // by place of a task
+  std::vector<std::uint32_t> number_{};      // by place of a task: its place in its lane
+  std::vector<std::uint64_t> own_{};         // by place of a task: what does not depend on others
+  std::vector<std::uint64_t> roles_{};       // by place of a task; zero: not known
+  bool waits_for_like_ = false;              // whether a dependency between tasks with one representative was left out
+  std::vector<std::uint32_t> first_{};       // by lane, and an end
+  std::vector<std::uint32_t> tasks_{};       // places, by lane
+  std::vector<std::uint64_t> colours_{};     // by lane; equal: alike, as far as known
+  std::vector<std::uint32_t> chosen_{};      // by lane: the first lane like it
+  std::vector<std::uint32_t> index_{};       // by place of a task that is kept: its index in the folded fragment
+  std::vector<std::size_t> first_buffer_{};  // by fragment
+  std::vector<device_index> devices_{};      // by device: its representative
   std::vector<std::uint32_t> buffer_index_{};  // by buffer: its index in the folded fragment, or none
 };
 
 inline constexpr std::uint32_t no_index = 0xffffffffU;
 
-// The places of tasks, each behind those it waits for; without those that wait for themselves.
+// The places of tasks in topological order, without tasks that wait, directly or indirectly, for themselves.
 UNITY_INLINE std::vector<std::uint32_t> order_of(const program& p) {
   std::vector<std::uint32_t> waiting(p.capacity(), 0);
   std::vector<std::uint32_t> ready;

@@ -23,8 +23,8 @@
 
 namespace unity::train {
 
-// The inputs of a graph with a loss, at every step: functions of the position in the whole batch, whichever part of it
-// is requested. With a data set,
+// The inputs of a graph with a loss at every step, as functions of the position in the whole batch, so any part can be
+// made on its own. With a data set,
 // - the graph's one input of samples has the samples, and the labels of its one output are theirs;
 // - for text, a floating-point input with a row and a column per character of a window is a causal mask: 0 if the
 //   column is not after the row, else a large negative number, so that no character sees later ones.

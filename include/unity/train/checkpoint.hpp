@@ -32,7 +32,7 @@ namespace unity::train {
 
 namespace detail {
 
-// The tensors of which ranks hold parts: for each weight, the weight itself, then its optimizer state.
+// The tensors that ranks hold in parts: for each weight, the weight itself, then its optimizer state.
 class kept_tensors {
  public:
   // Throws: unity::error if two weights have the same name.
@@ -85,7 +85,7 @@ void put_kept_values(const Executor& rank, Communicator& world, const std::vecto
   }
 }
 
-// kept: of this rank. Values that the file lacks stay unchanged.
+// Reads a rank's kept values from the file; values that the file lacks stay unchanged. kept: of this rank.
 template <class Executor>
 void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept, const io::weights_reader& file) {
   auto own = kept_values_of(rank);

@@ -155,7 +155,7 @@ class kept_weights {
     w.is_changed = true;
     can_revert_ = false;  // overwrites the version before the last commit
   }
-  // Makes the next versions, where they exist, the current ones.
+  // Makes the next version of each weight that has one the current version.
   void commit() {
     for (auto& w : weights_) {
       w.before = w.current;

@@ -56,21 +56,22 @@ class initial_values {
   void read(node_id n);
   void read_body(node_id n, const tensor::tensor_graph& body);
 
-  // What its use as operand i requires of a value that depends only on weights. Operators without sums, such as views
-  // and functions of one number, pass on the requirement of their result.
+  // The requirement of a value that depends only on weights, from its use as operand i of node n. Operators without
+  // sums, such as views and functions of one number, pass on the requirement of their result.
   [[nodiscard]] initial_value value_for(node_id n, std::size_t i, const tensor::space& s,
                                         const tensor::scalar_kernel& kernel) const;
 
-  // The value that leaves the other operand unchanged. Of two weights, the larger one gets the requirement of the
+  // The value that leaves the other operand unchanged. If both are weights, the larger one gets the requirement of the
   // result.
   [[nodiscard]] initial_value value_for_binary(node_id n, std::size_t i, const initial_value& neutral_value) const;
 
-  // A factor in sums is spread according to their number of terms; what is added to them starts at 0.
+  // A factor in sums is spread according to the number of terms; a value that is added to sums starts at 0.
   [[nodiscard]] initial_value value_for_sums(node_id n, std::size_t i, const tensor::space& s) const;
 
-  // The value of operand i of two with which the result is the other operand, up to its sign; empty if there is none.
+  // The value of operand i of two for which the result equals the other operand, up to its sign; empty if there is
+  // none.
   [[nodiscard]] static std::optional<initial_value> neutral(const tensor::scalar_kernel& kernel, std::size_t i);
-  // The index along which the kernel selects the row whose number an operand gives.
+  // The index along which the kernel selects a row, by the row number in an operand.
   [[nodiscard]] static std::optional<std::size_t> index_of_rows(const tensor::scalar_kernel& kernel);
 
   // The number of points of the indices that a tensor has and the result has not; 0 if there are none.

@@ -60,8 +60,8 @@ inline constexpr placement::memory_planning quick_planning{.program = {.alternat
 
 // Rewrites each rank's program by with_moves, for an arena of the memory that its device has besides weights and
 // optimizer state; then simulates all of them as simulated_ranks does. Moves, including first loads of inputs, are not
-// overlapped, as in train. Kernels have no workspaces here: with those of real ones, more may have to move. If a
-// device's memory is unknown, nothing leaves it. host_rate: bytes per second between a device and its host.
+// overlapped, as in train. Kernels have no workspaces here; with those of real kernels, more values may have to move.
+// If a device's memory is unknown, nothing leaves it. host_rate: bytes per second between a device and its host.
 // Precondition: positive. Complexity: as programs_of_ranks, and with_moves for each rank.
 // Throws: unity::error that names the device if its memory is below what any plan needs; as programs_of_ranks,
 // with_moves and simulated_ranks.

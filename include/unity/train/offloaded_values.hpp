@@ -7,10 +7,10 @@
 
 namespace unity::train {
 
-// The program with a `store` of each value that an offloaded operator of the plan made and that a backward pass reads,
-// after the last step before that pass that reads it, and a `fetch` before the first step of the pass that does. Values
-// that are outputs, and those of which a message is on its way in between, stay. What a fused kernel makes goes by its
-// first operator. `offloaded`: by node of the plan's graph. Complexity: linear in the program.
+// Adds a `store` of each value that an offloaded operator of the plan makes and a backward pass reads, after the last
+// step that reads it before that pass, and a `fetch` before the first step of the pass that reads it. Outputs stay, and
+// so do values with a message in transit in between. The operators of a fused kernel are offloaded if the first one is.
+// `offloaded`: by node of the plan's graph. Complexity: linear in the program.
 // Precondition: the program has no stores and fetches.
 [[nodiscard]] parallel::rank_program with_offloaded_values(const tensor::algebra& a, const parallel::rank_program& p,
                                                            const parallel::offloading& offloaded);
@@ -33,7 +33,7 @@ namespace unity::train {
 
 namespace unity::train::detail {
 
-// The steps between which a value is not needed: behind the first, and before the second.
+// The steps between which a value is not needed: after `from` and before `until`.
 struct absence {
   std::size_t from = 0;
   std::size_t until = 0;
@@ -49,7 +49,7 @@ UNITY_INLINE std::optional<absence> absence_of(const parallel::rank_program& p, 
   if (s.last >= p.steps.size() || until == s.readers.end()) {
     return std::nullopt;
   }
-  for (auto later = until; later != s.readers.end(); ++later) {  // of what began before
+  for (auto later = until; later != s.readers.end(); ++later) {  // waits for transfers that began before
     const auto& reader = p.steps[*later];
     if (reader.kind == parallel::step_kind::wait && reader.peer < *until) {
       return std::nullopt;

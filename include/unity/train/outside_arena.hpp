@@ -70,7 +70,7 @@ class moved_values {
     count_load(v.copy.size());
   }
   void count_load(std::size_t size) { moved_.loaded += bytes{static_cast<std::int64_t>(size)}; }
-  // Since the start of the iteration.
+  // The bytes copied since the start of the iteration.
   [[nodiscard]] const moved_bytes& moved() const noexcept { return moved_; }
 
  private:
@@ -118,7 +118,7 @@ class messages_aside {
   }
   // Throws: unity::error if memory does not suffice.
   void allocate(Backend& b) { memory_.allocate(b, "memory for what is sent to stale servers"); }
-  // Of all buffers. Unit: bytes.
+  // The size of all buffers. Unit: bytes.
   [[nodiscard]] std::size_t size() const noexcept { return memory_.size(); }
 
   // Starts the step's message of an iteration. send_or_receive(memory) -> request

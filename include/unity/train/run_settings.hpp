@@ -60,7 +60,7 @@ namespace detail {
 
 }  // namespace detail
 
-// Without tensors.
+// The header of a checkpoint with these settings, without tensors.
 [[nodiscard]] io::weights_header header_of(const run_settings& s, std::int64_t step);
 
 // Throws: unity::error about `file` if a setting of its optimizer is missing, or a number is invalid.

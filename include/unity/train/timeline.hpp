@@ -15,7 +15,7 @@
 
 namespace unity::train {
 
-// If several overlap, the first one counts (train/timeline_report.hpp).
+// If several overlap, the one listed first counts (train/timeline_report.hpp).
 //   compute         operators, forward and backward
 //   update          of weights
 //   communication   data in transit to or from this rank
@@ -158,7 +158,7 @@ struct merged_timeline {
   [[nodiscard]] bool complete() const noexcept {
     return std::all_of(ranks.begin(), ranks.end(), [](const rank_timeline& r) { return r.dropped == 0; });
   }
-  // From the first start to the last end; both 0 if there are no spans.
+  // The first start and the last end; both 0 if there are no spans.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> extent() const noexcept;
 
   friend bool operator==(const merged_timeline&, const merged_timeline&) = default;

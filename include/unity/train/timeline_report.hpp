@@ -1,5 +1,5 @@
-// What the timelines of a run tell: gathered from all ranks, as a trace in Chrome's format, and divided by kinds of
-// work.
+// Reports on the timelines of a run: gathers them from all ranks, writes them as a trace in Chrome's format, and
+// divides time by kind of work.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 
 namespace unity::train {
 
-// An origin for all ranks, not before the last one arrived: a time of rank 0 if they share its clock; else the end of
-// the same barrier on each. To be called by all ranks.
+// A common origin of time for all ranks, after the last one has arrived: a time of rank 0 for ranks that share its
+// clock; for others, the end of the same barrier. To be called by all ranks.
 // Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 [[nodiscard]] timeline::clock::time_point common_origin(C& c) {
@@ -38,8 +38,8 @@ template <host_reaching_communicator C>
   static_cast<void>(of_first_rank(before));  // a barrier
   const auto own = clock::now();
   const auto first = of_first_rank(own);
-  // A time of the same clock lies in this interval; if a time of another clock does, its error is at most the length of
-  // the barrier.
+  // A time of rank 0's clock lies in this interval if this rank shares the clock. If another clock's time does by
+  // chance, the error is at most the length of the barrier.
   return before <= first && first <= clock::now() ? first : own;
 }
 
@@ -151,7 +151,7 @@ struct time_shares {
   picoseconds other{};   // nothing was recorded
   picoseconds hidden{};  // communication during compute or update; not in the sum
 
-  // Time spent neither waiting nor unrecorded.
+  // The time spent in computation, updates and visible communication.
   [[nodiscard]] picoseconds busy() const noexcept { return compute + update + communication; }
   [[nodiscard]] picoseconds total() const noexcept { return busy() + waiting + other; }
 

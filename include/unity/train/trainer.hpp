@@ -80,7 +80,7 @@ class trainer {
     }
   }
 
-  // With synthetic data.
+  // Likewise, with synthetic data.
   trainer(Backend& b, const tensor::algebra& a, const parallel::plan& p, Communicator& world, const update_rule& rule,
           std::uint64_t seed)
       : trainer{b, a, p, world, rule, seed, batches{a, p.graph, seed}} {}

@@ -1,4 +1,4 @@
-// What the steps of a rank's program do with memory: which values share it, its lifetimes, its size, and the transfers.
+// The memory of a rank's program: which values share it, their lifetimes, its size, and the transfers of each step.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct stay {
 };
 
 // Values of the previous iteration that a late step reads, and values kept between iterations, stay for the whole
-// iteration: what is left for the next one replaces what came from the previous one. Weights have no stays.
+// iteration: the version for the next iteration replaces the previous one in place. Weights have no stays.
 class value_places {
  public:
   // The algebra and the program must outlive this object. Complexity: linear in the program.
@@ -318,7 +318,7 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
 
 namespace detail {
 
-// For steps that move data.
+// The span of a step that moves data.
 UNITY_INLINE activity_span moved_by(const parallel::rank_program& p, const parallel::rank_step& s) {
   using kinds = parallel::step_kind;
   const bool is_receive = s.kind == kinds::receive;

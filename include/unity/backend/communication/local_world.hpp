@@ -1,5 +1,4 @@
-// Coordination of the threads of a process: operations that were started, missing ranks, and a thread that executes
-// units.
+// Coordinates the threads of a process: started operations, missing ranks, and a thread that executes units of work.
 #pragma once
 
 #include <atomic>

@@ -49,7 +49,7 @@ class mpi_roster {
       std::ofstream{fmt::format("{}{}", prefix_, text_of("OMPI_COMM_WORLD_RANK"))}.flush();
     }
   }
-  // "rank 2: has not started", or as much as is known here.
+  // The missing ranks as far as known here, such as "rank 2: has not started".
   [[nodiscard]] std::string missing() const {
     int present = 0;
     int first_absent = -1;
@@ -84,8 +84,8 @@ class mpi_roster {
 
 // A thread that ends the process with a line if it hangs in MPI: nothing else can. MPI_Init and MPI_Finalize return
 // only when all ranks have called them. And a rank that dies can block all threads of another rank that call MPI: Open
-// MPI's TCP locks the connection that it closes twice. So whoever may hang says how long that may take, and the line to
-// end with.
+// MPI's TCP locks the connection that it closes twice. So code that may hang states the longest time that it may take,
+// and the line to end with.
 class mpi_guard {
  public:
   using last_line = std::function<std::string()>;
@@ -116,8 +116,8 @@ class mpi_guard {
     }
   }
 
-  // From now on the process ends with this line, which the guard's thread makes, if nobody calls this or come_round()
-  // for so long.
+  // From now on, the guard ends the process if nobody calls this or come_round() for `patience`; its thread makes the
+  // line to end with.
   void expect(std::chrono::milliseconds patience, last_line line) {
     const std::lock_guard hold{lock_};
     patience_ = patience;

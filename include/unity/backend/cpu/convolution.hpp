@@ -18,7 +18,8 @@
 
 namespace unity::backend::cpu {
 
-// For an image [n, c, h, w] and a kernel [oc, c / groups, kh, kw], from the attributes of conv2d and its adjoints.
+// The convolution of an image [n, c, h, w] with a kernel [oc, c / groups, kh, kw], from the attributes of conv2d and
+// its adjoints.
 struct convolution_geometry {
   dnnl_dims stride;
   dnnl_dims dilates;  // oneDNN's convention: 0 means adjacent taps

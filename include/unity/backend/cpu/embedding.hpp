@@ -289,7 +289,7 @@ class placed_elements_routine final : public routine {
   tensor::dtype number_;
 };
 
-// Nothing if it is not a selection operator.
+// The routine of a selection operator; nothing for other operators.
 [[nodiscard]] std::unique_ptr<routine> selection(std::string_view name, types inputs, types outputs);
 
 }  // namespace unity::backend::cpu

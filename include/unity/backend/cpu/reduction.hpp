@@ -284,7 +284,7 @@ template <class Element>
 
 }  // namespace detail
 
-// Nothing if the operator has another form, or 16-bit elements.
+// The routine of a reduction; nothing if the operator has another form, or 16-bit elements.
 [[nodiscard]] std::unique_ptr<routine> reduction_along_axes(const tensor::algebra& a, const tensor::operation& op,
                                                             types inputs, types outputs);
 

@@ -393,7 +393,7 @@ class segment_softmax_routine final : public routine {
   tensor::dtype offsets_;
 };
 
-// Nothing if it is not an operator over edges, or has no kernel of its own.
+// The routine of an operator over edges; nothing for other operators, and if there is no kernel for it.
 [[nodiscard]] std::unique_ptr<routine> segment_kernel(std::string_view name, types inputs);
 
 }  // namespace unity::backend::cpu

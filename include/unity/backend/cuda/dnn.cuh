@@ -145,7 +145,7 @@ struct dnn_input_gradient {
   }
 };
 
-// The same with respect to the weights; operands (image, cotangent).
+// The library's calls for the adjoint with respect to the weights; operands (image, cotangent).
 struct dnn_weight_gradient {
   using performance = cudnnConvolutionBwdFilterAlgoPerf_t;
   using forms = detail::dnn_convolution_forms;

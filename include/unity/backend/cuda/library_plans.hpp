@@ -51,7 +51,7 @@ struct convolution_plan {
           a.choice<tensor::operators::activation>("activation")};
 }
 
-// For the adjoint with respect to an operand of these dims; inputs: (cotangent, weights) or (image, cotangent).
+// The plan of the adjoint with respect to an operand of these dims; inputs: (cotangent, weights) or (image, cotangent).
 [[nodiscard]] inline convolution_plan plan_convolution_gradient(const tensor::attribute_reader& a,
                                                                 convolution_operand of, types inputs,
                                                                 const tensor::shape& dims) {
@@ -76,8 +76,8 @@ struct pooling_plan {
   tensor::operators::slide x{};
   kind how = kind::largest;
 
-  // Whether a library can compute it that has one padding for both ends, no dilation, as many windows as fit, and, for
-  // averages over windows, only complete ones.
+  // Whether it suits a library with one padding for both ends, no dilation, as many windows as fit, and averages over
+  // complete windows only.
   [[nodiscard]] bool is_plain() const noexcept { return is_plain(y) && is_plain(x); }
 
  private:
@@ -89,7 +89,7 @@ struct pooling_plan {
   }
 };
 
-// For max_pool, or for average_pool if `averages`.
+// The plan of max_pool, or of average_pool if `averages`.
 [[nodiscard]] inline pooling_plan plan_pooling(const tensor::attribute_reader& a, types inputs, bool averages) {
   using kind = pooling_plan::kind;
   tensor::space s{inputs};
@@ -172,7 +172,7 @@ struct batch_loop {
 
 }  // namespace detail
 
-// For matmul and linear, on operands of one element type in any layout.
+// The plan of matmul or linear on operands of one element type in any layout.
 [[nodiscard]] inline product_plan plan_product(types inputs, const tensor::tensor_type& c, bool linear,
                                                tensor::operators::activation then) {
   const auto& a = inputs[0];

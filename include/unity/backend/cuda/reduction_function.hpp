@@ -37,8 +37,8 @@ struct reduction_window {
   std::int64_t count_to = 0;
 };
 
-// The index of operands whose windows contain a position of the result: (position - tap) / stride. No window contains
-// it if the remainder is not zero.
+// The index of operands whose windows contain a position of the result: (position - tap) / stride. If the remainder is
+// not zero, no window contains the position.
 struct reduction_quotient {
   form dividend{};
   loop_size stride{};

@@ -64,7 +64,7 @@ struct placed_elements_function {
   }
 };
 
-// For vectors.
+// Inputs: a vector.
 template <class Queue>
 class magnitude_place_routine final : public routine<Queue> {
  public:

@@ -1,4 +1,4 @@
-// Computes once what depends on constants alone.
+// Computes, once, the values that depend only on constants.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 
 namespace unity::backend::detail {
 
-// The bytes of a node without operands: given by name, or by tensor::evaluate.
-// Throws: unity::error if the given data have other sizes.
+// The bytes of a node without operands: the data given for its name, or those of tensor::evaluate.
+// Throws: unity::error if the given data have another size.
 [[nodiscard]] std::vector<std::byte> source_bytes(const tensor::algebra& a, const tensor::tensor_graph& g, node_id n,
                                                   const tensor::source_data& data, std::uint64_t seed);
 
@@ -42,7 +42,7 @@ inline constexpr auto no_place = static_cast<std::size_t>(-1);
 template <device_backend Backend>
 class constant_loader {
  public:
-  // kept: per value its place among the constants, or no_place; kernels: the readers of packed operands.
+  // kept: per value its place among the constants, or no_place.
   constant_loader(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g, const run_list& list,
                   memory_pool<Backend>& constants, std::span<const std::size_t> kept)
       : backend_{backend},
@@ -54,7 +54,8 @@ class constant_loader {
         passing_(g.value_count(), no_place),
         kernels_{a} {}
 
-  // Throws: unity::error if the backend has no kernel or no memory, or data do not fit.
+  // readers: the kernels of the packed operands.
+  // Throws: unity::error if the backend has no kernel or not enough memory, or if data have the wrong size.
   void run(const tensor::source_data& data, std::uint64_t seed, const kernel_store<Backend>& readers,
            std::span<const packed_operand> packed) {
     plan();

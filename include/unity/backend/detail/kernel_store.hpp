@@ -1,4 +1,4 @@
-// The kernels of a graph, one for all nodes that do the same.
+// The kernels of a graph, one for all equal nodes.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class kernel_store {
     return found->second;
   }
 
-  // The kernel of operators that run as one. Throws likewise, and if the backend has no such kernels.
+  // The kernel of a region. Throws: unity::error if the backend has no kernel for it or does not run regions.
   std::size_t prepare_region(Backend& backend, const fusion::kernel_region& region) {
     if constexpr (region_backend<Backend>) {
       auto& alike = regions_[region.graph];
@@ -117,7 +117,7 @@ class kernel_store {
   }
 
   const tensor::algebra* algebra_;
-  std::deque<typename Backend::kernel> kernels_;  // stay where they are
+  std::deque<typename Backend::kernel> kernels_;  // references to kernels stay valid
   std::unordered_map<tensor::tensor_graph, std::size_t, graph_hash> numbers_;
   std::unordered_map<tensor::tensor_graph, std::vector<std::pair<fusion::kernel_region, std::size_t>>, graph_hash>
       regions_;

@@ -1,6 +1,6 @@
-// Changes of layout: transposes that need not run, because chains of them become one or none and products read
-// transposed operands in place; and views and layout changes as loops over strided positions, which each backend runs
-// in its own way.
+// Changes of layout: chains of transposes become one or none, and products read transposed operands in place, so most
+// transposes need not run. Views and layout changes become loops over strided positions, which each backend runs in its
+// own way.
 #pragma once
 
 #include <cstddef>
@@ -32,40 +32,40 @@ class transpose_joiner {
  private:
   void add(node_id n);
 
-  // outer after inner, in the layout of the outer one.
+  // The composition: outer after inner, in the layout of the outer one.
   [[nodiscard]] tensor::operation joined(const tensor::operation& outer, const tensor::operation& inner) const;
   [[nodiscard]] bool is_identity(const tensor::operation& op) const;
 
   const tensor::algebra& algebra_;
   const tensor::tensor_graph& graph_;
   kind_id transpose_;
-  std::vector<value_id> now_;  // per value of the graph
+  std::vector<value_id> now_;  // per value of the graph: its value in the new graph
   tensor::tensor_graph joined_;
 };
 
 }  // namespace detail
 
-// Computes the same. Unused nodes stay. Nodes without operands keep their order.
+// An equal graph in which chains of transposes are merged. Unused nodes stay. Nodes without operands keep their order.
 [[nodiscard]] inline tensor::tensor_graph with_joined_transposes(const tensor::algebra& a,
                                                                  const tensor::tensor_graph& g) {
   return detail::transpose_joiner{a, g}.run();
 }
 
-// Transposed operands of matrix products: products accept any layout, so nothing needs to move.
+// Matrix products accept operands in any layout, so transposed operands need not be moved.
 
 // Whether products are the only readers of the node's results.
 [[nodiscard]] bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
                                   node_id n);
 
-// The body of a composite in which values that only products read have the layout in which their elements stay in
-// place, if there is one.
+// The body of a composite in which each value that only products read has a layout in which it aliases its operand, if
+// there is one.
 [[nodiscard]] tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body);
 
 }  // namespace unity::backend
 
 namespace unity::backend::detail {
 
-// Units: elements.
+// A loop over `size` elements, with its steps in target and source. Units: elements.
 struct strided_loop {
   std::int64_t size = 1;
   std::int64_t to = 0;
@@ -80,18 +80,18 @@ struct strided_box {
   std::vector<strided_loop> loops{};
 };
 
-// The same loops, outermost first in the target, without those of one step; adjacent loops that continue each other are
-// merged.
+// The loops in descending order of their steps in the target, without loops of size 1; adjacent loops that continue
+// each other are merged.
 [[nodiscard]] std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops);
 
-// From one layout to the other.
+// The copy of a whole tensor from one layout to another.
 [[nodiscard]] strided_box relayout_box(const tensor::shape& dims, tensor::layout to, tensor::layout from);
 
-// The elements of a piece of a view.
+// The copy of one piece of a view.
 [[nodiscard]] strided_box piece_box(const tensor::piece& p, const tensor::tensor_type& input,
                                     const tensor::tensor_type& output);
 
-// What a view copies from which operand to which result, and which results have elements that nothing is copied to.
+// The copies of a view, from which operand to which result, and which results have elements that no copy writes.
 struct view_copies {
   struct copy {
     std::size_t operand = 0;
@@ -218,7 +218,7 @@ namespace unity::backend::detail {
 
 UNITY_INLINE std::vector<strided_loop> in_order_of_target(std::vector<strided_loop> loops) {
   std::erase_if(loops, [](const strided_loop& l) { return l.size == 1; });
-  // No two steps are equal there.
+  // All steps in the target differ.
   std::sort(loops.begin(), loops.end(), [](const strided_loop& a, const strided_loop& b) { return a.to > b.to; });
   std::vector<strided_loop> joined;
   for (const auto& l : loops) {
@@ -263,7 +263,7 @@ UNITY_INLINE view_copies::view_copies(const tensor::view_map& map, std::span<con
                                       std::span<const tensor::tensor_type> outputs) {
   std::vector<std::int64_t> covered(outputs.size(), 0);
   if (map.relabels()) {
-    // Row-major order is what stays; the result is row-major.
+    // The view keeps the row-major order of elements; its result is row-major.
     copies.push_back({0, 0, relayout_box(inputs[0].dims, tensor::layout::row_major, inputs[0].order)});
     covered[0] = tensor::element_count(outputs[0].dims);
   }

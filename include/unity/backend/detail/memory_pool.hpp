@@ -1,4 +1,4 @@
-// Values that share one block of a backend's memory, and where the values of a graph are while its routines run.
+// Values that share one block of a backend's memory, and the locations of a graph's values while its routines run.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace unity::backend::detail {
 
-// Where the values of a graph are while its routines run: in an operand, in a result, or in one workspace.
+// The locations of a graph's values while its routines run: in an operand, in a result, or in one workspace.
 
 struct value_place {
   enum class region : std::uint8_t { nowhere, input, output, work };
@@ -27,7 +27,8 @@ struct value_place {
   std::size_t number = 0;  // of the operand, the result or the part of the workspace
 };
 
-// First all operands, then all outputs, then what the routines read and write, step by step; then plan().
+// Call add_input for all operands, add_output for all outputs, then read and write for the routines step by step, then
+// plan().
 class routine_places {
  public:
   using region = value_place::region;
@@ -35,14 +36,14 @@ class routine_places {
   explicit routine_places(std::size_t values) : places_(values) {}
 
   void add_input(value_id v, std::size_t operand) { places_[v.index()] = {region::input, operand}; }
-  // A computed value is written to its output. A second output, or one that is an operand, is a copy, because an
-  // operand may have another layout than results.
+  // A computed value is written to its output. For a value that already is an operand or an earlier output, returns
+  // that location: the output becomes a copy, because operands may have other layouts than results.
   [[nodiscard]] std::optional<value_place> add_output(value_id v, std::size_t output);
 
   [[nodiscard]] value_place operator[](value_id v) const { return places_[v.index()]; }
   value_place read(value_id v, std::size_t step);
   value_place write(value_id v, std::size_t size, std::size_t step);
-  // Of one step alone. Unit of sizes: bytes.
+  // Reserves workspace for one step only. Unit of sizes: bytes.
   value_place reserve(std::size_t size, std::size_t step) {
     stored_.push_back({bytes{static_cast<std::int64_t>(size)}, step, step});
     return {region::work, stored_.size() - 1};
@@ -52,7 +53,7 @@ class routine_places {
   void plan();
   [[nodiscard]] std::size_t workspace() const noexcept { return workspace_; }
 
-  // Call: addresses of one run, in its members inputs, outputs and work.
+  // Call: has the addresses of one run in its members inputs, outputs and work.
   template <class Call>
   [[nodiscard]] const std::byte* read_address(const Call& c, value_place p) const {
     return p.where == region::input ? c.inputs[p.number] : write_address(c, p);
@@ -79,7 +80,7 @@ class memory_pool {
   }
   void extend(std::size_t place, std::size_t step) { values_[place].last = std::max(values_[place].last, step); }
 
-  // Throws: unity::error that says for what how much was wanted, if there is not enough memory.
+  // Throws: unity::error that says for what, and how many bytes were wanted, if there is not enough memory.
   void allocate(Backend& backend, std::string_view what) {
     plan_ = tasks::plan_storage(values_, bytes{static_cast<std::int64_t>(memory_alignment)});
     try {
@@ -89,8 +90,9 @@ class memory_pool {
     }
   }
 
-  [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(plan_.peak.count()); }
   // The size of the block. Unit: bytes.
+  [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(plan_.peak.count()); }
+  // The size without sharing: the sum over all values. Unit: bytes.
   [[nodiscard]] std::size_t sum() const noexcept {
     std::int64_t total = 0;
     for (const auto& v : values_) {
@@ -98,7 +100,7 @@ class memory_pool {
     }
     return static_cast<std::size_t>(total);
   }
-  // By place.
+  // The sizes and lifetimes of the values, by place.
   [[nodiscard]] const std::vector<tasks::stored_value>& values() const noexcept { return values_; }
   [[nodiscard]] std::byte* at(std::size_t place) { return memory_->data() + plan_.offsets[place].count(); }
 

@@ -1,4 +1,5 @@
-// What of a region runs once before everything else, and what runs on one slice of its rows after another.
+// Divides a region into operators that run once, before all others, and operators that run on one slice of rows at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +16,20 @@
 
 namespace unity::backend::detail {
 
-// A part of a region's computation, as the body of a composite: its first nodes, of no kind, are the operands.
+// A part of a region's computation as the body of a composite: its first nodes, without a kind, are the operands.
 struct region_piece {
   struct operand {
-    value_id value{};  // of the region
+    value_id value{};  // of the region's graph
     bool by_rows = false;
   };
   tensor::tensor_graph graph{};
   std::vector<operand> operands{};
-  std::vector<value_id> results{};  // values of the region; first its outputs, then what other pieces read
+  std::vector<value_id> results{};  // values of the region: first its outputs, then values that other pieces read
 };
 
-// Rows are made as fine as the operators let them, so that slices fit into a cache. What is of no row is computed
-// before, unless it only renames, or is read by rows alone and can be made by rows (zeros for each sample, say).
+// Rows are as fine as the operators permit, so that slices fit into a cache. Values without rows are computed once,
+// before all slices, except aliases of their operands, and values that are read only by rows and can be computed by
+// rows, such as zeros for each sample.
 class region_plan {
  public:
   // Throws: unity::error that names an operator that mixes rows, reads a sum over rows or does not take its operands.
@@ -36,15 +38,17 @@ class region_plan {
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const std::vector<value_id>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  // Of the values that slices read and write, operands and results of the region included.
+  // Bytes per row of the values that slices read or write in memory, including the region's operands and results.
   [[nodiscard]] std::size_t bytes_per_row() const;
   [[nodiscard]] tensor::reduction fold(value_id v) const { return labels_.folds[v.index()]; }
   [[nodiscard]] bool is_made_by_rows(value_id v) const { return by_rows_[graph_.producer(v).index()]; }
 
   [[nodiscard]] region_piece before() const;
-  // Throws: unity::error that names an operator that is not known on so many rows.
+  // The part that runs on a slice of `count` rows.
+  // Throws: unity::error that names an operator that cannot run on that many rows.
   [[nodiscard]] region_piece on_rows(std::int64_t count) const;
-  // What a sum over `count` rows is multiplied by to be a term of the sum over all: a mean is one of fewer rows.
+  // The factor that makes a sum over `count` rows a term of the sum over all rows: a part of a mean divides by fewer
+  // rows.
   [[nodiscard]] double share(value_id v, std::int64_t count) const;
 
  private:
@@ -67,11 +71,11 @@ class region_plan {
   std::vector<value_id> inputs_{};
   std::int64_t rows_ = 1;
   fusion::row_labels labels_{};
-  std::vector<unsigned char> needs_{};              // per value: how it is read
+  std::vector<unsigned char> needs_{};              // per value: a set of `need`
   std::vector<bool> by_rows_{};                     // per node: runs on slices
-  std::vector<bool> aliases_{};                     // per node: renames, within slices, what is of no row
-  std::vector<bool> before_{};                      // per node
-  std::vector<std::vector<bool>> reads_by_rows_{};  // per node that runs on slices and operand
+  std::vector<bool> aliases_{};                     // per node: aliases, within slices, a value without rows
+  std::vector<bool> before_{};                      // per node: runs before all slices
+  std::vector<std::vector<bool>> reads_by_rows_{};  // per node that runs on slices, by operand
 };
 
 }  // namespace unity::backend::detail
@@ -261,7 +265,7 @@ UNITY_INLINE bool region_plan::is_alias(node_id n) const {
 }
 
 UNITY_INLINE std::size_t region_plan::bytes_per_row() const {
-  std::vector<bool> is_inside(graph_.node_count());  // of a chain, whose intermediate results are nowhere
+  std::vector<bool> is_inside(graph_.node_count());  // of a chain: its intermediate results are not in memory
   for (const auto& chain : elementwise_chains(algebra_, graph_)) {
     for (std::size_t i = 0; i + 1 < chain.nodes.size(); ++i) {
       is_inside[chain.nodes[i].index()] = true;

@@ -24,7 +24,7 @@ namespace unity::backend::detail {
     const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
     std::span<const tensor::tensor_type> outputs);
 
-// One node, or one chain, that runs.
+// A node or chain that runs.
 struct run_item {
   node_id node{};  // of a chain: the last one
   const elementwise_chain* chain = nullptr;
@@ -32,12 +32,12 @@ struct run_item {
   std::vector<value_id> results{};
 };
 
-// The nodes that the outputs need, in order; those that depend on constants alone are separate. The graph must outlive
-// the list.
+// The nodes that the outputs need, in order; those that depend only on constants are listed separately. The graph must
+// outlive the list.
 class run_list {
  public:
-  // fuses: element-wise nodes run in chains. parts: a value may be part of another, not only all of it.
-  // Throws: unity::error if a constant value depends on one that is not.
+  // fuses: element-wise nodes run in chains. parts: a value may alias a part of another value, not only all of it.
+  // Throws: unity::error if a value of constant type depends on one that is not constant.
   run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts = false);
   run_list(const run_list&) = delete;  // items point to chains
   run_list& operator=(const run_list&) = delete;
@@ -47,14 +47,14 @@ class run_list {
   [[nodiscard]] std::span<const run_item> running() const noexcept { return running_; }
   [[nodiscard]] std::size_t alias_count() const noexcept { return aliases_; }
   [[nodiscard]] std::size_t chain_count() const noexcept { return chains_.size(); }
-  // The value in whose memory `v` is, and its offset there.
+  // The value whose memory contains `v`, and the offset of `v` in it, in bytes.
   [[nodiscard]] value_id root(value_id v) const { return roots_[v.index()]; }
   [[nodiscard]] std::size_t offset(value_id v) const { return offsets_[v.index()]; }
 
  private:
   void add(const tensor::algebra& a, node_id n);
 
-  // A single result that is all of its operand.
+  // Whether there is one result, which aliases its whole operand.
   [[nodiscard]] static bool is_whole(std::span<const tensor::shared_part> shared,
                                      std::span<const tensor::tensor_type> inputs,
                                      std::span<const tensor::tensor_type> outputs) noexcept {

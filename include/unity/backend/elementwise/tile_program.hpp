@@ -1,5 +1,5 @@
-// Element-wise computations as data: expressions over tiles, the addresses of their leaves, and how operators, chains
-// of them and conversions are written so.
+// Element-wise computations as programs over tiles, with the addresses of their leaves; operators, chains of operators
+// and conversions in this form.
 #pragma once
 
 #include <cstddef>
@@ -30,12 +30,12 @@ namespace unity::backend {
 // The dimensions in the order in which the elements are stored, outermost first.
 [[nodiscard]] small_vector<std::size_t, 6> memory_order(std::size_t rank, tensor::layout order);
 
-// How far every index of an iteration space moves in a tensor of the type; nothing if windows slide over it.
+// The step of every index of an iteration space in a tensor of the type, in elements; nothing if windows slide over it.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> index_steps(const tensor::space& s,
                                                                    std::span<const tensor::access> accesses,
                                                                    const tensor::tensor_type& type);
 
-// The indices of the results in the order in which these are stored.
+// The indices of the results in the order in which results are stored.
 [[nodiscard]] std::vector<std::size_t> result_indices(const tensor::space& s, tensor::layout order);
 
 // One step per loop over the results.
@@ -82,7 +82,8 @@ struct tile_program {
   std::size_t add_literal(double value) {
     return add_leaf({tile_leaf::origin::literal, 0, tensor::dtype::float32, value, loop_steps(sizes.size(), 0)});
   }
-  // A scalar program on given leaves: leaf(instruction) gives the value of an operand or a coordinate.
+  // Adds a scalar program; leaf(instruction) gives the value of an operand or coordinate. Returns the value of its
+  // result.
   template <class Leaf>
   std::size_t add(const tensor::scalar_program& program, const Leaf& leaf) {
     std::vector<std::size_t> stack;
@@ -107,12 +108,12 @@ struct tile_program {
   void coalesce();
 };
 
-// A primitive of one result without a reduction or windows; nothing where the operator is of another form.
+// The program of a primitive with one result and without a reduction or windows; nothing for any other operator.
 [[nodiscard]] std::optional<tile_program> elementwise_program(const tensor::algebra& a, const tensor::operation& op,
                                                               std::span<const tensor::tensor_type> inputs,
                                                               std::span<const tensor::tensor_type> outputs);
 
-// The types must have the same sizes. Numbers are kept as exactly as the target type allows.
+// The program of a conversion between types of the same sizes. Numbers are kept as exactly as the target type allows.
 [[nodiscard]] tile_program conversion_program(const tensor::tensor_type& from, const tensor::tensor_type& to);
 
 // Writes the values of a region's nodes, at the points of one shape in one layout, as a tile program.
@@ -128,7 +129,7 @@ class chain_writer {
  private:
   std::size_t value(value_id v);
 
-  // As NumPy broadcasts it.
+  // Adds an operand, broadcast as in NumPy.
   std::size_t leaf(std::size_t operand, const tensor::tensor_type& type);
 
   std::size_t computed(value_id v);

@@ -23,8 +23,7 @@ struct backward_reads {
   friend bool operator==(const backward_reads&, const backward_reads&) = default;
 };
 
-// For each value that the adjoint's first nodes stand for (operands, results, cotangents of results): whether it is
-// read.
+// Per value of the adjoint's first nodes (operands, results, cotangents of results): whether the adjoint reads it.
 [[nodiscard]] std::vector<bool> reads_of(const tensor::operator_adjoint& adjoint);
 
 // The values that the adjoint of the operator reads; for a rectifier only the result, for an addition nothing. Other

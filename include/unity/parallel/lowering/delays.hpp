@@ -52,9 +52,9 @@ class fragment_delays {
   // `source` is a task without latency. Complexity: dependencies times the length of their longest chain.
   fragment_delays(const tasks::fragment& f, const tasks::task_ref& source);
 
-  // For a task of another fragment.
+  // The delay until a task of another fragment is ready.
   [[nodiscard]] std::int64_t until(const tasks::task_ref& t) const;
-  // For a task of this fragment.
+  // The delay until a task of this fragment is ready.
   [[nodiscard]] std::int64_t until_ready(std::size_t task) const { return ready_[task]; }
 
  private:

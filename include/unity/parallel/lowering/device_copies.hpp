@@ -1,4 +1,4 @@
-// What a device copies to its host and back in a pipeline: when that starts.
+// The copies between a device and its host in a pipeline, and when they start.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct device_copies {
   // Copies results back from the host.
   struct fetch {
     tasks::task_ref task{};
-    std::size_t begun = 0;   // a task that it follows
+    std::size_t begun = 0;   // a task after which it starts
     std::size_t needed = 0;  // the first task that reads the result
   };
   // Copies of a task's results to the host.
@@ -29,8 +29,8 @@ struct device_copies {
   std::vector<fetch> fetches{};  // in the order in which results are needed
 };
 
-// At most so many tasks of a device have results that are still to be stored: the next one waits, so that results do
-// not pile up where the link is slower than the device. With two, a copy runs beside the next task.
+// The largest number of tasks of a device with results that are not stored yet: the next such task waits, so that
+// results do not pile up if the link is slower than the device. With two, a copy runs beside the next task.
 inline constexpr std::size_t tasks_with_stores = 2;
 
 namespace detail {
@@ -39,7 +39,7 @@ namespace detail {
 // are needed. Durations are in picoseconds.
 struct phase_sequence {
   struct fetch {
-    std::size_t needed = 0;  // by what task
+    std::size_t needed = 0;  // the task that needs it
     std::size_t begun = 0;   // the last task of the micro-batch's forward pass
     std::int64_t takes = 0;
   };
@@ -48,16 +48,17 @@ struct phase_sequence {
   std::vector<fetch> fetches{};
 };
 
-// How long before a phase its fetches must begin so that no task waits, if tasks and fetches follow each other; at most
-// what the fetches of the first two tasks that need any take: what is fetched ahead of a phase is held for longer.
-// tasks: the durations of the phase's tasks; fetches: those that they need; first: the number of the first task.
+// How long before a phase its fetches must start so that no task waits, if tasks run one after another, and fetches do;
+// at most the time of the fetches for the first two tasks that need any, because results fetched ahead of a phase
+// occupy memory for longer. tasks: the durations of the phase's tasks; fetches: those that they need; first: the number
+// of the first task.
 // Complexity: linear.
 [[nodiscard]] std::int64_t lead_of(std::span<const std::int64_t> tasks, std::span<const phase_sequence::fetch> fetches,
                                    std::size_t first);
 
-// By fetch: the number of tasks that have ended when it starts. Each starts as late as it can: it ends before the task
-// that needs it would start, and before the next fetch starts, if tasks wait for fetches alone and the fetches of a
-// phase begin lead_of before it, but not before the micro-batch's forward pass has ended. Ascending.
+// By fetch: the number of tasks that have ended when it starts, ascending. Each fetch starts as late as possible: it
+// ends before the next fetch starts, and before the task that needs it would start if tasks waited only for fetches,
+// and if the fetches of a phase started lead_of before it, but not before the micro-batch's forward pass has ended.
 // Complexity: n log n in tasks and fetches.
 [[nodiscard]] std::vector<std::size_t> ended_before(const phase_sequence& s);
 

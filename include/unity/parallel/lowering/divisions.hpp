@@ -27,8 +27,8 @@ struct division {
   std::uint32_t number = 0;
   std::vector<shard> parts{};          // by task
   std::vector<operand_terms> terms{};  // by operand
-  // For operands that are not results of other operators: the tasks for which they are not zero (the first term), and
-  // what these read.
+  // For operands that no operator makes: the tasks that read them, and what these read. Only tasks of the first term
+  // read them; other terms are zero.
   std::vector<std::vector<std::uint32_t>> readers{};
   std::vector<distinct_boxes> operands{};
   std::uint32_t blocks = 1;      // blocks of the results, which are those of the first tasks
@@ -59,8 +59,8 @@ class division_table {
     return find(kind, o, c);
   }
 
-  // Overlaps between blocks of a result and what tasks read of it as operands. For several operands, readers are
-  // numbered operand by operand, so a task has a number for each. Valid until the next call.
+  // Overlaps between the blocks of a result and the parts that tasks read as the given operands. Readers are numbered
+  // operand by operand, so a task has a number for each operand. Valid until the next call.
   [[nodiscard]] std::span<const overlap> overlaps(const division& from, std::uint32_t result, const division& to,
                                                   std::span<const std::uint32_t> operands);
 

@@ -65,7 +65,7 @@ class folded_network {
 
 namespace unity::parallel {
 
-// Regular. Resources have the numbers of the whole program; those that represent no others hold no tasks.
+// Regular. Resources have the numbers of the whole program; those that another one represents have no tasks.
 struct folded_program {
   tasks::program code{};
   std::size_t order = 1;                         // of the symmetry

@@ -80,7 +80,7 @@ class folder {
   // Effects: admits the links of collectives and finds the order of their messages on them (rank_collectives). Call
   // before asking the network for them.
   bool rank(std::span<const lowered_collective> all, std::vector<std::uint32_t>& ranks);
-  // Effects: assigns that order to the messages of a fragment, which are all of collectives.
+  // Effects: assigns that order to the messages of a fragment that has only messages of collectives.
   static void set_ranks(tasks::fragment& f, std::span<const std::uint32_t> ranks);
   // The collectives that synchronized() adds, in the same order.
   [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,

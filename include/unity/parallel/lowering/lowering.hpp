@@ -98,7 +98,7 @@ class lowering {
   // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] tasks::program run(const strategy& s, const synchronization& sync = {}, const recomputation& again = {},
                                    const pipeline& stages = {}, const offloading& offloaded = {});
-  // The same of one micro-batch, which pipelined() repeats; nothing is offloaded.
+  // The program of one micro-batch, which pipelined() repeats; nothing is offloaded.
   [[nodiscard]] tasks::program run_microbatch(const strategy& s, const synchronization& sync,
                                               const recomputation& again, const pipeline& stages) {
     return run_once(s, sync, again, stages, {}).code;
@@ -175,7 +175,7 @@ class lowering {
 // The program of a plan with all its micro-batches, with operator times from `durations`.
 // Throws: unity::error if the plan does not fit its graph and machine.
 [[nodiscard]] tasks::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations);
-// With the roofline of its devices.
+// Likewise, with operator times from the roofline of the plan's devices.
 [[nodiscard]] inline tasks::program lower(const tensor::algebra& a, const plan& p) {
   return lower(a, p, analytic_durations(a, p.machine));
 }

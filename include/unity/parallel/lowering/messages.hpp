@@ -113,8 +113,9 @@ struct edge_messages {
 };
 
 // Finds the messages that one use of a value needs. An element is sent to a device once, for all tasks that read it
-// there. Everything from one task to one device is one message, except elements that only a later consumer adds, which
-// form another. Messages are ordered by producer, then first consumer. Reuses its memory: one per thread.
+// there. All elements from one task to one device are one message, except that elements which only a later consumer
+// needs are a separate message. Messages are ordered by producer, then first consumer. Reuses its memory: one per
+// thread.
 // Source: Jia's dissertation (2020), section 3.4.1, step 2.
 class message_finder {
  public:

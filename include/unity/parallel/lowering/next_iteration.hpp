@@ -10,11 +10,12 @@
 
 namespace unity::parallel {
 
-// For the program that lowering made of the plan: a device begins an iteration when it has computed everything of the
-// previous one and all its updated or received weights are new; served weights with staleness may lag by as many
-// iterations. This matches our ranks and the steps of frameworks. Readers of a weight also wait for its update. Weights
-// fetched from servers are requested at the begin of an iteration, after the last update of all servers and of the
-// receiver. Complexity: linear in the program; for each weight, its updates times the tasks that read it.
+// The dependencies between iterations of a program that lowering made of the plan. A device starts an iteration when it
+// has finished computing the previous one and has the new versions of all weights that it updates or receives; weights
+// that servers send with staleness may lag by that many iterations. Ranks and the steps of frameworks do the same.
+// Readers of a weight also wait for its update. Weights are requested from servers at the beginning of an iteration,
+// after the last updates of all servers and of the receiver.
+// Complexity: linear in the program; for each weight, its updates times the tasks that read it.
 [[nodiscard]] std::vector<tasks::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
                                                                           const tasks::program& code);
 
@@ -36,7 +37,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// In iterations: the minimum over all parts of a weight.
+// The lag of a weight in iterations: the minimum over its parts.
 UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) {
   if (s.weights.empty()) {
     return 0;
@@ -47,8 +48,8 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
       ->staleness;
 }
 
-// By device: its last update, which is of the first weight in node order, as its gradient comes last; the null fragment
-// if it updates nothing.
+// By device: its last update, which belongs to its first weight in node order, whose gradient comes last; the null
+// fragment if the device updates nothing.
 UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& code, std::size_t devices) {
   std::vector<tasks::task_ref> all(devices);
   std::vector<std::size_t> first(devices, std::numeric_limits<std::size_t>::max());

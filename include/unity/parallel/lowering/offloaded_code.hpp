@@ -17,13 +17,13 @@ struct fragment_code;
 
 namespace detail {
 
-// Effects: adds two resources for each device to the program, its link to the host and that from it, which run beside
-// each other; and the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result
-// then read the copy that was fetched. Fetches are in the order in which results are needed. Each starts as late as it
-// can to end in time, if tasks of the device wait for copies alone, and never before the forward pass of its
+// Effects: adds two resources for each device to the program, the links to and from its host, which work side by side;
+// and adds the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result then
+// read the fetched copy. Fetches are in the order in which results are needed. Each starts as late as it can without
+// delaying a task, assuming that tasks of the device wait only for fetches, and never before the forward pass of its
 // micro-batch has ended on the device. In a pipeline that may be long before the backward pass begins: the result, by
-// device, lets the order of phases hold copies back (pipelined_program.hpp). At most tasks_with_stores tasks of a
-// device have results that are still to be stored.
+// device, lets the order of phases delay the fetches (pipelined_program.hpp). At most tasks_with_stores tasks of a
+// device have results that are not stored yet.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
@@ -72,7 +72,7 @@ class offloaded_code {
     tasks::fragment_id fragment{};
     std::uint32_t buffer = 0;
     std::vector<std::pair<tasks::fragment_id, std::uint32_t>> reads{};  // fragment and number of the read
-    std::size_t needed = std::numeric_limits<std::size_t>::max();       // by what place in the device's order
+    std::size_t needed = std::numeric_limits<std::size_t>::max();       // the place of its first reader
   };
   // A device's tasks of the backward pass in an order in which they can run.
   struct device_order {
@@ -88,8 +88,8 @@ class offloaded_code {
   void place_again(const tasks::task_ref& needed_by);
   void find_results();
   [[nodiscard]] device_copies add_copies(std::size_t device);
-  // By task of the backward pass: when it ends, in picoseconds, if fetches follow each other from its beginning, and
-  // tasks wait for what they need and for nothing else. Precondition: results are in the order of add_copies.
+  // By task of the backward pass: its end, in picoseconds, if fetches run one after another from the beginning of the
+  // pass, and tasks wait only for the fetches that they need. Precondition: results are in the order of add_copies.
   [[nodiscard]] std::vector<std::int64_t> ends_of(const device_order& own, std::size_t device) const;
   void limit_stores(const device_copies& copies);
   [[nodiscard]] const tasks::task& task_of(const tasks::task_ref& t) const {

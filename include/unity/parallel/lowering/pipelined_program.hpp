@@ -52,11 +52,12 @@ class pipeline_repeater {
   [[nodiscard]] std::vector<pipeline_phase> phases_on(std::uint32_t device) const;
   // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
   [[nodiscard]] tasks::fragment order(const chunks_by_task& again) const;
-  // Fetches of all micro-batches follow each other in the order of the phases that need them, as late as they can.
+  // Orders the fetches of all micro-batches by the phases that need them, one after another, each as late as possible.
   void hold_back_fetches(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
-  // Tasks of a micro-batch wait for the stores of the one before.
+  // A task waits for the stores of the task that is tasks_with_stores before it among those with stores, over all
+  // phases.
   void limit_stores(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
-  // By chunk and pass: those of numbers below `count`, in order, whose tasks are of that phase. task: number -> task
+  // By chunk and pass: the numbers below `count`, in order, whose tasks belong to that phase. task: number -> task
   using numbers_by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;
   template <class F>
   [[nodiscard]] numbers_by_phase by_phase(std::size_t count, const chunks_by_task& again, const F& task) const;

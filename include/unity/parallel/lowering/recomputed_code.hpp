@@ -89,7 +89,7 @@ class recomputed_code {
 UNITY_INLINE void recomputed_code::run() && {
   find_reads();
   const auto& g = lowering_.graph();
-  // The order of the forward pass. An operator that depends on weights alone is of chunk 0, wherever it stands.
+  // The order of the forward pass. An operator that depends only on weights is in chunk 0, wherever it is in the graph.
   std::vector<node_id> order;
   for (const auto n : node_ids(g)) {
     order.push_back(n);

@@ -53,9 +53,9 @@ class device_symmetry {
   std::size_t order_ = 1;
 };
 
-// Cyclic shifts of nodes, which map each device to its counterpart in another node, if nodes have equal devices; in
-// order of decreasing order. Equality of links is checked by link_orbits. Complexity: linear in devices, for each
-// divisor of the number of nodes.
+// Cyclic shifts of nodes, if nodes have equal devices: each maps a device to its counterpart in another node. The
+// highest order comes first. link_orbits checks that links are equal. Complexity: linear in devices, for each divisor
+// of the number of nodes.
 [[nodiscard]] std::vector<device_symmetry> node_shifts(const hardware::topology& t);
 
 // The effect of a symmetry on links that messages use: the k-th link of a route is mapped to the k-th link of the route

@@ -36,7 +36,7 @@ struct weight_reader {
 
 using tasks_by_devices = std::map<std::vector<hardware::device_id>, tasks::task_ref>;
 
-// Part of a weight, with what each reader holds of it.
+// A part of a weight, its readers, and which devices hold which elements of it.
 struct weight_part_readers {
   replicas held{};
   std::vector<weight_reader> readers{};
@@ -57,7 +57,7 @@ class part_givers {
   explicit part_givers(const weight_part_readers& part);
 
   [[nodiscard]] bool any() const noexcept { return any_; }
-  // Those that read any of the group's boxes, in order. Complexity: linear in them, besides sorting.
+  // The readers of any of the group's boxes, in order. Complexity: linear in them, besides sorting.
   [[nodiscard]] std::vector<weight_reader> of(const replica_group& g) const;
 
  private:
@@ -247,7 +247,7 @@ class weight_synchronization {
                              size_of(g.elements)});
     }
   }
-  // By device: itself, or the station that merges its node's messages.
+  // The station of each device: the device itself, or the one that merges its node's messages.
   [[nodiscard]] std::vector<hardware::device_id> stations_of(const std::vector<hardware::device_id>& devices,
                                                              hardware::device_id server, bool is_per_node) const {
     return is_per_node ? parallel::stations_of(devices, server, network_.topology()) : devices;
@@ -312,7 +312,7 @@ class weight_synchronization {
       }
     }
   }
-  // arrived(device, the message after which it has the data)
+  // Calls arrived(device, task) for each receiver, with the last task of the message that brings it the data.
   template <class F>
   void hand_out(const handed_out_group& h, std::span<const tasks::task_ref> before, const F& arrived) {
     std::map<hardware::device_id, tasks::task_ref> at;  // stations

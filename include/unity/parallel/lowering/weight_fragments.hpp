@@ -56,7 +56,7 @@ struct row_sizes {
   bytes ids{};
 };
 
-// By task; 0 if the operator is not a lookup.
+// The row sizes of each task; 0 if the operator is not a lookup.
 UNITY_INLINE std::vector<row_sizes> rows_of(const lowering& l, const division& parts, const weight_use& use,
                                             value_id table) {
   std::vector<row_sizes> all(parts.parts.size());

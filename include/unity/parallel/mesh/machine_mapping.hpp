@@ -25,8 +25,8 @@
 
 namespace unity::parallel {
 
-// The devices of operators that do not run on all devices of a mapping's mesh: consecutive ones in the list of its
-// devices. The parallel_splits define the meshes.
+// The devices of an operator that does not run on all devices of a mapping's mesh: consecutive ones in the mesh's list
+// of devices. The parallel_splits define the meshes.
 struct mesh_block {
   static constexpr std::uint32_t all_devices = 0xffffffffU;
 
@@ -45,8 +45,8 @@ class parallel_splits {
   parallel_splits& operator=(const parallel_splits&) = delete;
   virtual ~parallel_splits() = default;
 
-  // For a join with an operator v. costs: per option of v, the cost of all branches after a state of u, without v's
-  // own.
+  // join: has an operator v. costs: per option of v, the cost of all branches after that state of u, without v's own
+  // cost.
   // Effects: lowers costs for which some split is cheaper.
   virtual void lower(const mapping_goal& join, std::uint32_t state, std::span<std::int64_t> costs) = 0;
   // Effects: writes the options and blocks of the operators of all branches if a split before an option of v has
@@ -74,7 +74,7 @@ class machine_mapping {
 
   // Effects: branches may run side by side. To be called before anything is solved; the splits must outlive this.
   void set_splits(parallel_splits& s) { splits_ = &s; }
-  // Effects: goals from now on are those of this graph, which must outlive them.
+  // Effects: goals are those of this graph from now on; the graph must outlive them.
   // Throws: time_over.
   void set_graph(const operator_graph& g);
   // False if some operator has no option on this mesh, so that the graph cannot be mapped.

@@ -34,9 +34,9 @@ struct spine_step {
 // All operators of a step, including its last.
 [[nodiscard]] std::vector<std::uint32_t> operators_of(const series_parallel_tree& tree, const spine_step& s);
 
-// whole: a whole graph. branch: operators one after another behind operator u, up to an operator; anything between that
-// operator and the end of the branch belongs to the join. join: the parallel parts between u and v, and v itself; v
-// none: paths end separately. u none: paths begin separately.
+// whole: a whole graph. branch: the operators after u, one after another, up to the branch's last operator
+// (mapping_branch); anything between that and the end of the branch belongs to the join. join: the parallel parts
+// between u and v, and v itself; v none: paths end separately. u none: paths begin separately.
 struct mapping_goal {
   static constexpr std::uint32_t none = operand_source::none;
   enum class kinds : std::uint8_t { whole, branch, join };
@@ -70,12 +70,12 @@ class mapping_goals {
     return {mapping_goal::kinds::whole, tree().root(), mapping_goal::none, mapping_goal::none};
   }
 
-  // Of whole graphs and branches.
+  // The steps of a whole graph or of a branch.
   [[nodiscard]] std::vector<spine_step> steps(const mapping_goal& g) const {
     return g.kind == mapping_goal::kinds::whole ? spine_of(tree(), g.part, g.u) : branch(g.part, g.u).steps;
   }
   [[nodiscard]] std::vector<mapping_branch> branches(series_parallel_tree::part_index part, std::uint32_t u) const;
-  // Whether something in the part, up to where all meet, is not series-parallel.
+  // Whether the part, up to where all its branches meet, contains something that is not series-parallel.
   [[nodiscard]] bool is_core(series_parallel_tree::part_index part) const;
 
   [[nodiscard]] std::vector<mapping_goal> subgoals(const mapping_goal& g) const;
@@ -84,7 +84,7 @@ class mapping_goals {
   // operators.
   // Complexity: linear in them.
   [[nodiscard]] std::vector<std::uint32_t> operators(const mapping_goal& g) const;
-  // The same for equal goals, of this graph or others. Complexity: linear in the goal, the first time.
+  // A fingerprint that equal goals share, of this graph or others. Complexity: linear in the goal, the first time.
   [[nodiscard]] fingerprint fingerprint_of(const mapping_goal& g);
 
  private:

@@ -23,9 +23,10 @@ namespace unity::parallel {
 // at once.
 using axis_set = std::uint32_t;
 
-// The busiest link determines the time, the longest route the delay. All-reduces use lowering's algorithm for their
-// size, or a measured time (hardware/collective_cost.hpp); reduce-scatters use a ring; the others are messages to the
-// next device of the group, or from each to every other. Holds no references. One per mesh.
+// The times of exchanges on a mesh: the busiest link determines the time, the longest route the delay. All-reduces use
+// lowering's algorithm for their size, or a measured time (hardware/collective_cost.hpp); reduce-scatters use a ring;
+// the others are messages to the next device of the group, or from each to every other. Holds no references. One per
+// mesh.
 class mesh_costs {
  public:
   // axes: the number of leading axes of the mesh along which anything is exchanged.
@@ -39,21 +40,22 @@ class mesh_costs {
   // The part of that time in which no link is busy: starts and latencies. Zero if the all-reduce was measured as a
   // whole.
   [[nodiscard]] picoseconds all_reduce_start(axis_set s, bytes all) const;
-  // Each has `all`, and ends with a part of the sum.
+  // Each device of a group has `all`, and ends with its part of the sum.
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const;
-  // Each has `part`, and ends with the parts of all.
+  // Each device of a group has `part`, and ends with all parts.
   [[nodiscard]] picoseconds all_gather(axis_set s, bytes part) const {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(part), c.direct_rate, c.delay);
   }
-  // Each has `all`, and sends an equal part of it to every other.
+  // Each device of a group has `all`, and sends an equal part of it to every other.
   [[nodiscard]] picoseconds all_to_all(axis_set s, bytes all) const {
     const auto& c = sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
   }
-  // Each sends `held` to the next of its group: the time for which links are busy. The message arrives a delay later.
+  // Each device of a group sends `held` to the next one: the time for which links are busy. Messages arrive a delay()
+  // later.
   [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, {}); }
-  // From when the first byte could be sent on the longest route to when it arrives; zero for a group of one.
+  // The time of the first byte of a message on the longest route; zero for a group of one.
   [[nodiscard]] picoseconds delay(axis_set s) const { return sets_[s].delay; }
 
  private:
@@ -72,7 +74,7 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18))} + delay;
   }
 
-  // Of the algorithm that lowering uses. Precondition: the group has several devices.
+  // The costs of the algorithm that lowering uses. Precondition: the group has several devices.
   [[nodiscard]] static const hardware::collective_line& line_of(const costs& c, bytes all) {
     return hardware::chosen_way(c.all_reduces, all, [](const hardware::collective_line& l) { return l; });
   }

@@ -95,8 +95,8 @@ class layout_space {
   [[nodiscard]] bool is_innermost(mesh_layout l, std::size_t axis, unsigned dimension) const;
   void find_arcs(const tensor::tensor_type& t, const hardware::device_mesh& m, const mesh_costs& costs,
                  bool has_cotangent);
-  // The number of positions along other axes at which values are placed. Each exchanges its own, so a value has this
-  // share of all groups' time.
+  // The number of positions along other axes at which values are placed. Each exchanges its own value at the same time,
+  // so one value accounts for one part in that number of the time of all groups.
   [[nodiscard]] std::int64_t other_places(const hardware::device_mesh& m, mesh_layout l, std::size_t axis) const;
   // The adjoint of an all-reduce is an all-reduce, that of a reduce-scatter an all-gather, that of an all-gather
   // messages back along the same links, that of an all-to-all an all-to-all.

@@ -41,18 +41,18 @@ enum class operand_use : std::uint8_t {
 // An operator with those properties of its position in a graph that its options depend on.
 struct placed_operator {
   const operator_dimensions* dimensions = nullptr;
-  // The same for operators that agree in types, uses, cotangents, outputs and siblings, in any graph.
+  // Equal for operators with equal types, uses, cotangents, outputs and siblings, in any graph.
   fingerprint key{};
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: whether its cotangent is computed
   bool is_output = false;      // a result is an output of the graph, so it must not be a sum of terms
-  // The sizes of the parallel parts of the graph, one of which contains the operator, in any unit, descending; empty if
-  // there are no others.
+  // The sizes of the parallel parts of the graph among which is the one with the operator: in any unit, descending;
+  // empty if no other part is parallel to it.
   std::vector<std::int64_t> siblings{};
 };
 
-// The most loaded position's share of all work, if each piece goes to the position with the least work so far, the
-// largest first. work: descending. Complexity: the pieces times the positions.
+// The share of all work at the most loaded position, if the pieces, largest first, each go to the position with the
+// least work so far. work: descending. Complexity: the pieces times the positions.
 [[nodiscard]] double largest_share(std::span<const std::int64_t> work, std::int64_t places);
 
 // The role of a mesh axis for an operator: it divides an index, repeats tasks, or distributes the terms of a linear
@@ -78,9 +78,9 @@ struct mesh_option {
   picoseconds starting{};       // part of `synchronizing`, in which no link is busy
   bytes weights{};              // of one device: with gradients and optimizer state
   bytes activations{};          // of one device: results until their use in the backward pass
-  bytes state_copies{};         // part of `weights`: optimizer state that ZeRO spares, because other devices have it
-  bytes weight_copies{};        // likewise of the weights themselves; gradients have as much
-  picoseconds share_updating{};  // instead of `updating`, if devices update shares of what they have in common
+  bytes state_copies{};         // part of `weights`: optimizer state that ZeRO saves, because other devices have it too
+  bytes weight_copies{};        // likewise of the weights themselves; their gradients are of the same size
+  picoseconds share_updating{};  // replaces `updating` if devices update shares of the weights that they have in common
   bool can_recompute = false;    // results that are outputs of the graph are kept
 };
 
@@ -119,10 +119,10 @@ class shard_clock {
   dimension_cache dimensions_{};
 };
 
-// All options of an operator on a mesh whose tasks are shards of it, in an order that depends on nothing else. Of
-// options with equal layouts, keeps the cheapest. An operator without sums may work on terms and pass them on if one of
-// its linear groups holds all operands that others make. If an index use is not allowed, its axis has copies instead.
-// Omits options that alone exceed a device's memory (0: unknown), unless all do.
+// All options of an operator on a mesh whose tasks are shards of it, in a fixed order. Of options with equal layouts,
+// only the cheapest. An operator without sums may work on terms and pass them on if one of its linear groups contains
+// all operands that other operators make. If an index use is not allowed, its axis has copies instead. Omits options
+// that alone exceed a device's memory (0: unknown), unless all do.
 // Complexity: the product over axes of an operator's indices, except those whose sizes the axes do not divide.
 class option_finder {
  public:
@@ -153,8 +153,8 @@ class option_finder {
   [[nodiscard]] bool has_terms(mesh_layout l) const;
   void add(mesh_option o);
   void price(mesh_option& o, const shard_times& times) const;
-  // Operators side by side have a position each: a device computes and holds a share of what one of them needs, the
-  // share of the most loaded position.
+  // Scales the costs of placed operators: each of several operators side by side has one position, so a device has the
+  // share of one operator's costs that the most loaded position has of all work.
   void share(mesh_option& o) const;
 
   const tensor::algebra& algebra_;

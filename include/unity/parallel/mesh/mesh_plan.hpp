@@ -41,8 +41,8 @@ namespace unity::parallel {
 
 namespace detail {
 
-// The number of a grid's task at a position of the mesh: digits along the axes of one index, group or the copies are in
-// the order of the axes.
+// The number of a grid's task at a position of the mesh. If several axes divide one index or group, or hold copies,
+// their digits are in the order of the axes.
 [[nodiscard]] std::size_t task_at(const operator_grid& g, const hardware::device_mesh& m,
                                   std::span<const axis_role> roles, std::size_t place);
 

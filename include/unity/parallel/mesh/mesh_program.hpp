@@ -113,10 +113,10 @@ class mesh_program_writer {
   // Recomputation. As in recomputed_code.hpp, results are recomputed when the stage has finished the backward task
   // before the first one that needs them.
   static constexpr std::uint32_t never = operand_source::none;
-  // Effects: finds, by operator, whose backward task is the first that needs its recomputed results, or never.
+  // Effects: finds, by operator, the operator whose backward task first needs its recomputed results, or never.
   void find_recomputed();
   [[nodiscard]] bool is_recomputed(std::uint32_t i) const { return first_reader_[i] != never; }
-  // The last task, follows the others of an operator.
+  // The recomputing task: the last one of an operator.
   [[nodiscard]] tasks::task_ref again(std::uint32_t i) const {
     return {tasks::fragment_id{i}, has_backward(i) ? 2U : 1U};
   }
@@ -124,7 +124,7 @@ class mesh_program_writer {
     const auto cotangents = has_backward(i) ? graph_.placed(i).uses.size() : 0;
     return {tasks::fragment_id{i}, result_count(i) + static_cast<std::uint32_t>(cotangents) + result};
   }
-  // The task that the stage does before the backward task of the operator.
+  // The task that the stage runs before the backward task of the operator.
   [[nodiscard]] tasks::task_ref before_backward(std::uint32_t i) const;
 
   // Task 0: forward. Task 1: backward. Then recomputation. Buffers: the results, one each, then the cotangents of
@@ -259,7 +259,7 @@ UNITY_INLINE void mesh_program_writer::find_recomputed() {
     first_reader_[i] = first_reader_[i] == never ? reader : std::max(first_reader_[i], reader);
   };
   for (auto i = static_cast<std::uint32_t>(graph_.size()); i-- > 0;) {
-    // Readers come behind, so what they need of this operator is known.
+    // All readers of this operator were visited before it.
     const auto& own = kept(i).results;
     if (mapping_.trade_of(i).is_recomputed && has_backward(i) && std::find(own.begin(), own.end(), true) != own.end()) {
       needs(i, i);

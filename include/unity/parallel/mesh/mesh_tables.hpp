@@ -25,9 +25,9 @@
 
 namespace unity::parallel {
 
-// What an operator may give up time for to hold less memory. recomputing: its results are recomputed in the backward
-// pass; its weights' optimizer state is divided among devices that have the same weights (ZeRO, stage 1).
-// sharding: gradients and weights may be divided, too (stages 2 and 3).
+// What an operator may do to hold less memory at the expense of time. recomputing: recompute its results in the
+// backward pass, and divide the optimizer state of its weights among devices with the same weights (ZeRO, stage 1).
+// sharding: divide gradients and weights as well (stages 2 and 3).
 enum class memory_trades : std::uint8_t { none, recomputing, sharding };
 
 // The objective to minimize, in picoseconds. Gradient reductions count in part, because they overlap with the backward
@@ -37,7 +37,8 @@ struct mapping_objective {
   std::int64_t per_mebibyte = 0;  // picoseconds
   std::int64_t in_flight = 1;
   memory_trades trades = memory_trades::none;
-  // Of what ZeRO's stages 2 and 3 exchange for each micro-batch, where all-reduces come once for all of them.
+  // Like synchronizing_16ths, for what ZeRO's stages 2 and 3 exchange in each micro-batch; all-reduces run once for
+  // all.
   int sharding_16ths = 16;
 
   friend auto operator<=>(const mapping_objective&, const mapping_objective&) = default;
@@ -51,21 +52,22 @@ struct memory_trade {
   friend bool operator==(const memory_trade&, const memory_trade&) = default;
 };
 
-// Of one device, of an option under a trade.
+// The costs of an option under a trade, on one device.
 struct traded_costs {
   picoseconds computing{};
-  picoseconds synchronizing{};  // as far as the objective counts it
+  picoseconds synchronizing{};  // weighted by the objective
   bytes weights{};
   bytes activations{};
 
   friend bool operator==(const traded_costs&, const traded_costs&) = default;
 };
 
-// An all-reduce is taken for a reduce-scatter and a gather of half its time each. Stage 1 starts both by themselves;
-// stage 3 gathers twice, for each pass. Memory of what is recomputed, or gathered, for a while is not counted.
+// Counts an all-reduce as a reduce-scatter and a gather of half its time each. In stage 1 each of them has a start of
+// its own; in stage 3 there are two gathers, one per pass. Memory that recomputed or gathered values occupy for a while
+// is not counted.
 [[nodiscard]] traded_costs costs_of(const mesh_option& o, const memory_trade& t,
                                     const mapping_objective& objective) noexcept;
-// The cheapest. Precondition: the objective allows trades.
+// The cheapest trade of an option. Precondition: the objective allows trades.
 [[nodiscard]] memory_trade trade_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
 // An option of an operator by the numbers of its layouts; `state`: the number of the combination of its results'
@@ -93,11 +95,11 @@ struct operator_table {
   return kibibytes / unit * per_mebibyte + kibibytes % unit * per_mebibyte / unit;
 }
 
-// Of the option under its cheapest trade.
+// The price of an option under its cheapest trade.
 [[nodiscard]] std::int64_t price_of(const mesh_option& o, const mapping_objective& objective) noexcept;
 
-// For one mesh. Tables are made on demand, once for equal operators of any graph. Holds references to its arguments.
-// Not thread-safe.
+// The tables of one mesh, made on demand, once for equal operators of any graph. Holds references to its arguments. Not
+// thread-safe.
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
@@ -111,15 +113,15 @@ class mesh_tables {
 
   [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] shard_clock& clock() noexcept { return clock_; }
-  // The time limit of making tables, and of the programs that use them.
+  // The time limit for making tables, and for the programs that use them.
   [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 
   // Complexity: as option_finder, the first time.
   // Throws: time_over if the table does not exist yet and time is over.
   const operator_table& of(const placed_operator& p);
-  // Effects: gives the operator one option per layout of its only result; operands that others make have the same
-  // layout and size. `costs` has its cost by number of the layout. Such an operator stands for what is before or behind
-  // it.
+  // Effects: gives an operator with one result one option per layout of this result, in which operands that others make
+  // have the same layout and size. costs: by number of the layout. Such an operator represents everything before or
+  // behind it.
   void define(const placed_operator& p, std::span<const std::int64_t> costs);
   const layout_space& space(const tensor::tensor_type& t, bool has_cotangent);
 

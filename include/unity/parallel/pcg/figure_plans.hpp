@@ -38,7 +38,8 @@ struct layer_axes {
   return two_layer_plan(a, g, degree, {matrix_axis::rows, matrix_axis::rows, matrix_axis::rows});
 }
 
-// Figure 2b: the first layer divides its sum, all tasks compute what is between, the second layer divides its columns.
+// Figure 2b: the first layer divides its sum, all tasks compute the operators between the layers, the second layer
+// divides its columns.
 [[nodiscard]] inline pcg figure_2b(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
   return two_layer_plan(a, g, degree, {matrix_axis::sums, matrix_axis::copies, matrix_axis::columns});
 }

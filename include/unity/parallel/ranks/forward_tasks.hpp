@@ -51,7 +51,7 @@ struct node_state {
 // Effects: runs the operator of the task on its operands; the results are in the writer's graph.
 void run_operation(region_writer& w, task_state& task);
 
-// By node; empty for nodes without operands.
+// The states of the nodes, by node; empty for nodes without operands.
 [[nodiscard]] std::vector<node_state> tasks_of(const divided_training& d);
 
 // Ranks with terms of a sum, ascending.

@@ -76,8 +76,8 @@ class backward_tasks {
   void run_task(node_id n, std::uint32_t t);
   // The operands and results that the adjoint reads, in order; null for those that it does not read.
   [[nodiscard]] std::vector<value_id> read_by(const tensor::operator_adjoint& adjoint, node_id n, std::uint32_t t);
-  // Copies the adjoint's graph, whose first nodes stand for operands, results and cotangents of results. What only
-  // weights need is put in a separate pass if the schedule has one.
+  // Copies the adjoint's graph, whose first nodes stand for operands, results and cotangents of results. Operators that
+  // only gradients of weights need go to a separate pass if the schedule has one.
   void run_adjoint(node_id n, std::uint32_t t, const tensor::operator_adjoint& adjoint, std::span<const value_id> read,
                    std::span<const std::optional<value_id>> given);
   // By node of the adjoint: true if no cotangent of an operator's result depends on it.

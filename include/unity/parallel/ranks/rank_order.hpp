@@ -41,7 +41,7 @@ class send_waits {
     std::vector<rank_step> steps{};
   };
   struct message {
-    clock known{};            // by those who have begun
+    clock known{};            // of the participants that have begun
     std::size_t begun = 0;    // number of senders, or of group members
     std::size_t arrived = 0;  // steps of the receiver on arrival; 0: not yet
   };
@@ -71,8 +71,8 @@ class rank_order {
   [[nodiscard]] std::vector<rank_step> run() &&;
 
  private:
-  // For schedules without flush: after each forward pass, the backward pass that follows it in phases_of, which at
-  // first belongs to the previous batch. The gradients of a batch are complete in the iteration after it, or at its own
+  // For schedules without flush: puts after each forward pass the backward pass that follows it in phases_of; at first
+  // this belongs to the previous batch. The gradients of a batch are complete in the iteration after it, or at its own
   // end; weights are updated before new gradients replace them.
   void delayed();
   void append(std::span<const rank_step> steps, bool is_late);

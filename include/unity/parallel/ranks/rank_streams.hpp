@@ -37,10 +37,11 @@ class rank_streams {
     microbatch_ = microbatch;
     pass_ = pass;
   }
-  // Effects: from now on to that pass of the same micro-batch.
+  // Effects: steps written from now on belong to that pass of the same micro-batch.
   void go_on(pipeline_pass pass) noexcept { pass_ = pass; }
-  // Effects: from now on to a chunk on a stage; on other stages to the micro-batch's next phase in the (forward or
-  // backward) order of virtual stages, so that the messages between two ranks begin in the same order on both.
+  // Effects: steps written from now on belong to a chunk on a stage; on other stages, to the micro-batch's next phase
+  // in the (forward or backward) order of virtual stages, so that the messages between two ranks begin in the same
+  // order on both.
   void enter(std::uint32_t stage, std::uint32_t chunk);
   [[nodiscard]] std::int64_t microbatch() const noexcept { return microbatch_; }
   // Effects: steps after the last micro-batch (on_last, wait_last, update, send_next), and messages to them, are done

@@ -24,8 +24,8 @@ namespace unity::parallel::detail {
 // grow with unrelated ranks, which are only counted. Ranks are identified by their positions in the group.
 class station_group {
  public:
-  // ranks: ascending. is_per_node: false: each rank is a node of its own. Complexity: ranks times the logarithm of
-  // nodes.
+  // ranks: ascending. is_per_node: if false, each rank counts as a separate node. Complexity: ranks times the logarithm
+  // of nodes.
   station_group(std::vector<std::uint32_t> ranks, bool is_per_node, const hardware::topology& t,
                 const written_ranks& written);
 
@@ -72,8 +72,8 @@ class server_exchange {
   // Sends the gradients of a cell to its server, which updates it, and the new version to the ranks that keep copies.
   // If devices of a node add theirs up first, the rest follows in send_node_sums.
   void serve(cell_id of, node_id reader);
-  // Sends the pending sums of nodes to servers. Called one weight after their gradients were sent to be added up, so
-  // that nothing waits for messages just sent; and at the end of the backward pass.
+  // Sends the pending sums of nodes to servers. Called before the next weights are reduced, not at once, so that no
+  // rank waits for messages that were just sent; and at the end of the backward pass.
   void send_node_sums();
 
  private:
@@ -94,7 +94,7 @@ class server_exchange {
   [[nodiscard]] const station_group& group_of(cell_id of, const std::vector<std::uint32_t>& ranks);
   void send(const node_sums& sums);
   [[nodiscard]] value_id summed(std::uint32_t rank, const node_sums& sums);
-  // The sum of what the server received.
+  // The sum of the values that the server received.
   [[nodiscard]] value_id summed_on(std::uint32_t server, cell_id of, std::span<const awaited_value> all);
   // Sends the new version from the server to all ranks with copies of the cell.
   void hand_out(cell_id of);

@@ -1,5 +1,5 @@
-// Passes over the programs of ranks: composites expand to primitive operators, operators that nobody reads go, and
-// programs are reduced to the steps that compute the outputs.
+// Passes over the programs of ranks: they expand composites to primitive operators, remove operators with unread
+// results, and reduce programs to the steps that compute the outputs.
 #pragma once
 
 #include <cstddef>

@@ -254,7 +254,7 @@ template <class Watch>
                                           Watch&& watch) {
   return detail::trace_writer<std::remove_reference_t<Watch>>{a, g, grids, rules, watch}.run();
 }
-// With the shipped rules.
+// Likewise, with the shipped rules.
 [[nodiscard]] inline substitution_trace trace_of(const pcg_algebra& a, const tensor::tensor_graph& g,
                                                  std::span<const operator_grid> grids) {
   const rule_lookup rules{parse_rules(std::string{parallel_rules}, "parallel_rules")};

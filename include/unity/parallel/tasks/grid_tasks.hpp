@@ -47,7 +47,7 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 [[nodiscard]] tensor::shape block_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
                                      const operator_grid& g, const grid_task& t);
 
-// The box of the task's part; whole along statistics whose whole the task needs, if asked for.
+// The box of the task's part. with_whole_statistics: extends it to all elements along statistics that the task needs.
 [[nodiscard]] box region_of(const operator_dimensions& o, const tensor::tensor_indices& dims,
                             const tensor::shape& sizes, const grid_task& t, bool with_whole_statistics);
 
@@ -78,7 +78,8 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 [[nodiscard]] inline box operand_region(const operator_dimensions& o, const grid_task& t, std::size_t x) {
   return detail::region_of(o, o.structure.operands[x], o.inputs[x].dims, t, true);
 }
-// The elements of a result that a composite computes, of which the task keeps its shard: all along statistics.
+// The elements of a result that a composite computes, which include all elements along statistics; the task keeps its
+// shard of them.
 [[nodiscard]] inline box computed_region(const operator_dimensions& o, const grid_task& t, std::size_t r) {
   return detail::region_of(o, o.structure.results[r], o.outputs[r].dims, t, true);
 }
@@ -95,9 +96,9 @@ struct part_of_operation {
   std::vector<tensor::tensor_type> outputs{};
 };
 
-// Of a composite or opaque operator; nothing if it does not accept the sizes of the part, because operands that it does
-// not use may have any division. Results are computed whole along statistics. Complexity: linear in operands, results
-// and their ranks.
+// The part of a composite or opaque operator; nothing if the operator does not accept the sizes, which is possible
+// because unused operands may have any division. Results are computed whole along statistics. Complexity: linear in
+// operands, results and their ranks.
 [[nodiscard]] std::optional<part_of_operation> composite_on(const tensor::algebra& a, const operator_dimensions& o,
                                                             const grid_task& t);
 

@@ -48,7 +48,7 @@ class padded_part {
   void write(const shard& part, tensor::operation& op) const;
 
  private:
-  // Of the whole operator.
+  // The window of the whole operator along dimension d.
   [[nodiscard]] tensor::operators::slide slide(std::size_t d) const;
 
   const tensor::algebra& algebra_;

@@ -22,8 +22,8 @@
 
 namespace unity::parallel::detail {
 
-// A value in the whole operator and in a task. known: both are numbers that no operand enters. Otherwise the value of
-// the whole is whole / part times the sum over tasks (or times the common value, if it is no sum).
+// A value in the whole operator and in a task. known: both are numbers that do not depend on operands. Otherwise the
+// value of the whole is whole / part times the sum over tasks (or times the common value, if it is no sum).
 struct scaled_value {
   double whole = 1;
   double part = 1;
@@ -69,8 +69,8 @@ struct scaled_value {
                                                                    const tensor::tensor_graph& part,
                                                                    std::span<const scaled_value> operands);
 
-// The factor by which the sum of the tasks' results is multiplied to give the result of the whole operator, which is
-// additive in what is divided: in sum / count(), a part has a smaller count.
+// The factor that turns the sum of the tasks' results into the result of the whole operator, which is additive in the
+// divided operands: in sum / count(), a part has a smaller count.
 // Complexity: linear in the kernel, or in the body of a composite and deriving its types.
 [[nodiscard]] std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
                                                    const part_of_operation& part);

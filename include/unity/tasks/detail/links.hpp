@@ -1,4 +1,4 @@
-// Which tasks come before and after which, in one array.
+// The dependencies of a program's tasks, in both directions, in one array.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 
 namespace unity::tasks::detail {
 
-// Sizes are rounded up to powers of two; what is released is handed out again, last in first out, so the places depend
-// on the calls made and on nothing else. Complexity: constant.
+// Allocates ranges of places. Sizes are rounded up to powers of two; released ranges are reused, last in first out, so
+// places depend only on the calls made. Complexity: constant.
 class ranges {
  public:
   [[nodiscard]] static constexpr std::uint32_t size_class(std::size_t size) noexcept {
     return size <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(size - 1));
   }
 
-  // The first place of a range of 2^size_class places.
+  // Returns the first place of a range of 2^size_class places.
   [[nodiscard]] std::uint32_t take(std::uint32_t size_class) {
     auto& free = free_[size_class];
     if (!free.empty()) {
@@ -35,7 +35,7 @@ class ranges {
   }
   void give_back(std::uint32_t first, std::uint32_t size_class) { free_[size_class].push_back(first); }
 
-  // All places handed out so far lie below.
+  // Upper bound (exclusive) of the places handed out so far.
   [[nodiscard]] std::size_t end() const noexcept { return end_; }
 
  private:
@@ -85,7 +85,7 @@ class link_pool {
     }
     links_[l.first + l.count++] = link;
   }
-  // Room for so many links in an empty list without any.
+  // Reserves space for `count` links. Precondition: the list is empty and has no space yet.
   void reserve(link_list& l, std::uint32_t count) {
     if (count > 0) {
       l.size_class = ranges::size_class(count);
@@ -93,7 +93,7 @@ class link_pool {
       fit();
     }
   }
-  // One of those that are equal to it, where it was put last; the last one takes its place.
+  // Removes the last link of the list that equals this one; the last link of all takes its place.
   // Complexity: linear in the list.
   void remove(link_list& l, task_link link) {
     auto* const begin = links_.data() + l.first;
