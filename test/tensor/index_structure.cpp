@@ -16,8 +16,8 @@ using namespace unity::tensor::test;
 
 namespace {
 
-// Per tensor and dimension the indices, as letters in order of first use: "ab,bc->ac". Upper case: whole. With the
-// kind of those that are neither parallel nor whole appended: "b red". A window is the index that slides and *.
+// The indices of each dimension of each tensor, as letters in order of first use: "ab,bc->ac". Upper case: whole.
+// Indices that are neither parallel nor whole follow with their kind: "b red". A window is its sliding index and *.
 std::string spell(std::string_view name, attributes a, const types& inputs) {
   const auto s = dimension_indices(standard(), standard().make_operation(name, a), inputs);
   REQUIRE(s.has_value());
