@@ -21,7 +21,7 @@ namespace {
 
 constexpr auto most = std::numeric_limits<cost_value>::max();
 
-// The smallest problem: each decision adds the index of its choice.
+// The smallest: each decision adds the number of its choice.
 struct archetype {
   [[nodiscard]] std::size_t decision_count() const { return 3; }
   [[nodiscard]] std::size_t choice_count(std::size_t) const { return 2; }

@@ -18,7 +18,7 @@ using namespace unity;
 
 namespace {
 
-// The smallest problem: a goal is a number without subgoals.
+// The smallest: a number, which has no parts.
 struct archetype {
   using goal_type = int;
   using value_type = int;

@@ -11,7 +11,7 @@ using namespace unity;
 
 namespace {
 
-// The smallest evaluator: the state is a number, which a move replaces.
+// The smallest: a number, which a move replaces.
 struct archetype {
   using state_type = int;
   using move_type = int;

@@ -79,7 +79,7 @@ auto run(const landscape& l, const std::vector<std::uint32_t>& initial, const ch
   return mcmc_chains([&] { return walker{&l}; }, neighbours{&l, visits}, initial, o);
 }
 
-// A ring of random costs.
+// A ring of states with random costs.
 landscape ring(std::uint64_t seed, std::uint32_t size) {
   random_engine random{seed};
   landscape l;

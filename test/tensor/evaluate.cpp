@@ -27,7 +27,7 @@ static_assert(source_provider<smallest_provider, double>);
 static_assert(!source_provider<std::optional<dense<double>> (*)(const std::string&), double>);
 static_assert(!source_provider<smallest_provider, modular61>);
 
-// relu(x * w) split in two halves, of which the second comes first; a node that nobody needs.
+// relu(x * w) split in two halves, the second half first; one node is not used.
 tensor_graph small_graph() {
   builder b{standard()};
   const auto x = b.input("x", {2, 3});

@@ -116,7 +116,7 @@ TEST_CASE("composites have the indices of their bodies") {
   CHECK(spell("lstm_cell", {}, lstm_operands) == "a B, a C, a d, E d B, E d C, E d -> a d a d;");
 }
 
-// Of x, y and z [a b]: sums over b of x * z and y * z, joined by an operator.
+// The operands are x, y and z [a b]; an operator joins the sums over b of x * z and of y * z.
 TEST_CASE("sums over one index are divided together, if what joins them adds them") {
   const auto spelled = [](const char* join, bool nested) {
     const auto body = [=](body_builder& b, const attribute_reader&, std::span<const unity::value_id> x) {

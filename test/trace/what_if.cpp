@@ -44,7 +44,7 @@ class backward_pass {
   trace::flow_graph graph;
   trace::name_table names;
 
-  // In whole microseconds.
+  // The time of an iteration in whole microseconds.
   [[nodiscard]] std::int64_t time() const { return trace::replay(graph, names).iteration.count() / 1'000'000; }
 
  private:

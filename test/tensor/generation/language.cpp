@@ -109,7 +109,7 @@ TEST_CASE("of tensors too the last size is settled as it is where more follow", 
   CHECK(rules_of(last) == rules_of(more));
 }
 
-// split(concat(x, y)) ignores y, which no fresh variable shows where two of a sort are all there are.
+// split(concat(x, y)) ignores y. With only two variables of a sort, no third one is left to show that.
 TEST_CASE("no class ignores a variable, though all of its sort are in use") {
   auto language = language_of(tensor::matrix_vocabulary);
   const std::size_t variables = 2;
