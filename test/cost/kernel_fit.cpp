@@ -47,7 +47,7 @@ TEST_CASE("coefficients are found again in what the model says") {
   c[0] *= 0.8;
   c.back() *= 1.2;
   if (kind == kernel_kind::product) {
-    c[0] /= 0.8;  // no device here has but one tile
+    c[0] /= 0.8;  // used only for devices with a single tile, which none of these is
     c[1] *= 0.85;
   }
   const auto samples = made(kind, c, 7);

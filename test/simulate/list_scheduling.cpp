@@ -74,7 +74,7 @@ std::map<name, simulate::task_times> slow_list_simulation(const tasks::program& 
         done[n] = times;
         again = true;
       };
-      if (ready.contains(tasks::resource_id{})) {  // first: a resource chooses among all tasks that are ready
+      if (ready.contains(tasks::resource_id{})) {  // tasks without a resource first, so that all ready tasks are known
         for (const auto& [n, times] : ready[tasks::resource_id{}]) {
           start(n, times);
         }

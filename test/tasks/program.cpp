@@ -47,7 +47,7 @@ std::multiset<arrow> listed(const tasks::program& p) {
   return all;
 }
 
-// The dependencies as the tasks are linked, from successors (forward) or from predecessors.
+// The dependencies as the tasks are linked, read from the tasks' successors (forward) or predecessors.
 std::multiset<arrow> linked(const tasks::program& p, bool forward) {
   std::multiset<arrow> all;
   for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
