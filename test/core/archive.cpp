@@ -26,7 +26,7 @@ struct point {
   friend bool operator==(const point&, const point&) = default;
 };
 
-// A path in the scratch folder that is removed at the end.
+// A path in the scratch folder; its file is removed at construction and at destruction.
 struct scratch_file {
   std::string path;
   explicit scratch_file(const std::string& name) : path{std::string{UNITY_TEST_SCRATCH_DIR} + "/" + name} {

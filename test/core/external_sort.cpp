@@ -43,7 +43,7 @@ std::vector<std::uint64_t> drained(sorter& s) {
 
 TEST_CASE("elements come in order, however many fit into memory") {
   const scratch_folder folder;
-  // A sorter holds 1,024 elements at least.
+  // A sorter holds at least 1,024 elements in memory.
   const auto count = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{1023}, std::size_t{1024}, std::size_t{1025},
                               std::size_t{2048}, std::size_t{50000});
   const auto memory = GENERATE(std::size_t{0}, std::size_t{16384}, std::size_t{1} << 20U);
@@ -59,7 +59,7 @@ TEST_CASE("elements come in order, however many fit into memory") {
   std::sort(expected.begin(), expected.end());
   CHECK(s.size() == count);
   CHECK((s.runs() > 0) == (count >= std::max<std::size_t>(1024, memory / 8)));
-  CHECK(std::filesystem::is_empty(folder.path));  // runs have no name
+  CHECK(std::filesystem::is_empty(folder.path));  // runs are files without a name
   CHECK(drained(s) == expected);
   CHECK(s.size() == 0);
   CHECK(s.runs() == 0);

@@ -37,14 +37,14 @@ TEST_CASE("flipping one input bit of mix64 flips about half of the output bits")
       const auto x = random();
       flipped += std::popcount(unity::mix64(x) ^ unity::mix64(x ^ (std::uint64_t{1} << bit)));
     }
-    // 64,000 fair coins: mean 32,000, standard deviation 126.
+    // The number of flipped bits has the distribution of 64,000 fair coins: mean 32,000, standard deviation 126.
     CHECK(flipped > 31000);
     CHECK(flipped < 33000);
   }
 }
 
 TEST_CASE("hashes are the same in every process") {
-  // Written down once: they are keys of files that another process reads.
+  // Recorded values: hashes are keys of files that other processes read.
   static_assert(unity::hash_combine(1, 2) == 0xd0b725e93839f8bdU);
   static_assert(unity::hash_bytes("unity") == 0xc3e122d7b2ebdf94U);
   static_assert(unity::hasher{}.add(1).add(2).result() == fingerprint{0xe41985a70eafb642U, 0x7ec01ebbbbe8bde8U});

@@ -43,7 +43,7 @@ TEST_CASE("keys make different orders, in which each number is anywhere equally 
     orders.insert(all);
   }
   CHECK(orders.size() == keys);
-  // Each count is binomial: mean 400, standard deviation 20. Of 2500, six deviations are a bug.
+  // Each count is binomial: mean 400, standard deviation 20. One of 2500 counts at six deviations means a bug.
   const auto [least, most] = std::minmax_element(count.begin(), count.end());
   CHECK(*least > 400 - 120);
   CHECK(*most < 400 + 120);

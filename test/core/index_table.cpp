@@ -15,7 +15,7 @@ using unity::index_table;
 
 namespace {
 
-// A set of words in the order in which they came, found again through the table.
+// A set of words in order of insertion, looked up through the table.
 struct interner {
   index_table table;
   std::vector<std::uint64_t> words;

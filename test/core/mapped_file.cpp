@@ -38,7 +38,7 @@ TEST_CASE("the bytes of a file are there, and stay when the mapping is moved") {
   CHECK(text_of(file) == "some bytes");
   const auto moved = std::move(file);
   CHECK(moved.bytes().data() == first);
-  atomic_write(path, "others");  // another file of this name
+  atomic_write(path, "others");  // replaces the file of this name
   CHECK(text_of(moved) == "some bytes");
   CHECK(text_of(mapped_file{path}) == "others");
   std::filesystem::remove(path);

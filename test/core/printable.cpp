@@ -1,4 +1,4 @@
-// Quoted text stays on one line, and is UTF-8 whatever it was.
+// Quoted text stays on one line, and is valid UTF-8 whatever the input was.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -33,13 +33,13 @@ TEST_CASE("characters of UTF-8 are kept, other bytes are not") {
   for (const char* text : {"\xc3\xa9", "\xe5\xb1\x82", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
     CHECK(printable(text) == text);
   }
-  CHECK(printable("\xc3") == "?");                  // half of a character
-  CHECK(printable("\x80z") == "?z");                // no first byte
-  CHECK(printable("\xc0\xaf") == "??");             // longer than need be
-  CHECK(printable("\xe0\x80\xaf") == "???");        // likewise
-  CHECK(printable("\xed\xa0\x80") == "???");        // half of a pair in UTF-16
-  CHECK(printable("\xf4\x90\x80\x80") == "????");   // above the last character
-  CHECK(printable("\xc3\x28") == "?(");             // a first byte and no second
+  CHECK(printable("\xc3") == "?");                  // truncated character
+  CHECK(printable("\x80z") == "?z");                // continuation byte without a first byte
+  CHECK(printable("\xc0\xaf") == "??");             // overlong encoding
+  CHECK(printable("\xe0\x80\xaf") == "???");        // overlong encoding
+  CHECK(printable("\xed\xa0\x80") == "???");        // UTF-16 surrogate
+  CHECK(printable("\xf4\x90\x80\x80") == "????");   // above U+10FFFF
+  CHECK(printable("\xc3\x28") == "?(");             // first byte without a continuation byte
 }
 
 TEST_CASE("quoting again changes nothing", "[law]") {

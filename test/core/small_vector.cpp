@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>  // has a formatter of ranges, which must not be taken
+#include <fmt/ranges.h>  // defines a formatter of ranges, which must not be chosen for small_vector
 
 #include <catch2/catch.hpp>
 
@@ -35,7 +35,7 @@ bool same(const small& a, const std::vector<std::int64_t>& b) {
   return std::ranges::equal(a, b) && a.size() == b.size() && a.empty() == b.empty();
 }
 
-// One random operation, done to both.
+// Applies one random operation to both.
 void step(small& a, std::vector<std::int64_t>& b, unity::random_engine& random) {
   const auto value = random.between(-9, 9);
   const auto place = static_cast<std::ptrdiff_t>(random.below(b.size() + 1));

@@ -15,7 +15,7 @@
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define UNITY_TEST_SHADOW_MEMORY  // takes all of the address space for itself
+#define UNITY_TEST_SHADOW_MEMORY  // sanitizers reserve the address space, so RLIMIT_AS cannot be set
 #endif
 #endif
 
@@ -111,7 +111,7 @@ TEST_CASE("a pool that never ran a loop ends") {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(UNITY_TEST_SHADOW_MEMORY)
 TEST_CASE("threads that cannot be started are an error that says so, and those that were are ended") {
   const auto child = unity::test::in_child([] {
-    const rlimit limit{std::size_t{1} << 29U, std::size_t{1} << 29U};  // of address space: a few stacks
+    const rlimit limit{std::size_t{1} << 29U, std::size_t{1} << 29U};  // address space for a few stacks
     setrlimit(RLIMIT_AS, &limit);
     try {
       thread_pool pool{1000};

@@ -22,7 +22,7 @@ using namespace unity::test;
 
 namespace {
 
-// Exclusive ors are quick, and large.
+// Models of delay and area in which exclusive ors are fast but large.
 struct delay {
   using cost_type = std::int64_t;
   std::int64_t node_cost(const gate& g, std::span<const bit>, std::span<const bit>) const {

@@ -1,4 +1,4 @@
-// Static tests: the smallest cost models, and models that miss by one piece.
+// Static tests: the smallest cost models, and models that each lack one requirement.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@ namespace tests_of_cost_model {
 
 namespace archetype {
 
-// All that models see of an algebra.
+// The part of an algebra that cost models use.
 struct algebra {
   struct op_type {
     op_type() = delete;

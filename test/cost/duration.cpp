@@ -58,7 +58,7 @@ namespace {
 
 using namespace unity;
 
-// Operators are numbers, and take as long in nanoseconds on device 0, half as much more on each further one.
+// Operators are numbers: n takes n nanoseconds on device 0, and n / 2 more on each further device.
 struct numbers {
   using op_type = std::int64_t;
   using value_type = int;

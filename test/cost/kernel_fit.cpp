@@ -25,7 +25,7 @@ namespace {
 
 using namespace unity;
 
-// Samples of several made-up devices, as the model with these coefficients would have them.
+// Samples on several invented devices, computed from the model with these coefficients.
 std::vector<placed_sample> made(kernel_kind kind, const std::vector<double>& c, std::uint64_t seed) {
   random_engine random{seed};
   const auto size = [&](double most) { return std::ceil(std::exp(random.unit() * std::log(most))); };
@@ -47,7 +47,7 @@ TEST_CASE("coefficients are found again in what the model says") {
   c[0] *= 0.8;
   c.back() *= 1.2;
   if (kind == kernel_kind::product) {
-    c[0] /= 0.8;  // no device here has but one tile
+    c[0] /= 0.8;  // used only for devices with a single tile, which none of these is
     c[1] *= 0.85;
   }
   const auto samples = made(kind, c, 7);
@@ -61,7 +61,7 @@ TEST_CASE("coefficients are found again in what the model says") {
   }
   CHECK(after < before / 10);
   CHECK(after / static_cast<double>(samples.size()) < 0.005);
-  if (kind != kernel_kind::product) {  // whose coefficients make up for each other
+  if (kind != kernel_kind::product) {  // coefficients of products compensate for each other
     CHECK(found[0] == Approx(c[0]).epsilon(0.03));
   }
   CHECK(found == fit_kernel_coefficients(kind, samples));
@@ -109,7 +109,8 @@ samples_by_op h100() {
   return all;
 }
 
-// No coefficient was fitted to a Hopper. Its host starts the same call in 20 us or 26: what is left for calls.
+// No coefficient was fitted to a Hopper GPU. The remaining error of calls is its host's: 20 us or 26 us for the same
+// call.
 TEST_CASE("kernels of an H100 are predicted by coefficients of other devices") {
   const auto all = h100();
   const std::map<std::string, double> limits{{"bmm", 0.15},  {"linear", 0.19}, {"conv", 0.36}, {"softmax", 0.19},
@@ -128,7 +129,7 @@ TEST_CASE("kernels of an H100 are predicted by coefficients of other devices") {
   }
 }
 
-// The limits are those of docs/performance.md, rounded up; the V100 has no part in the fit.
+// The limits are those of docs/performance.md, rounded up; the coefficients were fitted without the V100.
 TEST_CASE("a device that was left out is predicted", "[shared]") {
   const auto folder = test::shared_file("data/kernels");
   if (!folder) {

@@ -34,7 +34,7 @@ TEST_CASE("large kernels take their bytes at the bandwidth, or their operations 
   CHECK(seconds(deep) > 1.8 * 16 * seconds(product));
 }
 
-// 128 x 128 tiles on 80 units: a product of 80 of them takes as long as one of 79, and one of 81 nearly twice that.
+// Each product is one 128 x 128 tile, on 80 units: 80 products take as long as 79, and 81 take nearly twice as long.
 TEST_CASE("products take as long as their waves") {
   auto d = board();
   d.batched_tile = 0;
@@ -46,7 +46,7 @@ TEST_CASE("products take as long as their waves") {
   };
   CHECK(of(80) == Approx(of(79)).epsilon(0.01));
   CHECK(of(81) > 1.8 * of(80));
-  CHECK(of(160) == Approx(of(81)).epsilon(0.03));  // the bytes of twice as many
+  CHECK(of(160) == Approx(of(81)).epsilon(0.03));  // two waves as well, with more bytes
 }
 
 TEST_CASE("a call takes no less than its launch, and a long one what its kernel does besides") {
@@ -58,7 +58,7 @@ TEST_CASE("a call takes no less than its launch, and a long one what its kernel 
   CHECK(call_seconds(many, d, c) == Approx(kernel_seconds(many, d, c) + c.back() * d.launch_seconds));
 }
 
-// Rows up to 1024 columns are of another kernel of softmax than longer ones, which may be slower.
+// Softmax is one kernel for rows of up to 1024 columns and another, which may be faster, for longer rows.
 TEST_CASE("more work takes no less time") {
   const auto seed = GENERATE(range(std::uint64_t{1}, std::uint64_t{200}));
   CAPTURE(seed);
@@ -77,7 +77,7 @@ TEST_CASE("more work takes no less time") {
     };
     check(&kernel_shape::m);
     if (s.kind != kernel_kind::softmax || s.n > 1024) {
-      check(&kernel_shape::n, s.kind == kernel_kind::tensor_product ? 8 : 1);  // rows as well aligned as before
+      check(&kernel_shape::n, s.kind == kernel_kind::tensor_product ? 8 : 1);  // keeps the alignment of rows
     }
     if (operations_of(s) > 0) {
       check(&kernel_shape::batch);
@@ -90,7 +90,7 @@ TEST_CASE("more work takes no less time") {
   }
 }
 
-// 128 queries on each of 80 units: twice as many keys, or heads, twice as long; and half of that with a causal mask.
+// Blocks of 128 queries on 80 units: twice the keys or heads take twice as long, and a causal mask halves the time.
 TEST_CASE("attention takes as long as its blocks run over their keys") {
   const auto of = [&](double heads, double tokens, bool causal) {
     return seconds({kernel_kind::attention, heads, tokens, tokens, 128, 2, 2, causal});

@@ -1,4 +1,4 @@
-// Every algorithm of the room asks for no more than the concept gives: all run on a graph that gives just that.
+// Every algorithm of this folder requires only the graph concept: all run on a graph that provides nothing more.
 #include <cstddef>
 #include <cstdint>
 #include <forward_list>
@@ -20,8 +20,8 @@ using namespace unity;
 
 namespace {
 
-// A chain of three nodes. Ranges are forward ranges and no more; the graph, operators and types can neither be
-// made nor copied by an algorithm.
+// A chain of three nodes. Ranges are only forward ranges; algorithms can neither construct nor copy the graph, its
+// operators or its types.
 struct minimal_chain {
   struct fixed {
     explicit fixed(int n) : number{n} {}
@@ -48,7 +48,7 @@ struct minimal_chain {
 };
 static_assert(dataflow_graph<minimal_chain>);
 
-// The same graph with operators that are made when asked for.
+// The same graph, but operators and types are returned by value.
 struct copyable_chain : minimal_chain {
   struct copied {
     explicit copied(int n) : number{n} {}

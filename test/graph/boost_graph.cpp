@@ -1,4 +1,4 @@
-// The bridge: Boost's lists are dataflow graphs, and Boost's algorithms run on compact graphs.
+// The adapters in both directions: Boost's lists as dataflow graphs, and Boost's algorithms on compact graphs.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -42,7 +42,7 @@ using namespace unity;
 
 namespace {
 
-// The smallest list that is a dataflow graph as it stands, and lists that miss by one piece.
+// The smallest adjacency list that models dataflow_graph as it is, and lists that each lack one requirement.
 struct just_position {
   unsigned char position;
 };
@@ -59,7 +59,7 @@ static_assert(dataflow_graph<list_of<boost::bidirectionalS, just_position>>);
 static_assert(!dataflow_graph<list_of<boost::bidirectionalS, no_position>>);
 static_assert(!dataflow_graph<list_of<boost::bidirectionalS, position_in_words>>);
 static_assert(!dataflow_graph<list_of<boost::directedS, just_position>>);    // no in-edges
-static_assert(!dataflow_graph<list_of<boost::undirectedS, just_position>>);  // no direction
+static_assert(!dataflow_graph<list_of<boost::undirectedS, just_position>>);  // undirected
 static_assert(!mutable_dataflow_graph<list_of<boost::bidirectionalS, just_position>>);
 
 static_assert(mutable_dataflow_graph<boost_dataflow<list_of<boost::bidirectionalS, just_position>>>);
@@ -94,7 +94,7 @@ bool same_dataflow(const G& a, const test::number_graph& b) {
 using boost_edges = std::vector<compact_edge>;
 
 void check_edges(const test::number_graph& g) {
-  boost_edges expected;  // by reader and position
+  boost_edges expected;  // sorted by reader and position
   for (const auto n : node_ids(g)) {
     for (const value_id v : g.operands(n)) {
       expected.push_back({g.producer(v).index(), n.index(), static_cast<std::uint32_t>(expected.size())});
@@ -130,7 +130,7 @@ template <class Values>
 auto by_vertex(const test::number_graph& g, Values& values) {
   return boost::make_iterator_property_map(values.begin(), get(boost::vertex_index, g));
 }
-// Lengths of edges: 1, 4, 2, 5, ... by their number.
+// Edge weights 1, 4, 2, 5, 3, 1, ... by edge number.
 std::vector<int> some_weights(const test::number_graph& g) {
   std::vector<int> weights(num_edges(g));
   for (std::size_t e = 0; e < weights.size(); ++e) {
@@ -140,8 +140,7 @@ std::vector<int> some_weights(const test::number_graph& g) {
 }
 constexpr int far = 1'000'000;
 
-// What nine algorithms of Boost say, against what plain loops over operands say. Dominators and isomorphism have tests
-// of their own.
+// Compares nine algorithms of Boost with plain loops over operands. Dominators and isomorphism have tests of their own.
 void check_algorithms(const test::number_graph& g) {
   const std::size_t nodes = num_vertices(g);
   const auto paths = test::path_matrix(g);  // [n][m]: whether a path of at least one edge leads from n to m
@@ -159,9 +158,9 @@ void check_algorithms(const test::number_graph& g) {
   }
 
   std::vector<std::size_t> component(nodes);
-  REQUIRE(boost::strong_components(g, by_vertex(g, component)) == nodes);  // 2: none has two vertices
+  REQUIRE(boost::strong_components(g, by_vertex(g, component)) == nodes);  // 2: no component has two vertices
 
-  // Which vertices are joined, whatever the direction: labels that spread until none changes.
+  // Weakly connected components: labels spread along edges in both directions until none changes.
   std::vector<std::size_t> label(nodes);
   for (std::size_t n = 0; n < nodes; ++n) {
     label[n] = n;
@@ -189,7 +188,7 @@ void check_algorithms(const test::number_graph& g) {
   REQUIRE(boost::floyd_warshall_all_pairs_shortest_paths(  // 4
       g, matrix, boost::weight_map(weight).distance_inf(far)));
   for (std::size_t n = 0; n < nodes; ++n) {
-    std::vector<int> shortest(nodes, far);  // nodes come in order, so one sweep finds them
+    std::vector<int> shortest(nodes, far);  // nodes are in topological order, so one sweep suffices
     shortest[n] = 0;
     std::uint32_t index = 0;
     for (std::size_t m = 0; m < nodes; ++m) {
@@ -226,7 +225,7 @@ void check_algorithms(const test::number_graph& g) {
   }
 }
 
-// Whether some renumbering of vertices makes one graph's edges the other's, by trying all.
+// Whether a permutation of the vertices maps the edges of one graph to those of the other; tries all permutations.
 bool are_isomorphic(const test::number_graph& a, const test::number_graph& b) {
   const auto sorted_edges = [](const test::number_graph& g, const std::vector<std::size_t>& to) {
     std::vector<std::pair<std::size_t, std::size_t>> pairs;
@@ -303,7 +302,7 @@ TEST_CASE("a plain Boost graph reads as the graph that it was written from") {
   for (const auto n : node_ids(g)) {
     REQUIRE(graph_traits<test::plain_boost_graph>::operation(plain, n).kind == g.operation(n));
   }
-  // Behind an index: same operands, and everything unread as outputs.
+  // Through boost_dataflow: the same operands, and every value that nothing reads is an output.
   const boost_dataflow<test::plain_boost_graph, int> indexed{
       plain, [](const test::plain_vertex& v) { return std::array{v.type}; }};
   for (const auto n : node_ids(g)) {
@@ -340,7 +339,8 @@ TEST_CASE("without a bundle for outputs, what nothing reads is the output") {
 }
 
 TEST_CASE("every value that nothing reads is an output, also of a vertex that is read otherwise") {
-  // A ripple adder of 6 bits: each full adder gives a sum, which nothing reads, and a carry, which the next one reads.
+  // A ripple-carry adder of 6 bits: each full adder gives a sum, which nothing reads, and a carry, which the next
+  // reads.
   test::boost_list adder(6);
   for (std::size_t bit = 1; bit < 6; ++bit) {
     add_edge(bit - 1, bit, operand_place{.position = 0, .result = 1}, adder);
@@ -351,7 +351,7 @@ TEST_CASE("every value that nothing reads is an output, also of a vertex that is
 }
 
 TEST_CASE("an edge that is no operand is refused where it is") {
-  // Vertex 2 reads vertex 0, and vertex 1 as the operand in question.
+  // Vertex 2 reads vertex 0 at position 0, and vertex 1 at the position under test.
   const auto fill = [](int position, plain_directed& list) {
     add_edge(0, 2, test::plain_edge{0}, list);
     add_edge(1, 2, test::plain_edge{position}, list);

@@ -1,4 +1,4 @@
-// Two graphs have one fingerprint if and only if they are isomorphic: tried against a search for the isomorphism.
+// Two graphs have equal fingerprints if and only if they are isomorphic: checked against a search for an isomorphism.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -54,7 +54,7 @@ fingerprint fingerprint_of(const G& g) {
   return f;
 }
 
-// Searches for an isomorphism by assigning the nodes of `a`, producers first, to nodes of `b` in all ways.
+// Searches for an isomorphism by backtracking: assigns each node of `a`, producers first, to every node of `b`.
 class isomorphism_search {
  public:
   isomorphism_search(const test::loose_graph& a, const test::loose_graph& b)
@@ -66,7 +66,7 @@ class isomorphism_search {
   }
 
  private:
-  // A value as its producer and its place among the results.
+  // A value as its producer and its position among the producer's results.
   using place = std::pair<node_id, std::size_t>;
 
   static place place_of(const test::loose_graph& g, value_id v) {
@@ -95,7 +95,7 @@ class isomorphism_search {
     }
     return expected == found;
   }
-  // Whether n and m define the same outputs, by the same results.
+  // Whether n and m define the same outputs with the same results.
   bool outputs_agree(node_id n, node_id m) const {
     for (std::size_t i = 0; i < a_.outputs().size(); ++i) {
       const auto [p, result] = place_of(a_, a_.outputs()[i]);
@@ -152,7 +152,7 @@ void shuffle(std::vector<value_id>& values, random_engine& rng) {
   }
 }
 
-// The same graph under other ids, commutative operands in another order.
+// The same graph with permuted ids and with the operands of commutative operators shuffled.
 template <class G>
 test::loose_graph disguised(const G& g, random_engine& rng) {
   auto r = test::relabelled(g, rng);
@@ -164,7 +164,7 @@ test::loose_graph disguised(const G& g, random_engine& rng) {
   return r;
 }
 
-// Changes one thing; the result may be isomorphic after all, or cyclic.
+// Makes one random change; the result may still be isomorphic, or cyclic.
 void disturb(test::loose_graph& g, random_engine& rng) {
   auto& node = g.nodes[rng.below(g.nodes.size())];
   auto& other = g.nodes[rng.below(g.nodes.size())];
@@ -191,7 +191,7 @@ void disturb(test::loose_graph& g, random_engine& rng) {
   }
 }
 
-// A graph that differs from g by one change or a few and is not isomorphic to it; a copy of g where none was found.
+// A graph that is one random change away from g and not isomorphic to it; a copy of g if 50 attempts find none.
 test::loose_graph near_miss(const test::loose_graph& g, random_engine& rng) {
   for (int attempt = 0; attempt < 50; ++attempt) {
     auto changed = g;
@@ -203,8 +203,8 @@ test::loose_graph near_miss(const test::loose_graph& g, random_engine& rng) {
   return g;
 }
 
-// Equal sources, an operator over pairs of them, and a commutative one over all pairs: a graph, as rounds of
-// refinement find it hardest.
+// An undirected or directed graph as a dataflow graph: equal sources for its vertices, an operator for each edge, and a
+// commutative operator that reads all edges. Regular graphs are the hardest case for colour refinement.
 test::number_graph pairs_graph(const std::vector<std::pair<std::size_t, std::size_t>>& pairs, std::size_t points,
                                int pair_operation) {
   test::number_graph g;
@@ -225,7 +225,7 @@ test::number_graph pairs_graph(const std::vector<std::pair<std::size_t, std::siz
   return g;
 }
 
-// Pairs such that every point is in equally many, by exchanges from a ring of points.
+// The edges of a regular graph: a ring in which each vertex is linked to the next two, then random exchanges of ends.
 std::vector<std::pair<std::size_t, std::size_t>> regular_pairs(random_engine& rng, std::size_t points,
                                                                std::size_t exchanges) {
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
@@ -246,8 +246,8 @@ std::vector<std::pair<std::size_t, std::size_t>> regular_pairs(random_engine& rn
 }  // namespace
 
 static_assert(node_labelling<std::uint64_t (*)(node_id)>);
-static_assert(!node_labelling<std::uint64_t (*)(value_id)>);  // near miss: labels values
-static_assert(!node_labelling<std::string (*)(node_id)>);     // near miss: not a number
+static_assert(!node_labelling<std::uint64_t (*)(value_id)>);  // near miss: labels values, not nodes
+static_assert(!node_labelling<std::string (*)(node_id)>);     // near miss: the label is not a number
 
 TEST_CASE("fingerprints agree with isomorphism on a hundred thousand pairs") {
   std::uint64_t alike = 0;
@@ -279,7 +279,7 @@ TEST_CASE("fingerprints tell apart regular graphs that refinement does not") {
   for (std::uint64_t seed = 0; seed < unity::test::cases(600); ++seed) {
     random_engine rng{seed};
     const std::size_t points = 5 + rng.below(4);
-    const int pair_operation = rng.below(2) == 0 ? 1 : 2;  // of unordered or ordered pairs
+    const int pair_operation = rng.below(2) == 0 ? 1 : 2;  // 1 is commutative: unordered pairs; 2: ordered pairs
     const auto pairs = regular_pairs(rng, points, seed % 5);
     auto others = pairs;
     if (seed % 2 != 0) {
@@ -297,7 +297,7 @@ TEST_CASE("fingerprints tell apart regular graphs that refinement does not") {
 }
 
 TEST_CASE("two triangles and one hexagon of equal nodes differ") {
-  // Over equal sources a0, a1 and f of each: h(f(a), a) twice, or with the sources exchanged.
+  // Equal sources a0, a1 and f(a0), f(a1). Without twist: h(f(a), a) of each; with it, the sources are exchanged.
   const auto make = [](std::size_t twist) {
     test::number_graph g;
     for (std::uint32_t i = 0; i < 2; ++i) {
@@ -320,7 +320,7 @@ TEST_CASE("two triangles and one hexagon of equal nodes differ") {
 }
 
 TEST_CASE("which result of which of two equal nodes a commutative node reads is told apart") {
-  // Two equal sources of two results; each reader takes the first of one and the second of the other.
+  // Two equal sources with two results each; each reader takes the first result of one and the second of the other.
   const auto make = [](std::uint32_t second_reader) {
     test::number_graph g;
     g.add_node(0, {}, std::array{0, 0});
@@ -394,7 +394,7 @@ TEST_CASE("what the fingerprint rests on: labels, results, operand order, output
 }
 
 TEST_CASE("many equal branches and many equal graphs side by side are told apart exactly") {
-  // k chains of equal nodes into one commutative node; some chains longer.
+  // `count` chains of equal nodes that end in one commutative node; the first `longer` chains are longer.
   const auto chains = [](std::size_t count, std::size_t longer) {
     test::number_graph g;
     std::vector<value_id> ends;

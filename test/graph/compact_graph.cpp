@@ -40,7 +40,7 @@ graph small_graph(const std::string& last = "sum", int type = 4) {
   return g;
 }
 
-// The same facts, kept in the plainest way.
+// A node of the reference implementation.
 struct plain_node {
   std::string operation;
   ids operands;
@@ -98,7 +98,7 @@ TEST_CASE("a graph says what was put into it, for any sequence of nodes") {
     REQUIRE(to_ids(g.results(id)) == oracle[n].results);
     REQUIRE(oracle[n].results.size() == oracle[n].types.size());
     for (std::size_t i = 0; i < oracle[n].results.size(); ++i) {
-      REQUIRE(oracle[n].results[i] == value_id{values++});  // values are dense, in order of birth
+      REQUIRE(oracle[n].results[i] == value_id{values++});  // values are numbered densely in order of creation
       REQUIRE(g.producer(oracle[n].results[i]) == id);
       REQUIRE(g.type(oracle[n].results[i]) == oracle[n].types[i]);
     }

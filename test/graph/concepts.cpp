@@ -1,4 +1,4 @@
-// Static tests: the smallest graph that the concepts accept, and graphs that miss by one piece.
+// Static tests: the smallest graph that the concepts accept, and graphs that each lack one requirement.
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -27,7 +27,7 @@ struct a_type {
   a_type(const a_type&) = delete;
 };
 
-// Neither copyable nor default-constructible; every range only as strong as it must be.
+// Neither copyable nor default-constructible; every range has only the category that the concept requires.
 struct graph {
   graph() = delete;
   graph(const graph&) = delete;
@@ -71,7 +71,7 @@ struct operations_by_index : graph {
 struct without_operands : graph {
   void operands(node_id) const = delete;
 };
-struct operands_are_nodes : graph {  // a graph of nodes: an edge cannot say which result it carries
+struct operands_are_nodes : graph {  // an edge does not say which result it carries
   std::vector<node_id> operands(node_id) const;
 };
 struct operands_read_once : graph {
@@ -98,7 +98,7 @@ struct outputs_change_the_graph : graph {
 
 }  // namespace near_miss
 
-// A near-miss fails, and it fails for the piece that it lacks and no other.
+// Each near miss fails exactly the requirement that it lacks.
 template <class G>
 inline constexpr std::array pieces{unity::has_counts<G>,  unity::has_operations<G>, unity::has_operands<G>,
                                    unity::has_results<G>, unity::has_types<G>,      unity::has_outputs<G>};
@@ -131,7 +131,7 @@ static_assert(!unity::dataflow_graph<int> && !unity::dataflow_graph<std::vector<
 static_assert(unity::value_range<std::span<const value_id>> && unity::value_range<const std::vector<value_id>&>);
 static_assert(!unity::value_range<std::vector<node_id>> && !unity::value_range<std::ranges::istream_view<int>>);
 
-// Building, on top of reading.
+// Building: what mutable graphs need beyond reading.
 struct buildable : archetype::graph {
   using op = archetype::an_operation;
   node_id add_node(const op&, std::span<const value_id>, std::span<const archetype::a_type>);
@@ -147,7 +147,7 @@ static_assert(unity::mutable_dataflow_graph<buildable>);
 static_assert(unity::dataflow_graph<nodes_without_ids> && !unity::mutable_dataflow_graph<nodes_without_ids>);
 static_assert(unity::dataflow_graph<outputs_fixed> && !unity::mutable_dataflow_graph<outputs_fixed>);
 
-// A graph type of someone else's, reached through a specialization of the traits: a chain of `length` nodes.
+// A third-party graph type, adapted by a specialization of the traits: a chain of `length` nodes.
 struct foreign_chain {
   std::size_t length;
 };

@@ -1,4 +1,4 @@
-// The bare shape of a graph: edges from producers to users.
+// The directed graph of a dataflow graph: edges from producers to users.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +50,7 @@ void check_digraph(const G& g) {
   }
 }
 
-// A source reads nothing. A sink is read by nothing, or defines an output.
+// A source has no operands. A sink has no users, or defines an output.
 template <class G>
 void check_terminals(const G& g) {
   using traits = graph_traits<G>;

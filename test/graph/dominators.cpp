@@ -1,4 +1,4 @@
-// Dominators and post-dominators agree with the definition: take a node away, and see what can still be reached.
+// Dominators and post-dominators agree with the definition: remove a node and see which nodes are still reachable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ using namespace unity;
 
 namespace {
 
-// What the roots reach along the edges, or against them, when one node is taken away.
+// The nodes reachable from the roots along the edges, or against them, when node `taken` is removed.
 std::vector<char> reached_without(const digraph& g, const std::vector<node_id>& roots, bool forward, node_id taken) {
   std::vector<char> reached(g.node_count(), 0);
   std::vector<node_id> pending(roots);
@@ -52,7 +52,7 @@ void check_tree(const dominator_tree& tree, const digraph& g, const std::vector<
     node_id nearest;
     for (std::size_t a = 0; a < nodes; ++a) {
       depth += static_cast<std::size_t>(dominated[a][b]);
-      // Dominators of b form a chain; the nearest is dominated by all others.
+      // The dominators of b form a chain; all others dominate the immediate dominator.
       if (a != b && dominated[a][b] != 0 && (!nearest.valid() || dominated[nearest.index()][a] != 0)) {
         nearest = node_id{a};
       }

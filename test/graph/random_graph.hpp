@@ -1,4 +1,4 @@
-// Graphs that tests of this room are run on: random ones, each in every form that the library reads.
+// Random graphs for the tests of this folder, in every form that the library reads.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace unity::test {
 // Operators and types are numbers.
 using number_graph = compact_graph<int, int>;
 
-// A graph that promises nothing: ids in any order, dangling ids, cycles.
+// A graph without invariants: ids in any order, dangling ids, cycles.
 struct loose_graph {
   struct node {
     int operation = 0;
@@ -44,7 +44,7 @@ struct loose_graph {
 };
 static_assert(dataflow_graph<loose_graph>);
 
-// Boost lists as people write them: without in-edges, and with operator, type and outputs in bundles.
+// Boost lists as users write them: without in-edges, and with operator, type and outputs in bundled properties.
 using boost_list = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, int, operand_place>;
 using boost_form = boost_dataflow<boost_list, int>;
 struct plain_vertex {
@@ -65,7 +65,7 @@ struct graph_shape {
   std::size_t labels = 4;
   std::size_t most_operands = 3;
   std::size_t most_results = 2;
-  std::size_t window = 8;  // operands are among the last so many values: small makes graphs deep
+  std::size_t window = 8;  // operands are among the last `window` values: a small window makes deep graphs
   std::size_t outputs = 2;
 };
 
@@ -103,7 +103,7 @@ inline std::vector<std::size_t> random_permutation(random_engine& rng, std::size
   return p;
 }
 
-// A graph like g whose nodes and values carry other ids, in no order.
+// The same graph with permuted ids of nodes and values.
 template <dataflow_graph G>
 loose_graph relabelled(const G& g, random_engine& rng) {
   using traits = graph_traits<G>;
@@ -131,7 +131,7 @@ loose_graph relabelled(const G& g, random_engine& rng) {
   return r;
 }
 
-// Any mutable graph made to equal g, node by node.
+// A copy of g as another mutable graph type, node by node.
 template <mutable_dataflow_graph To>
 To copy_as(const number_graph& g) {
   To copy;
@@ -165,8 +165,8 @@ inline plain_boost_graph as_plain_boost(const number_graph& g, random_engine& rn
   return plain;
 }
 
-// Calls check(graph) with g as a compact graph, as a Boost graph behind its index, as a plain Boost graph where
-// every node has one result, and under ids that are in no topological order.
+// Calls check(graph) with g as a compact graph, as a Boost graph behind its index, as a plain Boost graph if every node
+// has one result, and with ids in random order.
 template <class Check>
 void in_every_form(const number_graph& g, random_engine& rng, const Check& check) {
   check(g);
@@ -187,8 +187,8 @@ inline graph_shape random_shape(random_engine& rng, std::size_t most_nodes) {
           .outputs = rng.below(4)};
 }
 
-// Whether a path of at least one edge leads from each node (first index) to each other, by the definition
-// (Warshall).
+// The transitive closure (Warshall's algorithm): whether a path of at least one edge leads from each node (first index)
+// to each other.
 template <dataflow_graph G>
 std::vector<std::vector<char>> path_matrix(const G& g) {
   using traits = graph_traits<G>;

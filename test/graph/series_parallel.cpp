@@ -1,4 +1,4 @@
-// A decomposition says exactly what the graph says, finds all nesting there is, and leaves irreducible cores.
+// A decomposition represents exactly the paths of the graph, finds all nesting there is, and leaves irreducible cores.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -69,7 +69,7 @@ paths_graph paths_between(const digraph& g, const terminals& ends) {
   return found;
 }
 
-// Draws a tree back into a graph: places joined by nodes and by wires.
+// Rebuilds a graph from a tree: points that are connected by nodes and by wires.
 class redrawing {
  public:
   redrawing(const series_parallel_tree& tree, std::size_t nodes) : tree_{tree}, nodes_{nodes} {
@@ -80,7 +80,7 @@ class redrawing {
     draw(tree.root(), start, finish);
   }
 
-  // Each node drawn, and from which node a way over wires alone leads to which.
+  // The nodes drawn, and the pairs of nodes that are connected by wires alone.
   [[nodiscard]] paths_graph result() const {
     paths_graph found;
     for (const auto& [node, place] : entry_) {
@@ -128,7 +128,7 @@ class redrawing {
       draw_core(children, from, to);
     }
   }
-  // The terminals of a core are the points that nothing in it leads to or from.
+  // The start of a core is its point without in-edges, the finish its point without out-edges.
   void draw_core(std::span<const series_parallel_tree::part_index> children, std::size_t from, std::size_t to) {
     std::set<path_point> begins;
     std::set<path_point> ends;
@@ -167,7 +167,8 @@ class redrawing {
   std::map<std::size_t, std::size_t> exit_;
 };
 
-// Reductions by looking at everything again after each.
+// Decides by series and parallel reductions whether the graph is series-parallel; searches all points for each
+// reduction.
 bool series_parallel_by_search(const paths_graph& g, std::size_t nodes) {
   edge_set edges;
   for (const auto& [from, to] : g.edges) {
@@ -194,7 +195,7 @@ bool series_parallel_by_search(const paths_graph& g, std::size_t nodes) {
   return edges.size() <= 1;
 }
 
-// Whether the links hold all points together when two are taken away.
+// Whether the links connect all points except a and b.
 bool connected_without(const std::set<path_point>& points, const std::vector<std::pair<path_point, path_point>>& links,
                        path_point a, path_point b) {
   std::vector<path_point> pending;
@@ -218,7 +219,7 @@ bool connected_without(const std::set<path_point>& points, const std::vector<std
   return met.size() + (points.contains(a) ? 1 : 0) + (points.contains(b) && a != b ? 1 : 0) == points.size();
 }
 
-// A core cannot be taken apart: with its ends linked from outside, no two of its points separate it.
+// A core is irreducible: with a link from its start to its finish added, removing any two points leaves it connected.
 void check_core(const series_parallel_tree& tree, series_parallel_tree::part_index core) {
   std::set<path_point> points;
   std::set<path_point> begins;
@@ -278,7 +279,7 @@ void check_decomposition(const G& g, const terminals& ends) {
   }
 }
 
-// What a tree looks like without ids.
+// Kinds and numbers of children of all parts, sorted: the same for isomorphic trees.
 std::vector<std::size_t> profile(const series_parallel_tree& tree) {
   std::vector<std::size_t> shape;
   for (series_parallel_tree::part_index i = 0; i < tree.size(); ++i) {
@@ -292,7 +293,7 @@ value_id add(test::number_graph& g, std::vector<value_id> operands) {
   return g.results(g.add_node(0, operands, std::vector{0})).front();
 }
 
-// Random nestings after a value. Each function returns the value at the end of what it adds.
+// Random nested structures that start at a value. Each function returns the last value that it adds.
 struct nesting {
   test::number_graph& graph;
   random_engine& rng;
@@ -316,7 +317,7 @@ struct nesting {
     }
     return add(graph, ends);
   }
-  // Two branches, a way from one to the other, and so nothing that nesting could say.
+  // Two branches and an edge from one to the other, which is not series-parallel.
   value_id bridge(value_id v, int depth) {
     ++bridges;
     const auto a = nest(v, depth - 1);
@@ -408,7 +409,7 @@ TEST_CASE("a bridge between two branches is a core of five parts") {
   const auto children = tree.children(tree.root());
   REQUIRE(children.size() == 3);
   REQUIRE(tree.cores() == std::vector{children[1]});
-  // After x: through a, or past it to b. After a: to b, or past it to the last node. Then b.
+  // The links of the core: node a, wires from x to b, from a to b and from a to the last node, and node b.
   std::multiset<std::pair<path_point, path_point>> ways;
   for (const auto c : tree.children(children[1])) {
     ways.emplace(tree[c].from, tree[c].to);

@@ -19,7 +19,7 @@ using namespace unity;
 
 namespace {
 
-// The definition: of the nodes whose producers have all been placed, the smallest, again and again.
+// The definition: takes the smallest node whose producers have all been placed, until none is left.
 template <class G>
 std::vector<node_id> order_by_search(const G& g) {
   const std::size_t nodes = graph_traits<G>::node_count(g);
@@ -75,7 +75,7 @@ TEST_CASE("a graph has either a topological order or a cycle as evidence") {
     CAPTURE(seed);
     random_engine rng{seed};
     auto g = test::relabelled(test::random_graph(rng, {.nodes = 2 + rng.below(12), .most_results = 1}), rng);
-    for (int i = 0; i < 2; ++i) {  // turn an operand to any value at all
+    for (int i = 0; i < 2; ++i) {  // make an operand any value
       auto& operands = g.nodes[rng.below(g.nodes.size())].operands;
       if (!operands.empty()) {
         operands[rng.below(operands.size())] = value_id{rng.below(g.value_count())};

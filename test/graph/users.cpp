@@ -1,4 +1,4 @@
-// Use lists: every operand of every node is found again at the value that it reads.
+// Use lists: every operand of every node is listed among the uses of the value that it reads.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,7 +18,7 @@ using namespace unity;
 
 namespace {
 
-// Looks through all operands for each value.
+// Searches all operands of all nodes for the value.
 template <class G>
 std::vector<use> uses_by_search(const G& g, value_id wanted) {
   std::vector<use> found;

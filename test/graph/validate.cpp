@@ -1,4 +1,4 @@
-// Validation names the first defect of a graph, its place and what was expected.
+// Validation reports the first defect of a graph, its place and the expected state.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -33,7 +33,7 @@ using unity::test::training::operators;
 
 const std::filesystem::path data = std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/autodist_data";
 
-// What strategy.txt says, which protoc made strategy.pb of.
+// The content of strategy.txt, from which protoc made strategy.pb.
 io::autodist_strategy example() {
   io::autodist_strategy s{"20201124", "/tmp/strategies/20201124", {}, {"10.0.0.1:GPU:0", "10.0.0.2:GPU:0"}};
   s.nodes.push_back({"dense/kernel:0", io::autodist_server{"10.0.0.1:CPU:0", true, true, 3}, {}, "", {}});
@@ -80,7 +80,7 @@ TEST_CASE("bytes that are cut or changed are refused in one line, or are another
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     read += parse(bytes.substr(0, n)) ? 1 : 0;
   }
-  CHECK(read < 12);  // where a field ends
+  CHECK(read < 12);  // only prefixes that end where a field ends
   random_engine random{4};
   for (int i = 0; i < 20'000; ++i) {
     auto some = bytes;
@@ -135,7 +135,7 @@ TEST_CASE("what every builder decides is the same after AutoDist's words, and af
 }
 
 TEST_CASE("axes of primes, of one and of two elements, and tables are written as protoc has them") {
-  // The weights of autodist_data/golden.py, which says what each rule makes of them.
+  // The weights of autodist_data/golden.py, which states the result of each rule for them.
   tensor::builder b{operators()};
   std::vector<value_id> uses{b.relu(b.weight("seven", {7, 4})), b.relu(b.weight("thirteen", {13})),
                              b.relu(b.weight("one", {1, 9})), b.relu(b.weight("two", {2, 3}))};

@@ -50,7 +50,7 @@ TEST_CASE("a line of measured collectives that cannot be read is named") {
   CHECK(complaint(head + "all_reduce,2,1,0\n") == "t.csv:2: 0; expected a positive time in ms");
 }
 
-// The bounds are those of docs/performance.md, rounded up: NCCL within one node of 8 V100.
+// The bounds are those of docs/performance.md, rounded up: for NCCL within one node of 8 V100.
 TEST_CASE("collectives of one node of V100 are predicted for sizes and groups that were not seen", "[shared]") {
   const auto file = test::shared_file("data/collectives/v100_node.csv");
   if (!file) {

@@ -31,7 +31,7 @@ namespace {
 
 const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
-// Node 3 is a product of two parts of its sum, twice, node 4 what adds them up on all devices.
+// Node 3 is a product that is divided in two parts of its sum, with two copies; node 4 adds them up on all devices.
 parallel::plan summed_plan() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 12});

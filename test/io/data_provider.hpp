@@ -13,8 +13,8 @@
 
 namespace unity::test {
 
-// A provider for tensor::evaluate: named sources get the data of their name, all others nothing.
-// Views of both arguments, which must outlive it.
+// A provider for tensor::evaluate: sources with a name in the table get its data, all others nothing. Refers to both
+// arguments, which must outlive it.
 template <std::floating_point Scalar>
 class data_provider {
  public:

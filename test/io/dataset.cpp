@@ -46,7 +46,7 @@ io::stored_tensor array(const std::string& name, const unity::tensor::shape& dim
   return {name, "", dtype::uint8, dims};
 }
 
-// Images of 3 x 4, 11 for training and 2 for tests. Pixel p of sample i is of level 20 i + p, and i of class i % 3.
+// Images of 3 x 4, 11 for training and 2 for tests. Pixel p of image i has the value 20 i + p; the class is i % 3.
 fs::path small_images(const fs::path& folder) {
   std::string samples;
   std::string labels;
@@ -182,7 +182,7 @@ TEST_CASE("text comes in windows, with the characters that follow") {
       for (std::size_t r = 0; r < 4; ++r) {
         if (part == dataset_part::train) {
           starts.insert(read[r * 8]);
-        } else {  // two windows of 8 are in 24 characters with one to follow
+        } else {  // 24 characters hold two windows of 8 that have a next character
           CHECK(read[r * 8] == static_cast<float>((static_cast<std::size_t>(step) * 4 + r) % 2 * 8 % 7));
         }
         for (std::size_t i = 0; i < 8; ++i) {
@@ -291,7 +291,7 @@ TEST_CASE("data sets that say what cannot be are refused") {
 
 namespace {
 
-// How a script of examples/data ended, and the last line that it wrote.
+// The exit status of a script of examples/data, or -1 if it did not exit; its output goes to `log`.
 int run_script(const std::string& arguments, const fs::path& log) {
   const auto command = "/usr/bin/env python3 " + std::string{UNITY_TEST_SOURCE_DIR} + "/examples/data/" + arguments +
                        " > " + log.string() + " 2>&1";
@@ -338,7 +338,7 @@ TEST_CASE("the system's console fonts make images of digits") {
   CHECK(d.sizes() == unity::tensor::shape{16, 16});
   CHECK(d.samples(dataset_part::train) >= 100);
   CHECK(d.samples(dataset_part::test) >= 30);
-  // No image is in both parts, and the nearest image for training is of the right class for nearly all others.
+  // No image is in both parts, and for nearly all test images the nearest training image has the same class.
   const auto all_of = [&](dataset_part part) {
     const tensor_type type{.dims = {d.samples(part), 256}};
     const tensor_type labels{.element = dtype::int32, .dims = {d.samples(part)}};

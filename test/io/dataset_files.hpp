@@ -1,4 +1,4 @@
-// Data sets as files, whatever they hold.
+// Data set files with any content.
 #pragma once
 
 #include <cstddef>

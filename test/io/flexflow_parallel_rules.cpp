@@ -1,4 +1,4 @@
-// FlexFlow's published rules with parallelization operators: which hold on parallel computation graphs.
+// FlexFlow's published rules with parallelization operators: which of them hold on parallel computation graphs.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ const pcg_algebra& algebra() {
   return a;
 }
 
-// How a variable may be divided: nothing, then each of few ways, by 2 or 4 in all.
+// The divisions of a variable: none, then a few that make 2 or 4 parts in all.
 std::vector<parallel_type> choices() {
   std::vector<parallel_type> all;
   for (const std::array<std::int64_t, 4>& by : std::vector<std::array<std::int64_t, 4>>{{1, 1, 1, 1},
@@ -213,7 +213,7 @@ TEST_CASE("FlexFlow's parallel rules are derived, proved or shown wrong", "[shar
     all += rule.name + ": " + names[static_cast<std::size_t>(j.found)] + ";" + j.because + "\n";
   }
   INFO(all);
-  // docs/rules.md has these numbers.
+  // docs/rules.md states these numbers.
   std::map<std::string, std::size_t> found;
   for (const auto& [f, n] : counts) {
     found[names[static_cast<std::size_t>(f)]] = n;

@@ -30,7 +30,7 @@ using unity::io::test::standard;
 
 namespace {
 
-// Data for all weights: small whole numbers, other ones in each.
+// Data for all weights: small integers, different for each weight.
 io::onnx_model with_data(tensor::tensor_graph graph) {
   auto m = io::make_model(std::move(graph), "m");
   for (const auto n : unity::node_ids(m.graph)) {
@@ -121,8 +121,8 @@ TEST_CASE("data gets no larger by more than a page, whatever of it is folded") {
     check_values(m, folded);
     outlines.insert(outline(folded));
   }
-  CHECK(outlines.contains("add add"));  // all folded
-  CHECK(outlines.size() > 5);           // and many in which something grows
+  CHECK(outlines.contains("add add"));  // everything folded
+  CHECK(outlines.size() > 5);           // in many graphs, some folding would grow the file
 }
 
 TEST_CASE("equal tensors get one name, and outputs keep theirs") {
@@ -137,7 +137,7 @@ TEST_CASE("equal tensors get one name, and outputs keep theirs") {
     m.data[name].bytes = io::make_data(dtype::float32, {3}, std::vector<double>{1, 2, 3}).bytes;
   }
   const auto folded = io::fold_constants(standard(), m);
-  CHECK(folded.data.size() == 3);  // v is an output, w has other sizes
+  CHECK(folded.data.size() == 3);  // v is an output, w has another shape
   check_values(m, folded);
   tensor::builder again{standard()};
   const auto product = again.mul(again.mul(again.input("x", {2, 3}), again.weight("u", {3})), again.weight("v", {3}));
@@ -162,7 +162,7 @@ TEST_CASE("what a file takes is said before it is written, and of the one that w
     const io::onnx_file_size expected{bytes, 2};
     CHECK(io::written_size(standard(), m, options).nodes == 2);
     CHECK(io::import_onnx(standard(), file).file == expected);
-    // The name of the file beside it is written once for each tensor.
+    // Each tensor repeats the name of the external data file.
     CHECK(io::written_size(standard(), m, options).bytes ==
           bytes + (above == 100 ? 2 * (std::string{"model.onnx.data"}.size() - beside.filename().string().size()) : 0));
     check_values(m, io::import_onnx(standard(), file));

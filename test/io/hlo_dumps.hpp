@@ -1,4 +1,4 @@
-// What examples/hlo/make_hlo_dumps.py wrote of its programs.
+// The files that examples/hlo/make_hlo_dumps.py wrote for its programs.
 #pragma once
 
 #include <algorithm>

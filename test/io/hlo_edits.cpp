@@ -24,7 +24,7 @@ namespace {
 using namespace unity;
 using io::hlo_instruction_id;
 
-// An entry of these instructions, on two parameters.
+// A module whose entry has two parameters and then these instructions.
 io::hlo_module module_of(const std::string& instructions) {
   return io::parse_hlo(
       "HloModule m, input_output_alias={ {}: (1, {}, may-alias) }\n"
@@ -51,7 +51,7 @@ io::hlo_fusion_group group(const io::hlo_module& m, const std::vector<std::strin
   return {named(m, members), named(m, copies)};
 }
 
-// Its computations that have this beginning of a name, as text.
+// The text of the first computation whose name begins with `name`.
 std::string text_of(const io::hlo_module& m, const std::string& name) {
   const auto all = io::to_text(m);
   const auto from = all.find("%" + name);
@@ -75,7 +75,7 @@ TEST_CASE("a group becomes a fusion, which its readers read") {
         "metadata={op_name=\"t\"}\n"
         "  ROOT %n = f32[4]{0} negate(%fusion)");
   CHECK(fused.attributes == m.attributes);
-  CHECK_FALSE(fused.find("sum"));  // which nothing calls
+  CHECK_FALSE(fused.find("sum"));  // nothing calls it
 }
 
 TEST_CASE("several values that are read outside are elements of a tuple; the root may be one") {
@@ -105,7 +105,7 @@ TEST_CASE("a copy is computed in each group that has it, and goes where nothing 
   CHECK_THAT(text_of(one, "main"), Catch::Contains("negate(%s)"));
   const auto home = io::fuse_instructions(m, m.entry, {group(m, {"s", "t"}), group(m, {"n"}, {"s"})});
   io::check(home, "home");
-  CHECK_THAT(text_of(home, "main"), !Catch::Contains("get-tuple-element"));  // nothing outside needs s
+  CHECK_THAT(text_of(home, "main"), !Catch::Contains("get-tuple-element"));  // nothing outside the group reads s
 }
 
 TEST_CASE("fusions in a group become part of it, and constants of one element are copied") {
@@ -165,7 +165,7 @@ TEST_CASE("XLA gets neither results of several shapes nor reads of what is overw
   CHECK(shapes.module == io::fuse_instructions(m, m.entry, {}));
   CHECK(io::fuse_what_xla_can(m, m.entry, {group(m, {"g", "p", "q"}), group(m, {"r"})}).left_out ==
         std::vector<std::size_t>{0});
-  // Computed behind the update, tanh would read what that wrote.
+  // After the update, tanh would read the updated value.
   const auto copied = io::fuse_what_xla_can(m, m.entry, {group(m, {"q", "r"}, {"g"})});
   CHECK(copied.left_out.empty());
   CHECK_THAT(text_of(copied.module, "main"), Catch::Contains("%g = f32[4]{0} tanh(%s)"));

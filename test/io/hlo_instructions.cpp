@@ -70,7 +70,7 @@ TEST_CASE("random strategies give modules that are right in shape, and keep what
       REQUIRE_NOTHROW(io::check(made.module, name));
       CHECK(io::parse_hlo(io::to_text(made.module), name) == made.module);
       CHECK(made.module[made.module.entry].instructions.size() > 0);
-      // What is left out runs alone, and can be priced.
+      // Groups that were left out run as single operators, which can be priced.
       fusion::fusion_session again{all.graph, target};
       again.reset(made.strategy);
       CHECK(again.times().iteration > picoseconds{});

@@ -27,7 +27,7 @@ namespace {
 
 using namespace unity;
 
-// A module with these instructions, behind two parameters.
+// A module whose entry has two parameters and then these instructions.
 std::string module_of(const std::string& instructions) {
   return "HloModule m\n\n%sum (a: f32[], b: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
          "  ROOT %c = f32[] add(%a, %b)\n}\n\nENTRY %main {\n  %x = f32[2,3]{1,0} parameter(0)\n"
@@ -39,7 +39,7 @@ std::string complaint(const std::string& text) {
   return test::message_of([&] { static_cast<void>(io::parse_hlo(text, "m.hlo")); });
 }
 
-// Of a module whose 12th line is the instruction.
+// The message about a module whose 12th line is the instruction.
 std::string complaint_of(const std::string& instruction) { return complaint(module_of("  " + instruction + "\n")); }
 
 TEST_CASE("what XLA prints of programs is read, and what is written of it reads the same") {
@@ -180,8 +180,8 @@ TEST_CASE("a complaint about a shape names the instruction, what it says, and wh
 TEST_CASE("wrong shapes of every kind are found") {
   struct row {
     std::string right{};
-    std::string from{};  // in it, and
-    std::string to{};    // what makes it wrong
+    std::string from{};  // text in `right`
+    std::string to{};    // its replacement, which is wrong
   };
   const std::vector<row> all{
       {"f32[2,4] dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "f32[2,4]", "f32[2,3]"},
@@ -357,8 +357,8 @@ TEST_CASE("windows and groups of devices are read from attributes") {
   REQUIRE(w);
   CHECK(w->at(0) == io::hlo_window_dimension{3, 2, 1, 0, 1, 2});
   CHECK(w->at(1) == io::hlo_window_dimension{2, 1, 0, 2, 2, 1});
-  CHECK(io::window_places(w->at(0), 6) == 2);  // 5 wide in 7
-  CHECK(io::window_places(w->at(1), 3) == 6);  // 2 wide in 5 + 2
+  CHECK(io::window_places(w->at(0), 6) == 2);  // a window dilated to 5 in 7 elements
+  CHECK(io::window_places(w->at(1), 3) == 6);  // a window of 2 in an input dilated to 5, padded by 2
   CHECK(io::window_hits({2, 1, 1, 1, 1, 1}, 3) == 6);
   CHECK_FALSE(io::window_of("{size=0}"));
   CHECK_FALSE(io::window_of("{size=2x2 stride=1}"));

@@ -36,7 +36,7 @@ std::size_t count(std::string_view text, std::string_view what) {
   return found;
 }
 
-// Every element that is opened is closed, in order; the page is XML but for its first line.
+// Whether every element is closed, in order; except for its first line, the page is XML.
 bool is_balanced(const std::string& page) {
   static const std::regex tag{"<(/?)([a-z0-9]+)([^<>]*)>"};
   std::vector<std::string> open;

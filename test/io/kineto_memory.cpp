@@ -26,7 +26,7 @@ std::string work(const std::string& name, int tid, int start, int end) {
   return fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":1,"tid":{},"ts":{},"dur":{}}})",
                      name.starts_with("Profiler") ? "user_annotation" : "cpu_op", name, tid, start, end - start);
 }
-// As profile_memory=True writes it.
+// An event of memory as profile_memory=True writes it.
 std::string memory(int tid, int time, std::int64_t bytes, std::int64_t address, std::int64_t total, int type = 0,
                    int device = -1) {
   return fmt::format(
@@ -45,7 +45,7 @@ struct read_trace {
     rank = io::read_kineto(
         io::json_text{fmt::format(R"({{"schemaVersion":1,"traceEvents":[{}]}})", all), "memory.json"}, names);
   }
-  // "8: mm to add": bytes, and the events from which and to which.
+  // "8: mm to add": the bytes, the allocating operation and the releasing operation.
   [[nodiscard]] std::vector<std::string> found() const {
     const auto name = [&](std::uint32_t i) {
       return i == trace::no_event ? std::string{"-"} : names.text(rank.events[i].name);
@@ -62,26 +62,26 @@ TEST_CASE("memory is of the innermost operation of its thread, from allocation t
   const read_trace r{{
       work("ProfilerStep#1", 5, 0, 100), work("linear", 5, 10, 50), work("addmm", 5, 20, 30), work("relu", 5, 60, 70),
       work("backward", 6, 40, 90), memory(5, 12, 8, 1000, 508),  // before the inner operation
-      memory(5, 25, 16, 2000, 524),                              // in it
-      memory(5, 31, -16, 2000, 508),                             // behind it, in the outer one
-      memory(5, 55, 32, 2000, 540),    // the address again, between operations: of the one before
+      memory(5, 25, 16, 2000, 524),                              // within it
+      memory(5, 31, -16, 2000, 508),                             // after it, in the outer one
+      memory(5, 55, 32, 2000, 540),    // the same address, after an operation: belongs to that one
       memory(6, 45, -8, 1000, 532),    // on another thread
       memory(6, 20, 4, 3000, 528),     // before the thread's first operation
-      memory(5, 65, -100, 9000, 500),  // was there before
+      memory(5, 65, -100, 9000, 500),  // allocated before the trace
   }};
   CHECK(r.rank.unknown.empty());
   CHECK(r.found() == std::vector<std::string>{"8: linear to backward", "4: backward to -", "16: addmm to linear",
                                               "32: linear to -", "100: - to relu"});
-  CHECK(r.rank.held == bytes{400});  // 500 before the first, less what was released later
+  CHECK(r.rank.held == bytes{400});  // 500 before the first event, minus 100 released later
 }
 
 TEST_CASE("where a device has memory, the host's does not count") {
   const read_trace r{{
       work("add", 5, 0, 5), work("mm", 5, 10, 50), memory(5, 12, 8, 1000, 8), memory(5, 13, 64, 1000, 164, 1, 0),
-      memory(5, 14, 32, 1000, 232, 1, 1), memory(5, 60, -64, 1000, 100, 1, 0),  // behind the second of two operations
+      memory(5, 14, 32, 1000, 232, 1, 1), memory(5, 60, -64, 1000, 100, 1, 0),  // after the second of two operations
   }};
   CHECK(r.found() == std::vector<std::string>{"64: mm to mm", "32: mm to -"});
-  CHECK(r.rank.held == bytes{300});  // of both devices
+  CHECK(r.rank.held == bytes{300});  // on both devices
 }
 
 TEST_CASE("memory of threads that do nothing else, and of no size, is no allocation") {

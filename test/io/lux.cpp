@@ -75,7 +75,7 @@ TEST_CASE("a mapped graph is the one that is read, also when it is moved") {
     const auto moved = std::move(mapped);
     REQUIRE(gnn::equal(moved.view(), g));
     const auto bytes = read_file(path);
-    io::write_lux(path, moved.view());  // another file of this name
+    io::write_lux(path, moved.view());  // replaces the file of this name
     REQUIRE(read_file(path) == bytes);
   }
   io::write_lux(path, gnn::csr_graph{});
@@ -88,7 +88,7 @@ TEST_CASE("a generated file is the generated graph, with as little memory as the
   const gnn::edge_rules rules{true, true, true};
   io::write_lux(path, gnn::generate(g, rules));
   const auto expected = read_file(path);
-  CHECK(expected.size() > (std::size_t{1} << 20U) / 4);  // more than a buffer of the writer
+  CHECK(expected.size() > (std::size_t{1} << 20U) / 4);  // more than one buffer of the writer
   const std::filesystem::path folder{UNITY_TEST_SCRATCH_DIR};
   for (const auto threads : {1UL, 3UL}) {
     io::write_lux(path, g, rules, {.memory = 0, .folder = folder, .threads = threads});
@@ -126,7 +126,7 @@ TEST_CASE("a disk that is full is an error, the file that was there stays, and n
     CHECK(complaint.find('\n') == std::string::npos);
   }
   {
-    const test::small_files full{4000};  // runs that are sorted on disk do not fit either
+    const test::small_files full{4000};  // sorted runs on disk do not fit either
     const gnn::generation_limits limits{.memory = 1, .folder = folder};
     CHECK_THAT(test::message_of([&] { io::write_lux(to, gnn::erdos_renyi{1000, 50'000, 1}, {}, limits); }),
                Catch::StartsWith(folder.string() + ": "));

@@ -1,4 +1,4 @@
-// What reading a machine complains of.
+// The messages about machines that cannot be read.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ namespace unity::test {
 inline std::string machine_complaint(const std::string& text) {
   return unity::test::message_of([&] { static_cast<void>(io::parse_machine(text, "m.json")); });
 }
-// Of `example` with one member changed or, without a value, removed.
+// The message about `example` with one member changed or, if the value is discarded, removed.
 inline std::string machine_complaint(const hardware::machine& example, const std::string& pointer,
                                      const nlohmann::json& value) {
   auto document = io::to_json(example);

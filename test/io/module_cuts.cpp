@@ -49,8 +49,8 @@ tensor::tensor_graph chain() {
   return std::move(b).finish({linear(x, "head", 16, 8)});
 }
 
-// By data parallelism within stages; firsts: the first operator of each stage but the first. Stage i is on group
-// i % groups of the machine's devices.
+// A plan with data parallelism within stages. firsts: the first operator of each stage after the first. Stage i runs on
+// group i % groups of the machine's devices.
 parallel::plan staged(const std::string& machine, std::size_t groups, const std::vector<std::size_t>& firsts,
                       std::int64_t microbatches) {
   parallel::plan p;
@@ -137,7 +137,7 @@ TEST_CASE("an interleaved schedule has several stages for each group") {
 }
 
 TEST_CASE("stages that are not modules, and schedules that PyTorch does not have, are named in one line") {
-  CHECK(complaint(staged("p100:1x2", 2, {4}, 2)).empty());  // after blocks.0.down
+  CHECK(complaint(staged("p100:1x2", 2, {4}, 2)).empty());  // the cut is after blocks.0.down
   auto p = staged("p100:1x2", 2, {5}, 1);
   CHECK(complaint(p) ==
         "plan.pipeline: 2 stages, 1 micro-batches; expected as many micro-batches as stages or more, as Schedule1F1B "
@@ -176,7 +176,7 @@ TEST_CASE("operators that are computed again are whole modules but for the last 
   const auto plain = modules_of(staged("p100:1x2", 1, {}, 1));
   CHECK(m.forward == plain.forward);
   CHECK(m.backward == plain.backward);
-  auto shorter = staged("p100:1x2", 1, {}, 1);  // nothing reads the result of down, which the sum needs not
+  auto shorter = staged("p100:1x2", 1, {}, 1);  // the backward pass does not need the result of down
   recompute(shorter, {1, 2});
   CHECK(modules_of(shorter).recomputed == std::vector<std::string>{"blocks.0"});
 }
@@ -196,8 +196,8 @@ TEST_CASE("operators that are computed again and are no module are named in one 
 }
 
 TEST_CASE("collectives within a module that is computed again run again, but for those after the last kept value") {
-  // columns, then rows: a sum of terms after down, which nothing in the module reads; or columns again, for which down
-  // reads all of what is before it
+  // Without is_by_columns: columns, then rows, so that an all-reduce follows down. With it: columns twice, so that down
+  // gathers all of its input.
   const auto divided = [](bool is_again, bool is_by_columns) {
     auto p = staged("p100:1x2", 1, {}, 1);
     const parallel::graph_dimensions all{operators(), p.graph};

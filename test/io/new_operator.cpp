@@ -1,5 +1,5 @@
-// A new operator takes its definition and one line about ONNX. This file adds one by just that, as docs/tutorial.md
-// says, and asks the library for everything else.
+// A new operator needs its definition and one line about ONNX, as docs/tutorial.md says. This file adds one with no
+// more than that, and checks the rest of the library on it.
 
 #include <algorithm>
 #include <array>
@@ -94,7 +94,7 @@ dense<double> filled(std::int64_t rows, double size) {
   return t;
 }
 
-// Inputs, weights, and cotangents of the outputs: of the distances 1, of the other one 0.
+// Values of inputs and weights, and cotangents of the outputs: 1 for the distances, 0 for the other output.
 std::optional<dense<double>> source(const tensor::operation& op, const tensor::tensor_type& type) {
   const auto& kind = operators().signature(op.kind).name;
   if (kind != "input" && kind != "weight") {
@@ -129,7 +129,7 @@ TEST_CASE("a new operator's shapes, work and refusals follow from its definition
   const std::array<tensor::tensor_type, 2> good{types[0], tensor::tensor_type{.dims = {4, 3}}};
   const std::array result{tensor::tensor_type{.dims = {2, 4}}};
   const auto work = operators().work(op, good, result);
-  CHECK(work.operations.count() == 2 * 4 * 3 * 5);  // two subtractions, two products, a sum at every point
+  CHECK(work.operations.count() == 2 * 4 * 3 * 5);  // two subtractions, two products and a sum at every point
   CHECK(work.moved.count() == (2 * 3 + 4 * 3 + 2 * 4) * 4);
 }
 
@@ -178,9 +178,9 @@ TEST_CASE("a new operator is divided among devices by its definition") {
   REQUIRE(dimensions.divisible.size() == 2);
   CHECK(dimensions.divisible[0].kind == parallel::parallelism::sample);
   CHECK(dimensions.divisible[1].kind == parallel::parallelism::parameter);
-  CHECK(dimensions.reductions.empty());  // parts of a sum are handed on only by operators that are linear
+  CHECK(dimensions.reductions.empty());  // only linear operators pass partial sums on
 
-  // Four parts of the points by two of the centers, and then the other way around.
+  // The distances are divided in four parts of the points by two of the centers, the relu the other way around.
   p.configurations.resize(p.graph.node_count());
   p.configurations[distance.index()] = {{4, 2}, {}, {}, {}, 1};
   p.configurations[relu.index()] = {{2, 4}, {}, {}, {}, 1};

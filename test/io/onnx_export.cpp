@@ -56,14 +56,14 @@ TEST_CASE("every operator survives export and import with its values") {
       const auto copy = again(m);
       check_close(m, copy);
       CHECK(copy.opaque_operators.empty());
-      // What has been through a file once does not change any more.
+      // A second round trip changes nothing.
       CHECK(again(copy).graph == copy.graph);
     }
   }
 }
 
 TEST_CASE("every operator is written in the form of each opset, and means the same there") {
-  // The first opset that has an operator for what the sample does; others go back to the first.
+  // The first opset in which each sample can be written; 1 if it is not listed.
   std::map<std::string, std::int64_t> first{{"erf", 9},
                                             {"gelu", 9},
                                             {"matmul gelu", 9},
@@ -185,7 +185,7 @@ TEST_CASE("what is exported passes the packaged checker and its shape inference 
     for (int i = 0; i < stated.size(); ++i) {
       const auto type = io::detail::concrete_type(proto.graph().output(i).type(), {});
       if (s.name == "one_hot_values" || s.name == "einsum") {
-        CHECK_FALSE(type);  // the packaged inference reads no depth, and no sizes by letters
+        CHECK_FALSE(type);  // the packaged inference supports no depth and no subscripts
         continue;
       }
       REQUIRE(type);

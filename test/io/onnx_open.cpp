@@ -28,7 +28,7 @@ using unity::test::onnx_bytes_of;
 
 namespace {
 
-// Reshapes as exporters write them, for heads of attention.
+// Reshapes into heads of attention, as exporters write them.
 constexpr std::string_view heads =
     R"(g (float[batch,length,6] x) => (float[batch,heads,length,3] y) <int64 zero = {0}, int64 one = {1}> {
   s = Shape(x) b0 = Gather(s, zero) n0 = Gather(s, one)
@@ -36,13 +36,13 @@ constexpr std::string_view heads =
   count = Constant <value = int64[1] {2}> () size = Constant <value = int64[1] {3}> ()
   dims = Concat <axis = 0> (b, n, count, size)
   split = Reshape(x, dims) y = Transpose <perm = [0, 2, 1, 3]> (split) })";
-// Two of its dimensions are open, and none is where it was.
+// Two dimensions of the reshape are open, and both change places.
 constexpr std::string_view rows =
     R"(g (float[batch,length,6] x) => (float[length,batch,6] y) <int64 zero = {0}, int64 one = {1}> {
   s = Shape(x) axis = Constant <value = int64[1] {0}> () b0 = Gather(s, zero) n0 = Gather(s, one)
   b = Unsqueeze(b0, axis) n = Unsqueeze(n0, axis) rest = Constant <value = int64[1] {6}> ()
   dims = Concat <axis = 0> (n, b, rest) y = Reshape(x, dims) })";
-// Rows 0, 1, .. of a table, one for each position, are added; then the position is.
+// Adds rows 0, 1, .. of a table, one for each position, and then the positions themselves.
 constexpr std::string_view positions =
     R"(g (float[batch,length,2] x) => (float[batch,length,2] y) <
   float[9,2] table = {1,2,3,4,5,6,7,8,9,8,7,6,5,4,3,2,1,0}> {
@@ -50,23 +50,23 @@ constexpr std::string_view positions =
   n = Gather(s, one) numbers = Range(zero, n, one) found = Gather(table, numbers) sum = Add(x, found)
   reals = Cast <to = 1> (numbers) axis = Constant <value = int64[1] {1}> () column = Unsqueeze(reals, axis)
   y = Add(sum, column) })";
-// As many rows of a table as there are positions, of which it has few.
+// Adds as many rows of a table as there are positions; the table has only 14.
 constexpr std::string_view few = R"(g (float[batch,length,1] x) => (float[batch,length,1] y) <
   float[1,14,1] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14}> {
   s = Shape(x) one = Constant <value = int64[1] {1}> () zero = Constant <value = int64[1] {0}> ()
   n = Gather(s, one) rows = Slice(table, zero, n, one) y = Add(x, rows) })";
-// Divided by the number of positions, which is an element and no size.
+// Divides by the number of positions, so that a size is used as an element.
 constexpr std::string_view mean = R"(g (float[batch,length,2] x) => (float[batch,2] y) {
   s = Shape(x) one = Constant <value = int64 {1}> () n = Gather(s, one) real = Cast <to = 1> (n)
   axes = Constant <value = int64[1] {1}> () sum = ReduceSum <keepdims = 0> (x, axes) y = Div(sum, real) })";
-// All but the last, and the last.
+// All positions except the last, and the last.
 constexpr std::string_view ends = R"(g (float[batch,length] x) => (float[batch,shorter] y, float[batch] z) {
   from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {-1}> ()
   axes = Constant <value = int64[1] {1}> () y = Slice(x, from, to, axes)
   last = Constant <value = int64 {-1}> () z = Gather <axis = 1> (x, last) })";
 constexpr std::string_view last = R"(g (float[batch,length,2] x) => (float[batch,2] y) {
   last = Constant <value = int64 {-1}> () y = Gather <axis = 1> (x, last) })";
-// A mask of zeros, and ones in the rest.
+// A causal mask: ones up to the diagonal and zeros above it.
 constexpr std::string_view mask = R"(g (float[batch,length] x) => (float[batch,length,length] y) {
   s = Shape(x) one = Constant <value = int64[1] {1}> () n = Gather(s, one) dims = Concat <axis = 0> (n, n)
   ones = ConstantOfShape <value = float[1] {1}> (dims) low = Trilu <upper = 0> (ones)
@@ -76,7 +76,7 @@ constexpr std::string_view unnamed =
 constexpr std::string_view half = R"(g (float[batch,length] x) => (float[batch,some] y) {
   s = Shape(x) one = Constant <value = int64[1] {1}> () two = Constant <value = int64[1] {2}> ()
   zero = Constant <value = int64[1] {0}> () n = Gather(s, one) to = Div(n, two) y = Slice(x, zero, to, one) })";
-// Strided twice with an odd kernel, then all positions of all samples side by side.
+// Two convolutions of stride 2 with odd kernels; then the positions of all samples form one dimension.
 constexpr std::string_view strided = R"(g (float[batch,1,length] x) => (float[rows,2] y) <
   float[2,1,3] w = {1,2,3,4,5,6}, float[2,2,3] v = {1,2,3,4,5,6,6,5,4,3,2,1}> {
   a = Conv <strides = [2], pads = [1, 1]> (x, w) b = Conv <strides = [2], pads = [0, 0]> (a, v)
@@ -85,7 +85,7 @@ constexpr std::string_view strided = R"(g (float[batch,1,length] x) => (float[ro
   n = Gather(s, zero) m = Gather(s, one) rows = Mul(n, m) dims = Concat <axis = 0> (rows, two) r = Reshape(c, dims)
   back = Concat <axis = 0> (n, m, two) t = Reshape(r, back) u = Transpose <perm = [1, 0, 2]> (t)
   again = Concat <axis = 0> (m, n, two) q = Reshape(u, again) p = Reshape(q, dims) y = Add(p, r) })";
-// Blocks of eight by eight points, side by side.
+// The means of blocks of 16 by 16 points, in one dimension and back in two.
 constexpr std::string_view blocks = R"(g (float[batch,1,height,width] x) => (float[batch,h,w,1] y) {
   p = AveragePool <kernel_shape = [16, 16], strides = [16, 16]> (x) s = Shape(p)
   zero = Constant <value = int64[1] {0}> () two = Constant <value = int64[1] {2}> ()
@@ -93,7 +93,7 @@ constexpr std::string_view blocks = R"(g (float[batch,1,height,width] x) => (flo
   b = Gather(s, zero) h = Gather(s, two) w = Gather(s, three) n = Mul(h, w)
   flat = Concat <axis = 0> (b, n, one) f = Reshape(p, flat) r = Relu(f)
   dims = Concat <axis = 0> (b, h, w, one) y = Reshape(r, dims) })";
-// Half of a square.
+// A dimension of half the square of the length.
 constexpr std::string_view triangle = R"(g (float[1,length] x) => (float[some] y) {
   s = Shape(x) one = Constant <value = int64[1] {1}> () two = Constant <value = int64[1] {2}> ()
   n = Gather(s, one) square = Mul(n, n) dims = Div(square, two) axes = Constant <value = int64[2] {0, 1}> ()
@@ -156,7 +156,7 @@ TEST_CASE("what is written for all sizes is the file at each of them") {
       CHECK(read_at(written, sizes).graph == read_at(bytes, sizes).graph);
       CHECK(read_at(written, sizes).data == read_at(bytes, sizes).data);
     }
-    // Folding leaves what depends on sizes.
+    // Folding keeps nodes that depend on sizes.
     const auto folded = io::serialize_onnx(standard(), io::fold_constants(standard(), model));
     CHECK(read_at(folded, {{"batch", 3}, {"length", 5}}).outputs ==
           read_at(bytes, {{"batch", 3}, {"length", 5}}).outputs);

@@ -49,7 +49,7 @@ io::onnx_model read(const std::string& bytes) { return io::parse_onnx(operators(
 
 annotated_model annotations(const parallel::plan& p) { return io::test::read_annotations(written(p)); }
 
-// Two products, one after the other; the hidden layer has 6 columns.
+// Two products, one after the other, with a hidden layer of 6 columns.
 parallel::plan products(std::string_view machine) {
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 4});
@@ -164,11 +164,11 @@ TEST_CASE("what ONNX has no words for: terms that are read, one tensor in two wa
   p = parallel::test::replicated_plan(operators(), "zoo:lenet?batch=8", "p100:1x2");
   const auto convolution = operators_of(p.graph)[0];
   p.configurations[convolution.index()].degrees[0] = 1;
-  p.configurations[convolution.index()].degrees[2] = 2;  // rows
+  p.configurations[convolution.index()].degrees[2] = 2;  // rows of the image
   CHECK(unstated(p) == lines{"overlapping or unequal parts that are read: 1 operator, the first is node 3 (conv2d)"});
   m = annotations(p);
   CHECK(!m.nodes[0].tensors.contains("x"));
-  CHECK(m.nodes[0].tensors.size() == 3);  // weights, and the result
+  CHECK(m.nodes[0].tensors.size() == 3);  // weights and the result
 }
 
 TEST_CASE("annotations by which one node reads one tensor in two ways are an error of one line") {
@@ -238,7 +238,7 @@ TEST_CASE("what is read back is what the plan says, for operators and divisions 
     try {
       devices = io::onnx_plan_of(operators(), *p).devices;
       bytes = io::serialize_onnx(operators(), model, devices);
-    } catch (const error&) {  // operators that ONNX lacks
+    } catch (const error&) {  // an operator that ONNX does not have
       continue;
     }
     const auto m = io::test::read_annotations(bytes);

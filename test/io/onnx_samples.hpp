@@ -1,4 +1,4 @@
-// A graph of each operator of the tensor algebra, and round trips through ONNX files.
+// One graph for each operator of the tensor algebra, and round trips through ONNX files.
 #pragma once
 
 #include <array>
@@ -114,7 +114,7 @@ inline void add_layers(std::vector<onnx_sample>& all) {
         const auto dims = form.empty() ? tensor::shape{} : tensor::shape{4};
         const auto x = name == "quantize" ? b.input("x", {2, 4}) : b.input("x", {2, 4}, tensor::dtype::int8);
         std::vector<value_id> operands{x, b.weight("s", dims)};
-        if (name == "quantize") {  // without a zero point, which says the type where it is not uint8
+        if (name == "quantize") {  // without a zero point, whose type would give the element type
           return b.apply(
               standard().make_operation(name, std::vector<tensor::named_attribute>{{"axis", 1}, {"element", "int8"}}),
               operands);
@@ -158,7 +158,7 @@ inline void add_layers(std::vector<onnx_sample>& all) {
   }
 }
 
-// Every operator of the tensor algebra at least once, in the forms that are written differently.
+// Every operator of the tensor algebra at least once, in every form that is written differently.
 [[nodiscard]] inline std::vector<onnx_sample> onnx_samples() {
   std::vector<onnx_sample> all;
   const auto add = [&](std::string name, onnx_body build) { all.push_back({std::move(name), std::move(build)}); };
@@ -371,7 +371,7 @@ inline void add_layers(std::vector<onnx_sample>& all) {
                                   std::uint64_t{1});
 }
 
-// Up to rounding.
+// Requires equal outputs up to rounding.
 inline void check_close(const onnx_model& a, const onnx_model& b) {
   const auto x = outputs_of(a);
   const auto y = outputs_of(b);
@@ -384,7 +384,7 @@ inline void check_close(const onnx_model& a, const onnx_model& b) {
   }
 }
 
-// What is read from the written model.
+// The model after writing and reading it.
 [[nodiscard]] inline onnx_model again(const onnx_model& m, const export_options& options = {}) {
   return parse_onnx(standard(), serialize_onnx(standard(), m, options), m.name, {});
 }

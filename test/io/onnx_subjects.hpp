@@ -1,4 +1,4 @@
-// Models as the tests of ONNX compare them.
+// Helpers to compare models in the tests of ONNX.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,7 @@ TEST_CASE("an operator that is not known survives both ways byte by byte") {
       y, last = LSTM <hidden_size = 6, activations = ["Sigmoid", "Tanh", "Relu"]> (h, w, r) })");
   onnx::ModelProto source;
   source.ParseFromString(bytes);
-  for (auto& t : *source.mutable_graph()->mutable_initializer()) {  // the text form states few numbers
+  for (auto& t : *source.mutable_graph()->mutable_initializer()) {  // the text has fewer numbers than the tensors
     t.clear_float_data();
     std::string raw(static_cast<std::size_t>(t.dims(1) * t.dims(2)) * 4, '\0');
     t.set_raw_data(raw);
@@ -89,7 +89,7 @@ TEST_CASE("a subgraph that reads values around it still does after the round tri
   auto m = io::parse_onnx(standard(), model.SerializeAsString(), "if", {});
   REQUIRE(m.opaque_operators == std::map<std::string, std::size_t>{{"If", 1}});
   CHECK(again(m).graph == m.graph);
-  // Under another name for what the branches read.
+  // Gives another name to the value that the branches read.
   tensor::tensor_graph g;
   std::vector<value_id> moved(m.graph.value_count());
   for (const auto n : node_ids(m.graph)) {
@@ -191,7 +191,7 @@ TEST_CASE("what no tensor of known sizes says is kept beside the graph, and the 
   CHECK(written.graph().initializer_size() == 2);
   CHECK(read(bytes).graph == m.graph);
   CHECK(read(bytes).rest == m.rest);
-  // A rewritten graph: names that the rest uses stay free.
+  // A rewritten graph does not use names of the untranslated rest.
   io::export_options folds;
   folds.fold_constants = true;
   CHECK(read(io::serialize_onnx(standard(), m, folds)).rest == m.rest);

@@ -16,7 +16,7 @@ namespace {
 
 const std::vector<std::vector<std::int64_t>> sizes{{11, 67}, {13, 71}, {17, 73}};
 
-// What a function of two sizes is taken for.
+// The form that is found for a function of two sizes.
 template <class F>
 std::optional<size_form> form_of(const F& f) {
   std::vector<std::int64_t> numbers;
@@ -39,7 +39,7 @@ TEST_CASE("numbers at three sizes say what they are made of") {
   CHECK(form_of([](auto, auto s) { return s * s; }) == product(1, {1, 1}));
   CHECK(form_of([](auto b, auto s) { return b + s + 2; }) == size_form{{{1, {0}}, {1, {1}}}, 2});
   CHECK_FALSE(form_of([](auto, auto s) { return s / 2; }));
-  CHECK_FALSE(form_of([](auto, auto s) { return (s + 1) / 2; }));  // at odd sizes a line, but not at even ones
+  CHECK_FALSE(form_of([](auto, auto s) { return (s + 1) / 2; }));  // linear at odd sizes, but not at even ones
 }
 
 TEST_CASE("quotients that match are ranges, and sizes with other remainders narrow them") {
@@ -87,7 +87,7 @@ TEST_CASE("a number is what it was seen to be, else what it is divisible by") {
                         {},
                         {}};
   CHECK(open.form_of(60) == product(1, {1}, -7));
-  CHECK(open.form_of(66) == product(1, {1}, -1));  // and not six times the other
+  CHECK(open.form_of(66) == product(1, {1}, -1));  // and not 6 * 11
   CHECK(open.form_of(3 * 11 * 67) == product(3, {0, 1}));
   CHECK(open.form_of(121) == product(1, {0, 0}));
   CHECK(open.form_of(65) == product(1, {1}, -2));

@@ -1,4 +1,4 @@
-// Plans to write and read, and what reading them complains of.
+// Plans to write and read, and the messages about plans that cannot be read.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -29,8 +29,8 @@ inline parallel::plan random_plan(std::string_view model, std::string_view on, s
   return p;
 }
 
-// LeNet of 8 samples on four devices: node 3, its first convolution, in two parts of the samples and two of its
-// parameters; all else on the first device.
+// LeNet with 8 samples on four devices: node 3, its first convolution, is divided in two parts of the samples and two
+// of its parameters; all others run on the first device.
 inline parallel::plan lenet_plan() {
   parallel::plan p{tensor::zoo::build(training::operators(), "zoo:lenet?batch=8"), {}, hardware::preset("p100:1x4")};
   const parallel::graph_dimensions all{training::operators(), p.graph};
@@ -45,7 +45,7 @@ inline parallel::plan lenet_plan() {
   return p;
 }
 
-// What `read` says of `text` with one member changed or, where the value is discarded, removed; one line.
+// The message of `read` about `text` with one member changed or, if the value is discarded, removed; one line.
 template <class Read>
 std::string complaint_of(const std::string& text, const std::string& pointer, const nlohmann::json& value,
                          const Read& read) {

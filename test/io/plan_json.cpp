@@ -225,7 +225,7 @@ TEST_CASE("deep nesting is read, and refused") {
   CHECK_THAT(plan_problem(deep + std::string(deep.size(), ']')), Catch::Contains("has no \"format\""));
 }
 
-// A member of the document changed to something else, or removed.
+// Changes or removes one random member of the document.
 TEST_CASE("a plan with anything changed is a plan or one line") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
@@ -248,7 +248,7 @@ TEST_CASE("a plan with anything changed is a plan or one line") {
     try {
       text = changed.unflatten().dump();
     } catch (const nlohmann::json::exception&) {
-      continue;  // values that are no leaves
+      continue;  // the result is not a valid document
     }
     const auto line = plan_problem(text);
     CHECK(line.find('\n') == std::string::npos);

@@ -22,7 +22,7 @@ using test::training::operators;
 
 namespace {
 
-// Of test::lenet_plan, whose machine has four devices.
+// Notes for test::lenet_plan, whose machine has four devices.
 io::plan_notes some_notes() {
   io::plan_notes n;
   n.substitutions = {{"merge_matmuls", 24}, {"fuse_relu", 1}};

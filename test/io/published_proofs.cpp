@@ -23,7 +23,7 @@ using unity::verdict;
 
 namespace {
 
-// None where the rules are not here.
+// Empty if the rules are not available.
 std::vector<tensor::rule_proof> verified(unity::io::group_reading groups) {
   const auto path = unity::test::shared_file("rules/taso_graph_subst.pb");
   if (!path) {

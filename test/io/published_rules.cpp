@@ -39,7 +39,7 @@ unity::substitution compiled(const std::string& text) {
   return unity::compile_rule(operators(), unity::parse_rules(text, "published").at(0)).at(0);
 }
 
-// As TASO's optimizer reads rules: a convolution has as many groups as its operands' channels ask for.
+// Rules as TASO's optimizer reads them: the channels of its operands determine the groups of a convolution.
 struct implicit_groups {
   std::size_t number;
   const char* text;
@@ -78,9 +78,9 @@ const std::vector<implicit_groups> implicit{
      "activation=relu}(?x, concat{axis=0}(?w, ?v)))"},
 };
 
-const std::set<std::size_t> wrong{99, 100, 130, 131};  // concats of convolutions with nothing in common
+const std::set<std::size_t> wrong{99, 100, 130, 131};  // concats of unrelated convolutions
 
-// None where they are not here.
+// Empty if the rules are not available.
 std::vector<unity::io::converted_rule> published() {
   const auto path = unity::test::shared_file("rules/taso_graph_subst.pb");
   if (!path) {
@@ -95,7 +95,7 @@ std::vector<unity::io::converted_rule> published() {
 
 using space_type = unity::rewrite_space<tensor::algebra, tensor::analytic_cost>;
 
-// Equal where the outputs are the same terms, however much of them is shared.
+// Equal if the outputs are the same terms, whichever subterms are shared.
 std::uint64_t term_hash(const tensor::tensor_graph& g) {
   std::vector<std::uint64_t> of(g.value_count());
   const auto order = unity::topological_order(g);
@@ -123,7 +123,7 @@ std::uint64_t term_hash(const tensor::tensor_graph& g) {
   return h;
 }
 
-// Both sides of a rule on inputs of which no size is 1.
+// Both sides of a rule, on inputs without sizes of 1.
 std::pair<tensor::tensor_graph, tensor::tensor_graph> sides(const unity::substitution& s) {
   tensor::instance_generator generator{operators(), s, 5};
   for (int tries = 0; tries < 200; ++tries) {
@@ -142,7 +142,7 @@ std::pair<tensor::tensor_graph, tensor::tensor_graph> sides(const unity::substit
   return {};
 }
 
-// The number of rewrites by the shipped rules that lead from one graph to the other, breadth first.
+// The length of the shortest derivation of one graph from the other by the shipped rules, breadth first.
 std::optional<std::size_t> derivation(const unity::rule_set& rules, const tensor::tensor_graph& from,
                                       const tensor::tensor_graph& to, std::size_t most_states) {
   struct reached {

@@ -1,4 +1,4 @@
-// What export_plan writes for a small plan, by golden files.
+// The output of export_plan for a small plan, compared with golden files.
 #include <unity/io/framework_plan.hpp>
 
 #include <catch2/catch.hpp>

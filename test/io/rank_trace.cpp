@@ -59,7 +59,7 @@ TEST_CASE("steps are as long as the rank says, whatever passes between them") {
   const auto steps = trace::leave_one_out(aligned);
   REQUIRE(steps.size() == 2);
   CHECK(steps[0].measured == 100 * us);
-  CHECK(steps[0].replayed == 110 * us);  // by what the other took
+  CHECK(steps[0].replayed == 110 * us);  // replayed with the durations of the other step
   CHECK(steps[1].replayed == 100 * us);
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("memory is needed up to the next event of the number that frees it, in
         trace::memory_peak{bytes{1000}, bytes{1042}, 10 * us, true});
 }
 
-// Rank 0 sends in each step what rank 1 receives: in the same step, or in the next, for the step before.
+// Rank 1 receives in each step what rank 0 sends: in the same step or, if delayed, in the next.
 trace::job_trace sending(bool is_delayed) {
   std::vector<std::string> events;
   const std::string send = R"("kind":"communication","direction":"send","tag":1,"bytes":8,"peer":1)";
@@ -153,8 +153,8 @@ TEST_CASE("messages are joined within a step, and not from a step to the next") 
 }
 
 TEST_CASE("the network takes one sum of a group after the other, and those that had ended unseen take nothing") {
-  // Both ranks begin three sums at 10, 20 and 30 us and wait for them from 100 us on: for the first until 400, for the
-  // second not at all, for the third until 500.
+  // Both ranks begin three all-reduces at 10, 20 and 30 us, and wait for them from 100 us on: for the first until 400
+  // us, for the second not at all, for the third until 500 us.
   std::vector<std::string> events;
   const auto sum = R"("direction":"all_reduce","group":0,"bytes":1000)";
   for (const int rank : {0, 1}) {
@@ -186,7 +186,7 @@ TEST_CASE("the network takes one sum of a group after the other, and those that 
       CHECK(t.part == trace::phase::backward);
     }
   }
-  // The third has the network from when the first has ended.
+  // The third has the network once the first has ended.
   CHECK(durations == std::vector<picoseconds>{390 * us, {}, 100 * us});
   CHECK(trace::replay(g, job.names).iteration == 600 * us);
 }

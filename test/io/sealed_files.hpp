@@ -1,4 +1,4 @@
-// Files made to be refused, and processes that die while they write one.
+// Invalid files, and processes that are killed while they write a file.
 #pragma once
 
 #include <sys/ptrace.h>
@@ -50,7 +50,7 @@ inline void alter(const fs::path& path, std::size_t at, char byte) {
   file.put(byte);
 }
 
-// A sealed file of any header and values, with the checksum that belongs to it.
+// A sealed file with any header and values, and the checksum that matches.
 inline std::string sealed(std::string_view line, std::string_view header, const std::string& values) {
   auto bytes = unity::io::sealed_head(line, header, values.size()) + values;
   unity::io::byte_hasher sum;
@@ -59,7 +59,7 @@ inline std::string sealed(std::string_view line, std::string_view header, const 
   return bytes.append(reinterpret_cast<const char*>(words), sizeof words);
 }
 
-// Files cannot grow beyond a size while this lives: writing fails as on a full disk.
+// Limits the size of files while it lives: writing fails as on a full disk.
 class small_files {
  public:
   explicit small_files(rlim_t bytes) {
@@ -83,8 +83,7 @@ class small_files {
 
 enum class outcome : std::uint8_t { killed, finished, cannot };
 
-// Runs the action in a process of its own, which is killed as it enters its system call number `call`, if it gets
-// there.
+// Runs the action in a child process, which is killed on entry to its system call number `call`, if there are so many.
 template <class Action>
 outcome killed_at_call(int call, Action action) {
   const auto child = ::fork();
@@ -111,7 +110,7 @@ outcome killed_at_call(int call, Action action) {
     if (WIFEXITED(status)) {
       return WEXITSTATUS(status) == 0 ? outcome::finished : outcome::cannot;
     }
-    // The first stop is its own; then it stops twice for each call, as it enters and as it leaves.
+    // The first stop is the child's own; each system call then stops it twice, on entry and on exit.
     if (stops == 2 * call + 1) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);

@@ -1,4 +1,4 @@
-// Graphs of one operator each of reductions, positions, normalizations, losses and attention (onnx_samples.hpp).
+// One graph for each operator of reductions, positions, normalizations, losses and attention (onnx_samples.hpp).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace unity::io::test {
 
-// The first opset that each can be written in, where that is not 1.
+// The first opset in which each sample can be written; 1 if it is not listed.
 inline const std::map<std::string, std::int64_t> first_opsets_of_statistics{{"arg_max last", 12},
                                                                             {"arg_min last", 12},
                                                                             {"is_position", 7},
@@ -39,7 +39,7 @@ void add_statistics_samples(const Add& add) {
   using tensor::builder;
   using tensor::dtype;
   using attributes = std::vector<tensor::named_attribute>;
-  // Of an input and weights.
+  // Adds a graph of one operator on an input and weights.
   const auto on = [&](const std::string& name, const std::string& kind, const tensor::shape& dims,
                       const std::vector<tensor::shape>& weights, const attributes& a) {
     add(name, [=](builder& b) {

@@ -60,7 +60,7 @@ std::size_t count(const std::string& text, std::string_view what) {
   }
   return n;
 }
-// Brackets of elements match, and attributes are quoted.
+// Whether every element is closed, in order, and attributes are quoted.
 bool is_well_formed(const std::string& text) {
   std::vector<std::string> open;
   for (auto at = text.find('<'); at != std::string::npos; at = text.find('<', at)) {

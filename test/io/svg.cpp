@@ -26,7 +26,7 @@ bool only_file(const std::filesystem::path& path) {
          std::filesystem::exists(path);
 }
 
-// The search path of this process is another one while this lives.
+// Replaces the PATH of this process while it lives.
 class search_path {
  public:
   explicit search_path(const std::string& path) : before_{std::getenv("PATH")} { setenv("PATH", path.c_str(), 1); }

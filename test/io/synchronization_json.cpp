@@ -1,4 +1,4 @@
-// Strategies of AutoDist as files of ours.
+// AutoDist's strategies in the format of this library.
 #include <unity/io/synchronization_json.hpp>
 
 #include <catch2/catch.hpp>

@@ -90,7 +90,7 @@ TEST_CASE("all of TASO's published rules are read, restated and accepted by the 
     CAPTURE(rule.name);
     CHECK_NOTHROW(unity::compile_rule(algebra, rule));
   }
-  // The wrong ones are stated as they are: whoever reads them must find out.
+  // Wrong rules are converted as they are: verification must find them.
   CHECK_THAT(converted[99].text, Catch::Contains("concat{axis=0}(?x10, ?x11)"));
 }
 

@@ -78,8 +78,8 @@ TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words o
     REQUIRE(kernel != g.tasks.end());
     CHECK(job.names.text(kernel->operation) == "aten::mm");
     const auto at = static_cast<std::size_t>(kernel - g.tasks.begin());
-    CHECK(replayed.times[at].start == 22'000'000);  // within its launch
-    // The host waits for it: twice as long, and the iteration is 40 us longer.
+    CHECK(replayed.times[at].start == 22'000'000);  // during its launch
+    // The host waits for the kernel, so doubling its duration makes the iteration 40 us longer.
     auto slow = g;
     slow.tasks[at].duration *= 2;
     CHECK(trace::replay(slow, job.names).iteration == picoseconds{140'000'000});
@@ -175,7 +175,7 @@ TEST_CASE("workers that push to a server and pull from it are joined by transact
                                                  }) -
                                     g.tasks.begin());
   };
-  CHECK(replayed.times[of("Comm.a.PUSH.RECV")].end == 40'000'000);  // 10 us from when it was sent
+  CHECK(replayed.times[of("Comm.a.PUSH.RECV")].end == 40'000'000);  // 10 us after it was sent
   CHECK(replayed.times[of("UPDATE.a")].start == 60'000'000);
   CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) > picoseconds{});
   CHECK(trace::replay_tensor(g, job.names, job.names.find("a")) < replayed.last_end);

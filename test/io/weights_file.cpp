@@ -58,7 +58,7 @@ std::vector<parallel::box> random_cover(unity::random_engine& random, const para
   return parts;
 }
 
-// The elements of a part of a tensor, one by one: what for_each_run must agree with.
+// The elements of a part of a tensor, one by one: the reference for for_each_run.
 std::string cut_out(const std::string& bytes, const shape& dims, std::int64_t size, const parallel::box& part) {
   std::string out;
   const auto strides = unity::tensor::strides_of(dims);
@@ -228,7 +228,7 @@ TEST_CASE("other files and versions are named for what they are") {
   CHECK(refused("unity weights 2\n and more, and more, and more") ==
         path.string() + ": another version; expected \"unity weights 1\"");
   CHECK(message_of([&] { io::weights_reader{path.parent_path()}; }).find("is no regular file") != std::string::npos);
-  // A header that another program wrote, with a checksum that is right.
+  // A header of another program, with a matching checksum.
   const auto with_header = [&](const std::string& header) {
     return refused(sealed_files::sealed(io::weights_line, header, std::string(64, '\0')));
   };
@@ -335,7 +335,7 @@ TEST_CASE("a checkpoint is written by one at a time, and through links") {
           }).find("is being written by another") != std::string::npos);
   }
   CHECK(file_count(folder) == 0);
-  overwrite(folder / "w.partial", std::string(100000, 'x'));  // of a process that was killed
+  overwrite(folder / "w.partial", std::string(100000, 'x'));  // left by a process that was killed
   write_small(folder / "w", 3);
   CHECK(io::weights_reader{folder / "w"}.header().step == 3);
   CHECK(file_count(folder) == 1);
@@ -347,7 +347,7 @@ TEST_CASE("a checkpoint is written by one at a time, and through links") {
   CHECK(io::weights_reader{io::previous_of(folder / "far" / "link")}.header().step == 3);
 }
 
-// The process that commits is killed before each of its system calls in turn.
+// Kills the process that commits before each of its system calls in turn.
 TEST_CASE("whenever a process dies there is a complete checkpoint") {
   const auto path = fresh_folder("weights_killed") / "w";
   write_small(path, 1, 'a');

@@ -1,4 +1,4 @@
-// Static tests: the smallest algebras that the concepts accept, and algebras that miss by one piece.
+// Static tests: the smallest algebras that the concepts accept, and algebras that each lack one requirement.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,7 +35,7 @@ namespace archetype {
 
 using values = std::span<const value>;
 
-// Neither copyable nor default-constructible: the concepts ask for a const reference only.
+// Neither copyable nor default-constructible: the concepts require only a const reference.
 struct algebra {
   algebra() = delete;
   algebra(const algebra&) = delete;
@@ -89,7 +89,7 @@ struct value_without_equality : algebra {
   using value_type = no_equality;
   std::optional<std::vector<no_equality>> infer(op, std::span<const no_equality>) const;
 };
-struct inference_that_always_succeeds : algebra {  // cannot say that inputs do not fit
+struct inference_that_always_succeeds : algebra {  // cannot report that operands do not fit
   std::vector<value> infer(op, values) const;
 };
 struct inference_that_changes_the_algebra : algebra {

@@ -33,14 +33,14 @@ std::string message(std::string_view rule) {
 
 kind_id kind(std::string_view name) { return *matrices{}.find_kind(name); }
 
-// Says how many arguments its measures take.
+// Declares the number of arguments of its measures.
 struct strict_matrices : matrices {
   [[nodiscard]] std::size_t measure_arguments(int m) const { return m == *find_measure("size") ? 1 : 0; }
 };
 static_assert(has_measure_arguments<strict_matrices>);
 static_assert(!has_measure_arguments<matrices>);
 
-// Has a number of devices.
+// Has a constant, the number of devices.
 struct placed_matrices : matrices {
   std::int64_t devices = 4;
   [[nodiscard]] std::optional<attribute> constant(std::string_view name) const {
@@ -50,7 +50,7 @@ struct placed_matrices : matrices {
 static_assert(has_constants<placed_matrices>);
 static_assert(!has_constants<matrices>);
 
-// Has rules for drafts.
+// Has its own list of uses of rules.
 struct drafted_matrices : matrices {
   [[nodiscard]] static std::vector<std::string_view> uses() { return {"draft", "print"}; }
 };
@@ -205,7 +205,7 @@ TEST_CASE("what depends on an indexed variable, operand or attribute, is there o
 }
 
 TEST_CASE("a malformed rule is told which part of it is wrong and what would be right") {
-  // Unbound.
+  // Unbound variables.
   CHECK(message("scale(?x) => ?y") == "rules:1: rule r: unbound variable ?y; expected a variable of the source");
   CHECK(message("scale(?x) => ??x...") == "rules:1: rule r: unbound variable ??x; expected a variable of the source");
   CHECK(message("scale(?x) => scale{by=?k}(?x)") ==
@@ -219,7 +219,7 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
   CHECK(message("mul(?x, ?y) == scale(?x)") ==
         "rules:1: rule r.reverse: unbound variable ?y; expected a variable of the source");
 
-  // Unknown.
+  // Unknown names.
   CHECK(message("sale(?x) => ?x") == "rules:1: rule r: operator 'sale'; expected an operator of the algebra");
   CHECK(message("scale{b=1}(?x) => ?x") == "rules:1: rule r: attribute 'b' of scale; expected attributes of scale: by");
   CHECK(message("add{by=1}(?x, ?y) => ?x") ==
@@ -235,7 +235,7 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
   CHECK(message("scale{by=?k}(?x) => ?x if min(?k) == 1") ==
         "rules:1: rule r: min(?k); expected a function or measure with 1 argument(s)");
 
-  // Of the wrong number.
+  // Wrong numbers of operands, results and outputs.
   CHECK(message("scale(?x, ?y) => ?x") == "rules:1: rule r: scale(?x, ?y); expected 1 operand(s) of scale");
   CHECK(message("add() => add()") == "rules:1: rule r: add(); expected 2 operand(s) of add");
   CHECK(message("add(??x...) => ?x") == "rules:1: rule r: add(??x...); expected 2 operand(s) of add");
@@ -249,7 +249,7 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
   CHECK(message("(parts(?x).0, parts(?x).0) => (?x, ?x)") ==
         "rules:1: rule r: (parts(?x).0, parts(?x).0); expected each output once");
 
-  // Where it cannot stand.
+  // Constructs in places where they are not allowed.
   CHECK(message("?x => scale(?x)") ==
         "rules:1: rule r: ?x; expected an operator, not a variable, as what is replaced (write => to go one way)");
   CHECK(message("scale(?x) == ?x") ==
@@ -267,7 +267,7 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
   CHECK(message("shift{by=0.5}(?x) => shift{by=0.5 + 1}(?x)") ==
         "rules:1: rule r: 0.5 + 1; expected a number or a variable for real attribute 'by'");
 
-  // Repetition misused.
+  // Misused repetitions.
   CHECK(message("matmul(?x, ??w) => ?x") ==
         "rules:1: rule r: matmul(?x, ??w); expected '...' after what is there once per repetition");
   CHECK(message("matmul(?x, ??w)... => scale(?x)") ==
@@ -301,7 +301,7 @@ TEST_CASE("one bad rule refuses the whole set and is named") {
 
 namespace {
 
-// Two attributes whose choices share a word at different places.
+// Two choice attributes with a word in common, which has a different index in each.
 struct ambiguous : matrices {
   op_signature other{"other", 1, 1, false, {{"mode", attribute_form::choice, {"cube", "plain"}, attribute{0}}}};
 

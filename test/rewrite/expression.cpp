@@ -24,7 +24,7 @@ constexpr auto most = std::numeric_limits<std::int64_t>::max();
 result f(function code, std::vector<attribute> arguments) { return call(code, arguments); }
 result list(std::initializer_list<std::int64_t> items) { return attribute{items}; }
 
-// Two attribute variables, a measure that says what it is asked, and n repetitions.
+// Two attribute variables, a measure that returns the arguments of its call, and `count` repetitions.
 struct environment {
   std::vector<attribute> attributes{{7}, {1, 2, 3}};
   std::size_t count = 3;
@@ -113,7 +113,7 @@ TEST_CASE("lists are taken apart and put together") {
   CHECK(f(function::replace, {{4, 5}, {1}, {9}}) == list({4, 9}));
   CHECK(f(function::iota, {{3}}) == list({0, 1, 2}));
   CHECK(f(function::repeat, {{7}, {2}}) == list({7, 7}));
-  CHECK(f(function::insert, {{1, 2, 3, 4}, {2}, {9}}) == list({1, 2, 9, 3, 4}));  // from inside the object to the heap
+  CHECK(f(function::insert, {{1, 2, 3, 4}, {2}, {9}}) == list({1, 2, 9, 3, 4}));  // inline storage to heap
 }
 
 TEST_CASE("places outside of a list have no value") {

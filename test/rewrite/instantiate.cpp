@@ -1,4 +1,4 @@
-// From bindings to what a match does: conditions, attribute expressions, targets.
+// From bindings to the effect of a match: conditions, attribute expressions, targets.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

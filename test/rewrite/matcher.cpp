@@ -32,7 +32,7 @@ using namespace unity::test;
 
 namespace {
 
-// What a match of a rule without repetition is: nodes, values and attributes by slot.
+// A match of a rule without repetition: nodes, values and attributes by slot.
 struct assignment {
   std::vector<node_id> nodes;
   std::vector<value_id> values;
@@ -202,7 +202,7 @@ std::vector<node_id> sorted(std::vector<node_id> nodes) {
   return nodes;
 }
 
-// Exactly the same matches; where roots can be exchanged, at least one for each set of nodes.
+// Both matchers must find the same matches; if roots are exchangeable, at least one match for each set of nodes.
 template <class Algebra>
 std::size_t compare(fixture<Algebra>& f) {
   std::size_t count = 0;
@@ -232,7 +232,7 @@ std::size_t compare(fixture<Algebra>& f) {
   return count;
 }
 
-// A random source over circuits, with as many roots as it happens to have, all of which hang together.
+// A random source pattern over circuits: one to three roots, connected to each other.
 class random_pattern {
  public:
   explicit random_pattern(random_engine& random) : random_{random} {}
@@ -249,7 +249,7 @@ class random_pattern {
   }
 
  private:
-  // Every root reads ?x, so that all are connected.
+  // Every root reads ?x, so the pattern is connected.
   std::string application(int depth, bool reads_x) {
     static constexpr std::string_view binary[]{"and", "and", "or", "or", "xor", "half_adder"};
     if (random_.below(3) == 0) {
@@ -340,7 +340,7 @@ TEST_CASE("a third root that tells two others apart keeps both orders") {
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto z = b.input('c');
-  const bool first = GENERATE(true, false);  // whether what was made first is what the third root tells apart
+  const bool first = GENERATE(true, false);  // whether the third root reads x, of the first disjunction, or y
   const auto p = b.disjunction(z, x);
   const auto q = b.disjunction(z, y);
   const auto g = b.build({p, q, b.negation(first ? x : y)});
@@ -357,9 +357,9 @@ TEST_CASE("roots that share nothing are matched where neither depends on the oth
   const auto n = b.negation(x);
   const auto g = b.build({b.negation(n), b.negation(y)});
   fixture<circuits> f{circuit_set("rule r (not(?x), not(?y)) => (?x, ?y)"), g};
-  CHECK(f.found(0).empty());  // of a node alone there is nothing to say
+  CHECK(f.found(0).empty());  // match() finds only patterns with connected roots
   matcher<node_store<circuits>> find;
-  std::size_t unconnected = 0;  // not a with not b, not not a with not b
+  std::size_t unconnected = 0;  // (not a, not b) and (not not a, not b)
   find.match_unconnected(f.store, f.index, f.view, [&](const bindings&) { ++unconnected; }, [] { return false; });
   CHECK(unconnected == 2);
 }
@@ -427,7 +427,7 @@ TEST_CASE("siblings do not depend on one another") {
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);
   const auto first = b.matmul(x, y);
-  const auto second = b.matmul(x, b.power(0, first));  // figure 2.6 of Jia's dissertation (2020)
+  const auto second = b.matmul(x, b.power(0, first));  // reads the first, as in figure 2.6 of Jia's dissertation (2020)
   const auto g = b.build({second, b.matmul(x, b.input('c', 2, 2))});
   fixture<matrices> f{
       matrix_set(
@@ -443,7 +443,7 @@ TEST_CASE("siblings can read one result each of a node, whatever else they share
   const auto w = b.input('b', 2, 2);
   const auto v = b.input('c', 2, 2);
   const auto parts = b.split(1, {1, 2}, x);
-  const auto other = b.matmul(v, parts[0]);  // comes first, but shares less
+  const auto other = b.matmul(v, parts[0]);  // created first, but does not read w
   const auto g = b.build({other, b.matmul(w, parts[1]), b.matmul(w, parts[0])});
   fixture<matrices> f{
       matrix_set("rule r matmul(?w, split{axis=1, sizes=?s}(?x).*)... => split{axis=1, sizes=?s}(matmul(?w, ?x))"), g};
@@ -462,7 +462,7 @@ TEST_CASE("a root that stands for all results repeats as often as there are resu
   for (const auto n : f.nodes) {
     find.match(f.store, f.index, f.view, n, [&](const bindings& m) { repetitions.insert(m.repetitions); });
   }
-  CHECK(repetitions == std::set<std::size_t>{2});  // two parts into three results are no match
+  CHECK(repetitions == std::set<std::size_t>{2});  // a concat of two parts does not match a split into three results
 }
 
 TEST_CASE("more repetitions than there is room for are no match, and no harm") {

@@ -79,7 +79,7 @@ TEST_CASE("the canonical hash does not depend on names, and tells almost any cha
     const auto h = canonical(g);
     REQUIRE(canonical(relabelled(g, random)) == h);
 
-    // Another gate in one place, which the outputs all depend on or show.
+    // Replaces the gate at one place. If all nodes are live, an output depends on that gate.
     circuit changed;
     const auto place = random.below(g.node_count());
     for (const auto i : node_ids(g)) {

@@ -1,4 +1,4 @@
-// Rule text to syntax, what malformed text is told, and the way back through print.hpp.
+// Parsing of rule text, error messages for malformed text, and printing it again (print.hpp).
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ expression condition(const std::string& text) {
   return parse_rules("rule r f(?x) => ?x if " + text).at(0).conditions.at(0);
 }
 
-// Random syntax, all of which rule text can say.
+// Random syntax trees that rule text can express.
 class random_syntax {
  public:
   explicit random_syntax(std::uint64_t seed) : random_{seed} {}

@@ -54,7 +54,7 @@ TEST_CASE("what a named part leaves open is what it matched") {
   CHECK(rule.target[0].attributes.size() ==
         operators().signature(*operators().find_kind("max_pool")).attributes.size());
 
-  // In a graph: the relu goes, and the pool that was there stays, with its window.
+  // Applied to a graph: the relu is removed, and the pool keeps its window.
   const auto rules = compile_rule(operators(), parsed("relu(?y@max_pool{..}(relu(?x))) => ?y"));
   tensor::builder b{operators()};
   const auto x = b.input("x", {1, 2, 8, 8});

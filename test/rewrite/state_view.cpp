@@ -45,7 +45,7 @@ TEST_CASE("the uses of a value that has many are told in blocks") {
 }
 
 TEST_CASE("in a large state a view says no dependence only where there is none") {
-  // Two chains beside each other, each a step deeper than the last 16,384 nodes allow to be tabulated.
+  // Two separate chains with more than `most_rows` nodes in all, so dependences are not tabulated.
   circuit_builder b;
   auto left = b.input('a');
   auto right = b.input('b');
@@ -78,7 +78,7 @@ TEST_CASE("in a large state a view says no dependence only where there is none")
 }
 
 TEST_CASE("a view answers who defines, who uses and what depends, as a plain search does", "[law]") {
-  state_view view;  // one for all: what was loaded before must not show
+  state_view view;  // one view for all graphs: nothing of an earlier graph may remain
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -113,7 +113,7 @@ TEST_CASE("a view answers who defines, who uses and what depends, as a plain sea
         uses += view.use_count(v);
       }
       for (const auto m : nodes) {
-        // On a source anything with operands may be said to depend.
+        // The view may say that any node with operands depends on a source.
         const bool may = store.operands(m).empty() && !store.operands(n).empty();
         REQUIRE(view.depends(store, n, m) == (may || below[n.index()].contains(m)));
       }

@@ -28,8 +28,8 @@ TEST_CASE("Z3 decides what equalities entail, and which of them it needed") {
 TEST_CASE("Z3 says which version it is") { CHECK(z3_prover{}.name().starts_with("z3 4.")); }
 
 TEST_CASE("where its resources end, Z3 does not know") {
-  // The pigeonhole principle needs case splits, which these problems do not have: the bound is set so low that even
-  // congruence is too much.
+  // These ground problems need no case splits and are easy for Z3, so the resource limit of 1 is too low even for
+  // congruence.
   const auto hard = ground_problems().back();
   CHECK(z3_prover{1}.decide(hard.problem).found == verdict::unknown);
 }

@@ -1,4 +1,4 @@
-// Laws of algebras, and algebras that break one each.
+// Laws of algebras, and algebras that each break one law.
 #include <cstddef>
 #include <optional>
 #include <span>

@@ -55,7 +55,7 @@ TEST_CASE("the cheapest state is expanded first, and the way to the best is told
 }
 
 TEST_CASE("alpha is how much dearer than the best a state may be to be kept") {
-  // A hill of height 12 before the valley.
+  // The path to the state of cost 3 leads over one of cost 12.
   explicit_space space{{10, 12, 3}, {{1}, {2}, {}}};
   CHECK(backtracking(space, with_alpha(1.2)).cost == 10);
   CHECK(backtracking(space, with_alpha(1.21)).cost == 3);
@@ -66,7 +66,7 @@ TEST_CASE("alpha is how much dearer than the best a state may be to be kept") {
 TEST_CASE("what was queued before a better state was found is dropped when it is too dear then") {
   explicit_space space{{100, 104, 50, 51}, {{1, 2}, {3}, {}, {}}};
   const auto r = backtracking(space, with_alpha(1.05));
-  CHECK(r.counts.expanded == 2);  // not 104, once 50 is known
+  CHECK(r.counts.expanded == 2);  // the state of cost 104 is dropped once 50 is known
 }
 
 TEST_CASE("costs may be zero or negative") {
@@ -130,7 +130,7 @@ TEST_CASE("every graph that a search meets means what its input means, and the b
   CHECK(met > test::cases(2000));
 }
 
-// Sleep sets lose some states: a state that is met again by another way keeps the moves asleep that slept on the first.
+// Sleep sets lose some states: a state that is reached again on another path keeps the sleep set of its first path.
 TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer candidates", "[law]") {
   std::size_t spaces = 0;
   std::size_t states = 0;
@@ -193,7 +193,7 @@ TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state",
 }
 
 TEST_CASE("backtracking ends when its patience does, and goes on from what it finds") {
-  // 0 (100) -> 1 (99) -> .. -> 9 (99) -> 10 (98), a plateau of nine.
+  // 0 (100) -> 1 (99) -> .. -> 9 (99) -> 10 (98): a plateau of nine states.
   explicit_space space;
   for (std::uint32_t i = 0; i <= 10; ++i) {
     space.costs.push_back(i == 0 ? 100 : i < 10 ? 99 : 98);
@@ -214,7 +214,7 @@ TEST_CASE("backtracking ends when its patience does, and goes on from what it fi
 }
 
 TEST_CASE("what is too dear for a better state that was found counts as queued no more") {
-  // 0 (100) -> 1 (104), 2 (104), 3 (90): after 3, the others cost more than 1.05 times the best.
+  // 0 (100) -> 1 (104), 2 (104), 3 (90): once 3 is known, 1 and 2 cost more than 1.05 times the best.
   explicit_space space;
   space.costs = {100, 104, 104, 90};
   space.edges = {{1, 2, 3}, {}, {}, {}};

@@ -54,7 +54,7 @@ TEST_CASE("a beam keeps the cheapest of each level") {
 }
 
 TEST_CASE("what the width has cut may come again on a level where there is room for it") {
-  // 0 -> 1 (5), 2 (9); 1 -> 2 -> 3 (1): the width cuts 2 beside 1, which leads to it again.
+  // 0 -> 1 (5), 2 (9); 1 -> 2 -> 3 (1): at width 1, state 2 is cut beside state 1, and reached again from it.
   explicit_space space{{10, 5, 9, 1}, {{1, 2}, {2}, {3}, {}}};
   const auto r = beam(space, of(1, 5));
   CHECK(r.cost == 1);
@@ -76,7 +76,7 @@ TEST_CASE("a beam looks at the clock between the states of a level") {
       return explicit_space::price(s, to, scratch);
     }
   };
-  // 0 -> 1 .. 100, each of which leads on to 101.
+  // 0 -> 1 .. 100, each of which leads to 101.
   slow_space space;
   space.costs.assign(102, 7);
   space.edges.assign(102, {101});
@@ -85,7 +85,7 @@ TEST_CASE("a beam looks at the clock between the states of a level") {
     space.edges[0].push_back(i);
   }
   auto o = of(1000, 8);
-  o.limits.seconds = 0.15;  // the first level takes a tenth of a second at least, the second one as long again
+  o.limits.seconds = 0.15;  // the first level takes at least 0.1 s, the second as long again
   const auto r = beam(space, o);
   CHECK(r.stopped == stop_reason::time);
   CHECK(r.counts.expanded < 101);
@@ -119,7 +119,7 @@ TEST_CASE("a beam stops at its budget and says which") {
 }
 
 TEST_CASE("a budget that ends within a level is a budget, not the end of the space") {
-  //  0 -> 1, 2; 1 has nothing, 2 has 3
+  // 0 -> 1, 2; 1 has no moves, 2 -> 3
   explicit_space space{{10, 9, 9, 1}, {{1, 2}, {}, {3}, {}}};
   auto o = of(2, 5);
   o.limits.expansions = 2;

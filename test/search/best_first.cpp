@@ -1,4 +1,4 @@
-// What backtracking and exact search share: budgets, threads, checkpoints.
+// Features that backtracking and exact search share: budgets, threads, checkpoints.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -89,7 +89,7 @@ TEST_CASE("a search stops at its budget and says which") {
   time.limits.seconds = 0;
   const auto by_time = backtracking(long_way, time);
   CHECK(by_time.stopped == stop_reason::time);
-  CHECK(by_time.counts.expanded == 1);  // the expansion under way is finished
+  CHECK(by_time.counts.expanded == 1);  // the expansion in progress is finished
 
   measured_explicit_space measured{staircase(5000)};
   auto memory = o;
@@ -103,7 +103,7 @@ TEST_CASE("a search stops at its budget and says which") {
 }
 
 TEST_CASE("an expansion that takes longer than the budget is ended") {
-  // A state with 100,000 moves, each of which takes 20 microseconds to price.
+  // A state with 100,000 moves; pricing each takes 20 microseconds.
   struct slow_space {
     using state_type = int;
     using move_type = int;
@@ -182,7 +182,7 @@ TEST_CASE("an observer sees progress and can stop the search") {
 }
 
 TEST_CASE("the answer does not depend on the number of threads", "[law]") {
-  // Wide spaces, so that threads do share the moves of one state.
+  // States with many moves, so that threads share the moves of one state.
   std::size_t wide = 0;
   for (std::uint64_t seed = 0; seed < unity::test::all_or<std::uint64_t>(4, 2); ++seed) {
     CAPTURE(seed);
@@ -214,7 +214,7 @@ TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted
     random_engine random{seed};
     auto whole_space = random_circuit_space(seed, 14);
     const auto whole = backtracking(whole_space, options_of(150));
-    // Interrupted up to three times, each time continued in a new space, as a new process would.
+    // Interrupted up to three times, and resumed each time in a new space, as in a new process.
     std::uint64_t done = 1 + random.below(60);
     auto interrupted = options_of(done);
     interrupted.checkpoint = path;
@@ -297,7 +297,7 @@ TEST_CASE("a checkpoint of another graph, of other rules or of another cost is r
 
   auto same = space(build(conjunction, 'a'), swapped);
   CHECK(refusal(path, same).empty());
-  auto other_gate = space(build(disjunction, 'a'), swapped);  // ids, cost and number of moves are the same
+  auto other_gate = space(build(disjunction, 'a'), swapped);  // same ids, cost and number of moves
   CHECK_THAT(refusal(path, other_gate),
              Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same run"));
   auto other_input = space(build(conjunction, 'c'), swapped);

@@ -59,8 +59,8 @@ struct costs_without_bound : archetype {
 };
 static_assert(!has_bounded_cost<costs_without_bound>);
 
-// Costs of single decisions and of pairs of them, some below zero. The bound takes what is decided, and of the rest the
-// least of each cost by itself; `slack` less than that.
+// Costs of single decisions and of pairs of decisions, some negative. The bound is the cost of the decided part, plus
+// the minimum of each other cost, minus `slack`.
 struct random_problem {
   std::size_t decisions = 0;
   std::vector<std::size_t> choices{};
@@ -239,8 +239,8 @@ TEST_CASE("branch and bound does the same each time") {
 }
 
 TEST_CASE("deepening keeps a search without an incumbent out of what only seems cheap") {
-  // The first choice of the first decision has the least bound; after one more decision it is no longer the least, and
-  // each of its 3^9 assignments is dear, later ones less than earlier ones.
+  // The first choice of the first decision has the least bound, but not after one more decision. Each of its 3^9
+  // assignments is expensive, and later ones cost less than earlier ones.
   struct deceptive {
     std::vector<std::uint32_t> made{};
     [[nodiscard]] std::size_t decision_count() const { return 10; }
@@ -298,7 +298,7 @@ TEST_CASE("branch and bound keeps its limit of memory, and leaves out what is do
   endless e;
   branch_and_bound_options o;
   o.deepening = false;
-  o.limits.memory = 1024;  // 60 decisions with two choices each take more
+  o.limits.memory = 1024;  // 60 decisions with two choices each need more memory
   auto r = branch_and_bound(e, o);
   CHECK(r.stopped == stop_reason::memory);
   CHECK(e.made.empty());
@@ -308,7 +308,7 @@ TEST_CASE("branch and bound keeps its limit of memory, and leaves out what is do
   o.limits.seconds = 1e-9;
   CHECK(branch_and_bound(e, o).stopped == stop_reason::time);
   double aside = 0;
-  o.aside = [&] { return aside += 1e6; };  // all of the time, and more
+  o.aside = [&] { return aside += 1e6; };  // more than all elapsed time
   r = branch_and_bound(e, o);
   CHECK(r.stopped == stop_reason::expansions);
   CHECK(r.seconds < 0);
@@ -336,7 +336,7 @@ TEST_CASE("an observer ends the search") {
 
 namespace {
 
-// A random problem that bounds choices without making them.
+// A random problem that can bound a choice without making it.
 struct asked_problem {
   random_problem inner;
 

@@ -1,4 +1,4 @@
-// Dynamic programming on the smallest decompositions.
+// Dynamic programming on the smallest problems.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ struct combines_by_value : archetype {
 };
 static_assert(!decomposition<combines_by_value>);
 
-// The cheapest order of a chain of matrix products; the values are numbers of multiplications.
+// The cheapest order of a chain of matrix products; values are numbers of scalar multiplications.
 struct matrix_chain {
   struct goal_type {
     std::size_t first = 0;
@@ -112,7 +112,7 @@ TEST_CASE("what was solved is not solved again, until it is forgotten") {
   CHECK(program.solve({0, 4}) == all);
   CHECK(program.solve({1, 3}) == slow(chain.sizes, 1, 3));
   CHECK(chain.combined == before);
-  chain.sizes.push_back(7);  // goals that hold what is new alone are new
+  chain.sizes.push_back(7);  // only goals that contain the new matrix are solved anew
   CHECK(program.solve({0, 5}) == slow(chain.sizes, 0, 5));
   CHECK(chain.combined == before + 5);
   program.forget();
@@ -122,7 +122,7 @@ TEST_CASE("what was solved is not solved again, until it is forgotten") {
 
 namespace {
 
-// A goal is a number; below it is the number that `next` says, if any.
+// A goal is a number; its subgoal, if any, is the number in `next`.
 struct linked_goals {
   using goal_type = std::uint32_t;
   using value_type = std::uint64_t;
@@ -192,7 +192,7 @@ TEST_CASE("goals with numbers of their own have the values that goals with finge
 namespace {
 
 struct deciding_chain : matrix_chain {
-  using decision_type = std::size_t;  // how many matrices are left of the last product: equal goals may lie elsewhere
+  using decision_type = std::size_t;  // matrices left of the last product, not an index: equal goals share a decision
   std::int64_t combine(const goal_type& g, std::span<const std::int64_t* const> values, std::size_t& left) {
     std::int64_t best = values.empty() ? 0 : INT64_MAX;
     for (std::size_t k = 0; 2 * k < values.size(); ++k) {
@@ -208,7 +208,7 @@ struct deciding_chain : matrix_chain {
 static_assert(decomposition<deciding_chain> && has_decided_combination<deciding_chain>);
 static_assert(!has_decided_combination<matrix_chain>);
 
-// Of the order that was decided.
+// The cost of the order that was decided.
 std::int64_t decided_cost(const deciding_chain& c, dynamic_program<deciding_chain>& solved,
                           const matrix_chain::goal_type& g) {
   if (g.last - g.first == 1) {

@@ -24,7 +24,7 @@ struct landscape {
   std::vector<std::vector<std::uint32_t>> edges{};
 };
 
-// States are numbers, and moves the numbers that they lead to.
+// States are numbers; a move is the number of the state that it leads to.
 struct walker {
   using state_type = std::uint32_t;
   using move_type = std::uint32_t;
@@ -79,7 +79,7 @@ auto run(const landscape& l, const std::vector<std::uint32_t>& initial, const ch
   return mcmc_chains([&] { return walker{&l}; }, neighbours{&l, visits}, initial, o);
 }
 
-// A ring of random costs.
+// A ring of states with random costs.
 landscape ring(std::uint64_t seed, std::uint32_t size) {
   random_engine random{seed};
   landscape l;
@@ -175,7 +175,7 @@ TEST_CASE("a chain ends when half of its proposals brought nothing better") {
   o.proposals = 1000;
   const auto r = run(l, {0}, o);
   CHECK(r.stopped == stop_reason::converged);
-  CHECK(r.counts.expanded == 501);  // the first is better
+  CHECK(r.counts.expanded == 501);  // the first finds the best, 500 more nothing better
   o.patience = 1;
   CHECK(run(l, {0}, o).counts.expanded == 1000);
 }
@@ -219,7 +219,7 @@ TEST_CASE("the path of a chain takes at most the memory that it may") {
   const auto r = run(l, {0}, o);
   CHECK(r.stopped == stop_reason::memory);
   CHECK(r.counts.expanded >= 4096 / 32);
-  CHECK(r.counts.expanded <= 4096 / 16 + 1);  // a move and a cost each
+  CHECK(r.counts.expanded <= 4096 / 16 + 1);  // each step of the path takes a move and a cost
   o.keep_path = false;
   CHECK(run(l, {0}, o).stopped == stop_reason::converged);
 }
@@ -233,12 +233,12 @@ TEST_CASE("what is done aside is no time of a chain") {
   o.limits.seconds = 1e-9;
   CHECK(run(l, {0}, o).stopped == stop_reason::time);
   o.limits.seconds = 1000;
-  o.aside = [&] { return aside += 1e6; };  // all of the time, and more
+  o.aside = [&] { return aside += 1e6; };  // more than all elapsed time
   const auto r = run(l, {0}, o);
   CHECK(r.stopped == stop_reason::converged);
   CHECK(r.seconds < 0);
   CHECK(r.chains[0].seconds < 0);
-  o.aside = [&] { return aside -= 1e6; };  // time runs faster
+  o.aside = [&] { return aside -= 1e6; };  // negative: makes time pass faster
   CHECK(run(l, {0}, o).stopped == stop_reason::time);
 }
 

@@ -34,7 +34,7 @@ struct replacement {
   std::uint8_t value = 0;
 };
 
-// A word costs what its neighbouring letters cost.
+// The cost of a word depends on its pairs of neighbouring letters.
 struct word_evaluator {
   using state_type = word;
   using move_type = replacement;
@@ -164,12 +164,12 @@ TEST_CASE("a scratch that is of a state already is not reset") {
   word_space::scratch_type to;
   space.prepare(s, from);
   space.prepare(s, from);
-  CHECK(from.evaluator->resets == 2);  // that of initial(), which is copied, and its own
+  CHECK(from.evaluator->resets == 2);  // one in initial(), whose evaluator is copied, and one here
   const auto next = space.apply(s, 1, from, to);
   const auto before = to.evaluator->resets;
   space.prepare(next, to);
   CHECK(to.evaluator->resets == before);
-  CHECK_FALSE(space.price(next, 1, to).has_value());  // it is there already
+  CHECK_FALSE(space.price(next, 1, to).has_value());  // the letter is there already
   CHECK(space.price(s, 1, from)->cost == next.cost);
 }
 

@@ -25,7 +25,7 @@
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
 
-// An operator whose hash knows its kind alone: one leaf for each number.
+// An operator whose hash depends on its kind only, not on its number.
 namespace badly_hashed {
 struct leaf {
   std::int64_t number = 0;
@@ -143,7 +143,7 @@ TEST_CASE("bounds leave states out, and the optimum as it is", "[law]") {
 
 namespace {
 
-// No circuit costs less than nothing.
+// 0 is a lower bound for every circuit.
 struct bounded_gate_count : gate_count {
   std::size_t* asked = nullptr;
   [[nodiscard]] cost_value lower_bound(const std::int64_t&) const {

@@ -28,7 +28,7 @@ using namespace unity::test;
 
 namespace {
 
-// Counts how often each state is the current one: mcmc asks once per proposal for the moves of the current state first.
+// Counts how often each state is the current one: mcmc prepares the current state once per proposal.
 struct visited_space : explicit_space {
   std::vector<std::uint64_t> visits;
   explicit visited_space(explicit_space s) : explicit_space{std::move(s)}, visits(costs.size()) {}
@@ -38,7 +38,7 @@ struct visited_space : explicit_space {
 }  // namespace
 
 TEST_CASE("a chain visits states as often as their costs say, whatever their numbers of moves", "[law]") {
-  // Reversible, with one way between any two neighbours, of very different degrees.
+  // A reversible graph with one move between neighbours, and very different degrees.
   const std::vector<std::vector<std::uint32_t>> edges{{1, 2, 3, 4}, {0}, {0, 3}, {0, 2, 4}, {0, 3, 5}, {4}};
   const std::vector<cost_value> costs{100, 110, 95, 130, 105, 90};
   const double beta = GENERATE(0.0, 3.0, 8.0);
@@ -106,7 +106,7 @@ TEST_CASE("a chain stops at its budget and says which") {
   auto memory = o;
   memory.limits.memory = 10 * 1024;
   CHECK(mcmc(measured, memory).stopped == stop_reason::memory);
-  auto path = o;  // of accepted moves; a space that does not tell its own memory
+  auto path = o;  // the accepted moves fill the memory; the space does not report its own
   path.limits.memory = 1024;
   const auto long_path = mcmc(space, path);
   CHECK(long_path.stopped == stop_reason::memory);
@@ -122,7 +122,7 @@ TEST_CASE("a chain stops at its budget and says which") {
 }
 
 TEST_CASE("a chain that finds nothing for long goes back to the best") {
-  // A trap: a long flat way leads away from the best.
+  // A trap: a long plateau leads away from the best state.
   explicit_space space = staircase(2);
   for (std::uint32_t i = 2; i < 500; ++i) {
     space.costs.push_back(1001);

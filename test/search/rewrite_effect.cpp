@@ -1,4 +1,4 @@
-// What one rewrite does to one state: the cases that went wrong once, or are easy to get wrong.
+// The effect of one rewrite on one state: cases that once went wrong, or are easy to get wrong.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct fixture {
                  [&](match_id m) { return space.rule_of(m).name == rule; });
     return named;
   }
-  // Those of the rule's moves that apply.
+  // The moves of the rule that apply.
   std::vector<match_id> valid(std::string_view rule) {
     auto all = moves(rule);
     space.prepare(state, from);
@@ -64,7 +64,7 @@ struct fixture {
     REQUIRE(all.size() == 1);
     apply(all[0]);
   }
-  // How many operators of that name the state has.
+  // The number of operators of this kind in the state.
   std::size_t count(std::string_view kind) const {
     const auto& store = space.store();
     return static_cast<std::size_t>(std::count_if(state.nodes.begin(), state.nodes.end(), [&](node_id n) {
@@ -78,7 +78,7 @@ using matrix_fixture = fixture<matrices, matrix_cost>;
 }  // namespace
 
 TEST_CASE("a merge that would close a cycle does not apply") {
-  // Papers/001, figure 2.6: A x B and A x relu(A x B) cannot become one product.
+  // Jia's dissertation, figure 2.6: A x B and A x relu(A x B) cannot become one product.
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto first = b.matmul(x, b.input('b', 2, 2));
@@ -93,7 +93,7 @@ TEST_CASE("a merge that would close a cycle does not apply") {
   REQUIRE(valid.size() == 2);
   f.apply(valid[0]);
   CHECK(f.count("matmul") == 2);
-  CHECK(f.valid("pair").empty());  // what is left is one product before the other
+  CHECK(f.valid("pair").empty());  // of the two products left, one depends on the other
 }
 
 TEST_CASE("siblings that depend on one another are not merged") {
@@ -130,7 +130,7 @@ TEST_CASE("targets of two roots that read each other do not apply, those in one 
   circuit_fixture one_way{
       "rule r (and(?x, ?y), or(?x, ?y)) => (and(?x, and(?x, ?y)), or(?x, and(?x, and(?y, or(?x, ?y)))))",
       c.build({c.conjunction(z, w), c.disjunction(z, w)})};
-  CHECK(one_way.valid("r").empty());  // and(x, y) is its own operand
+  CHECK(one_way.valid("r").empty());  // and(x, y) would be its own operand
   circuit_builder d;
   const auto u = d.input('a');
   const auto v = d.input('b');
@@ -139,7 +139,7 @@ TEST_CASE("targets of two roots that read each other do not apply, those in one 
       d.build({d.conjunction(u, v), d.disjunction(u, v)})};
   REQUIRE_FALSE(fine.valid("r").empty());
   fine.apply(fine.valid("r")[0]);
-  CHECK(fine.count("and") == 1);  // the new or reads the conjunction as it is defined now
+  CHECK(fine.count("and") == 1);  // the new or reads the new definition of the conjunction
 }
 
 TEST_CASE("a new root that only the other old root read is not kept") {
@@ -159,7 +159,7 @@ TEST_CASE("what an alias keeps alive is what still reads it") {
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto one = b.conjunction(x, x);
-  // The second root, the only one that reads the first, goes to y: nothing needs x then.
+  // The second root, the only reader of the first, is replaced by y, so that x is needed no more.
   circuit_fixture f{"rule r (and(?x, ?x), or(?y, xor(and(?x, ?x), ?x))) => (?x, ?y)",
                     b.build({b.disjunction(y, b.difference(one, x))})};
   f.apply("r");
@@ -189,7 +189,7 @@ TEST_CASE("what the target shares with the rest of the graph is not built twice,
   f.apply("de_morgan");
   CHECK(f.count("or") == 1);
   CHECK(f.count("and") == 0);
-  CHECK(f.count("not") == 2);  // of x, which is an output, and of the disjunction
+  CHECK(f.count("not") == 2);  // not(x), which is an output, and the negation of the disjunction
 }
 
 TEST_CASE("a result that somebody reads is not taken away") {
@@ -212,8 +212,8 @@ TEST_CASE("no value is defined twice where a node with several results comes bac
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto [sum, carry] = b.half_adder(x, y);
-  // Both results get definitions of their own; the sum dies; then a target needs
-  // it again, and it only comes with a carry.
+  // The half adder is replaced by separate definitions of its results, and the sum is removed. Then a target needs the
+  // sum again, which exists only together with a carry.
   circuit_fixture f{"rule apart half_adder(?x, ?y) => (xor(?x, ?y), and(?x, ?y))\n"
                     "rule again or(?x, ?y) => or(half_adder(?x, ?y).0, half_adder(?x, ?y).1)\n"
                     "rule either or(xor(?x, ?y), and(?x, ?y)) => or(?x, ?y)",
@@ -244,7 +244,7 @@ TEST_CASE("a match of unrelated roots is found though none of its nodes is new")
   const auto x = b.input('a');
   const auto y = b.input('b');
   const auto n = b.negation(x);
-  // not(not(a) & 0 | b) depends on not(a) until the conjunction is seen to be zero.
+  // not(not(a) & 0 | b) depends on not(a) until and_zero replaces the conjunction.
   const auto m = b.negation(b.disjunction(b.conjunction(n, b.zero()), y));
   circuit_fixture f{"rule pair (not(?x), not(?y)) => (xor(?x, one()), xor(?y, one()))\n"
                     "rule and_zero and(?x, zero()) => zero()",

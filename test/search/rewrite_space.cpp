@@ -1,4 +1,4 @@
-// Laws of rewriting as a search space, over two algebras that are not of tensors.
+// Laws of rewriting as a search space, over two algebras that are not about tensors.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -54,7 +54,7 @@ struct matrix_case {
   }
 };
 
-// What a match can be inherited or not without harm: rules whose repetitions are a largest set found greedily.
+// Matches of repeated rules are maximal sets found greedily, so inherited ones may differ from those found anew.
 bool has_siblings(const substitution& s) { return !s.source.roots.empty() && s.source.roots[0].repeated; }
 
 }  // namespace
@@ -100,8 +100,8 @@ TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerpri
                    circuit_case, matrix_case) {
   std::size_t rewrites = 0;
   std::set<std::string> used;
-  // 60,000 and on until every rule was used: which walks a seed gives depends on the compiler. For one of them that
-  // takes three times as many, so a part of the cases does without.
+  // Runs 60,000 rewrites and more until every rule was used; which walks a seed gives depends on the compiler, and some
+  // compilers need three times as many. Runs of only a part of the cases need not use all rules.
   const auto rules = TestType::rules();
   const auto all_used = [&] {
     return test::one_case_of > 1 || std::ranges::all_of(rules, [&](const auto& r) { return used.contains(r.name); });
@@ -189,10 +189,10 @@ TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scrat
       for (const auto listed : mine) {
         const auto& extra = space.rule_of(listed);
         CAPTURE(extra.name);
-        // Unrelated roots may have come to depend on one another: such a match is listed, but has no price.
+        // Unrelated roots may depend on each other now: such a match is listed, but has no price.
         REQUIRE((all.contains(listed) || has_siblings(extra) || !space.price(next, listed, scratch)));
       }
-      // Those that the state before had come first, in its order.
+      // Moves that are inherited from the state before come first, in the order of that state.
       std::vector<match_id> inherited;
       std::copy_if(space.moves(before).begin(), space.moves(before).end(), std::back_inserter(inherited),
                    [&](match_id old) { return mine.contains(old); });
@@ -231,8 +231,8 @@ TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was
   }
 }
 
-// Not always: an alias is handed to all that read it at the time, which misses what the other move's target makes anew
-// of the same operator and operands.
+// Not always: an alias replaces a value in all its readers at that time, but not in nodes with the same operator and
+// operands that the other move's target adds later.
 TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly always lead to the same state",
                    "[exhaustive][law]", circuit_case, matrix_case) {
   std::size_t pairs = 0;
@@ -247,7 +247,7 @@ TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly alw
     typename space_type::scratch_type to;
     const auto s = space.initial();
     const std::vector<match_id> moves{space.moves(s).begin(), space.moves(s).end()};
-    // The state after two moves, or nothing where the second is not there or does not apply any more.
+    // The state after two moves; nothing if one of them does not apply or the second does not exist any more.
     const auto after = [&](match_id a, match_id b) -> std::optional<fingerprint> {
       space.prepare(s, from);
       if (!space.price(s, a, from)) {
@@ -275,7 +275,7 @@ TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly alw
     }
   }
   CHECK(different * 500 < pairs);
-  CHECK(one_way * 50 < pairs);  // one move may remove what the other needs, or what made it impossible
+  CHECK(one_way * 50 < pairs);  // a move may remove nodes that the other needs, or an obstacle to it
 }
 
 TEST_CASE("the memory of states and of the space is stated, and grows") {
@@ -311,7 +311,7 @@ TEST_CASE("a graph whose operators do not take their operands is refused in one 
 
 namespace {
 
-// An algebra and a model that can do what the concepts ask and no more: moved, not copied; signatures by value.
+// An algebra and a model with no more than the concepts require: movable, not copyable; signatures by value.
 class frugal_circuits {
  public:
   using op_type = gate;

@@ -1,4 +1,4 @@
-// Static tests: the smallest spaces that the concepts accept, and spaces that miss by one piece.
+// Static tests: the smallest spaces that the concepts accept, and spaces that each lack one requirement.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ using unity::fingerprint;
 
 namespace archetype {
 
-// States are movable and no more; a scratch is default-constructible and no more.
+// States are only movable, and a scratch is only default-constructible.
 struct state {
   state(state&&) = default;
   state& operator=(state&&) = default;

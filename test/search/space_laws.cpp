@@ -1,4 +1,4 @@
-// Laws of search spaces, and spaces that break one each; rules of an algebra, and rules that are wrong.
+// Laws of search spaces and spaces that each break one; rules of an algebra and rules that are wrong.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +55,7 @@ struct reads_its_scratch : explicit_space {
   }
   [[nodiscard]] static state_type apply(state_type, move_type to, scratch_type&, scratch_type&) { return to; }
 };
-// The very first price is wrong; it is one of those that threads make.
+// Only the first price is wrong, one that a thread may compute.
 struct shares_a_price : explicit_space {
   std::shared_ptr<std::atomic<cost_value>> calls = std::make_shared<std::atomic<cost_value>>(0);
   [[nodiscard]] std::optional<candidate> price(state_type, move_type to, scratch_type&) const {
@@ -123,7 +123,7 @@ TEST_CASE("rules that change what graphs compute are found, with a seed", "[law]
   CHECK(tested[3].applications > 0);
   CHECK(!tested[3].counter);
 
-  // The seed alone makes it again.
+  // Its seed alone reproduces the counterexample.
   const auto again = test_rules(circuits{}, rules, table, draw, {.seed = *tested[1].counter, .graphs = 1});
   CHECK(again[1].counter == tested[1].counter);
 }

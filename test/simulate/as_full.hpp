@@ -1,4 +1,4 @@
-// What a simulation that follows changes must agree with: a full one of the same tasks.
+// Delta simulation must agree with a full simulation of the same tasks.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace unity::test {
 
-// The times of every task, exactly.
+// Requires equal times for every task.
 inline void require_as_full(const simulate::delta_simulation& delta, simulate::full_simulation& full) {
   const auto latest = full.run(delta.code());
   std::size_t differ = 0;

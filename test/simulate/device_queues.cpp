@@ -18,7 +18,7 @@ namespace tests_of_device_queues {
 
 using namespace unity;
 
-// By what the comment of device_queues says, from nothing: all tasks are looked at for every one that runs.
+// A direct implementation of the rules in the comment of device_queues: it searches all tasks for each one that runs.
 class plain_queues {
  public:
   explicit plain_queues(const tasks::program& p) : program_{p}, times_(p.capacity()), done_(p.capacity()) {
@@ -129,7 +129,7 @@ TEST_CASE("a device waits for a task that goes before others, though those are r
   p.replace(f, code);
   p.commit();
   simulate::device_queues<simulate::by_kind> queues;
-  // Device a runs at clock 0 before b is at 2, so b has both in its queue then.
+  // Device a runs at clock 0, before b's clock is 2, so both remaining tasks of b are in its queue by then.
   CHECK(queues.run(p) == picoseconds{18});
   CHECK(queues.times()[2] == simulate::task_times{5, 5, 8});
   simulate::list_simulation<simulate::by_kind> list;

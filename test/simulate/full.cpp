@@ -89,7 +89,7 @@ TEST_CASE("a message crosses its route in cut-through, and arrives after all lat
   code.dependencies.push_back({last, {{}, to}, false});
   p.replace(f, code);
   p.commit();
-  // The second hop is fast, but ends only when the last of the first has come.
+  // The second hop is faster, but ends only after the last byte has arrived over the first hop.
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {10, 10, 110}, {15, 15, 115}, {122, 122, 123}});
 }
 

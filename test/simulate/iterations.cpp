@@ -21,7 +21,7 @@ using test::random_plan;
 
 namespace {
 
-// Tasks of these durations, one after the other, each on a stream of its own.
+// Tasks with these durations, one after the other, each on its own stream.
 tasks::program chain(const std::vector<std::int64_t>& durations) {
   tasks::program p;
   tasks::fragment code;
@@ -52,7 +52,7 @@ TEST_CASE("an iteration among others takes what the slowest resource or the tigh
       most = std::max(most, durations.back());
     }
     const auto p = chain(durations);
-    // The first task waits for the last one of `reach` iterations ago: so many are in flight.
+    // The first task waits for the last task of `reach` iterations earlier, so `reach` iterations are in flight.
     const auto reach = static_cast<std::uint32_t>(1 + random.below(durations.size()));
     const tasks::fragment_id f{0u};
     const tasks::carried_dependency back{{f, static_cast<std::uint32_t>(durations.size() - 1)}, {f, 0}, reach};
@@ -62,7 +62,7 @@ TEST_CASE("an iteration among others takes what the slowest resource or the tigh
       CHECK(found.is_steady);
       CHECK(found.time == picoseconds{sum});
       CHECK(found.before == 0);
-    } else {  // a cycle of several iterations need not fall into step, but on average it takes this
+    } else {  // a cycle of several iterations may have no steady state, but has this mean time
       const auto expected = std::max(static_cast<double>(most), static_cast<double>(sum) / reach);
       CHECK(static_cast<double>(found.time.count()) <= expected + 1);
       CHECK(static_cast<double>(found.time.count()) >= expected * 0.9 - 1);
@@ -73,7 +73,7 @@ TEST_CASE("an iteration among others takes what the slowest resource or the tigh
 TEST_CASE("iterations that do not depend on each other share what they run on") {
   const auto p = chain({3, 5});
   const auto found = simulate::run_until_steady(p, {}, 16);
-  CHECK_FALSE(found.is_steady);  // the first stream runs ahead without end
+  CHECK_FALSE(found.is_steady);  // the first stream runs ahead without limit
   CHECK(found.time == picoseconds{5});
   CHECK(found.first == picoseconds{8});
 }
@@ -92,7 +92,7 @@ TEST_CASE("a repeated program holds its fragments once per iteration, and weight
   const auto thrice = tasks::repeated(p, {}, 3);
   CHECK(thrice.fragment_count() == 3 * p.fragment_count());
   CHECK(thrice.task_count() == 3 * p.task_count());
-  // One after the other: every task waits for the last ones of the iteration before.
+  // Sequential iterations: every task waits for the last tasks of the iteration before.
   std::vector<tasks::carried_dependency> carried;
   std::vector<tasks::task_ref> first;
   std::vector<tasks::task_ref> last;
@@ -175,7 +175,7 @@ TEST_CASE("what a host thread launches starts no earlier, and launches are one a
 TEST_CASE("a device that computes little waits for its host") {
   const auto p = chain({2, 2, 2});
   const auto launched = simulate::with_launches(p, picoseconds{10});
-  // Each stream has a host thread of its own here, so all are launched at 10.
+  // Each stream has its own host thread here, so all are launched at 10.
   CHECK(simulate::full_simulation{}.run(launched) == picoseconds{16});
   tasks::program one;
   one.add_resource({"gpu", tasks::resource_kind::stream, 0});

@@ -36,14 +36,14 @@ namespace {
 
 using name = test::named_tasks::name;
 
-// From the fragments alone, one picosecond after the other; rank(name, task) as the policy says.
+// A reference implementation on fragments that steps time by one picosecond; rank(name, task) is the policy's priority.
 template <class Rank>
 std::map<name, simulate::task_times> slow_list_simulation(const tasks::program& p, const Rank& rank) {
   auto [all, edges] = test::named_tasks{p};
   auto& tasks = all;  // lambdas do not capture structured bindings
   const auto& links = edges;
   std::map<name, simulate::task_times> done;
-  // When a task is ready and what cut-through asks of its end, if all before it have started.
+  // Computes when a task is ready and the earliest end that cut-through allows; false if a predecessor has not started.
   const auto asked = [&](const name& n, simulate::task_times& times) {
     for (const auto& [from, to, cut] : links) {
       if (to == n) {
@@ -59,7 +59,7 @@ std::map<name, simulate::task_times> slow_list_simulation(const tasks::program& 
     return true;
   };
   for (std::int64_t now = 0; done.size() < tasks.size(); ++now) {
-    for (bool again = true; again;) {  // what takes no time makes others ready now
+    for (bool again = true; again;) {  // tasks without duration make others ready now
       again = false;
       std::map<tasks::resource_id, std::vector<std::pair<name, simulate::task_times>>> ready;
       for (const auto& [n, t] : tasks) {
@@ -74,7 +74,7 @@ std::map<name, simulate::task_times> slow_list_simulation(const tasks::program& 
         done[n] = times;
         again = true;
       };
-      if (ready.contains(tasks::resource_id{})) {  // first: a resource chooses when all that is known
+      if (ready.contains(tasks::resource_id{})) {  // tasks without a resource first, so that all ready tasks are known
         for (const auto& [n, times] : ready[tasks::resource_id{}]) {
           start(n, times);
         }

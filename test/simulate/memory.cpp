@@ -19,7 +19,7 @@ using namespace unity::tasks;
 
 namespace {
 
-// When a buffer is held: [from, to).
+// The interval [from, to) in which a buffer is held.
 struct lifetime {
   std::int64_t size;
   device_index device;
@@ -53,7 +53,7 @@ std::vector<lifetime> lifetimes(const unity::tasks::program& p, const simulate::
   return all;
 }
 
-// Reads of buffers by tasks of other fragments, and permanent buffers: random plans have none.
+// Adds reads of buffers by tasks of other fragments, and permanent buffers, which random plans do not have.
 void add_buffers(unity::tasks::program& p, random_engine& random, device_index devices) {
   const auto extra = p.add_fragment();
   fragment code;
@@ -119,7 +119,7 @@ TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]"
         REQUIRE((after == levels.begin() ? 0 : (after - 1)->held.count()) == held);
       }
       REQUIRE(profiles[d].peak.count() == peak);
-      std::int64_t bound = 0;  // what is held at some time of a part of the iteration, as if all at once
+      std::int64_t bound = 0;  // largest sum over parts of an iteration of all buffers held in it
       for (const auto t : instants) {
         std::int64_t held = 0;
         for (const auto& l : alive) {

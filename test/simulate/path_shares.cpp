@@ -50,7 +50,7 @@ TEST_CASE("steps are told apart by kind and by what they waited for") {
     return tasks::task{tasks::resource_id{0U}, picoseconds{duration}, {}, {}, kind, 0};
   };
   const auto first = code.add(work(10, task_kind::forward));
-  code.add(work(5, task_kind::forward));  // ready at once, too: runs second
+  code.add(work(5, task_kind::forward));  // also ready at 0, but runs second
   const auto last = code.add(work(7, task_kind::backward));
   code.dependencies.push_back({{{}, first}, {{}, last}, false});
   p.replace(f, code);

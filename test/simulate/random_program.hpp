@@ -1,5 +1,5 @@
-// Programs as a plan would lower to: operators over devices, edges over links,
-// forward and backward; and changes to them.
+// Random programs like those that plans are lowered to (operators on devices, edges on links, forward and backward
+// tasks), and random changes to them.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace unity::test {
 struct random_plan_options {
   std::size_t operators = 12;
   std::size_t devices = 4;
-  std::int64_t longest = 5;  // picoseconds; small ones make many ties
+  std::int64_t longest = 5;  // picoseconds; a small value makes many ties
   bool is_symmetric = false;  // all shards of an operator take the same time
-  bool has_meetings = false;  // some tasks take no time, and updates wait for one without a resource
+  bool has_meetings = false;  // some tasks have no duration, and updates wait for one without a resource
 };
 
-// Fragment i is operator i, then come the edges, then one per operator for its weights.
+// The fragments: first operators, then edges, then one per operator for its weights.
 class random_plan {
  public:
   struct configuration {
@@ -69,8 +69,8 @@ class random_plan {
     return p;
   }
 
-  // What to replace, and the plan after it. Of four kinds: another configuration with everything around it; of several
-  // operators; other times and devices of the same tasks; an edge alone.
+  // The fragments to replace, and the plan after that. Four kinds: a new configuration of one operator with its edges;
+  // of several operators; new times and devices of the same tasks; one edge.
   edit propose(random_engine& random) {
     switch (random.below(5)) {
       case 0: return change(random, 1 + random.below(3));
@@ -100,7 +100,7 @@ class random_plan {
     }
     return all;
   }
-  // The same number of tasks, so that edges stay as they are.
+  // Keeps the number of tasks, so that edges need no change.
   edit retime(random_engine& random) {
     const auto i = static_cast<std::uint32_t>(random.below(configurations_.size()));
     auto& c = configurations_[i];
@@ -199,7 +199,7 @@ class random_plan {
     }
     return f;
   }
-  // A ring over the shards' devices after the backward tasks, and an update on each.
+  // A ring over the shards' devices after the backward tasks, then an update on each device.
   [[nodiscard]] tasks::fragment weight_code(random_engine& random, std::uint32_t i) const {
     tasks::fragment f;
     const auto& devices = configurations_[i].devices;
@@ -224,7 +224,7 @@ class random_plan {
     }
     return f;
   }
-  // Each device has a link out and one in; a bus between is shared by devices of different parity.
+  // Each device has one link out and one link in; devices of different parity communicate over a shared bus.
   void move(random_engine& random, tasks::fragment& f, tasks::task_ref out, std::uint32_t from, tasks::task_ref in,
             std::uint32_t to, std::uint32_t shard) const {
     if (from == to) {

@@ -1,4 +1,4 @@
-// The semantics of programs, read from the fragments alone and as plainly as can be: quadratic.
+// A reference implementation of the semantics of programs, which reads only the fragments; quadratic time.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace unity::test {
 
-// By fragment and place in it.
+// Times by fragment and index within it.
 using slow_times = std::map<std::pair<std::uint32_t, std::uint32_t>, simulate::task_times>;
 
-// A program as names of tasks: fragment, place in it.
+// The tasks of a program by name: fragment and index within it.
 struct named_tasks {
   using name = std::pair<std::uint32_t, std::uint32_t>;
 

@@ -82,7 +82,7 @@ TEST_CASE("memory is held from the start of the producer to the last end of the 
   using simulate::memory_level;
   const auto at = [](std::int64_t t, std::int64_t held) { return memory_level{picoseconds{t}, bytes{held}}; };
   REQUIRE(e.seen.memory.size() == 2);
-  // The second task's buffer comes at 10, and goes at 15; the first's is read by the message until 13.
+  // The second task's buffer is held from 10 to 15; the message reads the first task's buffer until 13.
   CHECK(e.seen.memory[0].levels == std::vector<memory_level>{at(0, 100), at(10, 110), at(13, 10), at(15, 0)});
   CHECK(e.seen.memory[0].peak == bytes{110});
   CHECK(e.seen.memory[1].levels == std::vector<memory_level>{at(0, 7), at(10, 27), at(19, 7)});

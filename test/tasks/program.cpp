@@ -33,7 +33,7 @@ name name_of(const tasks::program& p, std::uint32_t place) {
   return {r.fragment.index(), r.index};
 }
 
-// As the fragments list them.
+// The dependencies as the fragments list them.
 std::multiset<arrow> listed(const tasks::program& p) {
   std::multiset<arrow> all;
   for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
@@ -47,7 +47,7 @@ std::multiset<arrow> listed(const tasks::program& p) {
   return all;
 }
 
-// As the tasks are linked, seen from one end or from the other.
+// The dependencies as the tasks are linked, read from the tasks' successors (forward) or predecessors.
 std::multiset<arrow> linked(const tasks::program& p, bool forward) {
   std::multiset<arrow> all;
   for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
@@ -210,7 +210,7 @@ TEST_CASE("what cannot be linked or timed breaks a contract") {
   const auto dies = [](auto body) { return test::in_child(body).aborted; };
   CHECK(dies([] {
     auto p = small();
-    p.replace(fragment_id{0u}, fragment{});  // fragment 1 names task 1 of it
+    p.replace(fragment_id{0u}, fragment{});  // fragment 1 refers to task 1 of fragment 0
   }));
   CHECK(dies([] {
     auto p = small();
@@ -224,7 +224,7 @@ TEST_CASE("what cannot be linked or timed breaks a contract") {
     fragment f;
     f.add(work());
     f.add(work());
-    f.dependencies.push_back({{{}, 0}, {{}, 1}, true});  // cut-through without latency
+    f.dependencies.push_back({{{}, 0}, {{}, 1}, true});  // cut-through, but no latency
     p.replace(fragment_id{1u}, f);
   }));
   CHECK(dies([] {

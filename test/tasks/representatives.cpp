@@ -1,4 +1,4 @@
-// One of all resources that do the same: times and memory of the whole program.
+// Folded programs: one resource stands for all that do the same, with the times and memory of the whole program.
 
 #include <unity/tasks/representatives.hpp>
 
@@ -23,8 +23,8 @@ using tasks::fragment_id;
 
 namespace {
 
-// Devices in a ring that all do the same, each with a stream and a link.
-// Tasks wait for those of a neighbour over its link. has_odd: one device takes longer once.
+// A ring of equal devices, each with a stream and a link. Tasks wait for those of a neighbour over its link. has_odd:
+// one task of one device takes longer.
 tasks::program ring(random_engine& random, std::uint32_t devices, bool has_odd) {
   tasks::program p;
   const auto stream = [](std::uint32_t d) { return tasks::resource_id{2 * std::size_t{d}}; };
@@ -42,10 +42,10 @@ tasks::program ring(random_engine& random, std::uint32_t devices, bool has_odd) 
     const picoseconds takes{random.between(1, 50)};
     const picoseconds moves{random.between(1, 90)};
     const picoseconds late{random.between(0, 9)};
-    const auto back = random.below(2) == 0 ? 1U : devices - 1;  // from which neighbour
+    const auto back = random.below(2) == 0 ? 1U : devices - 1;  // which neighbour
     const auto before = [&](std::uint32_t d) { return tasks::task_ref{fragment_id{f - 1}, d}; };
     tasks::fragment code;
-    for (std::uint32_t d = 0; d < devices; ++d) {  // the first task of each device comes first
+    for (std::uint32_t d = 0; d < devices; ++d) {  // first the first task of each device
       code.add({stream(d), takes, {}, {}, tasks::task_kind::forward, d});
       code.buffers.push_back({bytes{static_cast<std::int64_t>(f) + 1}, d, {{}, d}, false});
     }
@@ -109,7 +109,7 @@ TEST_CASE("representatives have the times and memory of all, also where one of t
     for (std::size_t d = 0; d < folded.device.size(); ++d) {
       CHECK(one.memory[folded.device[d]] == all.memory[d]);
     }
-    // Fewer tasks than are needed for that: all wait for the slowest.
+    // With fewer tasks than that requires, all devices wait for the slowest.
     const auto rough = tasks::representatives(whole, 0);
     CHECK(rough.code.task_count() <= folded.code.task_count());
     CHECK_FALSE(rough.is_exact);
@@ -147,7 +147,7 @@ TEST_CASE("a chain of transfers may be long") {
   tasks::program p;
   p.add_resource({"link", tasks::resource_kind::link, 0});
   tasks::fragment code;
-  for (std::uint32_t t = 0; t < length; ++t) {  // the last in the order of ties runs first
+  for (std::uint32_t t = 0; t < length; ++t) {  // the last task in the order of ties runs first
     code.add({tasks::resource_id{0U}, picoseconds{1}, {}, bytes{1}, tasks::task_kind::transfer, t});
     if (t > 0) {
       code.dependencies.push_back({{{}, t}, {{}, t - 1}, false});

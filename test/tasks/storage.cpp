@@ -37,7 +37,7 @@ std::vector<stored_value> random_values(random_engine& random, std::size_t count
   return values;
 }
 
-// Marks every byte of every value at every step; false where one is taken.
+// Marks every byte of every value at every step; false if one is marked already.
 bool paints_without_overlap(std::span<const stored_value> values, const storage_plan& plan) {
   std::size_t steps = 0;
   for (const auto& v : values) {
@@ -60,8 +60,8 @@ bool paints_without_overlap(std::span<const stored_value> values, const storage_
   return true;
 }
 
-// Each value at the lowest place that is free, over all orders: one of them is the order by offset of an optimal plan,
-// and gives no higher peak.
+// Places each value at the lowest free offset, in all orders. One of them is the order of offsets in an optimal plan,
+// whose peak this placement does not exceed.
 std::int64_t optimal_peak(std::span<const stored_value> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

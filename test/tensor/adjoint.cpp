@@ -60,8 +60,8 @@ void for_real_cases(std::uint64_t seed, const Check& check) {
   }
 }
 
-// Values of which no two are closer than 0.05, none closer to 0: away from the kinks of what is piecewise smooth.
-// Positive where the operator is defined on those alone; integers number rows.
+// Magnitudes from 0.1 to 2.5 in steps of 0.06 with random signs, away from the kinks of piecewise smooth functions;
+// beyond 40 elements, magnitudes repeat nearly. Positive where the operator requires it; integers are row numbers.
 std::vector<dense<double>> smooth_point(const std::string& name, const types& inputs, unity::random_engine& random) {
   std::int64_t count = 0;
   for (const auto& t : inputs) {
@@ -184,9 +184,9 @@ TEST_CASE("the adjoint of every operator agrees with central differences", "[adj
     CHECK(derived == Approx(expected).epsilon(1e-6).margin(2e-6 * scale));
     checked.insert(name);
   });
-  // all that read something, but the opaque operator, the matrices of zeros and ones, and positions
-  // and integer_div, mod (here of integers), five comparisons, four of logic, is_nan and is_inf
-  // and six whose results are numbers of few bits or their products
+  // All operators with operands, except the opaque operator, the matrices of zeros and ones, positions, integer_div,
+  // mod (of integers here), five comparisons, four logical operators, is_nan, is_inf, and six whose results have few
+  // bits or are products of such numbers.
   CHECK(checked.size() == cases().size() - 9 - 2 - 4 - 13 - 6);
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjo
   std::set<std::string> checked;
   for_real_cases(2, [&](const std::string& name, const random_case& c, const types& results, auto& random) {
     for (auto group : linear_groups(training(), c.op, c.inputs)) {
-      // What a result does not depend on, numbers too, it is additive in along with the rest.
+      // A group may contain operands that the result does not depend on, such as integers: only reals are kept.
       std::erase_if(group, [&](std::size_t i) { return !is_real(c.inputs[i]); });
       if (group.empty()) {
         continue;
@@ -283,7 +283,7 @@ TEST_CASE("an adjoint of some operands is that part of the adjoint of all", "[ad
   });
 }
 
-// Shapes, work, indices and evaluation of the operators that adjoints are made of.
+// Shapes, work, indices and evaluation of the operators in adjoints.
 TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]") {
   std::set<std::string> seen;
   for_real_cases(4, [&](const std::string&, const random_case& c, const types&, auto& random) {
@@ -328,7 +328,7 @@ TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]"
       const auto exact = evaluate<double>(training(), op, values, inputs);
       const auto single = evaluate<float>(training(), op, rounded, inputs);
       const auto modular = evaluate<modular61>(training(), op, residues, inputs);
-      // Of all results: the cotangent of a mask that is the same for all keys is 0, but for rounding.
+      // Compares all results together: the cotangent of a mask that is equal for all keys is 0 up to rounding.
       std::vector<double> expected;
       std::vector<double> found;
       for (std::size_t r = 0; r < results.size(); ++r) {
@@ -342,7 +342,7 @@ TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]"
       CHECK((!finite || distance({all, found}, {all, expected}) < 1e-3));
     }
   });
-  // The parts of pooling's are inside of operators.
+  // The parts of pooling's adjoints occur only inside other operators.
   for (const auto& gradient : gradient_operators()) {
     const auto& name = gradient.signature.name;
     CAPTURE(name);
@@ -434,7 +434,7 @@ TEST_CASE("a sum of any function of its operands has a derived adjoint", "[adjoi
                                          x(0) + x(1),                                  // no operand has all indices
                                          x(0) * x(1) * x(2),                           // three factors
                                          kernels::apply(scalar_op::exp, x(0) * x(1)),  // its derivative is its value
-                                         kernels::apply(scalar_op::tanh, x(1)),        // of less than all indices
+                                         kernels::apply(scalar_op::tanh, x(1)),        // not of all indices
                                          kernels::apply(scalar_op::abs, x(0)) / x(2) - x(1),  // of different dimensions
                                          kernels::literal(3) * kernels::apply(scalar_op::sigmoid, x(0) - x(2)) * x(1)};
   const auto iteration = [](space& s, const attribute_reader&) {

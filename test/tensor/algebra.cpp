@@ -30,7 +30,7 @@ static_assert(unity::layout_algebra<algebra>);
 
 namespace {
 
-// An operator of a user: the squared distances between the rows of two matrices.
+// A user-defined operator: the squared distances between the rows of two matrices.
 definition distances() {
   const auto iteration = [](space& s, const attribute_reader&) {
     const auto m = s.parallel("m");

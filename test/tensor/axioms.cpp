@@ -45,7 +45,7 @@ TEST_CASE("every property holds modulo a prime and for reals on random shapes an
       CHECK(report.bits > 0);
       continue;
     }
-    // Random shapes hardly ever fit: validation takes some that do, and makes them larger in all ways that fit.
+    // Random shapes rarely fit: validation takes some that fit, and enlarges them in all ways that fit.
     validation_options small;
     small.ladder.erase(small.ladder.begin(), small.ladder.end() - 1);
     const auto grown = validate_axiom(standard(), s.rule, small);

@@ -1,4 +1,4 @@
-// Batch norms that take mean and variance of the batch at hand.
+// Batch normalization with the mean and variance of the current batch.
 #include <unity/tensor/statistics.hpp>
 #include <unity/tensor/zoo/model.hpp>
 
@@ -34,7 +34,7 @@ constexpr auto& training = unity::test::training::operators;
 
 constexpr double epsilon = 1e-3;
 
-// A batch norm of a product with a weight, so that gradients reach behind the statistics.
+// A batch normalization of a product with a weight, so that gradients pass through the statistics.
 tensor_graph normalized(const shape& dims) {
   builder b{training()};
   const auto x = b.input("x", dims);
@@ -42,7 +42,7 @@ tensor_graph normalized(const shape& dims) {
   return std::move(b).finish({zoo::batch_norm(b, "bn", scaled, epsilon, zoo::statistics_of_batch)});
 }
 
-// Channel by channel, in two passes.
+// A reference implementation: channel by channel, in two passes.
 dense<double> expected_values(const named_values& v, const shape& dims) {
   const auto& x = v.at("x");
   const auto count = static_cast<double>(dims[0] * dims[2] * dims[3]);

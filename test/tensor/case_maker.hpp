@@ -1,4 +1,4 @@
-// Operators on random operands: what one is, and what draws the parts of one.
+// Random cases (an operator with operands), and the class that draws their parts.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct random_case {
   types inputs;
 };
 
-// Draws the pieces of a case.
+// Draws the parts of a case.
 class case_maker {
  public:
   explicit case_maker(random_engine& random) : random_{random} {}
@@ -39,7 +39,7 @@ class case_maker {
     }
     return s;
   }
-  // Broadcasts to `joint`.
+  // A shape that broadcasts to `joint`.
   shape stretched(const shape& joint) {
     shape s(std::span<const std::int64_t>{joint}.subspan(static_cast<std::size_t>(below(std::ssize(joint) + 1))));
     for (auto& d : s) {
@@ -47,7 +47,7 @@ class case_maker {
     }
     return s;
   }
-  // Ascending and not empty.
+  // At least one axis, in ascending order.
   shape axes(std::size_t rank) {
     shape s;
     const auto sure = below(static_cast<std::int64_t>(rank));

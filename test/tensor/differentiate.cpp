@@ -45,7 +45,7 @@ dense<double> field(const std::string& name, const shape& dims, std::uint64_t se
 constexpr std::uint64_t point_seed = 1;
 constexpr std::uint64_t direction_seed = 2;
 
-// Reals moved by `step` along a direction, but the cotangents; integers arbitrary.
+// Random values for floating-point inputs and weights; trained weights are moved by `step` along a random direction.
 auto sources_moved_by(double step) {
   return [step](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
     const auto& kind = training().signature(op.kind).name;
@@ -78,7 +78,7 @@ double dot(const dense<double>& a, const dense<double>& b) {
   return sum;
 }
 
-// The outputs against the cotangents that sources_moved_by() supplies.
+// The inner product of the outputs and random cotangents, with weights moved by `step`.
 double objective(const tensor_graph& g, double step) {
   const auto outputs = evaluate<double>(training(), g, sources_moved_by(step));
   double sum = 0;
@@ -184,7 +184,7 @@ TEST_CASE("the given graph keeps its numbers and its outputs", "[differentiate]"
 TEST_CASE("nothing is built that no gradient needs", "[differentiate]") {
   const auto g = zoo::build(training(), "zoo:lenet?batch=1");
   const auto all = differentiate(training(), g);
-  // the input of the first convolution is data
+  // The input of the first convolution is data and needs no gradient.
   CHECK(nodes_of_kind(all.graph, "conv2d_input_gradient") == 1);
   CHECK(nodes_of_kind(all.graph, "conv2d_weight_gradient") == 2);
   std::vector<bool> live(all.graph.value_count());
@@ -253,7 +253,7 @@ TEST_CASE("what cannot be differentiated is said in one line", "[differentiate]"
   CHECK(message_of(g, {.loss = y, .sources = {}}) == "node 3 (mul): a loss of float32[4]; expected one number");
   CHECK(message_of(g, {.loss = {}, .sources = {ids}}) ==
         "node 2 (input): a gradient of int64[4]; expected floating-point elements");
-  // beside the way
+  // An operator without an adjoint is allowed where no gradient passes it.
   g.set_outputs(std::vector{sum});
   CHECK(differentiate(training(), g).gradients.size() == 1);
 }

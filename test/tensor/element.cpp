@@ -46,7 +46,7 @@ void check_every_pattern(From from, To to, int mantissa_bits, int bias) {
   }
 }
 
-// Between neighbours the nearer one is taken, halfway the even one.
+// Numbers between two neighbours are rounded to the nearer one, and ties to even.
 template <class Real, class To>
 void check_rounding(To to, int mantissa_bits, int bias) {
   const auto largest = static_cast<std::uint16_t>((((1 << (15 - mantissa_bits)) - 1) << mantissa_bits) - 1);

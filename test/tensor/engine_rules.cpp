@@ -31,7 +31,7 @@ const rule_set& rules() {
   return all;
 }
 
-// A block as vision models have it: a wide convolution, a depthwise one, a pointwise one, a pool; and a grouped one.
+// A block of a vision model: a wide, a depthwise and a pointwise convolution, a pool, and a grouped convolution.
 tensor_graph convolutions(std::int64_t channels, std::int64_t groups, std::int64_t width) {
   builder b{standard()};
   const auto conv = [&](value_id x, const std::string& name, std::int64_t out, std::int64_t in, std::int64_t kernel,
@@ -74,7 +74,7 @@ void check_same(const tensor_graph& before, const tensor_graph& after) {
 TEST_CASE("rules for engines keep values, wherever they apply") {
   for (const auto& r : rules()) {
     if (r.name == "depthwise_of_16_channels") {
-      continue;  // no random shapes fit; below
+      continue;  // no random shapes fit; tested below
     }
     INFO(r.name);
     const auto report = test_rule(standard(), r);

@@ -61,7 +61,7 @@ unity::rule_set shipped_rules() {
   return unity::compile_rules(standard(), unity::parse_rules(unity::tensor::standard_rules, "standard_rules"));
 }
 
-// Rules after which every operator still matters: none makes a value twice, or undoes what another did.
+// Rules after which every operator still matters: none duplicates a value or undoes another operator.
 unity::rule_set joining_rules() {
   return unity::compile_rules(standard(), unity::parse_rules(R"(
 rule merge_matmuls
@@ -80,7 +80,7 @@ rule merge_convolutions
 
 struct rewritten_graph {
   tensor_graph graph{};
-  bool real_only = false;  // a rule was used that holds for real numbers alone
+  bool real_only = false;  // a rule was used that holds only for real numbers
 };
 
 // The graph after some random rewrites.
@@ -105,7 +105,7 @@ rewritten_graph rewritten(const tensor_graph& g, const unity::rule_set& rules, u
   return made;
 }
 
-// Small forms of every kind of model: the checks take as long, building candidates does not.
+// Small models of every kind: checks take as long as those of large models, but building candidates is faster.
 constexpr std::array models{"zoo:bert?layers=2&batch=2",
                             "zoo:bert?form=taso&layers=3",
                             "zoo:bert?form=ae&layers=3",
@@ -289,7 +289,7 @@ TEST_CASE("queries, keys and values come from one product or from three") {
   };
   check_equal(graph(false, {}), graph(true, {2, 0, 3, 1, 4}));
 
-  // Heads and positions mixed up, in sizes that still fit.
+  // Heads and positions in the wrong order, with sizes that still fit.
   builder b{standard()};
   const auto x = b.input("x", {2, 16, 64});
   const auto right = finish(b, {b.transpose(b.reshape(x, {2, 16, 16, 4}), {0, 2, 1, 3})});
@@ -317,7 +317,8 @@ TEST_CASE("attention is one operator or many") {
     const auto mixed = b.transpose(b.matmul(scores, v), {0, 2, 1, 3});
     return finish(b, {b.matmul(b.reshape(mixed, {4, 20, 128}), w[3])});
   };
-  // The operator knows the scale from the size of a head, the graph has it as a number: found out at larger sizes.
+  // The operator derives the scale from the head size, but the graph has it as a number: this shows only at larger
+  // sizes.
   const auto r = check_equivalence(standard(), graph(true, 0), graph(false, 1 / std::sqrt(16.0)));
   CHECK(r.passed);
   check_different(graph(true, 0), graph(false, 1 / 16.0));
@@ -338,7 +339,7 @@ TEST_CASE("numbers that stem from sizes are no difference") {
   CHECK(check(100, 1 / 200.0, some).sizes == "the graphs' own");
   CHECK_FALSE(check(100, 1 / 100.0, some).passed);
   CHECK_FALSE(check(100, 1 / 200.0, no_second_look).passed);
-  // More rows than are affordable.
+  // More rows than the check can afford.
   CHECK(check(1'000'000, 1 / 200.0, some).passed);
   CHECK_FALSE(check(1'000'000, 1 / 100.0, some).passed);
 }
@@ -447,7 +448,7 @@ TEST_CASE("data that is known is used") {
 
 namespace {
 
-// T5's buckets of relative positions: int64 numbers made of float32 ones. Their constants are known.
+// T5's buckets of relative positions: int64 numbers, computed in float32 from known constants.
 struct bucket_constants {
   double exact;
   double range;  // a logarithm
@@ -466,7 +467,7 @@ std::vector<double> buckets_of(const bucket_constants& c) {
   return all;
 }
 
-// Products with the buckets, which are computed from the positions, or known.
+// Products with the buckets, which are computed from the positions or, if `folded`, are constants.
 tensor_graph bucket_graph(const bucket_constants& c, bool folded) {
   builder b{standard()};
   const auto cast = [&](value_id v, const char* to) { return b.apply("cast", {v}, {{"element", to}})[0]; };
@@ -559,7 +560,7 @@ TEST_CASE("sums and products in another order differ by rounding alone, in every
   for (int round = 0; round < 60; ++round) {
     const auto element = std::array{dtype::float32, dtype::float16, dtype::bfloat16}[random.below(3)];
     const auto terms = 2 + random.below(6);
-    const auto seen = random.below(3);  // how the sum is read: by itself, as a decision, by steps of a hundredth
+    const auto seen = random.below(3);  // how the sum is used: itself, in a decision, or in steps of 0.01
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < terms; ++i) {
       order.insert(order.begin() + static_cast<std::ptrdiff_t>(random.below(i + 1)), i);

@@ -21,13 +21,13 @@ using namespace unity::tensor::test;
 
 namespace {
 
-// The smallest provider, and near misses: one that is asked for names, and one of other numbers.
+// The smallest provider, and near misses: one that takes a name, and one with another scalar type.
 using smallest_provider = std::optional<dense<double>> (*)(const operation&, const tensor_type&);
 static_assert(source_provider<smallest_provider, double>);
 static_assert(!source_provider<std::optional<dense<double>> (*)(const std::string&), double>);
 static_assert(!source_provider<smallest_provider, modular61>);
 
-// relu(x * w) split in two halves, of which the second comes first; a node that nobody needs.
+// relu(x * w) split in two halves, the second half first; one node is not used.
 tensor_graph small_graph() {
   builder b{standard()};
   const auto x = b.input("x", {2, 3});
@@ -87,7 +87,7 @@ TEST_CASE("what has no known meaning is not evaluated") {
   const auto g = std::move(b).finish({y});
   CHECK_THROWS_WITH(evaluate<double>(standard(), g),
                     "evaluation of opaque: operands float32[2]; expected an operator with a known meaning");
-  // Modulo a prime it is some function: of its operands, and one for each operator.
+  // Modulo a prime, an opaque operator is an arbitrary function that depends on the seed.
   const auto of = [&](std::uint64_t seed) { return evaluate<modular61>(standard(), g, seed)[0]; };
   CHECK(of(1) == of(1));
   CHECK(of(1) != of(2));

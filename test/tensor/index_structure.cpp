@@ -16,8 +16,8 @@ using namespace unity::tensor::test;
 
 namespace {
 
-// Per tensor and dimension the indices, as letters in order of first use: "ab,bc->ac". Upper case: whole. With the
-// kind of those that are neither parallel nor whole appended: "b red". A window is the index that slides and *.
+// The indices of each dimension of each tensor, as letters in order of first use: "ab,bc->ac". Upper case: whole.
+// Indices that are neither parallel nor whole follow with their kind: "b red". A window is its sliding index and *.
 std::string spell(std::string_view name, attributes a, const types& inputs) {
   const auto s = dimension_indices(standard(), standard().make_operation(name, a), inputs);
   REQUIRE(s.has_value());
@@ -116,7 +116,7 @@ TEST_CASE("composites have the indices of their bodies") {
   CHECK(spell("lstm_cell", {}, lstm_operands) == "a B, a C, a d, E d B, E d C, E d -> a d a d;");
 }
 
-// Of x, y and z [a b]: sums over b of x * z and y * z, joined by an operator.
+// The operands are x, y and z [a b]; an operator joins the sums over b of x * z and of y * z.
 TEST_CASE("sums over one index are divided together, if what joins them adds them") {
   const auto spelled = [](const char* join, bool nested) {
     const auto body = [=](body_builder& b, const attribute_reader&, std::span<const unity::value_id> x) {

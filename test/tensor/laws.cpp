@@ -1,4 +1,4 @@
-// Laws that every operator keeps, on random operands.
+// Laws that hold for every operator, on random operands.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -143,7 +143,7 @@ TEST_CASE("float and double agree") {
     const auto seed = random();
     const auto exact = evaluate<double>(standard(), c.op, values_for<double>(c.inputs, seed), c.inputs)[0];
     const auto rounded = evaluate<float>(standard(), c.op, values_for<float>(c.inputs, seed), c.inputs)[0];
-    if (name != "cast") {  // which truncates
+    if (name != "cast") {  // cast truncates
       CHECK(distance({rounded.dims, {rounded.data.begin(), rounded.data.end()}}, exact) < 1e-3);
     }
   });
@@ -277,7 +277,7 @@ TEST_CASE("a composite's shape function says what its body says") {
     for (std::size_t r = 0; r < types.size(); ++r) {
       auto type = body->type(body->outputs()[r]);
       CHECK((type.constant || !types[r].constant));
-      type.constant = types[r].constant;  // a body that asks for sizes alone is constant where its operands are not
+      type.constant = types[r].constant;  // a body that reads only sizes is constant even if its operands are not
       CHECK(type == types[r]);
     }
   });
@@ -410,7 +410,7 @@ TEST_CASE("operators are jointly additive in their linear groups, and products n
 
 namespace {
 
-// The dimension of a tensor along which the index alone runs.
+// The dimension of a tensor that has this index and no other.
 std::optional<std::size_t> dimension_along(const tensor_indices& dims, std::size_t index) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d].indices == std::vector{index}) {
@@ -428,7 +428,7 @@ dense<Scalar> block(const dense<Scalar>& t, std::size_t d, std::int64_t from, st
   return evaluate<Scalar>(standard(), op, std::vector{t}, types{type(t.dims)})[0];
 }
 
-// Does the index run alone along every dimension that it runs along.
+// Whether the index is alone in every dimension that has it.
 bool is_alone(const index_structure& s, std::size_t index) {
   bool alone = true;
   for (const auto* tensors : {&s.operands, &s.results}) {
@@ -449,7 +449,7 @@ bool is_alone(const index_structure& s, std::size_t index) {
 
 TEST_CASE("a block of a parallel index is computed from that block of the operands") {
   int blocks = 0;
-  // whose attributes hold no sizes
+  // Operators without sizes in their attributes.
   for (const std::string name : {"matmul",
                                  "linear",
                                  "conv2d",

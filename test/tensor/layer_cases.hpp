@@ -249,7 +249,7 @@ inline void add_quantizations(case_table& table) {
     };
   }
   table["dynamic_quantize"] = [](case_maker& m) { return m.make("dynamic_quantize", {}, {type(m.dims(0, 3))}); };
-  // One number, or one each.
+  // One number for all, or one for each.
   const auto some = [](case_maker& m, std::int64_t each, dtype element) {
     return type(m.below(2) == 0 ? shape{} : shape{each}, element);
   };

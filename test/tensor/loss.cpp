@@ -129,7 +129,7 @@ TEST_CASE("cross entropy of a softmax is that of what it is taken of") {
     return run_on(training(), with_loss(training(), g, loss::cross_entropy), values)[0].data[0];
   };
   CHECK(loss_of(build(true, 1)) == loss_of(build(false, 0)));
-  CHECK(loss_of(build(true, 0)) != loss_of(build(false, 0)));  // a softmax over samples is no row of classes
+  CHECK(loss_of(build(true, 0)) != loss_of(build(false, 0)));  // a softmax over samples is not one over classes
 }
 
 TEST_CASE("losses and gradients of the parts of a batch add up to the batch's") {

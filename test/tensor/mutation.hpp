@@ -1,4 +1,4 @@
-// Graphs that are wrong in one place, as a broken rewrite would make them.
+// Graphs with one error, as an incorrect rewrite would make them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct mutant {
   std::string what;
 };
 
-// Changes one node of a graph, and types what follows anew.
+// Changes one node of a graph, and infers the types of the nodes after it again.
 class mutator {
  public:
   mutator(const algebra& a, const tensor_graph& g, random_engine& random) : algebra_{a}, graph_{g}, random_{random} {
@@ -61,7 +61,7 @@ class mutator {
   }
   [[nodiscard]] const std::string& kind() const { return algebra_.signature(op_.kind).name; }
   [[nodiscard]] std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_.below(n)); }
-  // Null where there is no such attribute.
+  // The attribute of this name, or null.
   attribute* field(std::string_view name) {
     const auto& fields = algebra_.definition_of(op_.kind).fields;
     for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -72,7 +72,7 @@ class mutator {
     return nullptr;
   }
 
-  // Changes op_ and operands_; returns what was done, empty for nothing.
+  // Changes op_ and operands_; returns a description of the change, empty if there is none.
   std::string change(node_id n) {
     switch (below(6)) {
       case 0: return swap_operands();
@@ -105,7 +105,7 @@ class mutator {
     }
     return "dropped relu";
   }
-  // What is added to all scores of a softmax does not matter: that is what the bias of keys does.
+  // Adding the same number to all scores of a softmax has no effect, so the bias of keys has none.
   std::string change_weight() {
     const bool is_weight = algebra_.definition_of(op_.kind).source == source_kind::constant;
     const auto name = is_weight ? algebra_.read(op_).word("name") : "";
@@ -155,7 +155,7 @@ class mutator {
     return changes ? "wrong operand" : "";
   }
 
-  // Nothing where the types do not fit any more.
+  // The changed graph, or nothing if the types do not fit.
   [[nodiscard]] std::optional<tensor_graph> rebuild(node_id changed) const {
     tensor_graph g;
     for (const auto n : node_ids(graph_)) {

@@ -1,4 +1,4 @@
-// Random operations with operands that they take, for every kind of operator.
+// Random operations with valid operands, for every kind of operator.
 #pragma once
 
 #include <cstddef>
@@ -184,7 +184,7 @@ inline const case_table& cases() {
   return table;
 }
 
-// A case of the kind that the operator takes. What is drawn rarely does not fit (a window of nothing): drawn again.
+// A valid case of the operator. A draw that does not fit (such as an empty window) is rare, and repeated.
 inline random_case draw(const std::string& name, random_engine& random) {
   case_maker m{random};
   while (true) {

@@ -1,4 +1,4 @@
-// Random graphs as operands of the operators over edges, and what these compute as plain loops.
+// Random graphs as operands of the operators over edges, and these operators as plain loops.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct random_edges {
   }
 };
 
-// Sets what follows from offsets and sources: the same edges by source.
+// Sets the lists that follow from offsets and sources: the same edges, sorted by source.
 inline random_edges turned(random_edges g) {
   g.out_offsets.assign(static_cast<std::size_t>(g.sources_count) + 1, 0);
   g.targets.clear();
@@ -55,7 +55,7 @@ inline random_edges turned(random_edges g) {
   return g;
 }
 
-// Some vertices have no edges, one may have most of them; edges may be equal, and lead to where they come from.
+// Some vertices have no edges, one may have most of them; equal edges and self-loops are possible.
 inline random_edges draw_edges(std::int64_t sources, std::int64_t vertices, std::int64_t edges, random_engine& random) {
   random_edges g{sources, vertices};
   std::vector<std::int64_t> targets;
@@ -72,7 +72,7 @@ inline random_edges draw_edges(std::int64_t sources, std::int64_t vertices, std:
   return turned(std::move(g));
 }
 
-// Which operands of an operator over edges are lists; 0: it has no such list.
+// The indices of the operands that hold the lists of an operator over edges; 0: no such list.
 struct list_operands {
   std::size_t offsets = 0;
   std::size_t sources = 0;
@@ -114,7 +114,7 @@ void draw_lists(std::string_view kind, std::vector<dense<Scalar>>& operands, ran
 
 inline dense<double> numbers(const std::vector<std::int64_t>& x) { return {{std::ssize(x)}, {x.begin(), x.end()}}; }
 
-// Rows of `width` elements.
+// A matrix with rows of `width` elements.
 struct rows_of {
   std::int64_t width;
   std::vector<double> data;

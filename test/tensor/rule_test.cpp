@@ -31,7 +31,7 @@ rule_report tested(const std::string& text,
                    const rule_test_options& options = {.attempts = unity::test::cases(200000)}) {
   return test_rule(standard(), compiled(text).at(0), options);
 }
-// Wrong: the report must name shapes and two values.
+// Checks that a rule is refuted, and that the report names shapes and two values.
 void check_refuted(const std::string& text) {
   const auto report = tested(text);
   INFO(text << '\n' << report.because);
@@ -85,17 +85,17 @@ TEST_CASE("rules with one thing wrong are refuted with shapes and values") {
 }
 
 TEST_CASE("what holds only for some sizes, strides or paddings is refuted") {
-  // A kernel that broadcasts along its own image: 1x1 against 3x3.
+  // A kernel of 1x1 would be broadcast to one of 3x3.
   check_refuted("add(conv2d{" + window_attributes + "}(?x, ?w), conv2d{" + window_attributes + "}(?x, ?v)) => conv2d{" +
                 window_attributes + "}(?x, add(?w, ?v))");
-  // Zeros around a kernel smaller than the stride move its centre.
+  // Zeros around a kernel smaller than the stride shift its centre.
   check_refuted(
       "conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => conv2d{stride=?s, padding=same}(?x, ?w)");
-  // At the border there are fewer elements to average.
+  // At the border, an average has fewer elements.
   check_refuted(
       "average_pool{kernel=?k, padding=same}(?x) => conv2d{padding=same, groups=size(?x, 1)}(?x, "
       "pool_kernel{channels=size(?x, 1), kernel=?k}())");
-  // Kernels of groups must be interleaved.
+  // The kernels of groups would have to be interleaved.
   check_refuted("conv2d{" + window_attributes +
                 ", groups=?g}(?x, ??w)... => split{axis=1, sizes=[size(??w, 0)...]}(conv2d{" + window_attributes +
                 ", groups=?g}(?x, concat{axis=0}(??w...)))");

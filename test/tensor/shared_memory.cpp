@@ -53,7 +53,7 @@ question random_question(random_engine& random) {
   }
 }
 
-// Where the elements of a result lie in a row, counted from the operand's first; nothing where they do not.
+// The offset in the operand at which all elements of a result lie contiguously; nothing if they do not.
 std::optional<std::int64_t> place_in_iota(const dense<double>& result) {
   for (std::size_t i = 1; i < result.data.size(); ++i) {
     if (result.data[i] != result.data[0] + static_cast<double>(i)) {

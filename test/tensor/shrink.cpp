@@ -39,7 +39,7 @@ std::vector<tensor_type> types_of(const tensor_graph& g, std::span<const value_i
   return types;
 }
 
-// Every node's results are what its operator infers.
+// Whether every result has the type that its operator infers.
 bool is_valid(const tensor_graph& g) {
   for (const auto n : node_ids(g)) {
     if (standard().infer(g.operation(n), types_of(g, g.operands(n))) != types_of(g, g.results(n))) {
@@ -49,7 +49,7 @@ bool is_valid(const tensor_graph& g) {
   return true;
 }
 
-// The same operators in the same places, with the same attributes but for those that hold sizes.
+// Whether both have the same operators in the same places, and attributes that differ only in sizes.
 bool differs_in_sizes_alone(const tensor_graph& a, const tensor_graph& b) {
   const std::set<std::string_view> sizes{"dims", "sizes", "starts", "ends", "channels", "groups", "size"};
   const auto pad = standard().kind("pad");
@@ -332,7 +332,7 @@ TEST_CASE("equal constants, which rewriting makes one, have one size") {
     return std::move(b).finish({b.add(b.matmul(y, b.fill(0.02, {128, 128})), other)});
   };
   const auto s = shrink(standard(), both(false), both(true));
-  // What a product with a constant adds up depends on how many terms there are.
+  // The value of a product with a constant depends on the number of terms.
   const auto terms = [](const tensor_graph& g) {
     std::vector<std::int64_t> all;
     for (const auto n : node_ids(g)) {

@@ -42,7 +42,7 @@ using space_type = rewrite_space<tensor::algebra, analytic_cost>;
 
 analytic_cost taso_cost() { return {standard(), *hardware::find_device("taso")}; }
 
-// Both graphs at one random point. What the first does not define the second may define as it likes.
+// Compares both graphs at one random point. Where the first is undefined, the second may have any value.
 template <class Scalar>
 void check_equal(const tensor_graph& a, const tensor_graph& b, std::uint64_t seed, double tolerance) {
   const tensor::detail::random_point<Scalar> point{standard(), seed, true};
@@ -68,7 +68,7 @@ void check_equal(const tensor_graph& a, const tensor_graph& b, std::uint64_t see
   }
 }
 
-// How many rewrites of `g` by one rule the engine finds; each must leave the values as they are.
+// The number of rewrites of `g` by one rule; checks that each keeps the values.
 std::size_t check_rewrites(const substitution& s, const tensor_graph& g) {
   space_type space{standard(), taso_cost(), rule_set{s}, g};
   const auto start = space.initial();

@@ -90,7 +90,7 @@ void add_further_normalizations(Table& table) {
   table["mean_variance_norm"] = [](Maker& m) {
     auto dims = m.dims(1, 4);
     const auto axes = m.axes(dims.size());
-    ++dims[static_cast<std::size_t>(axes[0])];  // a deviation of one element is 0, where its root has no derivative
+    ++dims[static_cast<std::size_t>(axes[0])];  // the deviation of one element is 0, where the root has no derivative
     return m.make("mean_variance_norm", {{"axes", axes}}, {type(dims)});
   };
 }
@@ -100,7 +100,7 @@ void add_likelihood_losses(Table& table) {
   for (const std::string name : {"negative_log_likelihood", "softmax_cross_entropy"}) {
     table[name] = [name](Maker& m) {
       auto dims = m.dims(2, 4);
-      dims[0] += 4;  // so that some label is a class that counts: a mean over none is no number
+      dims[0] += 4;  // enough labels that some class counts: a mean over none is 0 / 0
       ++dims[1];
       auto labels = dims;
       labels.erase(labels.begin() + 1);

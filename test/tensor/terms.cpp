@@ -28,7 +28,7 @@ using namespace unity::tensor::terms;
 const variable x{"x"}, y{"y"}, z{"z"}, v{"v"}, a{"a"}, s{"s"}, p{"p"}, g{"g"};
 const variable xs = indexed("x"), ws = indexed("w");
 
-// Both are the same syntax, and the same substitutions.
+// Both must have the same syntax and the same substitutions.
 void check_equal(const statement& written, const std::string& text) {
   INFO(text);
   INFO(to_text(written));
@@ -38,7 +38,7 @@ void check_equal(const statement& written, const std::string& text) {
   CHECK(compile_rule(operators(), written) == compile_rule(operators(), parsed[0]));
 }
 
-// As in the literature, at namespace scope.
+// Rules can be written as in the literature, at namespace scope.
 const auto associative = matmul(x, matmul(y, z)) == matmul(matmul(x, y), z);
 
 }  // namespace

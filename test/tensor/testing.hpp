@@ -1,4 +1,4 @@
-// What the tests of operators share.
+// Helpers for the tests of operators.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline tensor_type type(shape dims, dtype element = dtype::float32) {
 using attributes = std::initializer_list<named_attribute>;
 using types = std::vector<tensor_type>;
 
-// The shapes of the results; none where the operands are not taken.
+// The shapes of the results; none if the operands are refused.
 inline std::vector<shape> shapes(std::string_view name, attributes a, const types& inputs) {
   std::vector<shape> dims;
   if (const auto results = standard().infer(standard().make_operation(name, a), inputs)) {
@@ -48,7 +48,7 @@ inline std::vector<shape> shapes(std::string_view name, attributes a, const type
   return dims;
 }
 
-// Why the operands are not taken; empty where they are.
+// Why the operands are refused; empty if they are not.
 inline std::string refusal_of(std::string_view name, attributes a, const types& inputs) {
   const auto op = standard().make_operation(name, a);
   const auto reason = standard().why_not(op, inputs);
@@ -74,7 +74,7 @@ inline types types_of(const std::vector<dense<double>>& inputs) {
   return all;
 }
 
-// All operands of type float32.
+// Runs an operator with all operands of type float32.
 inline std::vector<dense<double>> run_all(std::string_view name, attributes a,
                                           const std::vector<dense<double>>& inputs) {
   return evaluate<double>(standard(), standard().make_operation(name, a), inputs, types_of(inputs));
@@ -100,7 +100,7 @@ inline double distance(const dense<double>& a, const dense<double>& b) {
 
 using named_values = std::map<std::string, dense<double>>;
 
-// A graph on values for each of its sources, by name.
+// Evaluates a graph with values for its sources by name.
 inline std::vector<dense<double>> run_on(const algebra& a, const tensor_graph& g, const named_values& values) {
   return evaluate<double>(a, g, [&](const operation& op, const tensor_type&) -> std::optional<dense<double>> {
     if (a.definition_of(op.kind).source == source_kind::none) {

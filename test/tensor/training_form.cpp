@@ -34,7 +34,7 @@ value_id dropped(builder& b, value_id x, double rate, std::int64_t seed) {
   return b.apply("dropout", {x}, {{"rate", rate}, {"seed", seed}})[0];
 }
 
-// Of ones; the masks drop every other element.
+// Evaluates with all sources 1; the masks drop every other element.
 std::vector<dense<double>> run_halved(const tensor_graph& g) {
   return evaluate<double>(training(), g, [](const operation& op, const tensor_type& t) -> std::optional<dense<double>> {
     if (training().definition_of(op.kind).source == source_kind::none) {

@@ -33,7 +33,7 @@ std::size_t count(const tensor::tensor_graph& g, std::string_view name) {
   return all;
 }
 
-// back: what the rows of the product become.
+// back: the shape to which the product is reshaped.
 tensor::tensor_graph layer(const char* product, const tensor::shape& back) {
   tensor::builder b{operators()};
   const auto x = b.tanh(b.input("x", {words, samples, width}));

@@ -20,7 +20,7 @@ using verdict = validation_report::verdict;
 
 namespace {
 
-// Little but real arithmetic.
+// Real arithmetic, with as little as possible of other checks.
 validation_options real_only() {
   validation_options o;
   o.ladder.erase(o.ladder.begin(), o.ladder.end() - 1);

@@ -1,4 +1,4 @@
-// What models count, as docs/models.md derives it.
+// The counts of models that docs/models.md derives.
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -32,7 +32,7 @@ namespace zoo = unity::tensor::zoo;
 
 tensor_graph build(const std::string& text) { return zoo::build(operators(), text); }
 
-// Of convolutions and linears: half their operations, those that add biases left out.
+// Of convolutions and linear layers: half of their operations, not counting additions of biases.
 std::int64_t multiply_accumulates(const tensor_graph& g) {
   std::int64_t n = 0;
   for (const auto i : node_ids(g)) {
@@ -123,7 +123,7 @@ TEST_CASE("every model has the operators, edges and parameters that the document
   CHECK(c.statistics == r.statistics);
 }
 
-// Published: by torchvision, in thousands of millions and to three digits behind the point.
+// As published by torchvision, in units of 10^9 and with three decimals.
 TEST_CASE("models multiply and accumulate as often as is published", "[zoo]") {
   struct row {
     const char* text;

@@ -1,4 +1,4 @@
-// What models compute, where a second way to compute it is at hand.
+// The outputs of models that can be computed in a second way.
 #include <unity/tensor/zoo.hpp>
 
 #include <catch2/catch.hpp>
@@ -45,7 +45,7 @@ bool all_finite(const dense<double>& x) {
   return std::all_of(x.data.begin(), x.data.end(), [](double v) { return std::isfinite(v); });
 }
 
-// The rows of "conv.weight" that branch i of the convolution has.
+// The rows of "conv.weight" that belong to branch i of the convolution.
 dense<double> rows_of_branch(std::size_t i, const tensor_type& type) {
   dense<double> rows{type.dims};
   for (std::size_t j = 0; j < rows.data.size(); ++j) {
@@ -158,7 +158,7 @@ TEST_CASE("attention of GPT as one operator computes what its products compute w
   check_equal(found[0], evaluate<double>(operators(), zoo::gpt(operators(), s), masked)[0]);
 }
 
-// A step of an LSTM as its inventors write it.
+// One step of an LSTM by its original formulas.
 static void lstm_step(const std::vector<std::vector<double>>& w, const std::vector<std::vector<double>>& r,
                       const std::vector<double>& bias, const std::vector<double>& x, std::vector<double>& h,
                       std::vector<double>& c) {
@@ -226,7 +226,7 @@ TEST_CASE("the unrolled classifier computes what a loop over steps and layers co
 }
 
 TEST_CASE("neural collaborative filtering adds factors' products and a perceptron", "[zoo]") {
-  // One user and one item: rows 1 and 2 of tables whose every number is known.
+  // One user and one item: rows 1 and 2 of tables with known elements.
   const auto values = [](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
     const auto name = std::string{operators().read(op).word("name")};
     dense<double> t{type.dims};
@@ -266,7 +266,7 @@ TEST_CASE("neural collaborative filtering adds factors' products and a perceptro
   CHECK(found.data[0] == Approx(1 / (1 + std::exp(-logit))));
 }
 
-// Weights that neither drown the sigmoid nor silence all of a relu.
+// Weights that neither saturate the sigmoid nor switch off all of a relu.
 static std::optional<dense<double>> xdl_values(const operation& op, const tensor_type& type) {
   const auto name = operators().read(op).word("name");
   dense<double> t{type.dims};

@@ -95,7 +95,7 @@ TEST_CASE("messages that no clocks bring together are named") {
   test::generated_job_options o;
   o.machines = 2;
   auto g = test::job_generator{random, o}.run();
-  // One message ends long before it begins: by any clock, as others go the other way at that time.
+  // One message ends long before it begins, by any clock: other messages in both directions bound the clocks then.
   for (auto& e : g.job.ranks[1].events) {
     if (e.kind == trace::event_kind::receive && e.step == 2) {
       e.start -= picoseconds{400'000'000'000};
@@ -142,8 +142,8 @@ TEST_CASE("a rank that nothing is known of keeps its clock, and the search for t
   CHECK(found[4] == Approx(7));
 }
 
-// Hildreth's method: the price of one constraint at a time until each holds. Slow, and shares nothing with the library.
-// Rank 0 stays at 0, of which the others are functions: H without it has an inverse, found by elimination.
+// Hildreth's method: adjusts the multiplier of one constraint at a time until all hold. Slow, but shares no code with
+// the library. Rank 0 is fixed at 0; H without its row and column is invertible, by elimination.
 std::vector<double> least_by_prices(const trace::quadratic_function& f,
                                     const std::vector<trace::difference_constraint>& all) {
   const auto n = f.size;
@@ -200,7 +200,7 @@ TEST_CASE("random functions of differences are least where prices of constraints
     for (std::uint32_t i = 0; i < n; ++i) {
       for (std::uint32_t j = 0; j < n; ++j) {
         if (j != i && (j == i + 1 || random.below(2) == 0)) {
-          // The start, all 0, fulfils them; some hold with nothing to spare.
+          // The start, all 0, is feasible; some constraints are active there.
           const picoseconds bound{static_cast<std::int64_t>(random.below(4)) * 1'000'000};
           all.push_back({i, j, bound, {}, {}});
           f.add_square(0.1 + random.unit(), 20 * random.unit() - 10, {{j, 1}, {i, -1}});

@@ -1,4 +1,4 @@
-// Traces of a training job that was made up: every time is known, and by how much each clock is wrong.
+// Traces of an invented training job: the true times and the error of each clock are known.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +23,18 @@ struct generated_job_options {
   picoseconds layer_time{2'000'000'000};
   picoseconds chunk_time{150'000'000};
   double late = 0.3;     // share of receives that begin after the send
-  double jitter = 0.05;  // of every time
+  double jitter = 0.05;  // relative, of every time
 };
 
 struct generated_job {
   trace::job_trace job{};
-  std::vector<picoseconds> drift{};       // by how much the clock of a machine is ahead
-  std::vector<picoseconds> step_times{};  // true ones, of the longest rank
+  std::vector<picoseconds> drift{};       // how far the clock of each machine is ahead
+  std::vector<picoseconds> step_times{};  // true times, of the longest rank
 };
 
-// Data parallelism: a forward and a backward operator a layer, and for each layer's gradient a ring of chunks, which
-// begins with the layer's backward operator and goes on beside the others. A chunk is on its way once it is sent and
-// waited for, whatever comes later; the channel between two machines carries one at a time.
+// Data parallelism: a forward and a backward operator per layer, and a ring all-reduce of chunks per layer's gradient,
+// which begins with the layer's backward operator and overlaps with later ones. A chunk is transferred once it is sent
+// and its receiver waits; a channel between two machines carries one chunk at a time.
 class job_generator {
  public:
   job_generator(random_engine& random, const generated_job_options& o) : random_{random}, o_{o} {}

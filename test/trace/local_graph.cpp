@@ -25,7 +25,7 @@ constexpr picoseconds us{1'000'000};
 
 std::int64_t in_us(picoseconds t) { return t.count() / us.count(); }
 
-// A rank made by hand. Times are in microseconds.
+// A rank built by hand. Times are in microseconds.
 struct hand_made {
   trace::name_table names{};
   trace::rank_trace t{};
@@ -58,7 +58,7 @@ struct hand_made {
     t.events[e].message = static_cast<std::uint32_t>(t.messages.size() - 1);
     return e;
   }
-  // Of whole steps, on a lane.
+  // Marks a step on a lane.
   void step(std::uint32_t on, std::int64_t number, std::int64_t start, std::int64_t end) {
     t.events[add(on, kind::step, "", start, end)].step = number;
   }
@@ -77,7 +77,7 @@ struct hand_made {
     trace::add_local_graph(g, 0, t, *w, durations, lead * us, shift * us, events.of(step));
     return g;
   }
-  // "kernel gemm", from the second one of the same on "kernel gemm (2)".
+  // "kernel gemm"; later tasks with the same label are "kernel gemm (2)", ...
   [[nodiscard]] texts labels(const trace::flow_graph& g) const {
     texts all;
     std::map<std::string, int> counts;
@@ -90,7 +90,7 @@ struct hand_made {
     }
     return all;
   }
-  // "kernel gemm: 15 for 20", in the order of time, without what takes none.
+  // "kernel gemm: 15 for 20" (start and duration), by start, without tasks of no duration.
   [[nodiscard]] texts times(const trace::flow_graph& g) const {
     const auto label = labels(g);
     std::vector<std::pair<picoseconds, std::string>> all;
@@ -108,7 +108,7 @@ struct hand_made {
     }
     return lines;
   }
-  // "host a > kernel b", and "host a > 5 > kernel b" over a delay, sorted.
+  // "host a > kernel b", or "host a > 5 > kernel b" with a delay between; sorted.
   [[nodiscard]] texts edges(const trace::flow_graph& g) const {
     const auto label = labels(g);
     std::vector<std::uint32_t> into(g.tasks.size(), trace::no_index);
@@ -167,7 +167,7 @@ TEST_CASE("a kernel runs behind its launch, and behind what its stream runs befo
   CHECK(r.times(g) == texts{"host op: 0 for 10", "launch l1: 10 for 5", "delay k1: 15 for 3", "host op (2): 15 for 5",
                             "kernel k1: 18 for 30", "launch l2: 20 for 5", "delay k2: 25 for 3",
                             "host op (3): 25 for 75", "kernel k2: 48 for 10"});
-  // The second could have started 3 us behind its launch, as the first did.
+  // The second kernel could have started 3 us after its launch, like the first.
   CHECK(r.edges(g) == texts{"begin > host op", "begin > kernel k1", "host op (2) > launch l2", "host op (3) > finish",
                             "host op > launch l1", "kernel k1 > kernel k2", "launch l1 > 3 > kernel k1",
                             "launch l1 > host op (2)", "launch l2 > 3 > kernel k2", "launch l2 > host op (3)"});
@@ -210,7 +210,7 @@ TEST_CASE(
                    "launch l1 > 2 > kernel k1", "launch l1 > launch l2", "launch l2 > finish"};
     if (start == 52) {
       expected.push_back("kernel k1 > 2 > kernel k2");
-      expected.push_back("launch l2 > 32 > kernel k2");  // the median of 2 and 32, of two the second
+      expected.push_back("launch l2 > 32 > kernel k2");  // the median of 2 and 32 is the second
     } else {                                             // 40 us behind the other kernel: longer than streams hand over
       expected.push_back("launch l2 > 70 > kernel k2");
     }
@@ -232,7 +232,7 @@ TEST_CASE("a kernel that starts while another stream runs one waited for room, a
   r.add(one, kind::kernel, "k2", 50, 120, 2);
   r.add(other, kind::kernel, "k3", 80, 130, 3);
   const auto g = r.graph();
-  // k1 ended 30 us before k3 started, which is longer than streams hand over, but k2 runs.
+  // k1 ended 30 us before k3 started, longer than a handover between streams takes, but k2 was running.
   CHECK(r.edges(g) == texts{"begin > kernel k1", "begin > kernel k3", "begin > launch l1", "kernel k1 > 30 > kernel k3",
                             "kernel k1 > kernel k2", "launch l1 > kernel k1", "launch l1 > launch l2",
                             "launch l2 > 30 > kernel k2", "launch l2 > launch l3", "launch l3 > 50 > kernel k3",
@@ -246,7 +246,7 @@ TEST_CASE("a call that synchronizes goes on behind the last end in it") {
   r.step(main, 0, 0, 100);
   r.add(main, kind::launch, "l", 0, 10, 1);
   r.add(main, kind::synchronization, "sync", 30, 70, 9);
-  r.add(main, kind::synchronization, "late", 80, 100, 10);  // nothing ends in it
+  r.add(main, kind::synchronization, "late", 80, 100, 10);  // nothing ends during it
   r.add(stream, kind::kernel, "k", 10, 65, 1);
   const auto g = r.graph();
   CHECK(r.times(g) == texts{"launch l: 0 for 10", "gap l: 10 for 20", "kernel k: 10 for 55",
@@ -288,7 +288,7 @@ TEST_CASE("a thread that is idle for long waited for another that fell idle") {
     if (end == 95) {
       expected.push_back("host c > 5 > host b");
       CHECK(r.times(g) == texts{"host a: 0 for 10", "host c: 0 for 95", "delay b: 95 for 5", "host b: 100 for 10"});
-    } else {  // idle before the gap begins: the gap is work
+    } else {  // the lane is idle before the gap begins: the gap counts as work
       CHECK(r.times(g) == texts{"host a: 0 for 10", "host c: 0 for 5", "gap a: 10 for 90", "host b: 100 for 10"});
     }
     std::sort(expected.begin(), expected.end());
@@ -307,7 +307,7 @@ TEST_CASE("a thread that is idle for long waited for a collective that ends mean
   const auto g = r.graph();
   CHECK(r.times(g) == texts{"host a: 0 for 10", "delay sum: 10 for 2", "collective sum: 12 for 78", "delay b: 90 for 3",
                             "host b: 93 for 7"});
-  // Without a launch it follows the last end before its start.
+  // Without a launch, it depends on the last task that ended before its start.
   CHECK(r.edges(g) == texts{"begin > host a", "begin > in sum", "collective sum > out sum", "gap a > host b",
                             "host a > 2 > in sum", "host a > gap a", "host b > finish", "in sum > collective sum",
                             "out sum > 3 > host b"});
@@ -392,7 +392,7 @@ TEST_CASE("stated dependencies are edges, from the end of the one to the start o
   const auto edges = r.edges(g);
   CHECK(std::count(edges.begin(), edges.end(), "host a > host c") == 1);
   CHECK(std::count(edges.begin(), edges.end(), "host b (2) > host a") == 1);
-  // Without marked steps a rank is done when all its lanes are.
+  // Without marked steps, a rank finishes when all its lanes do.
   CHECK(std::count(edges.begin(), edges.end(), "host b (2) > finish") == 1);
   CHECK(std::count(edges.begin(), edges.end(), "host a > finish") == 1);
 }
@@ -405,7 +405,7 @@ TEST_CASE("a chunk of a ring goes on when it has come") {
   r.add_message(from, kind::receive, "g", 0, 10, trace::exchange::chunk, 1, 0);
   r.add_message(to, kind::send, "g", 12, 20, trace::exchange::chunk, 1, 1);
   const auto g = r.graph();
-  // The third is what was received: the second send waits for it, and for the one before on its channel.
+  // The second send waits for the received chunk, and for the previous send on its channel.
   CHECK(r.edges(g) == texts{"begin > finish", "begin > in g", "begin > in g (3)", "in g (2) > send g (2)",
                             "in g (3) > receive g", "in g > send g", "out g (2) > finish", "out g (3) > finish",
                             "out g (3) > in g (2)", "out g > 2 > in g (2)", "receive g > out g (3)",
@@ -424,7 +424,7 @@ TEST_CASE("a server sends back when all that was pushed of a tensor has come") {
   const auto g = r.graph();
   const auto edges = r.edges(g);
   CHECK(std::count(edges.begin(), edges.end(), "out w > in w (3)") == 1);
-  // Twice: it was the last end before, too.
+  // Two edges: it was also the last task to end before.
   CHECK(std::count_if(edges.begin(), edges.end(), [](const std::string& e) {
           return e.starts_with("out w (2) >") && e.ends_with("> in w (3)");
         }) == 2);
@@ -438,7 +438,7 @@ TEST_CASE("memory is there from the event that made it to the one that freed it,
   r.step(main, 0, 0, 50);
   r.step(main, 1, 50, 100);
   r.step(main, 2, 100, 150);
-  const auto late = r.add(main, kind::operation, "late", 110, 120);  // events are put in order afterwards
+  const auto late = r.add(main, kind::operation, "late", 110, 120);  // events are sorted later
   const auto early = r.add(main, kind::operation, "early", 10, 20);
   const auto a = r.add(main, kind::operation, "a", 60, 80);
   r.add(main, kind::operation, "inner", 65, 70);

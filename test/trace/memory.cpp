@@ -16,7 +16,7 @@ namespace tests_of_trace_memory {
 
 using namespace unity;
 
-// Tasks of several ranks on a few resources, with short times so that many begin and end together.
+// Random tasks of several ranks on a few resources; times are short, so that many begin and end together.
 trace::flow_graph random_graph(random_engine& random) {
   trace::flow_graph g;
   const auto ranks = static_cast<std::uint32_t>(random.between(1, 3));
@@ -48,7 +48,7 @@ trace::flow_graph random_graph(random_engine& random) {
   return g;
 }
 
-// Instant by instant: first what spans it or more, then what comes and goes in it.
+// Sums the live allocations at every instant; an allocation of no duration is live at its start.
 trace::memory_peak slow_peak(const trace::flow_graph& g, const trace::replayed_iteration& r, std::uint32_t rank) {
   trace::memory_peak all{g.ranks[rank].held, g.ranks[rank].held, {}, g.ranks[rank].held > bytes{}};
   for (std::int64_t now = 0; now <= r.last_end.count(); ++now) {

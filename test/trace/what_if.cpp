@@ -21,9 +21,9 @@ namespace tests_of_what_if {
 
 using namespace unity;
 
-// A rank that computes `layers` operators of 10 us backward, after each of which a sum of 1000 bytes begins on a
-// channel, and an operator of 5 us that waits for all of them. A sum takes 4 us and 1 ns a byte; all sizes differ by a
-// byte.
+// Each rank runs `layers` backward operators of 10 us, each followed by an all-reduce of 1000 bytes on a channel, and
+// then an operator of 5 us that waits for all of them. An all-reduce takes 4 us plus 1 ns per byte; all sizes differ by
+// a byte.
 class backward_pass {
  public:
   explicit backward_pass(std::uint32_t ranks, std::uint32_t layers = 3) {
@@ -44,7 +44,7 @@ class backward_pass {
   trace::flow_graph graph;
   trace::name_table names;
 
-  // In whole microseconds.
+  // The time of an iteration in whole microseconds.
   [[nodiscard]] std::int64_t time() const { return trace::replay(graph, names).iteration.count() / 1'000'000; }
 
  private:
@@ -115,10 +115,10 @@ TEST_CASE("what communication takes is fitted as latency and bytes") {
 }
 
 TEST_CASE("links and devices of other speeds change what they carry and run") {
-  CHECK(backward_pass{2}.time() == 40);  // 30 backward, 5 the last sum, 5 the update
+  CHECK(backward_pass{2}.time() == 40);  // 30 backward, 5 for the last all-reduce, 5 for the update
   backward_pass slow_link{2};
   trace::scale_bandwidth(slow_link.graph, 0.25);
-  CHECK(slow_link.time() == 43);  // a sum takes 4 + 4 us
+  CHECK(slow_link.time() == 43);  // an all-reduce takes 4 + 4 us
   backward_pass slow_start{2};
   trace::scale_latency(slow_start.graph, 2);
   CHECK(slow_start.time() == 44);
@@ -134,7 +134,7 @@ TEST_CASE("links and devices of other speeds change what they carry and run") {
 TEST_CASE("more workers take more rounds of a ring, fewer of a tree") {
   backward_pass ring{2};
   trace::scale_workers(ring.graph, 5);
-  // 2 (k - 1) rounds instead of 2, and 8/5 of the data instead of 1: 17.6 us each, one after the other from 10 us on
+  // 2 (k - 1) rounds instead of 2 and 8/5 of the data: 17.6 us for each all-reduce, one after the other from 10 us on
   CHECK(ring.time() == 67);
   backward_pass tree{4};
   trace::use_algorithm(tree.graph, trace::collective_algorithm::halving_doubling);
@@ -147,7 +147,7 @@ TEST_CASE("buckets are joined up to a size, and cut above it") {
   for (const std::uint32_t ranks : {1U, 3U}) {
     backward_pass one{ranks};
     CHECK(trace::rebucket(one.graph, bytes{10'000}) == 1);
-    CHECK(one.time() == 42);  // one sum of 3 KB behind the last operator: 7 us
+    CHECK(one.time() == 42);  // one all-reduce of 3 KB after the last operator: 7 us
     backward_pass same{ranks};
     CHECK(trace::rebucket(same.graph, bytes{1002}) == 3);
     CHECK(same.time() == 40);
@@ -156,7 +156,7 @@ TEST_CASE("buckets are joined up to a size, and cut above it") {
     CHECK(two.time() == 40);
     backward_pass halves{ranks};
     CHECK(trace::rebucket(halves.graph, bytes{510}) == 6);
-    CHECK(halves.time() == 39);  // the last half, of 4.5 us
+    CHECK(halves.time() == 39);  // the last half takes 4.5 us
   }
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("buckets of any sizes are joined and cut without overflow") {
   CHECK(trace::rebucket(any.graph, bytes{std::numeric_limits<std::int64_t>::max()}) == 1);
   backward_pass large{1};
   for (auto& c : large.graph.communications) {
-    c.size = bytes{(std::int64_t{1} << 62U) + 1};  // two exceed 63 bits
+    c.size = bytes{(std::int64_t{1} << 62U) + 1};  // the sum of two exceeds 63 bits
   }
   CHECK(trace::rebucket(large.graph, bytes{std::numeric_limits<std::int64_t>::max()}) == 3);
   CHECK(trace::rebucket(large.graph, bytes{std::int64_t{1} << 61U}) == 9);
@@ -201,7 +201,7 @@ TEST_CASE("idle time and what is busy add up to what a rank takes, in generated 
     for (const auto s : trace::common_steps(g.job)) {
       const auto graph = aligned.graph(s);
       const auto r = trace::replay(graph, g.job.names);
-      // A step's own durations give the step.
+      // Replaying the recorded durations of a step gives the measured time of the step.
       CHECK(to_seconds(r.iteration) == Approx(to_seconds(aligned.measured(s))).epsilon(0.02));
       const auto uses = trace::rank_uses(graph, r);
       for (std::size_t k = 0; k < uses.size(); ++k) {

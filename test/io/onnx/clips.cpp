@@ -26,8 +26,8 @@ namespace {
 value_id minimum(tensor::builder& b, value_id x, value_id y) { return b.apply("minimum", {x, y})[0]; }
 
 struct written {
-  std::string operators{};  // of the nodes, in order, but constants
-  bool is_equal = false;    // what is read again, to what was written
+  std::string operators{};  // of the nodes other than constants, in order
+  bool is_equal = false;    // the model read again equals the written one
 };
 
 written write(const std::function<std::vector<value_id>(tensor::builder&)>& build) {

@@ -22,7 +22,7 @@ using unity::io::test::standard;
 
 namespace {
 
-// An annotation of a node, and a field beside it that the packaged library does not know either.
+// Adds an annotation to a node, and another field that the packaged library does not know.
 void annotate(onnx::NodeProto& node) {
   io::wire_writer sharding;
   sharding.bytes(1, node.output(0));
@@ -43,7 +43,7 @@ void fill_input(onnx::ValueInfoProto& v, const std::string& name) {
   t.mutable_shape()->add_dim()->set_dim_value(2);
 }
 
-// y = Fancy(x), of a domain that nobody knows, on two devices.
+// y = Fancy(x), an operator of an unknown domain, on two devices.
 onnx::ModelProto fancy_model() {
   onnx::ModelProto m;
   m.set_ir_version(11);

@@ -1,4 +1,4 @@
-// The table of operators in docs/models.md says what the algebra and the files do.
+// The table of operators in docs/models.md agrees with the algebra and with ONNX files.
 #include <unity/io/onnx/operators.hpp>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ const tensor::algebra& training() {
 }
 
 struct subject {
-  std::string operator_name;  // of ONNX, with a remark
-  std::string graph;          // after its name
+  std::string operator_name;  // ONNX's name, with a remark
+  std::string graph;          // the text after its name
   int opset = 18;
 };
 
@@ -189,7 +189,7 @@ bool depends_on_nodes_from(const tensor::tensor_graph& g, std::size_t from, std:
   return std::any_of(g.outputs().begin(), g.outputs().end(), [&](const auto v) { return depends[v.index()]; });
 }
 
-// yes, no, zero (of a function that is constant between jumps), or none if no number that is real goes in or out.
+// "yes", "no", "zero" (a piecewise constant function), or "none" (no floating-point input, or another result).
 std::string derivative_of(const tensor::tensor_graph& g, unity::node_id n) {
   const auto inputs = inputs_of(g, n);
   const bool has_real = std::any_of(inputs.begin(), inputs.end(), [](const auto& t) { return is_floating(t.element); });
@@ -206,7 +206,7 @@ std::string derivative_of(const tensor::tensor_graph& g, unity::node_id n) {
   }
 }
 
-// The dimensions of the result that can be divided, of all; and whether a sum can.
+// How many dimensions of the result can be divided, of how many; and whether a sum can be divided.
 std::string divided_of(const tensor::tensor_graph& g, unity::node_id n) {
   const auto d = unity::parallel::dimensions_of(standard(), g.operation(n), inputs_of(g, n));
   REQUIRE(d.has_value());
@@ -229,7 +229,7 @@ std::string row_of(const subject& s) {
     return fmt::format("| {} | opaque | {} | no | no | no |", s.operator_name, written_as(bytes));
   }
   REQUIRE_FALSE(operators.empty());
-  // Of several operators the last one divides the result; all must have a derivative.
+  // Of several operators, the last determines how the result is divided; all must have a derivative.
   std::set<std::string> derivatives;
   for (const auto n : operators) {
     derivatives.insert(derivative_of(g, n));
@@ -267,7 +267,7 @@ TEST_CASE("the table of operators in docs/models.md is what holds") {
   }
   INFO("docs/models.md lacks" << missing);
   CHECK(missing.empty());
-  if (const auto* file = std::getenv("UNITY_OPERATOR_TABLE")) {  // writes the table as it must be
+  if (const auto* file = std::getenv("UNITY_OPERATOR_TABLE")) {  // writes the expected table
     std::ofstream{file} << all;
   }
 }

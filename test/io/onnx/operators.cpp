@@ -33,7 +33,7 @@ io::onnx_model read(const std::string& graph, int opset = 17) {
   return io::parse_onnx(standard(), unity::test::onnx_bytes_of(graph, opset), "model", {});
 }
 
-// The same graph in the notation of several opsets.
+// One graph in the forms of several opsets.
 struct forms {
   std::string name;
   std::vector<std::pair<int, std::string>> texts;
@@ -293,7 +293,7 @@ TEST_CASE("forms beyond the tensor algebra are carried through") {
   opaque("g (int64[4] x) => (int64[4] y) <int64 n = {9007199254740993}> { y = Clip(x, n) }");
   opaque("g (float16[4] x) => (bool[4] y) { y = IsInf(x) }", 20);
   opaque("g (bool[2,3] x, bool[3] y) => (bool[2,3] z) { z = And <axis = 1, broadcast = 1> (x, y) }", 6);
-  opaque("g (float[4] x) => (float[4] y) { y = Dropout(x) }", 6);  // in training
+  opaque("g (float[4] x) => (float[4] y) { y = Dropout(x) }", 6);  // opset 6 defaults to training
   opaque("g (float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}> { y = Dropout(x, r, t) }");
 }
 

@@ -25,7 +25,7 @@ using unity::test::message_of;
 
 namespace {
 
-// An operator with an attribute of every form and two results, of which only the types are known.
+// An operator with an attribute of every form and two results, known only by their types.
 tensor::definition various() {
   const auto types = [](tensor::judgement& j, const tensor::attribute_reader&) {
     j.result(j.inputs()[0].dims);

@@ -20,7 +20,7 @@ using unity::io::test::standard;
 
 namespace {
 
-// The nodes that a model of this opset has when it is written again, which must compute the same.
+// The nodes of the model after reading and writing it at this opset, which must compute the same.
 std::string rewritten(const std::string& text, int opset) {
   CAPTURE(text, opset);
   const auto m = io::parse_onnx(standard(), unity::test::onnx_bytes_of(text, opset), "m", {});

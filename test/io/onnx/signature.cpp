@@ -49,7 +49,7 @@ io::onnx_model read(const std::string& bytes, const io::import_options& options 
   return io::parse_onnx(standard(), bytes, "m", {}, options);
 }
 
-// What optimizing makes of it, as `optimize` does.
+// The result of optimizing a model as `optimize` does.
 io::onnx_model optimized(io::onnx_model m) {
   const auto rules = unity::compile_rules(standard(), unity::parse_rules(tensor::standard_rules, "rules"));
   systems::taso_options options;
@@ -159,7 +159,7 @@ TEST_CASE("inputs and outputs of a file stay as they stood there, whatever becom
         for (const auto& in : before.graph().input()) {
           CHECK(has_initializer(after.graph(), in.name()) == has_initializer(before.graph(), in.name()));
         }
-        // And is read again as what it is.
+        // Reading it again gives the same signature and defaults.
         const auto again = read(after.SerializeAsString());
         CHECK(again.signature == m.signature);
         CHECK(again.defaults == m.defaults);
@@ -244,7 +244,7 @@ TEST_CASE("nodes that stay keep their names and what was said of them") {
     REQUIRE(node_named(plain.graph(), name) != nullptr);
     CHECK(node_named(plain.graph(), name)->doc_string() == std::string{"about "} + name);
   }
-  // Relu of Relu is Relu: one of the two goes, and what read it stays.
+  // Relu(Relu(x)) becomes Relu(x): one of the two nodes is removed, and their reader stays.
   const auto best = written(optimized(m));
   CHECK((node_named(best.graph(), "first") == nullptr || node_named(best.graph(), "second") == nullptr));
   REQUIRE(node_named(best.graph(), "last") != nullptr);

@@ -30,7 +30,7 @@ struct form {
   int opset;
   std::string inputs;   // and initializers
   std::string node;     // as ONNX writes it
-  std::string meaning;  // the kind of the one operator that it is
+  std::string meaning;  // the kind of the one operator of the graph
 };
 
 std::vector<form> forms() {

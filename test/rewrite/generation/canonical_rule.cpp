@@ -26,7 +26,7 @@ namespace {
 syntax::rule rule(std::string_view text) { return parse_rules("rule r " + std::string{text}).at(0); }
 std::string canonical(std::string_view text) { return statement_text(canonical_rule(circuits{}, rule(text))); }
 
-// Swaps operands of what commutes, outputs and sides, and renames, at random.
+// Randomly swaps operands of commutative operators, outputs and sides, and renames variables.
 syntax::rule shuffled(const syntax::rule& r, random_engine& random) {
   auto g = to_graph(circuits{}, r);
   for (auto* side : {&g.source, &g.target}) {

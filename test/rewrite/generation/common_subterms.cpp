@@ -50,7 +50,7 @@ TEST_CASE("a subterm that the rule is about stays") {
 TEST_CASE("an operator that both sides end with gives way to its operands") {
   CHECK(reduced("not(and(?x, ?x)) => not(?x)") == canonical("and(?x, ?x) => ?x"));
   CHECK(reduced("xor(and(?y, ?y), ?x) => xor(?x, ?y)") == canonical("and(?x, ?x) => ?x"));
-  // Its operands are outputs, where what is left is still a rule.
+  // The operator's operands become outputs if the remainder is still a rule.
   CHECK(reduced("xor(not(not(not(?x))), or(?y, or(?z, ?w))) => xor(not(?x), or(?z, or(?y, ?w)))") ==
         canonical("(not(not(?x)), or(?y, or(?z, ?w))) => (?x, or(?z, or(?y, ?w)))"));
 }
@@ -66,7 +66,7 @@ TEST_CASE("results of one operator are taken together") {
 }
 
 TEST_CASE("nothing is taken away that makes the rule false") {
-  // or(x, y) and and(x, y) cannot be any two values.
+  // or(x, y) and and(x, y) are not independent values, so variables in their place make the rule false.
   const auto* needed = "and(or(?x, ?y), and(?x, ?y)) => and(?x, ?y)";
   CHECK(reduced(needed) == canonical(needed));
 }

@@ -32,7 +32,7 @@ pruned_rules pruned(const std::vector<syntax::rule>& rules, const derivability_o
       circuits{}, std::span{rules}, [&](std::size_t i) { return questions{{circuit_question(rules[i])}}; }, options);
 }
 
-// True rules of up to two gates without common subterms, small and general ones first.
+// True rules with up to two gates and without common subterms, small rules and general rules first.
 std::vector<syntax::rule> ordered_rules() {
   std::map<std::pair<rule_size, std::string>, syntax::rule> all;
   for (const auto& r : small_circuit_rules(2)) {
@@ -104,7 +104,7 @@ TEST_CASE("small rules come first, of equal ones those with more variables") {
   CHECK(size_of(rule("and(not(?x), not(?x)) => ?x")) < size_of(rule("and(not(?x), not(not(?x))) => ?x")));  // shared
 }
 
-// In the direction of the rule, and back where it is read back.
+// Kept rules must derive each rule from its source to its target, and a rule with == in both directions.
 TEST_CASE("what the rules derived before, those that are kept derive", "[law]") {
   const auto rules = ordered_rules();
   const auto found = pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}});

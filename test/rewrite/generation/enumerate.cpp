@@ -33,7 +33,7 @@ using namespace unity::test;
 
 static_assert(term_language<boolean_terms>);
 static_assert(term_language<polynomial_terms>);
-// Near misses: a language that only knows its grammar, and one that cannot be asked for what it computes.
+// Near misses: a type that has only the grammar, and a const language, which cannot evaluate.
 static_assert(!term_language<gate_form>);
 static_assert(!term_language<const boolean_terms>);
 
@@ -42,7 +42,7 @@ namespace {
 const std::vector<gate_form> all_gates{gate_form::zero, gate_form::negation, gate_form::conjunction,
                                        gate_form::disjunction, gate_form::difference};
 
-// The least of the names that renaming gives a table.
+// The smallest truth table over all renamings of the variables.
 std::uint64_t canonical_table(std::uint64_t table, std::size_t variables) {
   std::vector<std::size_t> names(variables);
   std::iota(names.begin(), names.end(), std::size_t{0});
@@ -61,7 +61,7 @@ std::uint64_t canonical_table(std::uint64_t table, std::size_t variables) {
   return least;
 }
 
-// What circuits of up to so many gates compute, and the fewest gates that do: every circuit is built, gate by gate.
+// The functions of circuits of up to `most` gates, each with the fewest gates that compute it; builds every circuit.
 class circuit_search {
  public:
   circuit_search(std::span<const gate_form> gates, std::size_t most) : gates_{gates}, most_{most} {
@@ -70,7 +70,7 @@ class circuit_search {
     build(values, 0);
     fewest_.erase(canonical(truth_columns[0]));
   }
-  // Up to renaming, variables left out.
+  // By canonical truth table, without single variables.
   [[nodiscard]] const std::map<std::uint64_t, std::size_t>& fewest() const { return fewest_; }
   [[nodiscard]] std::uint64_t canonical(std::uint64_t table) {
     const auto found = canonical_.find(table);
@@ -115,7 +115,7 @@ class circuit_search {
   std::set<std::vector<std::uint64_t>> seen_;
 };
 
-// Stored classes as written terms. The last size is not stored: enumerate one more than is looked at.
+// The stored classes as written terms. An enumeration does not store its last size: run it to one size more.
 template <class L>
 std::vector<written_term> classes(const enumeration<L>& e) {
   std::vector<written_term> all;
@@ -141,8 +141,8 @@ void advance_to(enumeration<L>& e, std::size_t size) {
   }
 }
 
-// All terms of up to `most` different operators over given variables, commutative operands in one order: each with the
-// positions of its operands, operands first.
+// A term over given variables, in the list of all terms of up to `most` different operators. Operands are positions in
+// the list, before the term itself; commutative operands come in one order.
 struct ground_term {
   std::uint16_t op = 0;
   std::uint16_t number = 0;
@@ -180,8 +180,8 @@ std::vector<ground_term> ground_terms(std::span<const std::size_t> arities, std:
   return all;
 }
 
-// Adds all terms, applies the rules, and tells how often two terms have one meaning but are not equal by the rules, and
-// how often the other way round.
+// Adds all terms to a congruence closure and applies the rules. Returns how often terms of one meaning are not equal by
+// the rules, and how often terms that are equal by the rules differ in meaning.
 template <class Meaning, class Apply>
 std::pair<std::size_t, std::size_t> disagreements(const std::vector<ground_term>& terms,
                                                   std::span<const std::pair<written_term, written_term>> rules,
@@ -223,7 +223,7 @@ struct scratch_folder {
   ~scratch_folder() { std::filesystem::remove_all(path); }
 };
 
-// What does not depend on how the enumeration was run.
+// The results that must not depend on how the enumeration was run.
 template <class L>
 auto found_by(const enumeration<L>& e) {
   auto counts = e.counts();
@@ -245,7 +245,7 @@ TEST_CASE("of up to three gates there are as many classes as a search of all cir
     }
   }
   circuit_search oracle{gates, 3};
-  // Three gates read four variables. One more is to change nothing.
+  // Circuits of three gates read at most four variables; a fifth variable must change nothing.
   const auto variables = GENERATE(take(unity::test::all_or(2, 1), values<std::size_t>({5, 4})));
   boolean_terms language{gates, variables};
   enumeration<boolean_terms> e{language, {.most_operators = 4, .variables = variables}};
@@ -357,7 +357,7 @@ TEST_CASE("every equality of polynomials of up to three operators follows from t
   CHECK(wrong.second == 0);
 }
 
-// Terms of the last size are not stored, and the samples of those before are not kept.
+// Terms of the last size are not stored, and samples of smaller sizes are not kept.
 TEST_CASE("the last size is settled as it is where more follow") {
   const auto probes = GENERATE(std::size_t{32}, std::size_t{6});
   boolean_terms language{all_gates, 5, probes};

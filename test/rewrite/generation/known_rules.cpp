@@ -62,7 +62,7 @@ TEST_CASE("a rule that drops an operator explains it where the type stays the sa
   REQUIRE(same);
   CHECK(same->term.op == term_node::variable);
   CHECK(same->term.operands[0].orbit == 0);
-  // The operator does nothing to y only if it gives what y is.
+  // unary(y) can equal y only if it has the type of y.
   const auto other = f.of(unary, {1, {}});
   CHECK_FALSE(f.explain(other, 1, 2));
   REQUIRE(f.explain(other, 1, 1));

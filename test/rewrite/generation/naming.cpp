@@ -27,7 +27,7 @@ namespace {
 const std::vector<gate_form> gates{gate_form::zero, gate_form::negation, gate_form::conjunction, gate_form::disjunction,
                                    gate_form::difference};
 
-// Stored terms of up to three gates, with the symmetries of what they compute.
+// Stored terms of up to three gates, with the symmetries of their functions.
 struct stored_terms {
   boolean_terms language{gates, 5};
   enumeration<boolean_terms> terms{language, {.most_operators = 4, .variables = 5}};
@@ -102,9 +102,9 @@ TEST_CASE("the stored form of a term does not depend on how its variables are ca
     CHECK(canonical(store(), op, commutative, symmetric).term == c.term);
     CHECK((!commutative || canonical(store(), op, commutative, swapped).term == c.term));
     CHECK(canonical(store(), op, commutative, c.term.operands).term == c.term);
-    // The form under its names is what was given.
+    // The canonical form under its names computes the same function as the given term.
     CHECK(table_of(c.term, c.names) == table_of(op, operands[0], operands[1]));
-    // No form shares more operators.
+    // No symmetric form shares more operators between its operands.
     CHECK(store().shared(c.term.operands[0], c.term.operands[1]) >= store().shared(symmetric[0], symmetric[1]));
   }
 }
@@ -146,7 +146,7 @@ TEST_CASE("symmetries of stored terms are groups of renamings that change nothin
 }
 
 TEST_CASE("variables of two terms meet in every way, each once") {
-  // Partial one-to-one maps of the right ones to the left ones.
+  // Partial injective maps from the variables of the right term to those of the left term.
   CHECK(count_namings(2, 2, {}, 4) == 1 + 4 + 2);
   CHECK(count_namings(2, 2, {}, 3) == 4 + 2);
   CHECK(count_namings(2, 2, {}, 2) == 2);

@@ -32,7 +32,7 @@ std::vector<residue> random_values(random_engine& random, std::size_t count) {
   }
   return values;
 }
-// Steps that read elements, constants and earlier steps; every step and an element and a constant are outputs.
+// Steps read elements, constants and earlier steps; all steps, one element and one constant are outputs.
 sample_program random_program(random_engine& random, std::size_t elements, std::size_t steps) {
   sample_program p;
   std::vector<ref> known{p.constant(residue::of(1)), p.constant(residue::of(7))};

@@ -41,7 +41,7 @@ struct fixture {
   explicit fixture(std::string_view text, entailment_limits limits = {})
       : axioms{parse_rules(text)}, known{algebra, axioms}, decide{algebra, known, limits} {}
 
-  // Every proof is checked by a prover that shares no code with the search for it.
+  // Checks every proof with a prover that shares no code with the proof search.
   template <class Graph>
   std::optional<derivation> ask(const std::vector<Graph>& worlds) {
     auto d = decide.prove_outputs(std::span<const Graph>{worlds});
@@ -62,7 +62,7 @@ struct fixture {
   }
 };
 
-// The same expression over matrices of several sizes: one world each.
+// The same expression over matrices of several sizes, one world for each.
 template <class Build>
 std::vector<matrix_graph> in_worlds(const Build& build) {
   std::vector<matrix_graph> worlds;
@@ -172,7 +172,7 @@ TEST_CASE("whatever is proved of random circuits is true") {
   fixture<circuits> f{circuit_rules, {.rounds = 3, .joint_rounds = 1, .nodes = 300}};
   std::size_t proved = 0;
   std::size_t equal = 0;
-  std::size_t different = 0;  // that nothing is proved of takes longest
+  std::size_t different = 0;  // pairs without a proof take longest, so only a part of them is asked
   for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -193,7 +193,7 @@ TEST_CASE("whatever is proved of random circuits is true") {
     }
   }
   CHECK(proved > test::cases(60));
-  CHECK(proved * 10 >= equal * 8);  // these rules know much of what is true of small circuits
+  CHECK(proved * 10 >= equal * 8);  // these rules prove most equalities of small circuits
 }
 
 TEST_CASE("an axiom holds where its conditions hold in every world") {
@@ -346,7 +346,7 @@ TEST_CASE("axioms can be added between questions") {
 }
 
 TEST_CASE("types of what an axiom makes equal are the same in every world") {
-  // A rule does not apply where it would change a type: this one says something of square matrices alone.
+  // Axioms do not apply where they would change a type: this one applies to square matrices only.
   fixture<matrices> f{"rule symmetric transpose(?x) => ?x"};
   const auto question = [](std::int64_t rows, std::int64_t columns) {
     matrix_builder b;

@@ -1,4 +1,4 @@
-// The e-graph against congruence closure as it is defined, on random terms and equalities.
+// The e-graph against congruence closure by its definition, on random terms and equalities.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,7 +51,7 @@ struct random_terms {
       add({form, {}}, operands, static_cast<std::uint32_t>(form));
     }
   }
-  // Terms have the numbers of the graph's. Does nothing where the node is there.
+  // Terms have the numbers that the graph gives them. Adds nothing if the graph has the node already.
   void add(const gate& g, const std::vector<std::uint32_t>& operands, std::uint32_t label) {
     const auto op = tables.intern_operators({&g, 1}).value();
     std::vector<term_id> of;
@@ -104,7 +104,7 @@ TEST_CASE("classes are the congruence closure of what was merged, and explanatio
     for (int merges = 0; merges < 4; ++merges) {
       t.merge(static_cast<std::uint32_t>(random.below(t.ground.terms.size())),
               static_cast<std::uint32_t>(random.below(t.ground.terms.size())));
-      if (merges == 1) {  // terms that come late are congruent to what is there, too
+      if (merges == 1) {  // terms that are added late are congruent to existing ones, too
         t.add({gate::form::negation, {}}, {static_cast<std::uint32_t>(random.below(20))}, 3);
       }
     }

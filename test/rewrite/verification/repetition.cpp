@@ -21,7 +21,7 @@ substitution compiled(const std::string& text) {
   return compile_rule(matrices{}, parse_rules("rule r " + text).at(0)).at(0);
 }
 
-// The same pattern, whatever its variables were called.
+// The patterns must be equal, whatever the names of their variables.
 void check_same(const substitution& a, const substitution& b) {
   CHECK(a.source == b.source);
   CHECK(a.target == b.target);

@@ -54,7 +54,7 @@ TEST_CASE("where the other side is a variable, the smallest part that binds all 
   CHECK(t.forms()[1].built.size() == 2);
   CHECK(t.depth() == 3);
 
-  // Nothing below binds ?k, and what has open attributes cannot be built.
+  // The transpose alone does not bind ?k, and operators with open attributes cannot be built.
   CHECK(of("rule r scale{by=?k}(transpose(?x)) => ?x").forms().size() == 1);
   CHECK(of("rule r scale{..}(transpose(?x)) => ?x").forms().size() == 1);
 }

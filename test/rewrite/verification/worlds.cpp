@@ -63,7 +63,7 @@ TEST_CASE("an operator that some world refuses is refused") {
   CHECK_FALSE(infer(w.type({2, 3}, {4, 5}), w.type({3, 6}, {4, 7})));
   CHECK_FALSE(w.tables.make(*w.algebra.find_kind("scale"), std::vector{w.row({2}, {2, 3})}));
 
-  // Numbers of results must agree.
+  // The numbers of results must agree.
   const auto parts =
       w.tables.make(*w.algebra.find_kind("split"), std::vector{w.row({0}, {0}), w.row({1, 1}, {1, 1, 1})});
   REQUIRE(parts);

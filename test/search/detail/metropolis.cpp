@@ -61,7 +61,7 @@ TEST_CASE("the scale follows a best below a sixteenth of the start") {
   random_engine random{14};
   detail::metropolis near{200, 16'000};
   detail::metropolis far{200, 16'000};
-  near.found(1000);  // a sixteenth: not below
+  near.found(1000);  // exactly a sixteenth, not below it
   far.found(999);
   int as_before = 0;
   int stricter = 0;

@@ -1,4 +1,4 @@
-// Common subterms taken away from rules of tensor graphs, where nothing is lost.
+// Removes common subterms from rules of tensor graphs if nothing is lost.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace unity::tensor {
 
-// What entailment is asked about a rule: for each case that its instances fall into the graphs of a few of them.
+// The questions for entailment about a rule: for each case of its instances, the graphs of a few instances.
 [[nodiscard]] inline std::vector<std::vector<tensor_graph>> rule_questions(const algebra& a, const syntax::rule& r,
                                                                            const world_options& options = {}) {
   std::vector<std::vector<tensor_graph>> all;
@@ -33,9 +33,9 @@ namespace unity::tensor {
   return all;
 }
 
-// The rule without what its sides have in common, if the rest passes tests and the rule follows from it. The latter
-// must be asked: of conv2d(?x, enlarge(?w)) => conv2d(?x, ?w) the rest enlarge(?w) => ?w is true, where its sides have
-// one type; that is where nothing is enlarged.
+// The rule without the common subterms of its sides, if the rest passes tests and implies the rule. The latter must be
+// checked: of conv2d(?x, enlarge(?w)) => conv2d(?x, ?w), the rest enlarge(?w) => ?w is true where its sides have one
+// type, which is where nothing is enlarged.
 // Source: Jia's dissertation (TASO, 2020), section 2.5, common subgraph.
 [[nodiscard]] inline syntax::rule without_common_subterms(const algebra& a, const syntax::rule& r,
                                                           const rule_test_options& tests = generalize_options{}.last) {

@@ -1,4 +1,4 @@
-// What follows from a set of rules by a few rewrites.
+// Finds which equalities follow from a set of rules by few rewrites.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,9 @@ class coverage {
   coverage(const algebra& a, std::span<const syntax::rule> rules)
       : known_{a, rules}, ask_{a, known_, {.rounds = 8, .nodes = 4000}} {}
 
-  // How many rewrites were found to turn the first half of the outputs into the second; nothing where none were.
-  // The first derivation that is found need not be the shortest: while it has more than `enough`, others are
-  // looked for that do without one of its rules.
+  // The number of rewrites that turn the first half of the outputs into the second; nothing if none were found. The
+  // first derivation need not be the shortest: if it has more than `enough` rewrites, searches again without each of
+  // its rules.
   [[nodiscard]] std::optional<std::size_t> rewrites(std::span<const tensor_graph> worlds, std::size_t enough) {
     const auto first = ask_.prove_outputs(worlds);
     if (!first) {
@@ -45,7 +45,7 @@ class coverage {
     return fewest;
   }
 
-  // The equalities that do not follow by so many rewrites.
+  // The equalities that do not follow by `most` rewrites.
   [[nodiscard]] std::vector<std::string> missing(const plain_enumeration& plain, std::size_t most) {
     std::vector<std::string> all;
     for (const auto& e : plain.equalities()) {

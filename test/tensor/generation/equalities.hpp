@@ -1,4 +1,4 @@
-// The equalities that the terms of a vocabulary have, written out.
+// The equalities between terms of a vocabulary, as written terms.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace unity::tensor::test {
 
-// Those of one result first, then those of several.
+// Equalities of one result first, then those of several results.
 struct equalities {
   term_language language;
   std::vector<std::pair<written_side, written_side>> all{};

@@ -22,7 +22,7 @@ namespace {
 
 syntax::rule rule(const std::string& text) { return parse_rules("rule r\n  " + text).at(0); }
 
-// The general rules as texts, without names.
+// The generalized rules as text, without names.
 std::vector<std::string> general(const std::string& specific) {
   std::vector<std::string> texts;
   for (const auto& r : generalize(standard(), rule(specific))) {
@@ -241,7 +241,7 @@ TEST_CASE("general rules pass the test of rules with the usual options, and the 
       INFO(report.because);
       CHECK(report.found == rule_report::verdict::passes);
     }
-    // Nothing is left to make more general.
+    // A general rule cannot be generalized further.
     CHECK(statement_text(generalize(standard(), rules[0]).at(0)) == statement_text(rules[0]));
   }
 }

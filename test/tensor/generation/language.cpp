@@ -109,7 +109,7 @@ TEST_CASE("of tensors too the last size is settled as it is where more follow", 
   CHECK(rules_of(last) == rules_of(more));
 }
 
-// split(concat(x, y)) ignores y, which no fresh variable shows where two of a sort are all there are.
+// split(concat(x, y)) ignores y. With only two variables of a sort, no third one is left to show that.
 TEST_CASE("no class ignores a variable, though all of its sort are in use") {
   auto language = language_of(tensor::matrix_vocabulary);
   const std::size_t variables = 2;
@@ -152,7 +152,7 @@ TEST_CASE("threads, memory and interruptions change nothing about tensors") {
       first.advance();
     }
     first.save(file, 1);
-    // Types are numbered as they are met, which an enumeration that goes on does in another order.
+    // Types are numbered in the order of discovery, which differs in a resumed enumeration.
     auto second_language = language_of(tensor::matrix_vocabulary);
     enumerated second{second_language, options};
     second.resume(file, 1);
@@ -195,14 +195,14 @@ operator relu(input) rank 2
   CHECK(infer(l, "matmul", {w, w}) == w);
   CHECK(infer(l, "matmul", {x, y}) == std::nullopt);
   CHECK(infer(l, "add", {x, x}) == x);
-  CHECK(infer(l, "add", {x, y}) == std::nullopt);  // three rows each where samples are taken, but not everywhere
+  CHECK(infer(l, "add", {x, y}) == std::nullopt);  // equal numbers of rows at the sampled sizes, but not at all sizes
   CHECK(infer(l, "relu", {w}) == std::nullopt);
   CHECK(infer(l, "concat", {x, w}) == std::nullopt);
   const auto both = infer(l, "concat", {x, y});
   const auto turned = infer(l, "concat", {y, x});
   REQUIRE((both && turned));
   CHECK(l.type(*both).dims[0] == tensor::shape{6, 4});
-  CHECK(both != turned);  // cut elsewhere
+  CHECK(both != turned);  // cut at other positions
   CHECK(infer(l, "split", {x}) == std::nullopt);
   CHECK(infer(l, "split", {*both}) == x);
   CHECK(infer(l, "split", {*infer(l, "relu", {*both})}) == x);

@@ -33,7 +33,7 @@ using unity::tensor::test::standard;
 
 namespace {
 
-// Terms of one operator more than what fits a test with the whole list.
+// A small vocabulary, so that a test can enumerate terms of one more operator.
 constexpr std::string_view small_vocabulary = R"ops(
 sizes M=3, K=4
 sort activation input [M, K]
@@ -45,7 +45,7 @@ operator concat{axis={0, 1}}(any, any) same_role
 operator transpose{permutation=[1, 0]}(any)
 )ops";
 
-// The general forms of all rules that the generator finds.
+// The generalized forms of all rules that the generator finds.
 class generated {
  public:
   generated(tensor::term_language& language, std::size_t most) : language_{language}, terms_{language, {most, 4, 1}} {
@@ -86,13 +86,13 @@ class generated {
   std::map<std::string, syntax::rule> rules_;
 };
 
-// The equalities that do not follow from the rules by so many rewrites.
+// The equalities that do not follow from the rules by this many rewrites.
 std::vector<std::string> missing(const plain_enumeration& plain, const std::vector<syntax::rule>& rules,
                                  std::size_t rewrites) {
   return coverage{standard(), std::span{rules}}.missing(plain, rewrites);
 }
 
-// The rules without common subterms, and without those that follow from smaller ones.
+// Removes common subterms from the rules, and then rules that follow from smaller ones.
 std::vector<syntax::rule> pruned(const std::vector<syntax::rule>& rules) {
   std::map<std::pair<rule_size, std::string>, syntax::rule> ordered;
   for (const auto& r : rules) {
@@ -130,7 +130,7 @@ void check_complete(std::string_view vocabulary, std::size_t operators, std::siz
 
 }  // namespace
 
-// Of the rules that the generator finds, and of those that are left of them after pruning.
+// From all rules that the generator finds, and from those that pruning keeps.
 TEST_CASE("all equalities of single operators follow from the generator's rules") {
   check_complete(tensor::taso_vocabulary, 1, 3);
 }
@@ -157,7 +157,7 @@ TEST_CASE("without one of its rules the generator would be found out") {
 }
 
 TEST_CASE("an equality that holds at the enumeration's sizes alone is not listed") {
-  // Two windows of 3x3 cover an image of 3x3 from any place of it, so that a third changes nothing.
+  // After two 3x3 windows, each element depends on all of a 3x3 image, so that a third changes nothing.
   constexpr std::string_view small_images = R"ops(
 sizes B=2, C=2, H=3, W=3
 sort image input [B, C, H, W]

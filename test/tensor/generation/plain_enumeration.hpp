@@ -1,6 +1,6 @@
-// All graphs up to a size, one by one, as TASO's Algorithm 1 has it: what the generator of rules is compared with.
-// Source: Jia's dissertation (TASO, 2020), section 2.3.2. It shares with the generator what operators take and give
-// (term_language::apply), and nothing else: graphs are whole, values are evaluated, sharing and symmetry are not used.
+// Enumerates all graphs up to a size as TASO's Algorithm 1 does: the reference for the generator of rules. Source:
+// Jia's dissertation (TASO, 2020), section 2.3.2. It shares only the types of operators (term_language::apply) with the
+// generator: graphs are whole, values are evaluated, and sharing and symmetry are not exploited.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ namespace unity::tensor::test {
 class plain_enumeration {
  public:
   using tensor_number = std::uint32_t;
-  // Two tensors that are equal wherever they were compared.
+  // Two tensors that were equal in every comparison.
   using equality = std::pair<tensor_number, tensor_number>;
 
-  // variables: of each sort.
+  // variables: the number of variables of each sort.
   plain_enumeration(term_language& language, std::size_t variables) : language_{language} {
     for (std::size_t s = 0; s < language.sorts().size(); ++s) {
       for (std::size_t v = 0; v < variables; ++v) {
@@ -46,7 +46,7 @@ class plain_enumeration {
     }
   }
 
-  // Effects: enumerates the graphs of up to so many operators that have not been yet.
+  // Effects: enumerates all graphs of 1 to `most` operators.
   void run(std::size_t most) {
     most_ = most;
     std::vector<std::uint32_t> graph;
@@ -56,8 +56,8 @@ class plain_enumeration {
   [[nodiscard]] std::size_t graphs() const noexcept { return graphs_; }
   [[nodiscard]] std::size_t fingerprints() const noexcept { return table_.size(); }
 
-  // The equalities that pairs of graphs of one fingerprint say, output by output, each once up to the names of inputs
-  // and in one direction. Of every fingerprint the first graph stands for the others.
+  // The equalities of graphs with equal fingerprints, output by output, each once up to the names of inputs and its
+  // direction. Each graph is compared with the first of its fingerprint.
   [[nodiscard]] std::vector<equality> equalities() const {
     std::map<std::string, equality> found;
     for (const auto& [fingerprint, same] : table_) {
@@ -98,13 +98,13 @@ class plain_enumeration {
 
   struct tensor {
     std::uint16_t type = 0;
-    std::uint32_t step = none;  // that made it; none: an input
+    std::uint32_t step = none;  // the step that made it; none: an input
     std::uint64_t hash = 0;     // of its type and value
     dense<modular61> value{};
     std::uint16_t sort = 0;  // of an input
     std::uint16_t name = 0;
   };
-  // An operator on tensors. Those of its operands come before it.
+  // An operator applied to tensors. The steps that make its operands come before it.
   struct step {
     std::size_t op = 0;
     std::vector<tensor_number> operands{};
@@ -121,7 +121,7 @@ class plain_enumeration {
     return static_cast<tensor_number>(tensors_.size() - 1);
   }
 
-  // Algorithm 1's BUILD. Steps are added in the order of their numbers, so that no graph comes twice.
+  // Algorithm 1's BUILD. Adds steps in increasing order of their numbers, so that each graph comes once.
   void build(std::vector<std::uint32_t>& graph, const std::vector<tensor_number>& available) {
     if (!graph.empty()) {
       ++graphs_;
@@ -190,7 +190,7 @@ class plain_enumeration {
     steps_[number].valid = true;
   }
 
-  // What no operator of the graph reads.
+  // The results that no operator of the graph reads.
   [[nodiscard]] std::vector<tensor_number> outputs(const std::vector<std::uint32_t>& graph) const {
     std::set<tensor_number> read;
     for (const auto s : graph) {
@@ -206,7 +206,7 @@ class plain_enumeration {
     }
     return all;
   }
-  // Of a set: no order of outputs changes it (equation 2.1).
+  // A fingerprint of the set of outputs, independent of their order (equation 2.1).
   [[nodiscard]] std::uint64_t fingerprint(const std::vector<std::uint32_t>& graph) const {
     std::uint64_t sum = 0;
     for (const auto t : outputs(graph)) {
@@ -222,7 +222,7 @@ class plain_enumeration {
     return all;
   }
 
-  // Step 2: at other sizes and points, of reals and of residues.
+  // Step 2 of Algorithm 1: compares at other sizes and points, on reals and on residues.
   [[nodiscard]] bool is_equal(const equality& e) const {
     const rule_test_options options{.points = 4};
     for (std::size_t w = 0; w + 1 < world_count; ++w) {
@@ -279,7 +279,7 @@ class plain_enumeration {
     return "s" + std::to_string(t.sort) + "_" + std::to_string(t.name);
   }
 
-  // A term in which inputs are called by their sort and the order of appearance.
+  // A term whose inputs are named by sort and order of appearance.
   [[nodiscard]] std::string term(tensor_number number, std::map<tensor_number, std::string>& names) const {
     const auto& t = tensors_[number];
     if (t.step == none) {

@@ -68,7 +68,7 @@ TEST_CASE("equalities become few general rules, which hold") {
     CHECK(tensor::test_rule(standard(), compile_rule(standard(), r.rule).front(), {.instances = 8, .seed = 5}).found ==
           tensor::rule_report::verdict::passes);
   }
-  // What was added follows from what was collected.
+  // Equalities that were added once follow from the collected rules.
   const auto derived = c.derived();
   for (const auto& [left, right] : found.all) {
     c.add(left, right);
@@ -87,7 +87,7 @@ TEST_CASE("equalities become few general rules, which hold") {
     REQUIRE(as_before != before.end());
     one_way = one_way || (as_before->rule.both_ways && !r.rule.both_ways);
   }
-  CHECK(one_way);  // relu of relu is not read back
+  CHECK(one_way);  // relu(relu(x)) => relu(x) is kept in one direction only
 }
 
 TEST_CASE("a collection that was interrupted goes on as if it had not been") {

@@ -1,5 +1,5 @@
-// The shipped generated rules are complete: what can be found by looking at all graphs of the sizes that they were
-// generated from follows from them. Over images with one variable of a sort: two of each are too many graphs.
+// The shipped generated rules are complete: they imply every equality that an enumeration of all graphs of their sizes
+// finds. Images have one variable of each sort: two would make too many graphs.
 #include "coverage.hpp"
 #include "plain_enumeration.hpp"
 

@@ -62,7 +62,7 @@ std::vector<dense<Scalar>> evaluated(const operation& op, std::span<const tensor
   return evaluate<Scalar>(standard(), op, inputs, types);
 }
 
-// Results that are fractions with a denominator of 36 are integers 36 times over, the same modulo both primes.
+// Results are fractions with denominator 36: times 36, they are equal integers modulo both primes.
 void check_operator(const operation& op, std::span<const tensor_type> types, std::size_t result,
                     random_engine& random) {
   const auto operands = random_operands(types, random);
@@ -91,7 +91,7 @@ TEST_CASE("traced operators of every vocabulary compute what the evaluator does,
   random_engine random{seed};
   tensor::term_language language{standard(), parse_vocabulary(standard(), text, "shipped")};
   std::set<std::size_t> seen;
-  // All operators on all pairs of types, among them what they gave before: so that splits find what was put together.
+  // Applies all operators to all pairs of types, and again with the types of their results, so that splits see concats.
   const std::size_t sorts = language.sorts().size();
   std::size_t before = 0;
   for (int round = 0; round < 2; ++round) {
@@ -100,7 +100,7 @@ TEST_CASE("traced operators of every vocabulary compute what the evaluator does,
       for (std::size_t a = 0; a < (language.arity(op) > 0 ? count : 1); ++a) {
         for (std::size_t b = 0; b < (language.arity(op) > 1 ? count : 1); ++b) {
           const std::array<std::uint16_t, 2> types{static_cast<std::uint16_t>(a), static_cast<std::uint16_t>(b)};
-          // In the second round one pair with new types is enough.
+          // The second round needs only one pair with a new type for each operator.
           if ((round > 0 && ((a < before && b < before) || seen.contains(op))) || (round == 0 && a >= sorts)) {
             continue;
           }

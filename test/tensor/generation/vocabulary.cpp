@@ -23,7 +23,7 @@ vocabulary parse(std::string_view text) { return parse_vocabulary(standard(), te
 std::string why_refused(std::string_view text) {
   return unity::test::message_of([&] { static_cast<void>(parse(text)); });
 }
-// After a valid line of sizes and one of a sort.
+// The message about an operator's line after a valid line of sizes and one of a sort.
 std::string operator_refused(const std::string& text) {
   return why_refused("sizes M=3, K=4\nsort activation input [M, K]\noperator " + text);
 }

@@ -20,7 +20,7 @@ using namespace unity::tensor::test;
 
 namespace {
 
-// Of the elements of x[3, 4, 5] along the first and last axis.
+// f of the elements of x[3, 4, 5] along the first and last axis.
 dense<double> along_ends(const dense<double>& x, const std::function<double(const std::vector<double>&)>& f) {
   return tabulate({4}, [&](const shape& p) {
     std::vector<double> all;

@@ -1,4 +1,4 @@
-// The loss of a classifier: against the formula written here, its gradient against differences and the closed form.
+// The loss of a classifier against its formula; its gradient against finite differences and the closed form.
 #include <unity/tensor/operators/loss.hpp>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct labelled {
   [[nodiscard]] std::size_t classes() const { return static_cast<std::size_t>(logits.dims[logits.dims.size() - 1]); }
 };
 
-// Logits within `size`; labels among the classes.
+// Random logits of magnitude up to `size`, and random labels.
 labelled draw_labelled(shape rows, std::int64_t classes, double size, unity::random_engine& random) {
   auto dims = rows;
   dims.push_back(classes);
@@ -58,7 +58,7 @@ labelled draw_labelled(shape rows, std::int64_t classes, double size, unity::ran
   return x;
 }
 
-// In long double and with the largest logit taken out, row by row.
+// The softmax of one row, in long double and with the largest logit subtracted.
 std::vector<double> softmax_row(const labelled& x, std::size_t row) {
   const auto* logits = x.logits.data.data() + row * x.classes();
   const auto largest = *std::max_element(logits, logits + x.classes());
@@ -87,7 +87,7 @@ dense<double> expected_losses(const labelled& x) {
   return losses;
 }
 
-// The largest difference.
+// The largest absolute difference.
 double apart(const dense<double>& a, const dense<double>& b) {
   REQUIRE(a.dims == b.dims);
   double most = 0;
@@ -101,7 +101,7 @@ dense<double> losses_of(const labelled& x) {
   return evaluate<double>(training(), cross_entropy(), x.values(), x.inputs())[0];
 }
 
-// Of the logits.
+// The cotangent of the logits.
 dense<double> gradient_of(const labelled& x, const dense<double>& cotangent) {
   const auto adjoint = adjoint_of(training(), cross_entropy(), x.inputs());
   REQUIRE(adjoint.operands == std::vector<std::size_t>{0});
@@ -122,7 +122,7 @@ TEST_CASE("cross entropy is minus the logarithm of the softmax at the label") {
   for (const auto& rows : {shape{}, shape{6}, shape{3, 4}}) {
     for (const double size : {1.0, 30.0}) {
       const auto x = draw_labelled(rows, 7, size, random);
-      // Rounding is that of the logits: a loss is a difference of them.
+      // A loss is a difference of logits, so its error is their rounding error.
       CHECK(apart(losses_of(x), expected_losses(x)) < 1e-15 * size);
       const std::vector<dense<float>> single{{x.logits.dims, {x.logits.data.begin(), x.logits.data.end()}},
                                              {x.labels.dims, {x.labels.data.begin(), x.labels.data.end()}}};

@@ -79,7 +79,7 @@ TEST_CASE("attention of given queries, keys and values agrees with loops") {
                                                                               {"scale", scale},
                                                                               {"causal", causal ? 1 : 0}});
           const auto found = evaluate<double>(standard(), op, operands, t)[0];
-          // The second and third query have a key that they see; the first sees none where both masks hold.
+          // The second and third query always see a key; the first sees none if both masks apply.
           if (mask != 2 || !causal) {
             CHECK(distance(found, flat ? joined(expected) : expected) < 1e-13);
           }

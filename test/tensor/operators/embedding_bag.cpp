@@ -1,4 +1,4 @@
-// Sums of rows: against loops written here, against lookups that are added up, and what proofs know of them.
+// Sums of rows against loops and against sums of lookups, and what proofs know of them.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ using namespace unity::tensor::test;
 
 namespace {
 
-// Sizes up to 2.
+// Validates at sizes up to 2.
 validation_report validated(const std::string& property) {
   validation_options o;
   o.ladder.erase(o.ladder.begin(), o.ladder.end() - 1);
@@ -96,7 +96,7 @@ TEST_CASE("a bag is a lookup whose rows are added up, whatever rows are asked fo
   CHECK(report.random >= 10);
 }
 
-// Were rows of unknown numbers taken for zero, all of these would hold exactly.
+// If rows of unknown numbers were taken as zero, all of these would hold exactly.
 TEST_CASE("what does not hold for rows is refuted") {
   for (const char* property :
        {"reduce_mean{axes=[rank(?i) - 1], keep_dims=0}(embedding(?t, ?i)) => embedding_bag(?t, ?i)",

@@ -36,7 +36,7 @@ std::vector<double> values(const std::string& name, attributes a, std::vector<do
 
 }  // namespace
 
-// In the words of ONNX's documentation, not of the kernels.
+// Expected values follow ONNX's documentation, not the kernels.
 TEST_CASE("functions are those of ONNX", "[functions]") {
   struct subject {
     std::string name;

@@ -36,10 +36,10 @@ dense<double> numbers(shape dims, std::int64_t n, unity::random_engine& random) 
   return tabulate(std::move(dims), [&](const shape&) { return static_cast<double>(random.between(-n, n - 1)); });
 }
 
-// A number counted from the front.
+// The position from the front that a number stands for.
 std::int64_t front(double number, std::int64_t n) { return static_cast<std::int64_t>(number) + (number < 0 ? n : 0); }
 
-// Operands of which `integers` are int64.
+// Runs an operator whose operand number `integers` is int64.
 dense<double> run_mixed(std::string_view name, attributes a, const std::vector<dense<double>>& inputs,
                         std::size_t integers, dtype element = dtype::float32) {
   auto all = types_of(inputs);

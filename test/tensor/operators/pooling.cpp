@@ -28,7 +28,7 @@ struct naive_pool {
   shape dilation{1, 1};
   shape pads{0, 0, 0, 0};
 
-  // Windows that begin inside the image or the padding before it, one by one.
+  // Counts, one by one, the windows that begin inside the image or the padding before it.
   [[nodiscard]] std::int64_t out(std::size_t d, std::int64_t in) const {
     const auto reach = (kernel[d] - 1) * dilation[d] + 1;
     std::int64_t windows = 0;

@@ -27,7 +27,7 @@ values run_on_types(const std::string& name, attributes a, const values& operand
   return evaluate<double>(standard(), standard().make_operation(name, a), operands, inputs);
 }
 
-// ONNX's formula.
+// The formula of ONNX.
 double rounded(double x, double zero_point, dtype element) {
   const auto low = element == dtype::int8 ? -128.0 : 0.0;
   return std::clamp(std::nearbyint(x) + zero_point, low, low + 255);

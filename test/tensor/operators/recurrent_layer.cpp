@@ -36,7 +36,7 @@ struct outcome {
   std::vector<dense<double>> values;  // y, h, c
 };
 
-// ONNX's formulas, cell by cell. x: x, w, r, bias, h, c.
+// The formulas of ONNX, cell by cell. x: x, w, r, bias, h, c.
 outcome by_hand(const layer& l, const std::vector<bool>& backward, const std::vector<dense<double>>& x) {
   const auto d = static_cast<std::int64_t>(backward.size());
   outcome o{{dense<double>{{steps, d, samples, cells}}, dense<double>{{d, samples, cells}},

@@ -19,7 +19,7 @@ using namespace unity::tensor::test;
 
 namespace {
 
-// ONNX's formulas, spelled out again.
+// The formulas of ONNX, implemented a second time.
 double position(const std::string& how, std::int64_t at, std::int64_t from, std::int64_t to) {
   const auto x = static_cast<double>(at);
   const auto n = static_cast<double>(from);

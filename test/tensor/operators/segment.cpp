@@ -173,7 +173,7 @@ TEST_CASE("the adjoints of what is computed over edges are loops over them, too"
 TEST_CASE("a source that there is not is a row of zeros, and an edge that is no vertex's counts nowhere") {
   const dense<double> x{{2, 1}, {-3, -5}};
   const types t{type({2, 1}), type({4}, dtype::int32), type({6}, dtype::int64)};
-  // Vertices: edges 1 and 2, none, edge 3; edges 0, 4 and 5 lead nowhere.
+  // Edges of each vertex: 1 and 2; none; 3. Edges 0, 4 and 5 belong to no vertex.
   const dense<double> offsets{{4}, {1, 3, 3, 4}};
   const dense<double> sources{{6}, {0, 1, 7, 0, 0, 1}};
   const auto max =
@@ -220,7 +220,7 @@ TEST_CASE("the work over edges is that of edges, not of the incidence matrix") {
   constexpr std::int64_t e = 1000;
   const auto list = [](std::int64_t count, dtype t = dtype::int32) { return type({count}, t); };
   const types sum{type({50, 8}), list(n + 1, dtype::int64), list(e), list(51), list(e)};
-  // Per edge a row and its number; the offsets; the result.
+  // For each edge a row and its number; then the offsets and the result.
   const auto bytes = e * 8 * 4 + e * 4 + (n + 1) * 8 + n * 8 * 4;
   CHECK(work_of("segment_sum", sum) == numbers{e * 8, bytes});
   CHECK(work_of("segment_max", {sum[0], sum[1], sum[2]}) == numbers{e * 8, bytes});

@@ -60,7 +60,7 @@ TEST_CASE("a property that follows only where operands have some ranks is not ca
 }
 
 TEST_CASE("a property is redundant where cases of one kind follow in different ways") {
-  // For permutations that change nothing from one property, for the others from two more.
+  // Permutations that change nothing follow from one property, the others from two more.
   const auto axioms = parse_rules(R"(
     rule square mul(identity_matrix{size=?n}(), identity_matrix{size=?n}()) => identity_matrix{size=?n}()
     rule same transpose{permutation=?p}(?x) => ?x if ?p == iota(rank(?x))
@@ -83,7 +83,7 @@ struct kept_property {
   std::string_view why;
 };
 
-// Properties that follow from others and stay all the same.
+// Properties that are kept although they follow from others.
 constexpr kept_property kept[] = {
     {"expand_in_product", "layer_norm_with_pow, of the shipped rules, has no proof within the limits without it"},
 };

@@ -63,7 +63,7 @@ TEST_CASE("an index that is summed over has all sizes up to the bound") {
   auto b = bounds(4, 2);
   b.least_rank = 2;
   const auto f = instances_of("matmul{activation=?a}(?x, ?w) => matmul{activation=?a}(?x, ?w)", {b});
-  CHECK(f.visited == 5 * 2 * 4 * 2);  // activations, rows, what is summed over, columns
+  CHECK(f.visited == 5 * 2 * 4 * 2);  // activations, rows, summed index, columns
   CHECK(f.instances.contains("?x float32[2,4], ?w float32[4,2]"));
   CHECK_FALSE(f.instances.contains("?x float32[3,4], ?w float32[4,2]"));
 }

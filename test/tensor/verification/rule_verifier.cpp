@@ -76,20 +76,20 @@ TEST_CASE_METHOD(fixture, "a false rule is refuted by shapes and values") {
 }
 
 TEST_CASE_METHOD(fixture, "the second direction of a rule is tested, too") {
-  // From right to left the number of groups is free.
+  // Both directions are false.
   const auto p = verify("conv2d{groups=1}(?x, ?w) == conv2d{groups=1}(?x, relu(?w))");
   CHECK(p.found == verdict::refuted);
 }
 
 TEST_CASE_METHOD(fixture, "what holds for chance sizes is not taken for a proof") {
-  // An empty pad is nothing, and pads are often empty where shapes are small.
+  // An empty pad changes nothing, and pads are often empty for small shapes.
   const auto p = verify("relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
   CHECK(p.found == verdict::unknown);
   CHECK(p.missing == "relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
 }
 
 TEST_CASE("a rule that is false at very few shapes is refuted by an instance that has no proof", "[exhaustive]") {
-  // Where a stride of 3 hides that the kernels have different sizes.
+  // The rule applies, and is false, where a stride of 3 hides that the kernels have different sizes.
   const auto rule = unity::parse_rules(R"(
     rule r
       conv2d{stride=?s, padding=?p, dilation=?d, groups=?g, activation=?a}(

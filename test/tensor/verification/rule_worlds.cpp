@@ -45,7 +45,7 @@ TEST_CASE("sizes that may differ do differ in some of the first worlds") {
   for (const auto& c :
        cases_of("relu(matmul(?x, ?w)) => matmul{activation=relu}(?x, ?w) if rank(?x) == 2, rank(?w) == 2", options)) {
     if (c.size() < 20) {
-      continue;  // what was met seldom
+      continue;  // a case with few instances
     }
     const auto differ = [&](auto size_a, auto size_b) {
       return std::any_of(c.begin(), c.begin() + static_cast<std::ptrdiff_t>(options.worlds),
@@ -63,7 +63,7 @@ TEST_CASE("sizes that may differ do differ in some of the first worlds") {
 }
 
 TEST_CASE("numbers that are equal in nearly all instances differ in some world") {
-  // Kernels of two sizes make results of two sizes, unless a large stride hides that.
+  // Kernels of different sizes make results of different sizes, unless a large stride hides the difference.
   const auto kernels_differ = [](std::size_t searched) {
     tensor::world_options options;
     options.searched = searched;

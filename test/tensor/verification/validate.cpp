@@ -21,7 +21,7 @@ using verdict = validation_report::verdict;
 
 namespace {
 
-// A near miss: says whether, and not where.
+// A near miss: says whether the graphs differ, but not where.
 struct oracle {
   bool compare(const tensor::algebra&, const tensor_graph&, const tensor_graph&);
   std::string name();
@@ -31,7 +31,7 @@ static_assert(!equality_prover<oracle>);
 
 std::vector<syntax::rule> parsed(std::string_view text) { return parse_rules(text, "these.rules"); }
 
-// Sizes up to 2: seconds rather than minutes.
+// Sizes up to 2, which take seconds rather than minutes.
 validation_options quick() {
   validation_options o;
   o.ladder.erase(o.ladder.begin(), o.ladder.end() - 1);
@@ -76,16 +76,16 @@ TEST_CASE("a false property is refused before anything is proved from it, by nam
 }
 
 TEST_CASE("properties that fail at few shapes are refuted") {
-  // Only where the kernel is smaller than the stride.
+  // False only if the kernel is smaller than the stride.
   CHECK(validated("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => "
                   "conv2d{stride=?s, padding=same}(?x, ?w)",
                   {}).found == verdict::refuted);
-  // Only where there is more than one group.
+  // False only if there is more than one group.
   CHECK(validated("concat{axis=1}(conv2d{groups=?g}(?x, ?w), conv2d{groups=?g}(?x, ?v)) => "
                   "conv2d{groups=?g}(?x, concat{axis=0}(?w, ?v))").found == verdict::refuted);
-  // Only where a matrix is not square does that not even fit; where it is, it is false.
+  // For matrices that are not square it does not even fit; for square ones it is false.
   CHECK(validated("matmul(?x, ?y) => matmul(?y, ?x)").found == verdict::refuted);
-  // Only where sizes differ from 1.
+  // False only if sizes differ from 1.
   CHECK(validated("reduce_sum{axes=?a}(?x) => reduce_max{axes=?a}(?x)").found == verdict::refuted);
   CHECK(validated("transpose{permutation=[1, 0]}(?x) => reshape{dims=[size(?x, 1), size(?x, 0)]}(?x)").found ==
         verdict::refuted);

@@ -25,9 +25,9 @@ struct narrowed {
   std::size_t rung;
 };
 
-// All others are validated at every combination of sizes up to 4 and of parameters (instance_bounds). These have too
-// many variables and parameters for that in ten minutes, or normal forms that are too large (layer_norm_is_affine); the
-// rung of default_ladder() that they are validated at is
+// All other properties are validated at every combination of sizes up to 4 and of parameters (instance_bounds). These
+// have too many variables and parameters for that in ten minutes, or too large normal forms (layer_norm_is_affine).
+// They are validated at one of these rungs of default_ladder():
 //   1: sizes up to 4, fewer parameters: one stride, one dilation, two ways to pad, up to two repetitions
 //   2: kernels up to 2, and one way to pad
 //   3: sizes up to 3, kernels up to 2
@@ -60,7 +60,7 @@ std::size_t rung_of(std::string_view property) {
   return found == std::end(narrower) ? 0 : found->rung;
 }
 
-// No other bounds than these, however long it takes.
+// Only the bounds of this rung, without a limit on time.
 validation_options at_rung(std::size_t rung) {
   validation_options o;
   o.ladder = {o.ladder.at(rung)};
@@ -85,7 +85,7 @@ TEST_CASE("every property holds at every combination of sizes up to 4, or within
     const auto report = validate_axiom(standard(), axiom, at_rung(rung_of(axiom.name)));
     INFO("property " << axiom.name << ": " << report.because);
     CHECK(report.found == validation_report::verdict::holds);
-    CHECK(report.rung == 0);  // of the one that there is
+    CHECK(report.rung == 0);  // the only one
     CHECK(report.exact + report.rounded > 0);
     CHECK(report.random > 0);
   }
