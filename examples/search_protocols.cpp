@@ -95,7 +95,7 @@ struct random_reversal {
   }
 };
 
-// A search over spaces (beam, exact, best_first) needs all moves, and to tell states apart.
+// A search over spaces (beam, exact, backtracking) needs all moves, and fingerprints that tell states apart.
 struct all_reversals {
   using move_type = reversal;
 
