@@ -1,5 +1,4 @@
-# Enables CUDA where nvcc is found. What is built is for the one architecture that it is tested on;
-# others can be asked for.
+# Enables CUDA if nvcc is found. Builds are for the tested architecture by default; others can be requested.
 include(CheckLanguage)
 if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER)
   set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")

@@ -1,4 +1,4 @@
-# What unity's own tests, examples, benchmarks and fuzzers are built with. None of it reaches users.
+# Build settings of unity's own tests, examples, benchmarks and fuzzers. Users are not affected.
 
 set(UNITY_TEST_OPTIMIZATION "-O1" CACHE STRING "Optimization of tests where no build type is chosen")
 set(UNITY_PROGRAM_OPTIMIZATION "-O2" CACHE STRING "Optimization of examples where no build type is chosen")
@@ -7,7 +7,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(UNITY_CCACHE ccache)
   mark_as_advanced(UNITY_CCACHE)
   if(UNITY_CCACHE)
-    # Paths below the project are hashed as relative ones: another checkout finds what this one compiled.
+    # Paths below the project are hashed as relative ones, so that another checkout can reuse compiled files.
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
         "${UNITY_CCACHE}")
   endif()
@@ -15,7 +15,7 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
-# The programs of the sanitizers are large: linked by lld in a sixth of the time.
+# The programs of the sanitizers are large: lld links them in a sixth of the time.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   check_linker_flag(CXX "-fuse-ld=lld" UNITY_LINKER_IS_LLD)
   if(UNITY_LINKER_IS_LLD)
@@ -28,7 +28,7 @@ target_compile_options(unity_warnings INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
   $<$<AND:$<BOOL:${UNITY_WARNINGS_AS_ERRORS}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
 
-# unity_optimize(<target> <flag>): only where the person who configures has not chosen a build type.
+# unity_optimize(<target> <flag>): adds the flag unless a build type was chosen at configuration.
 function(unity_optimize target flag)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     target_compile_options(${target} PRIVATE ${flag})
@@ -37,14 +37,14 @@ endfunction()
 
 find_package(CLI11 QUIET)
 
-# unity_leave_out(<what is missing> <name>): for the summary.
+# unity_leave_out(<what is missing> <name>): notes for the summary that `name` is left out.
 function(unity_leave_out missing name)
   set_property(GLOBAL APPEND PROPERTY unity_missing "${missing}")
   set_property(GLOBAL APPEND PROPERTY "unity_left_out_${missing}" "${name}")
 endfunction()
 
-# unity_can_build(<variable> <name> <file>...): whether all that the files need was found; if not, notes why `name`
-# is left out.
+# unity_can_build(<variable> <name> <file>...): whether everything that the files need was found; if not, notes why
+# `name` is left out.
 function(unity_can_build variable name)
   unity_needs(needs ${ARGN})
   set(missing "")
@@ -62,7 +62,7 @@ function(unity_can_build variable name)
   endif()
 endfunction()
 
-# unity_granted(<variable> <file>...): what a file may only wish for, where others need it, and what of that is there.
+# unity_granted(<variable> <file>...): the optional needs of the files (`// if found`) that were found.
 function(unity_granted variable)
   unity_needs(ignored ${ARGN})  # which reads the wishes
   set(granted "")
@@ -78,7 +78,7 @@ function(unity_granted variable)
   set(${variable} "${granted}" PARENT_SCOPE)
 endfunction()
 
-# unity_build_with(<target> <optimization> <file>...): what the files include is linked, warnings are on.
+# unity_build_with(<target> <optimization> <file>...): links the libraries that the files include, and enables warnings.
 function(unity_build_with target optimization)
   unity_needs(needs ${ARGN})
   target_link_libraries(${target} PRIVATE ${unity_library} ${needs} unity_warnings)
@@ -92,7 +92,7 @@ function(unity_build_with target optimization)
   unity_optimize(${target} ${optimization})
 endfunction()
 
-# The headers alone, or with what of them can be compiled once. A target whose point is the headers links unity::unity.
+# The headers only, or with the compiled library. A target that tests the headers links unity::unity.
 if(UNITY_COMPILED)
   unity_component_compiled()
   target_link_libraries(unity_compiled PRIVATE unity_warnings)
@@ -107,23 +107,23 @@ else()
 endif()
 
 # unity_add_program(<kind> <name> <optimization> <file>...): an executable of these files. `kind` (tests, examples, ...)
-# is the list of the summary that it is counted in.
+# is its list in the summary.
 function(unity_add_program kind name optimization)
   add_executable(${name} ${ARGN})
   unity_finish_program(${kind} ${name} ${optimization} ${ARGN})
 endfunction()
 
-# unity_finish_program(<kind> <name> <optimization> <file>...): the same for one whose executable is already there.
+# unity_finish_program(<kind> <name> <optimization> <file>...): the same for an executable that already exists.
 function(unity_finish_program kind name optimization)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   unity_build_with(${name} ${optimization} ${ARGN})
   set_property(GLOBAL APPEND PROPERTY unity_${kind} ${name})
 endfunction()
 
-# unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file, of those whose needs are there, an
-# executable of its name behind the prefix, in bin. A .cpp beside a header that the file includes is part of it: so no
-# unit needs more memory than a small machine has for each of two jobs. It is compiled once for all programs that
-# include it and are granted the same: headers ask for that, and must have one answer in a program.
+# unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file whose needs were found, an executable in
+# bin, named after the file with the prefix. A .cpp beside a header that the file includes is part of the program, so
+# that each unit fits in the memory of a small machine that runs two jobs. Such a .cpp is compiled once for all programs
+# that include it and have the same optional needs, since headers test for these and must agree within a program.
 function(unity_add_programs kind prefix optimization)
   foreach(file IN LISTS ARGN)
     get_filename_component(stem "${file}" NAME_WE)

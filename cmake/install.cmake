@@ -15,7 +15,7 @@ install(FILES "${PROJECT_BINARY_DIR}/unityConfig.cmake" "${PROJECT_BINARY_DIR}/u
               "${PROJECT_SOURCE_DIR}/cmake/unity_compiled.cmake" "${PROJECT_SOURCE_DIR}/cmake/unity_needs.cmake"
         DESTINATION "${package_dir}")
 
-# pkg-config. Its file is for every machine, as the headers are.
+# pkg-config. Its file is independent of the machine, like the headers.
 set(pc_folder "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH pc_to_prefix "${pc_folder}" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")

@@ -1,4 +1,4 @@
-# cmake -D OUT=<folder> -P run_example.cmake -- <program> <argument>...: runs the program beside an empty folder.
+# cmake -D OUT=<folder> -P run_example.cmake -- <program> <argument>...: empties the folder and runs the program.
 file(REMOVE_RECURSE "${OUT}")
 file(MAKE_DIRECTORY "${OUT}")
 set(command "")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup_debian.sh build|test: installs what is missing on Debian 12, and nothing else.
-#   build  what the library, the examples and the models need
+# setup_debian.sh build|test: installs missing packages on Debian 12, and nothing else.
+#   build  packages for the library, the examples and the models
 #   test   also the second compiler, the test and benchmark libraries, and tools
 set -euo pipefail
 

@@ -1,4 +1,4 @@
-# What was found, what is built, and what is left out for want of something.
+# The summary: found libraries, built programs and tests, and those left out with the missing need.
 function(unity_report what value)
   string(LENGTH "${what}" length)
   math(EXPR missing "17 - ${length}")

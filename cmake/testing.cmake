@@ -1,4 +1,4 @@
-# What tests need beyond a compiler: data, models, and one way to register them.
+# The needs of tests besides a compiler: data, models, and one way to register tests.
 
 set(UNITY_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Published files that some tests read, if there")
 set(UNITY_TEST_TIMEOUT 1500 CACHE STRING "Seconds after which a test has failed")
@@ -7,12 +7,12 @@ set(unity_model_dir "${PROJECT_BINARY_DIR}/models")
 # unity_add_test(<name> <label> COMMAND <command>...)
 function(unity_add_test name label)
   add_test(NAME ${name} ${ARGN})
-  # An inference engine that happens to be installed decides nothing.
+  # Results must not depend on whether an inference engine is installed.
   set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${UNITY_TEST_TIMEOUT}
                        ENVIRONMENT "UNITY_TARGET=none")
 endfunction()
 
-# The models are made by Debian's Python, the one that its python3-onnx belongs to, whatever comes first in PATH.
+# Debian's Python, to which its python3-onnx belongs, makes the models, whatever comes first in PATH.
 find_program(UNITY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 mark_as_advanced(UNITY_PYTHON)
 set(unity_has_models FALSE)

@@ -1,11 +1,12 @@
-# The optional compiled mode: unity::compiled, a static library of the functions that are no templates. Who links it
-# compiles their declarations alone. Built in the tree of the project that asks for it, with that project's flags.
+# The optional compiled mode: unity::compiled, a static library of the functions that are not templates. Code that links
+# it compiles only their declarations. It is built in the tree of the requesting project, with that project's flags.
 #
-# A header that takes part ends in definitions that UNITY_DEFINE_<PATH> lets in (core/config.hpp). The headers of a
-# folder that need the same third parties are compiled as one, so that a program links only the third parties of what
-# it calls. A header is left out, and with it what a program would call of it, where what it needs was not found.
+# A header that takes part ends in definitions that UNITY_DEFINE_<PATH> enables (core/config.hpp). The headers of a
+# folder that need the same third-party libraries are compiled as one unit, so that a program links only the libraries
+# of the functions that it calls. A header whose needs were not found is left out of the library.
 #
-# UNITY_COMPILED_BATCH_SIZE: so many of these units are compiled as one, where that matters less than how long it takes.
+# UNITY_COMPILED_BATCH_SIZE: the number of these units that are compiled as one, to shorten the build at the cost of
+# this separation.
 
 include(CheckLinkerFlag)
 
@@ -13,7 +14,7 @@ if(NOT DEFINED UNITY_COMPILED_BATCH_SIZE)
   set(UNITY_COMPILED_BATCH_SIZE 1)
 endif()
 
-# unity_compiled_units(<variable>): sources of the library, written where they have changed.
+# unity_compiled_units(<variable>): sources of the library, written if they have changed.
 function(unity_compiled_units variable)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${unity_include_dir}" "${unity_include_dir}/unity/*.hpp")
   set(names "")
@@ -71,7 +72,7 @@ function(unity_component_compiled)
       target_link_libraries(unity_compiled PRIVATE unity::${part})
     endif()
   endforeach()
-  # A program loads the third parties of what it calls, not of all that the library holds.
+  # A program loads only the third-party libraries of the functions that it calls.
   check_linker_flag(CXX "LINKER:--as-needed" UNITY_LINKER_HAS_AS_NEEDED)
   if(UNITY_LINKER_HAS_AS_NEEDED)
     target_link_options(unity_compiled INTERFACE "LINKER:--as-needed")

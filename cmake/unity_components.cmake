@@ -1,5 +1,5 @@
-# The optional parts of unity. Each becomes a target unity::<part> where what it needs is found and is left out
-# otherwise. The project itself and the installed package both include this file, so they cannot differ.
+# The optional parts of unity. Each becomes a target unity::<part> if its needs are found, and is left out otherwise.
+# The project itself and the installed package both include this file, so they cannot differ.
 #
 #   json   headers that read JSON       nlohmann/json
 #   simdjson    headers that read traces   simdjson 3
@@ -11,12 +11,12 @@
 #   metis  gnn/metis_partition.hpp   METIS 5
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
 #   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
-#          cuDNN where it is found
+#          cuDNN if it is found
 #   mpi    backend/mpi_communicator.hpp   MPI 3 that several threads may call (OpenMPI)
 #   nccl   backend/nccl_communicator.hpp  NCCL and the CUDA runtime, of the CUDA toolkit
 #
-# What is found is tried: a program that includes its headers is compiled and linked, and a part with which that fails
-# is left out, with the reason. What succeeded is not tried again in the same build folder.
+# Each found part is tried: a program that includes its headers is compiled and linked. If that fails, the part is left
+# out, with the reason. A successful trial is not repeated in the same build folder.
 
 # unity_part(<part> [INCLUDES <folder>...] [DEFINITIONS <definition>...] [LIBRARIES <library or target>...]
 #            [EXTENSION cu] SOURCE <program>): makes unity::<part>, if the program can be built.
@@ -33,7 +33,7 @@ function(unity_part part)
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/unity_${part}")
     file(WRITE "${folder}/try.${a_EXTENSION}" "${a_SOURCE}\n")
     list(TRANSFORM a_DEFINITIONS PREPEND "-D" OUTPUT_VARIABLE definitions)
-    # As the target below has them: what a program of unity's is compiled with.
+    # The same settings as those of the target below, with which a program of unity is compiled.
     try_compile(built "${folder}" "${folder}/try.${a_EXTENSION}"
                 CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${a_INCLUDES}" COMPILE_DEFINITIONS ${definitions}
                 LINK_LIBRARIES ${a_LIBRARIES} OUTPUT_VARIABLE output ${standard})
@@ -89,7 +89,7 @@ function(unity_component_yaml)
   endforeach()
 endfunction()
 
-# ONNX's own package file is not used: it breaks where its unrelated interface libraries are not installed.
+# ONNX's own package file is not used: it fails if its unrelated interface libraries are not installed.
 function(unity_component_onnx)
   find_package(Protobuf QUIET)
   find_path(UNITY_ONNX_INCLUDE_DIR onnx/onnx_pb.h)
@@ -97,7 +97,7 @@ function(unity_component_onnx)
   find_library(UNITY_ONNX_PROTO_LIBRARY onnx_proto)
   mark_as_advanced(UNITY_ONNX_INCLUDE_DIR UNITY_ONNX_LIBRARY UNITY_ONNX_PROTO_LIBRARY)
   if(TARGET protobuf::libprotobuf AND UNITY_ONNX_INCLUDE_DIR AND UNITY_ONNX_LIBRARY AND UNITY_ONNX_PROTO_LIBRARY)
-    # The definitions are those with which Debian builds the library: without these its headers declare other types.
+    # Debian builds the library with these definitions; without them its headers declare other types.
     unity_part(onnx INCLUDES "${UNITY_ONNX_INCLUDE_DIR}" DEFINITIONS ONNX_ML=1 ONNX_NAMESPACE=onnx
                LIBRARIES "${UNITY_ONNX_LIBRARY}" "${UNITY_ONNX_PROTO_LIBRARY}" protobuf::libprotobuf
                SOURCE "#include <onnx/onnx_pb.h>\nint main() { return onnx::ModelProto{}.graph().node_size(); }")
@@ -134,7 +134,7 @@ function(unity_component_metis)
   endif()
 endfunction()
 
-# Its own package file is not used: it wants OpenCL's headers.
+# Its own package file is not used: it requires OpenCL's headers.
 function(unity_component_onednn)
   find_path(UNITY_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl_version.h)
   find_library(UNITY_ONEDNN_LIBRARY dnnl)
@@ -144,7 +144,7 @@ function(unity_component_onednn)
     file(STRINGS "${UNITY_ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" version REGEX "DNNL_VERSION_MAJOR 2$")
   endif()
   if(version AND UNITY_ONEDNN_LIBRARY)
-    # gomp: the runtime whose threads the library computes with, and unity's own loops too.
+    # gomp: the runtime whose threads the library and unity's own loops use.
     unity_part(onednn INCLUDES "${UNITY_ONEDNN_INCLUDE_DIR}" LIBRARIES "${UNITY_ONEDNN_LIBRARY}" gomp
                SOURCE "#include <oneapi/dnnl/dnnl.h>\nint main() { return dnnl_version()->major - 2; }")
   endif()
@@ -157,7 +157,7 @@ if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPIL
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 
-# cuDNN has no package file; it may lie in the toolkit's own folders. Where it cannot be used, the rest still can.
+# cuDNN has no package file; it may be in the toolkit's own folders. If it is unusable, the rest is still built.
 function(unity_component_cuda)
   if(CMAKE_CUDA_COMPILER_LOADED)
     find_package(CUDAToolkit QUIET)
@@ -202,7 +202,7 @@ endfunction()
 
 function(unity_find_component part)
   if(NOT TARGET unity::${part})
-    # So that a project that adds unity as a subdirectory can link what was found here.
+    # A project that adds unity as a subdirectory can then link the targets that were found here.
     set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
     cmake_language(CALL unity_component_${part})
   endif()

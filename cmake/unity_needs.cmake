@@ -1,7 +1,7 @@
-# What third parties a file of C++ needs, read from its includes. Reads ${unity_include_dir}, the folder of unity's
-# headers.
+# The third-party libraries that a C++ file needs, according to its includes. Reads ${unity_include_dir}, the folder of
+# unity's headers.
 
-# How an include names a library: the directory that it starts with, and the target to link.
+# The first directory of an include, and the target to link for it.
 set(unity_third_party
   "nlohmann/" unity::json
   "simdjson" unity::simdjson
@@ -21,9 +21,9 @@ set(unity_third_party
   "CLI/" CLI11::CLI11)
 
 # unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of this
-# library or beside them. Read at configure time: a program links what it includes, and is left out with a reason where
-# that is missing, without a second list to keep. An include that ends in `// if found`, within an #ifdef of
-# UNITY_HAS_<PART>, is no need but a wish: unity_build_with links unity::<part> and defines that where it is there.
+# library or beside them. Evaluated at configure time: a program links the libraries that it includes, and is left out
+# with a reason if one is missing, without a separate list. An include that ends in `// if found`, within an #ifdef of
+# UNITY_HAS_<PART>, is optional: unity_build_with links unity::<part> and defines that macro if the part was found.
 function(unity_needs variable)
   set(needs "")
   foreach(file IN LISTS ARGN)

@@ -1,7 +1,7 @@
 // Boolean circuits: an algebra in fifty lines, then the same search that optimizes neural networks.
 //
-// A full adder as textbooks write it, a sum of products, becomes the one that is built, of two xor and three nand: a
-// third of the transistors. Truth tables prove that both compute the same.
+// The textbook form of a full adder, a sum of products, becomes the form that hardware uses, two xor and three nand:
+// a third of the transistors. Truth tables prove that both compute the same function.
 //
 // run:
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 using namespace unity;
 
-// An operator: its kind and, of an input, which one it is.
+// An operator: its kind and, for an input, the number of the input.
 struct gate {
   kind_id kind{};
   std::int64_t input = 0;
@@ -73,7 +73,7 @@ struct circuits {
 };
 static_assert(pattern_algebra<circuits>);
 
-// Transistors of static CMOS cells: inverting gates are the cheap ones.
+// Transistors of static CMOS cells: inverting gates are the cheapest.
 struct transistors {
   using cost_type = std::int64_t;
   std::int64_t node_cost(const gate& g, std::span<const wire>, std::span<const wire>) const {
@@ -111,7 +111,7 @@ netlist textbook_full_adder() {
   return g;
 }
 
-// Bit i of a table is the value where the inputs are the binary digits of i: up to six inputs, every case at once.
+// Bit i of a table is the value if the inputs are the binary digits of i: up to six inputs, all cases at once.
 std::vector<std::uint64_t> truth_tables(const netlist& g) {
   constexpr std::array<std::uint64_t, 6> inputs{0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
                                                 0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000};
@@ -130,7 +130,7 @@ std::vector<std::uint64_t> truth_tables(const netlist& g) {
   return outputs;
 }
 
-// What is wrong with the algebra or with a rule, or nothing.
+// The first law that the algebra breaks, or a wrong rule; empty if there is none.
 std::string fault(const rule_set& rules) {
   const std::vector<operator_sample<circuits>> samples{
       {{kind_id{and_gate}}, {wire{}, wire{}}}, {{kind_id{not_gate}}, {wire{}}}, {{kind_id{input_gate}, 2}, {}}};

@@ -25,7 +25,7 @@ constexpr set bits(auto... i) { return ((set{1} << i) | ...); }
 enum : unsigned { customer, city, buyer, item, product, category, maker, supplier, column_count };
 constexpr set all_columns = bits(column_count) - 1;
 
-// What holds of rows: they come from a table, a column is 0, or two columns are equal.
+// A fact about all rows of a relation: they come from a table, a column is 0, or two columns are equal.
 struct fact {
   double factor;  // by which it multiplies their number
   set columns;
@@ -35,7 +35,7 @@ const std::vector<fact> facts{
     {20, bits(supplier)},          {0.05, bits(city)},          {0.05, bits(category)},
     {0.05, bits(buyer, customer)}, {0.05, bits(item, product)}, {0.05, bits(maker, supplier)}};
 
-// A step of a plan: its kind and, from the second byte on, the number of a fact or, of a projection, columns.
+// A step of a plan: its kind and, from the second byte on, the number of a fact or, for a projection, columns.
 using step = std::uint64_t;
 enum : step { scan, choose, project, join };
 const std::vector<op_signature> signatures{{"scan", 0, 1, false, {{"table"}}},
@@ -43,7 +43,7 @@ const std::vector<op_signature> signatures{{"scan", 0, 1, false, {{"table"}}},
                                            {"project", 1, 1, false, {{"columns"}}},
                                            {"join", 2, 1, true, {{"on"}}}};
 
-// The type of a relation is its columns and the facts that hold in it: plans that mean the same agree in both.
+// The type of a relation is its columns and the facts that hold in it: equivalent plans agree in both.
 struct plans {
   using op_type = step;
   using value_type = set;
@@ -69,7 +69,7 @@ struct plans {
   kind_id kind_of(step s) const { return kind_id{s & 255}; }
   attribute_list attributes_of(step s) const { return {{std::int64_t(s >> 8)}}; }
   std::optional<step> make(kind_id k, std::span<const attribute> a) const { return k.index() | step(a[0][0]) << 8; }
-  // needed(?r, columns, fact): the columns of ?r that are asked for or that the fact is about.
+  // needed(?r, columns, fact): the columns of ?r among the given ones or in the fact.
   std::optional<int> find_measure(std::string_view n) const { return n == "needed" ? std::optional{0} : std::nullopt; }
   std::optional<attribute> measure(int, set r, std::span<const std::int64_t> a) const {
     return attribute{std::int64_t(r & (set(a[0]) | facts[set(a[1])].columns))};
@@ -102,7 +102,7 @@ constexpr auto laws = R"(
 using plan = compact_graph<step, set>;
 using row = std::array<set, column_count>;  // 0 in a column that it lacks
 
-// The rows of a relation, in order. Those of tables are made up: every column takes 20 values.
+// The rows of a relation, in order. Tables have synthetic rows: every column takes 20 values.
 std::vector<row> run(const plan& p, value_id v) {
   const auto kind = p.operation(p.producer(v)) & 255, what = p.operation(p.producer(v)) >> 8;
   const auto operands = p.operands(p.producer(v));
@@ -127,7 +127,7 @@ std::vector<row> run(const plan& p, value_id v) {
 }
 
 int main() {
-  // select customer, supplier from ... where all facts: joined as they are named, filtered last.
+  // select customer, supplier from ... where all facts: joins in the order of the text, filters last.
   const plans algebra;
   plan before;
   const auto add = [&](step kind, set what, std::vector<value_id> operands) {

@@ -23,7 +23,7 @@
 #include <unity/graph/boost_graph.hpp>
 #include <unity/search.hpp>
 
-// The graph, which knows nothing of unity but one thing: an edge says as which operand its target reads its source.
+// An ordinary Boost graph. Its only adaptation to unity: each edge has the position of its source among the operands.
 enum class kinds : std::uint32_t { input, sum, product };
 struct vertex {
   kinds kind = kinds::input;
@@ -44,7 +44,7 @@ struct std::hash<vertex> {
   }
 };
 
-// What the vertices mean.
+// The operators of the vertices.
 const std::vector<unity::op_signature> signatures{
     {"input", 0, 1, false, {{"number"}}}, {"sum", 2, 1, true}, {"product", 2, 1, true}};
 struct arithmetic {
@@ -87,7 +87,7 @@ constexpr auto laws = R"(
   rule distributive         sum(product(?x, ?y), product(?x, ?z)) == product(?x, sum(?y, ?z))
 )";
 
-// c0 + c1 x + c2 x x + c3 x x x, every power computed anew. Input 0 is x.
+// c0 + c1 x + c2 x x + c3 x x x, with every power computed separately. Input 0 is x.
 polynomial naive_cubic() {
   polynomial p;
   const auto add = [&](vertex v, std::initializer_list<std::size_t> operands) {

@@ -1,8 +1,7 @@
-// Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and what
-// ranks pay to exchange: threads of this process, or, where mpirun starts it, the ranks of the job.
-// Rank 0 then writes the machine of its host. With --collectives it measures nothing: it fits times of collectives that
-// others measured, writes them as links of a machine, and prints as JSON how far off sizes and groups are that the fit
-// did not see.
+// Measures this machine for cost models: peak rates, memory bandwidth, launch overhead, and the time of exchanges
+// between ranks, which are threads of this process or, under mpirun, the ranks of the job. Rank 0 then writes the
+// machine of its host. With --collectives it measures nothing: it fits given times of collectives, writes them as links
+// of a machine, and prints as JSON the errors at sizes and groups that the fit did not use.
 //
 // run: --backend reference --stream-bytes 65536 --ranks 2 --largest-exchange 65536 --out {out}/machine.json
 
@@ -51,7 +50,7 @@ using namespace unity;
 struct arguments {
   std::string backend{support::backend_names().front()};
   std::string out{};
-  std::string collectives{};  // a file of measured ones
+  std::string collectives{};  // a file of measured times
   int backend_threads = 0;
   int ranks = 0;  // 0: not given
   backend::calibration_options device{};
@@ -78,7 +77,7 @@ std::string name_of_host() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "host";
 }
 
-// Measuring takes minutes: what is wrong with the place is found before.
+// Measuring takes minutes, so an invalid output path is reported before.
 void check_place(const std::filesystem::path& file) {
   if (std::error_code none; std::filesystem::is_directory(file, none)) {
     throw error{file.string(), "is a folder", "a file"};
@@ -86,7 +85,7 @@ void check_place(const std::filesystem::path& file) {
   const atomic_file created_and_gone{file};
 }
 
-// Sizes begin where every rank has an element.
+// The smallest size gives every rank one element.
 template <class Communicator>
 hardware::link time_exchanges(Communicator& c, const char* name, backend::exchange_options options) {
   options.smallest = std::max<std::int64_t>(options.smallest, 4 * c.size());
@@ -160,7 +159,7 @@ void use_all_cores() {
   sched_setaffinity(0, sizeof all, &all);
 }
 
-// All ranks exchange; then, MPI having ended so that none keeps a core busy, rank 0 measures its device alone.
+// All ranks exchange data. Then MPI ends, so that no rank keeps a core busy, and rank 0 measures its device alone.
 int run_rank(const arguments& a) {
   int rank = 0;
   std::optional<hardware::link> link;

@@ -1,4 +1,4 @@
-// What two plans do differently, and what each takes.
+// The differences of two plans, and the time and memory of each.
 //
 // run: {source}/examples/plans/lenet_p100.json {source}/examples/plans/lenet_p100.json --json {out}/result.json
 

@@ -1,6 +1,5 @@
-// How each weight of a model that is trained by data parallelism is synchronized, on a cluster that AutoDist's
-// resource_spec.yml describes, or on a machine: by the rules of AutoDist's builders, as one of its strategy files says,
-// or as a search finds.
+// Chooses how each weight is synchronized in data-parallel training, on a cluster that AutoDist's resource_spec.yml
+// describes, or on a machine: by the rules of AutoDist's builders, by one of its strategy files, or by a search.
 //
 // run: zoo:lenet --resources {source}/examples/data/two_nodes.yml --json {out}/result.json --out {out}
 // run: zoo:lenet --resources {source}/examples/data/two_nodes.yml,v100 --strategy partitioned_ps --proxies --optimizer adam --out {out}
@@ -156,7 +155,7 @@ void declare(CLI::App& app, arguments& a) {
   support::declare(app, a.timing);
 }
 
-// The file, and the kinds of its GPUs; "" where --resources does not say them.
+// The file, and the kinds of its GPUs; "" if --resources does not state them.
 std::pair<std::string, std::string> resource_file(const arguments& a) {
   const auto comma = a.resources.rfind(',');
   return comma == std::string::npos ? std::pair{a.resources, std::string{}}
@@ -183,7 +182,7 @@ io::resources resources_of(const arguments& a) {
 
 bool is_file(const std::string& strategy) { return strategy.ends_with(".json") || strategy.ends_with(".pb"); }
 
-// Effects: the options of rules are what the flags say. Throws: unity::error for flags that would have no effect.
+// Effects: sets the options of rules from the flags. Throws: unity::error for flags that would have no effect.
 void set_options(arguments& a) {
   auto& o = a.options;
   o.compressor.kind = *parallel::find_compression(a.compressor);
@@ -218,7 +217,7 @@ void set_options(arguments& a) {
   }
 }
 
-// Where the strategy is a file, what it says.
+// The strategy of a file, if one is given.
 std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, const tensor::tensor_graph& graph,
                                               const arguments& a, const hardware::topology& network) {
   if (a.strategy.ends_with(".json")) {
@@ -231,21 +230,21 @@ std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, 
   return std::nullopt;
 }
 
-// Why the strategy of a rule is none that was asked for; "" where it is one.
+// Why the strategy of a rule does not meet the request; "" if it does.
 std::string why_not(const arguments& a, const parallel::synchronization& how) {
   if (const auto option = systems::left_out_of(how, a.options); !option.empty()) {
     return fmt::format("no weight has the {}", option);
   }
   std::size_t most = 0;
   for (const auto& w : how.weights) {
-    most = std::max(most, w.parts.size());  // of a prime number of rows each is a part
+    most = std::max(most, w.parts.size());  // if the number of rows is prime, each row is a part
   }
   return most <= parallel::most_weight_parts
              ? ""
              : fmt::format("a weight has {} parts, {} is the most", most, parallel::most_weight_parts);
 }
 
-// Throws: unity::error for a flag without which the rule does the same.
+// Throws: unity::error for a flag that has no effect on the rule.
 void expect_effects(const arguments& a, const systems::named_builder& b, const systems::sync_problem& p) {
   const auto how = b.build(p, a.options);
   const auto compare = [&](std::string_view flag, bool is_given, const systems::sync_problem& problem, const auto& o) {
@@ -422,7 +421,7 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   }
 }
 
-// What AutoDist's file holds; nothing, and a line that says why, where AutoDist has no words for the plan.
+// The contents of AutoDist's file; nothing, and a line with the reason, if AutoDist cannot express the plan.
 std::optional<std::string> autodist_bytes(const tensor::algebra& operators, const std::string& name,
                                           const parallel::plan& plan) {
   try {
@@ -433,7 +432,7 @@ std::optional<std::string> autodist_bytes(const tensor::algebra& operators, cons
   }
 }
 
-// No folder has files of two strategies.
+// A folder never holds files of two strategies.
 std::vector<support::output> files_of(const tensor::algebra& operators, const arguments& a, const parallel::plan& plan,
                                       const std::optional<std::string>& autodist) {
   std::vector<support::output> files;
@@ -444,7 +443,7 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
   if (!autodist) {
     files.back().write = [](const std::filesystem::path& earlier) { std::filesystem::remove(earlier); };
   }
-  if (!a.resources.empty()) {  // whoever starts the ranks needs its addresses, its chief and what it says of ssh
+  if (!a.resources.empty()) {  // the launcher of the ranks needs its addresses, its chief and its ssh settings
     files.push_back({folder / "resource_spec.yml", read_file(resource_file(a).first)});
   }
   return files;

@@ -1,4 +1,4 @@
-// Why a plan divides each operator as it does: what it takes, and what the best other division of it would bring.
+// Explains how a plan divides each operator: the operator's time, and the effect of its best other division.
 //
 // run: {source}/examples/plans/lenet_p100.json --json {out}/result.json
 

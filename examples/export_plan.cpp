@@ -1,4 +1,4 @@
-// A plan in the words of a framework that runs the model's own code, or as an annotated ONNX model.
+// Exports a plan for a framework that runs the model's own code, or as an annotated ONNX model.
 //
 // run: {source}/examples/plans/mlp_p100_2x4.json --to pytorch --out {out}/plan.py
 // run: {source}/examples/plans/mlp_p100_2x4.json --to jax --out {out}/plan.py
@@ -59,7 +59,7 @@ std::string module_text(const arguments& a, const tensor::algebra& operators) {
   return a.to == "pytorch" ? io::to_pytorch_text(modules, title) : io::to_jax_text(modules, title);
 }
 
-// For frameworks that have degrees and switches.
+// For frameworks that are configured by degrees and switches.
 std::string stated_text(const arguments& a, const tensor::algebra& operators) {
   constexpr std::string_view statement = "megatron:";
   parallel::stated_plan stated;

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     rule tanh_inside     tanh(matmul(?x, ?w)) => matmul{activation=tanh}(?x, ?w)
   )"));
 
-  // The cheapest graph that the rules reach, in time on a V100. What depends on weights alone is precomputed.
+  // The graph with the least predicted time on a V100 that the rules reach. Values of weights alone are precomputed.
   rewrite_space space{operators, tensor::analytic_cost{operators, *hardware::find_device("v100")}, rules, before};
   const auto found = backtracking(space);
   const auto after = space.graph(found.best);

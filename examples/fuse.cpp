@@ -1,5 +1,5 @@
-// Which operators of a training iteration to fuse, and which gradients to reduce together, on a machine whose devices
-// train by data parallelism.
+// Chooses the operators of a training iteration to fuse, and the gradients to reduce together, on a machine whose
+// devices train by data parallelism.
 //
 // run: zoo:lenet --machine 1080ti:6x2 --budget 2s --seed 1 --json {out}/result.json --out {out}
 // run: zoo:lenet?batch=4 --machine host:1x2 --budget 1s --cost measured:cpu --backend-threads 1 --timings none --estimator {source}/examples/data/kernel_estimator.bin
@@ -148,7 +148,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--report", a.report, "file for an HTML report: strategies side by side, and how the search went on");
 }
 
-// What all-reduces take, and the line that says so where one does.
+// The times of all-reduces, and the line C x + D that they follow, if they do.
 struct reduction_model {
   std::function<picoseconds(double)> time{};
   fusion::reduction_line line{};
@@ -197,19 +197,19 @@ void check(arguments& a) {
 
 using kernel_estimate = std::function<picoseconds(const fusion::kernel_description&)>;
 
-// What is fused, and what is written of a strategy.
+// The input that is fused, and the files of a strategy.
 struct fusion_input {
   const fusion::instruction_graph& graph;
   fusion::kernel_limits limits{};
   kernel_estimate estimate{};  // with --estimator
-  // What of the strategy can be had; the first number of the pair: how many kernels cannot.
+  // The part of the strategy that can be built, and the number of kernels that cannot.
   std::function<std::pair<std::size_t, fusion::fusion_strategy>(const fusion::fusion_strategy&)> available{};
   std::function<std::vector<support::output>(const std::filesystem::path& folder, const fusion::fusion_strategy&,
                                              const fusion::fusion_session&)>
       files{};
 };
 
-// Throws: unity::error where operators and kernels would not be priced alike.
+// Throws: unity::error if operators and kernels would be priced by different models.
 kernel_estimate estimator_for(const arguments& a) {
   if (a.timing.cost.starts_with("kernels")) {
     throw error{"--cost", "operators by the kernels of PyTorch, which fuse some already",

@@ -1,5 +1,5 @@
-// Rules that nobody wrote: enumerates terms over a list of operators, finds which are equal, leaves out what follows
-// from the rest, and proves it.
+// Generates rules: enumerates terms over a list of operators, finds equal ones, drops equalities that follow from
+// others, and proves the rest.
 //
 // run: --ops matrix --max-ops 2 --out {out}/matrix.rules --json {out}/result.json
 // run: --parallel --max-ops 2 --out {out}/parallel.rules --json {out}/parallel.json

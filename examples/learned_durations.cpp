@@ -1,4 +1,4 @@
-// Learns how long operators take from few that are timed here, predicts others, and searches by what it predicts.
+// Learns the time of operators from a few that are timed here, predicts the others, and searches by the predictions.
 //
 // run:
 #include <cmath>
@@ -30,7 +30,7 @@ namespace tensor = unity::tensor;
 
 using types = std::span<const tensor::tensor_type>;
 
-// What the time of an operator is a sum of: a launch, operations, and bytes moved.
+// The terms of an operator's time: a launch, operations, and bytes moved.
 std::vector<double> features_of(const tensor::algebra& a, const tensor::operation& op, types inputs, types outputs) {
   const auto w = a.work(op, inputs, outputs);
   return {1, static_cast<double>(w.operations.count()), static_cast<double>(w.moved.count())};
@@ -46,7 +46,7 @@ class duration_learner {
                                                               1 / seconds);  // relative errors count
   }
 
-  // What was learned so far: a model of unity::duration_model.
+  // A snapshot of what was learned: it models unity::duration_model.
   class snapshot_type {
    public:
     [[nodiscard]] unity::duration duration_of(std::uint32_t, const tensor::operation& op, types inputs,

@@ -1,5 +1,5 @@
-// What fused kernels take on this machine: samples for `train_estimator`. Operators of training iterations are fused at
-// random, run and timed as one kernel, and alone.
+// Times fused kernels on this machine, as samples for `train_estimator`. Operators of training iterations are fused at
+// random, and timed as one kernel and separately.
 //
 // run: zoo:mlp?layers=2&hidden=16&batch=8 --samples 5 --seconds 0.001 --out {out}/kernels.bin
 
@@ -72,7 +72,7 @@ void declare(CLI::App& app, arguments& a) {
 
 using timer = backend::device_timer<backend::cpu_backend>;
 
-// An instruction with some of those around it, as far as a kernel can hold them.
+// An instruction and some of its neighbours that a kernel can hold.
 void grow(fusion::fusion_session& s, const fusion::instruction_graph& g, random_engine& random) {
   const auto first = static_cast<fusion::instruction_id>(random.below(g.size()));
   const auto wanted = 2 + random.below(24);
@@ -183,7 +183,7 @@ void run(arguments& a) {
   timer device{backend, how};
   const auto warn = [](const std::string& line) { fmt::print(stderr, "measure_kernels: {}\n", line); };
   support::warn_if_busy(warn);
-  // Operators alone are timed here, too, and not looked up: on the same machine in the same state.
+  // Separate operators are timed here, too, and not looked up, so that the machine is in the same state.
   tensor::timing_cache<timer> cache{operators, device, {}, warn};
   const tensor::durations times{tensor::measured_durations{operators, cache}};
   std::vector<learn::kernel_sample> samples;

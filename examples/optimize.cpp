@@ -1,4 +1,4 @@
-// Algebraic optimization of one model for one device: a model goes in, a cheaper equal model comes out.
+// Algebraic optimization of one model for one device: reads a model and writes a cheaper equivalent one.
 //
 // run: zoo:nasrnn --max-expansions 50 --out {out} --json {out}/result.json
 // run: zoo:bert?layers=1 --cost kernels:a100 --max-expansions 20 --json {out}/result.json
@@ -67,7 +67,7 @@ namespace {
 using namespace unity;
 using outcome = support::optimization;
 
-// docs/performance.md says which models are found to be better after more of them.
+// docs/performance.md lists the models that improve after more of them.
 constexpr std::uint64_t default_patience = 5000;
 
 struct arguments {
@@ -75,8 +75,8 @@ struct arguments {
   std::string rules{};
   syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
-  bool has_cost = false;           // it was given
-  bool is_only_predicted = false;  // for want of an engine
+  bool has_cost = false;           // --cost was given
+  bool is_only_predicted = false;  // no engine was found
   support::run_flags runs{};
   support::target_flags target{};
   hardware::machine calibrated{};             // the machine of --cost analytic:FILE.json or kernels:FILE.json
@@ -172,7 +172,7 @@ const hardware::device& calibrated_device(arguments& a, const std::string& file)
   throw error{file, "no device with a rate for float32", "one"};
 }
 
-// Throws: unity::error where there is no such device.
+// Throws: unity::error if there is no such device.
 void resolve_kernels(arguments& a, const std::string& device) {
   if (device.ends_with(".json")) {
     a.kernels = calibrated_device(a, device);
@@ -212,7 +212,7 @@ void resolve_cost(arguments& a) {
   }
 }
 
-// What runs on a backend.
+// The flags of runs on a backend.
 void resolve_measuring(const arguments& a) {
   if (!a.runs.timings.empty() && a.runs.measured.empty()) {
     throw error{"--timings", "a file for times that are not measured", "--cost measured:BACKEND besides"};
@@ -222,7 +222,7 @@ void resolve_measuring(const arguments& a) {
       throw error{"--mode", "training, whose weights change, on a backend", "inference with --cost measured and --run"};
     }
   }
-  if (!a.runs.measured.empty() && a.options.threads > 1) {  // the others would disturb the one that measures
+  if (!a.runs.measured.empty() && a.options.threads > 1) {  // other threads would disturb the measurement
     throw error{"--threads", fmt::format("{} of them, beside measurements", a.options.threads),
                 "1 with --cost measured"};
   }
@@ -232,7 +232,7 @@ void resolve_measuring(const arguments& a) {
   }
 }
 
-// What an engine times.
+// The flags of engines.
 void resolve_target(arguments& a) {
   const bool saves = !a.options.checkpoint.empty() || !a.options.resume.empty();
   const bool is_file = !tensor::zoo::is_name(a.model);
@@ -334,9 +334,9 @@ systems::taso_result search(const tensor::algebra& operators, const rule_set& ru
 
 std::string title(const char* what, double seconds) { return fmt::format("{}: {:f} us", what, seconds * 1e6); }
 
-// Whether the model computes what it did, in the arithmetic of its types and with the values of its constants. Graphs
-// of which that would take more than a moment are not asked: folding has tests of its own.
-// Throws: unity::error where it does not.
+// Checks that the model still computes the same, in the arithmetic of its types and with the values of its constants.
+// Graphs whose evaluation would take long are not checked: folding has separate tests.
+// Throws: unity::error if it does not.
 void check_folded(const tensor::algebra& operators, const io::onnx_model& before, const io::onnx_model& after) {
   const auto data = [&](std::string_view name) -> std::optional<tensor::dense<double>> {
     for (const auto* table : {&before.data, &after.data}) {
@@ -355,7 +355,7 @@ void check_folded(const tensor::algebra& operators, const io::onnx_model& before
   }
 }
 
-// What is written: in inference mode, what depends on weights alone is computed.
+// The graph that is written: in inference mode, values that depend on weights alone are computed.
 io::onnx_model written_model(const tensor::algebra& operators, const io::onnx_model& before,
                              const systems::taso_result& found, bool folds) {
   auto after = before;
@@ -368,7 +368,7 @@ io::onnx_model written_model(const tensor::algebra& operators, const io::onnx_mo
   return after;
 }
 
-// Effects: the original is what was found.
+// Effects: replaces the result by the original.
 void keep_original(outcome& r) {
   r.kept_original = true;
   r.signature_kept = true;
@@ -383,8 +383,8 @@ void keep_original(outcome& r) {
   r.found.real_only = false;
 }
 
-// Effects: says what the file would be; the original stays where that is larger, or has more nodes, and is not faster
-// beyond noise. Nothing for a model of the zoo, and for what has no form in a file.
+// Effects: records the size of the file; keeps the original if the result is larger, or has more nodes, and is not
+// faster beyond noise. No effect for a model of the zoo, and for a graph that cannot be written.
 void weigh(const tensor::algebra& operators, const io::onnx_model& written, outcome& r) {
   if (written.signature.empty() || r.kept_original) {
     return;
@@ -403,7 +403,7 @@ void weigh(const tensor::algebra& operators, const io::onnx_model& written, outc
   }
 }
 
-// What is new is marked.
+// New nodes are marked.
 io::dot_options drawn_after(const outcome& r) {
   io::dot_options after{.title = title("after", r.found.cost_after_s)};
   for (std::size_t n = 0; n < r.found.origins.size(); ++n) {
@@ -414,7 +414,7 @@ io::dot_options drawn_after(const outcome& r) {
   return after;
 }
 
-// Effects: a report, with a picture where Graphviz draws one in time.
+// Effects: writes a report, with a picture if Graphviz draws one in time.
 void write_report(const std::filesystem::path& file, const arguments& a, const outcome& r, const std::string& both) {
   io::html_report page{fmt::format("{}, optimized", a.model)};
   page.paragraph(fmt::format("{} operators before, {} after; times are those of --cost {}. {}",
@@ -444,7 +444,7 @@ void write_report(const std::filesystem::path& file, const arguments& a, const o
   atomic_write(file, page.text());
 }
 
-// The model, its graph, and both graphs side by side with what is new marked.
+// The model, its graph, and both graphs side by side with new nodes marked.
 void write(const tensor::algebra& operators, const arguments& a, const io::onnx_model& written, outcome& r) {
   std::vector<support::output> files;
   const auto after = drawn_after(r);
@@ -480,8 +480,8 @@ void write(const tensor::algebra& operators, const arguments& a, const io::onnx_
   support::write_all(files);
 }
 
-// Of files with open dimensions, what would be written is compared, at other sizes.
-// Throws: unity::error where the optimized graph computes something else.
+// For files with open dimensions, the result is compared at other sizes, as it would be written.
+// Throws: unity::error if the optimized graph computes something else.
 tensor::equivalence_report check(const tensor::algebra& operators, const arguments& a, const io::onnx_model& before,
                                  const systems::taso_result& found) {
   // Exporters round constants such as sqrt(2) to float.
@@ -522,12 +522,12 @@ class engine_search {
   // Throws: as check.
   [[nodiscard]] systems::taso_result operator()(const rule_set& rules, double seconds) {
     auto found = search(rules, seconds, before_.graph);
-    for (std::size_t i = 0; before_.open.empty() && i <= found.stages.size(); ++i) {  // else where it is written
+    for (std::size_t i = 0; before_.open.empty() && i <= found.stages.size(); ++i) {  // else at writing
       static_cast<void>(check(operators_, a_, before_, i == 0 ? found : found.stages[i - 1]));
     }
     return found;
   }
-  // The rule at every place of what was found. Throws: as check.
+  // Applies the rule at every match in the best graph. Throws: as check.
   [[nodiscard]] std::optional<systems::taso_result> everywhere(const systems::taso_result& found,
                                                                const substitution& rule) {
     constexpr std::size_t most = 10'000;
@@ -575,7 +575,7 @@ class engine_search {
   std::optional<tensor::timing_cache<support::any_timer>> times_{};
 };
 
-// Sets what was found, and what the engine says of it.
+// Sets the result, and the engine's timings of it.
 void search_for_engine(const tensor::algebra& operators, const rule_set& rules, arguments& a, outcome& r) {
   const auto tolerance = support::run_tolerance(r.before.graph);
   auto sizes = support::parse_dimensions(a.dimensions);

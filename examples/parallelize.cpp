@@ -1,5 +1,4 @@
-// How to divide one iteration of training among the devices of a machine: a
-// model and a machine go in, a plan comes out.
+// Divides a training iteration among the devices of a machine: reads a model and a machine, and writes a plan.
 //
 // run: zoo:lenet --machine p100:1x4 --search flexflow --max-proposals 300 --out {out} --json {out}/result.json
 // run: zoo:rnnlm?seq=2&hidden=64&vocab=100 --machine k80:2x4 --search flexflow --max-proposals 200 --seed 3 --threads 2
@@ -64,7 +63,7 @@ struct arguments {
   std::string model{};
   std::string machine{};
   std::string search = "flexflow";
-  std::string budget{};  // 30 s
+  std::string budget{};  // by default 30 s
   std::optional<double> patience{};
   std::string out{};
   std::string plans{};
@@ -230,7 +229,7 @@ std::string to_report(const arguments& a, const support::strategy_comparison& c)
   return page.text();
 }
 
-// Of the best strategy, and of the result.
+// The members of the best strategy, and of the result.
 std::vector<support::output> files_of(const arguments& a, const support::strategy_comparison& c,
                                       const nlohmann::json& own, const io::plan_notes& notes) {
   std::vector<support::output> files;
@@ -265,8 +264,8 @@ std::vector<support::output> files_of(const arguments& a, const support::strateg
   return files;
 }
 
-// Searches price each weight's all-reduce alone, and whole batches whose results are kept; this is what is reported and
-// written.
+// Searches assume separate all-reduces of weights, whole batches and kept results; this applies the flags to the plans
+// that are reported and written.
 void apply_flags(const arguments& a, support::strategy_comparison& c) {
   if (!a.memory.recompute.empty() || a.memory.microbatches > 1) {
     c.economize(a.memory);
@@ -325,7 +324,7 @@ void run(arguments& a) {
   static_cast<void>(support::check_recompute(a.memory.recompute));
   static_cast<void>(a.offload.empty() ? 0.0 : support::parse_host_rate(a.offload));
   static_cast<void>(seconds_of(a));
-  static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // now, not when results are written
+  static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
   static_cast<void>(io::detail::utf8_word("--machine", a.machine));
   for (const auto& file : a.strategies) {
     static_cast<void>(io::detail::utf8_word("--strategy", file));
@@ -336,7 +335,7 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   support::expect_writable(a.report);
   if (!support::measured_backend(a.timing).empty() &&
-      a.threads > 1) {  // the others would disturb the one that measures
+      a.threads > 1) {  // other threads would disturb the measurement
     throw error{"--threads", fmt::format("{} of them, beside measurements", a.threads), "1 with --cost measured"};
   }
   auto machine = support::load_machine(a.machine);

@@ -1,5 +1,5 @@
-// Divides the vertices of a graph among devices by what a layer takes on this machine: sums over neighbours are timed
-// on random ranges of vertices, a cost is learned, and ranges of vertices are balanced by it.
+// Divides the vertices of a graph among devices by the time of a layer on this machine: times sums over neighbours on
+// random ranges of vertices, learns a cost from them, and balances ranges of vertices by it.
 //
 // run: rmat:12:60000 --parts 4 --width 16 --samples 20 --out {out}/graph.lux
 
@@ -50,13 +50,13 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--out", a.out, "file for the graph in .lux format");
 }
 
-// The layer: each vertex has the sum of the rows of those that its in-edges come from.
+// The layer: the row of each vertex is the sum of the rows of the sources of its in-edges.
 class neighbour_sum {
  public:
   neighbour_sum(gnn::csr_view g, std::size_t width)
       : graph_{g}, width_{width}, in_(g.vertices() * width, 1.0F), out_(in_.size()) {}
 
-  // Seconds on a range of vertices, the best of three.
+  // Seconds on a range of vertices, the least of three.
   double seconds(gnn::vertex_range r) {
     double best = 0;
     for (int i = 0; i < 3; ++i) {

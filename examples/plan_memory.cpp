@@ -1,4 +1,4 @@
-// Which tensors of a training iteration stay on a device of limited memory, so that the least is loaded from the host.
+// Chooses the tensors of a training iteration that stay on a device of limited memory, to minimize loads from the host.
 //
 // run: zoo:lenet?batch=32 --limit 2MB --json {out}/result.json
 // run: zoo:lenet --limit 4MB
@@ -66,8 +66,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--report", a.report, "file for an HTML report: loads beside the baselines, memory by operator");
 }
 
-// A network on a graph, or nothing where the name is that of another model.
-// Throws: unity::error where numbers are missing, or too large.
+// A graph neural network, or nothing if the name is that of another model.
+// Throws: unity::error if numbers are missing or too large.
 std::optional<placement::memory_graph> graph_network(std::string_view name) {
   const auto kind = name.substr(0, std::min(name.find(':'), name.size()));
   if (kind != "gcn" && kind != "gin") {

@@ -1,4 +1,4 @@
-// Traces of a training job, replayed: where its time goes, and what would make it faster.
+// Replays the traces of a training job: shows where its time goes, and what would make it faster.
 //
 // run: {source}/examples/traces/ddp_2.tar.gz --what-if bandwidth=2,bucket=1MB --json {out}/result.json --trace {out}/trace.json --html {out}/report.html
 

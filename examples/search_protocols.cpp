@@ -1,5 +1,5 @@
-// One problem for each protocol of search: a tour, a matrix chain and a knapsack, each checked against a loop that
-// tries everything. docs/search.md says which protocol is for which problem.
+// One problem for each kind of search: a tour, a matrix chain and a knapsack, each checked against a brute-force loop.
+// docs/search.md says which kind fits which problem.
 //
 // run:
 #include <algorithm>
@@ -55,7 +55,7 @@ struct reversal {
 };
 void reverse(tour& t, reversal m) { std::reverse(t.begin() + m.first, t.begin() + m.last + 1); }
 
-// Models unity::evaluator: what a move would cost is known from the two roads that it changes.
+// Models unity::evaluator: the cost of a move follows from the two edges that it replaces.
 struct tour_evaluator {
   using state_type = tour;
   using move_type = reversal;
@@ -86,7 +86,7 @@ struct tour_evaluator {
   reversal tried{};
 };
 
-// Markov chains need one move at random.
+// Markov chains need a random move.
 struct random_reversal {
   std::optional<unity::proposed<reversal>> sample(const tour&, unity::random_engine& random) const {
     const auto first = random.between(1, cities - 2);
@@ -95,7 +95,7 @@ struct random_reversal {
   }
 };
 
-// A search over spaces (beam, exact, best_first) needs all moves, and to tell states apart.
+// A search over spaces (beam, exact, backtracking) needs all moves, and fingerprints that tell states apart.
 struct all_reversals {
   using move_type = reversal;
 
@@ -177,11 +177,11 @@ struct item {
   std::int64_t weight;
 };
 
-// Costs are least, so a sack is worth minus its cost. Items come in falling order of value by weight.
+// Costs are minimized, so the cost of a knapsack is minus its value. Items are in descending order of value by weight.
 struct knapsack {
   std::size_t decision_count() const { return items.size(); }
   std::size_t choice_count(std::size_t) const { return 2; }
-  // The rest is filled as if the last item could be cut: no completion is worth more.
+  // The bound fills the rest as if the last item could be cut: no completion has a larger value.
   cost_value push(std::uint32_t choice) {
     const auto& i = items[taken.size()];
     taken.push_back(choice != 0);

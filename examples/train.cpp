@@ -85,8 +85,8 @@ parallel::plan undivided(const tensor::algebra& a, const parallel::plan& p) {
   return one;
 }
 
-// Effects: steps up to the last one, on top of what is resumed, with checkpoints if it `writes` them: without, it
-// finishes at the same steps. Returns losses and seconds.
+// Effects: trains up to the last step, from the resumed state, with checkpoints if it `writes` them; without, it stops
+// at the same steps. Returns losses and seconds.
 template <class Trainer, class Communicator>
 outcome take_steps(const training_flags& a, const tensor::algebra& operators, const job& j, Trainer& rank,
                    Communicator& world, train::timeline& record, bool writes) {
@@ -123,7 +123,7 @@ outcome take_steps(const training_flags& a, const tensor::algebra& operators, co
   return r;
 }
 
-// What changes a rank's program before it runs: kernels, and moves between device and host, which are then told.
+// Changes to a rank's program before it runs: kernels, and moves between device and host, which are then reported.
 template <class Backend>
 train::program_change change_for(const training_flags& a, const tensor::algebra& operators, const job& j, Backend& b,
                                  train::moved_bytes& predicted) {
@@ -185,7 +185,7 @@ std::vector<double> losses_of(const training_flags& a, const tensor::algebra& op
   });
 }
 
-// The largest relative difference of losses from those of the undivided graph, which begins where this run began.
+// The largest relative difference of losses from those of the undivided graph, from the same initial state.
 double checked(const training_flags& a, const tensor::algebra& operators, const job& j, const outcome& r) {
   const auto one = undivided(operators, j.trained);
   double most = 0;
@@ -199,10 +199,10 @@ double checked(const training_flags& a, const tensor::algebra& operators, const 
   return most;
 }
 
-// Relative, of what ranks compute in another order.
+// Relative tolerance, as ranks compute in another order.
 constexpr double most_error_of_losses = 1e-4;
 
-// Gradients that lose digits on their way change what is learned.
+// Compressed gradients lose digits, which changes the trained weights.
 bool is_compressed(const parallel::plan& p) {
   const auto& weights = p.synchronization.weights;
   return std::any_of(weights.begin(), weights.end(), [](const auto& w) {
@@ -211,8 +211,8 @@ bool is_compressed(const parallel::plan& p) {
   });
 }
 
-// After a run, on rank 0. Throws: unity::error where a file cannot be written, or, in the end, where losses are not
-// those of the undivided graph.
+// After a run, on rank 0. Throws: unity::error if a file cannot be written, or, at the end, if losses differ from those
+// of the undivided graph.
 void report(const training_flags& a, const tensor::algebra& operators, const job& j, int ranks, const char* comm,
             const outcome& r) {
   const auto error = a.check ? std::optional{checked(a, operators, j, r)} : std::nullopt;
@@ -223,7 +223,7 @@ void report(const training_flags& a, const tensor::algebra& operators, const job
 }
 
 #ifdef UNITY_HAS_MPI
-// All ranks train; then, MPI having ended so that none waits for it, rank 0 checks and reports, however long it takes.
+// All ranks train. Then MPI ends, so that no rank waits, and rank 0 checks and reports, however long that takes.
 int run_as_rank(const training_flags& a, const tensor::algebra& operators) {
   int rank = 0;
   int ranks = 0;

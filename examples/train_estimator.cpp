@@ -1,5 +1,5 @@
-// Trains an estimator of what fused kernels take on measured kernels, and says how far off it is, beside a linear model
-// and the sum of what operators take alone.
+// Trains an estimator of the time of fused kernels on measured kernels, and reports its error beside those of a linear
+// model and of the sum of the times of separate operators.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -69,7 +69,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--out", a.out, "file for the estimator")->required();
 }
 
-// Until all epochs are done, nothing becomes better, or the budget is spent; says which.
+// Trains until all epochs are done, the error stops improving, or the budget is spent; returns which.
 std::string_view train(const arguments& a, learn::estimator_training& run) {
   constexpr double between = 10;  // seconds
   const auto limit =

@@ -1,5 +1,5 @@
 // Trains a graph neural network that classifies the vertices of one graph, on ranks (threads of this process, or
-// processes under mpirun) that each have a range of the vertices, divided by what layers are measured to take.
+// processes under mpirun) that each have a range of the vertices, divided by measured times of layers.
 //
 // run: rmat:9:4000 --model gcn --epochs 12 --ranks 2 --repartition-every 4 --check --json {out}/result.json --trace {out}/trace.json
 // run: attached:300:3 --model gat --hidden 4 --heads 2 --epochs 4 --ranks 2 --partition equal_vertices --unseen attached:200:3 --checkpoint {out}/gat.weights --machine p100:1x2
@@ -74,10 +74,10 @@ struct outcome {
   double unseen_seconds = 0;
 };
 
-// Relative, of what ranks add up in another order.
+// Relative tolerance, as ranks add up in another order.
 constexpr double most_error_of_losses = 1e-5;
 
-// What else is told of the run, by rank 0.
+// The rest of rank 0's report on the run.
 struct further_results {
   std::optional<double> error_of_losses{};
   std::optional<support::vertex_simulation> simulated{};
@@ -94,7 +94,7 @@ double seconds_since(train::timeline::clock::time_point start) {
   return std::chrono::duration<double>(train::timeline::clock::now() - start).count();
 }
 
-// The rank's weights are those of the model on another graph; its vertices are classified in ranges of equal cost.
+// Classifies the vertices of another graph with the rank's weights, in ranges of equal cost.
 template <class Trainer, class Backend, class Communicator>
 void classify_unseen(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, Trainer& rank,
                      const systems::range_balancer& balancer, Backend& b, Communicator& world, outcome& r) {
@@ -136,7 +136,7 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
       static_cast<void>(train::read_checkpoint(*j.before, a.resume, operators, rank, world, j.run));
     }
     train::timeline record{2 * (rank.program().steps.size() + 1)};
-    bool is_warm = false;  // no memory is touched for the first time, which takes longer than an epoch does later
+    bool is_warm = false;  // false in an epoch that touches memory for the first time and so takes longer
     for (auto s = j.first; s < a.epochs; ++s) {
       start = train::common_origin(world);
       record.restart(start);
@@ -188,7 +188,7 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
   });
 }
 
-// The largest relative difference of losses from those of one rank, which begins where this run began.
+// The largest relative difference of losses from those of one rank, from the same initial state.
 double checked(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, const outcome& r) {
   double most = 0;
   auto unbounded = a;
@@ -330,8 +330,8 @@ nlohmann::json result_json(const vertex_flags& a, const vertex_job& j, int ranks
   return result;
 }
 
-// After a run, on rank 0. Throws: unity::error where a file cannot be written, or, in the end, where losses are not
-// those of one rank.
+// After a run, on rank 0. Throws: unity::error if a file cannot be written, or, at the end, if losses differ from those
+// of one rank.
 void report(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, int ranks, const char* comm,
             const outcome& r) {
   further_results more;
@@ -359,7 +359,7 @@ void report(const vertex_flags& a, const tensor::algebra& operators, const verte
 }
 
 #ifdef UNITY_HAS_MPI
-// All ranks train; then, MPI having ended so that none waits for it, rank 0 checks and reports.
+// All ranks train. Then MPI ends, so that no rank waits, and rank 0 checks and reports.
 int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
   int rank = 0;
   int ranks = 0;
@@ -389,7 +389,7 @@ int run_as_rank(const vertex_flags& a, const tensor::algebra& operators) {
 }
 #endif
 
-// Without epochs there is a checkpoint whose weights classify vertices, or a machine to simulate one on.
+// Without epochs there must be a checkpoint whose weights classify vertices, or a machine for a simulation.
 void expect_epochs(const vertex_flags& a) {
   if (a.epochs > 0) {
     return;

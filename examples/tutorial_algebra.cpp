@@ -1,4 +1,4 @@
-// Tutorial 4: an algebra of one's own. Audio signal chains of gains, delays and mixers, searched for the least memory.
+// Tutorial 4: a new algebra. Audio signal chains of gains, delays and mixers, searched for the least memory.
 //
 // run:
 #include <algorithm>
@@ -31,7 +31,7 @@ struct std::hash<effect> {
   }
 };
 
-// What rules may name, in the order of `effects`.
+// The operators that rules may name, in the order of `effects`.
 const std::vector<op_signature> signatures{
     {.name = "source", .operands = 0, .attributes = {{.name = "channels"}}},
     {.name = "gain", .operands = 1, .attributes = {{.name = "by"}}},
@@ -42,9 +42,9 @@ const std::vector<op_signature> signatures{
 class signal_chains {
  public:
   using op_type = effect;
-  using value_type = std::int64_t;  // what an edge carries: so many channels
+  using value_type = std::int64_t;  // the number of channels of an edge
 
-  // The types of the results, or nothing where the operands do not fit.
+  // The types of the results, or nothing if the operands do not fit.
   std::optional<std::vector<std::int64_t>> infer(const effect& e, std::span<const std::int64_t> channels) const {
     const bool counted = channels.size() == static_cast<std::size_t>(signature(kind_of(e)).operands);
     const bool agree = std::ranges::adjacent_find(channels, std::not_equal_to{}) == channels.end();
@@ -63,7 +63,7 @@ class signal_chains {
     return place < kind_count() ? std::optional{kind_id{place}} : std::nullopt;
   }
 
-  // An operator taken apart, and put together again.
+  // The parts of an operator, and the operator of given parts.
   kind_id kind_of(const effect& e) const { return kind_id{static_cast<std::uint32_t>(e.kind)}; }
   unity::attribute_list attributes_of(const effect& e) const {
     return e.kind == effects::mix ? unity::attribute_list{} : unity::attribute_list{{e.amount}};
@@ -105,7 +105,7 @@ struct footprint {
 
 using chain = unity::compact_graph<effect, std::int64_t>;
 
-// A stereo signal and its echoes after 100, 250 and 400 samples, each from a delay line of its own.
+// A stereo signal and its echoes after 100, 250 and 400 samples, each from a separate delay line.
 chain echoes() {
   const signal_chains algebra;
   chain g;
@@ -121,7 +121,7 @@ chain echoes() {
   return g;
 }
 
-// What one channel of the chain makes of a signal.
+// The output of one channel of the chain for a signal.
 std::vector<std::int64_t> play(const chain& g, const std::vector<std::int64_t>& signal) {
   std::vector<std::vector<std::int64_t>> values;  // nodes come in order, with one result each
   for (const auto n : unity::node_ids(g)) {

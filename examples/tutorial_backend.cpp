@@ -1,4 +1,4 @@
-// Tutorial 7: a backend of one's own: a device that runs operators.
+// Tutorial 7: a new backend, a device that runs operators.
 //
 // run:
 #include <cstddef>
@@ -21,7 +21,7 @@
 namespace tensor = unity::tensor;
 namespace backend = unity::backend;
 
-// Another device with a meter: how often it ran, how many operations that were, and how many bytes it has.
+// Wraps a device, and counts its runs, their operations and the allocated bytes.
 template <backend::device_backend Device>
 class metered {
  public:

@@ -1,4 +1,4 @@
-// Tutorial 3: a cost model of one's own, and one made of two.
+// Tutorial 3: a new cost model, and a combination of two.
 //
 // run:
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tutorial 5: rules for an operator of one's own. What is written is what the operator is and what is true of it; the
-// rules are found, and proved from that.
+// Tutorial 5: rules for a new operator. The definition and the properties of the operator are written by hand; its
+// rules are found and proved from them.
 //
 // run:
 #include <algorithm>
@@ -43,7 +43,7 @@ tensor::definition reverse() {
   return tensor::define("reverse", 1, 1, {}, tensor::view{map});
 }
 
-// What is true of it, and no more than that: what follows need not be stated.
+// Properties of the operator. Those that follow from others need not be stated.
 constexpr auto properties = R"(
   rule reverse_twice       reverse(reverse(?x)) => ?x
   rule reverse_of_relu     reverse(relu(?x)) == relu(reverse(?x))
@@ -53,12 +53,12 @@ constexpr auto properties = R"(
 constexpr auto of_product = R"(
   rule reverse_of_product  reverse(mul(?x, ?y)) == mul(reverse(?x), reverse(?y)) if rank(?x) == rank(?y)
 )";
-// Not so: mul broadcasts, and the first dimension of ?y may be the last one of ?x.
+// False: mul broadcasts, and the first dimension of ?y may be the last one of ?x.
 constexpr auto of_any_product = R"(
   rule reverse_of_product  reverse(mul(?x, ?y)) == mul(reverse(?x), reverse(?y))
 )";
 
-// What to make terms of: operators with their parameters, and the variables that they start from.
+// The vocabulary of terms: operators with their parameters, and the variables from which terms start.
 constexpr auto words = R"(
   sizes M=3, K=4
   sort activation input [M, K]
@@ -68,7 +68,7 @@ constexpr auto words = R"(
   operator concat{axis={0, 1}}(any, any)
 )";
 
-// Why properties are refused; empty where they hold.
+// The reason why properties are refused; empty if they hold.
 std::string refusal(const tensor::algebra& operators, const std::string& text) {
   tensor::validation_options quick;
   quick.effort = 20'000;
@@ -80,7 +80,8 @@ std::string refusal(const tensor::algebra& operators, const std::string& text) {
   return {};
 }
 
-// The rules of all terms of so many operators, and what is known of them from the shipped properties and these.
+// The rules between terms of at most `most_operators` operators, proved from the shipped properties and `own` if
+// possible.
 std::vector<tensor::collected_rule> generate(const tensor::algebra& operators, const std::string& own,
                                              std::size_t most_operators) {
   const unity::theory axioms{operators, unity::parse_rules(std::string{tensor::standard_axioms} + own)};
@@ -107,7 +108,7 @@ int main() {
   const auto why = refusal(operators, of_any_product);
   check(why.find("?x float32[") != std::string::npos, "a false one is refused, with shapes and values: " + why);
 
-  // Without a property there are rules that are tested but not proved. Each says what is missing.
+  // Without one property, some rules are tested but not proved. Each names the property that is missing.
   const auto open = generate(operators, properties, 2);
   const auto unknown =
       std::find_if(open.begin(), open.end(), [](const auto& r) { return r.proof.found == unity::verdict::unknown; });
@@ -127,7 +128,7 @@ int main() {
   }
   check(proved && rules.size() > 3, "rules of the new operator are found, and all are proved");
 
-  // The rules are few because what follows from them is left out.
+  // Rules that follow from others are left out.
   const auto merged =
       unity::parse_rules("rule merged  concat{axis=1}(reverse(?x), reverse(?y)) == reverse(concat{axis=1}(?x, ?y))");
   const unity::theory found{operators, rules};

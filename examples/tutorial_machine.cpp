@@ -1,4 +1,4 @@
-// Tutorial 8: a machine of one's own, and how long a training iteration takes on it.
+// Tutorial 8: a new machine, and the time of a training iteration on it.
 //
 // run:
 #include <cstddef>
@@ -38,7 +38,7 @@ hardware::machine workstations(std::int64_t ethernet) {
   gpu.memory = unity::bytes{std::int64_t{8} << 30};
   gpu.launch_seconds = 5e-6;
 
-  // Devices are the first vertices, switches those behind them.
+  // Devices are the first vertices; switches follow.
   std::vector<hardware::placed_device> devices;
   std::vector<hardware::cable> cables;
   const std::vector<std::string> switches{"pcie0", "pcie1", "ethernet"};
@@ -78,7 +78,7 @@ int main() {
   fmt::print("10 Gbit/s: {} us, 100 Gbit/s: {} us\n", slow / 1'000'000, fast / 1'000'000);
   check(fast < slow, "a faster network helps where gradients cross it");
 
-  // Four layers of 2048 x 2048 weights and biases: their sum has to leave either workstation, and to get there.
+  // Four layers of 2048 x 2048 weights and biases: each workstation sends and receives gradients of that size.
   const auto gradients = 4 * (std::int64_t{2048} * 2048) * 4;
   const auto least = static_cast<double>(gradients) / 1.25e9 * 1e12;
   check(static_cast<double>(slow) > least, "no less than what the network takes for the gradients");

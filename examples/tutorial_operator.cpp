@@ -1,4 +1,4 @@
-// Tutorial 1: an operator of one's own, defined in one place. The rest of the library derives what it needs.
+// Tutorial 1: a new operator, defined in one place. The library derives everything else.
 //
 // run:
 #include <array>

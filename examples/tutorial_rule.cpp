@@ -1,4 +1,4 @@
-// Tutorial 2: a rule of one's own, as text and as a C++ expression.
+// Tutorial 2: a new rule, as text and as a C++ expression.
 //
 // run:
 #include <utility>
@@ -50,7 +50,7 @@ int main() {
     return 1;
   }
 
-  // x Y + x Z, and the three projections that attention starts with.
+  // x Y + x Z, and the three projections at the beginning of attention.
   tensor::builder b{operators};
   const auto x = b.input("x", {64, 256});
   const auto weight = [&](const char* name) { return b.weight(name, {256, 256}); };
@@ -62,7 +62,7 @@ int main() {
   const tensor::analytic_cost time{operators, unity::hardware::find_device("v100").value()};
   unity::rewrite_space space{operators, time, unity::compile_rules(operators, rules), before};
   unity::backtracking_options options;
-  options.alpha = 1.5;  // keep what is up to half as dear again as the best: the first step may not be the cheapest
+  options.alpha = 1.5;  // keeps candidates of up to 1.5 times the best cost: the first step may not be the cheapest
   const auto found = unity::backtracking(space, options);
   const auto after = space.graph(found.best);
   fmt::print("as written: {} ns\n", space.cost(space.initial()) / 1000);
@@ -70,7 +70,7 @@ int main() {
     fmt::print("{}: {} ns\n", space.rule_of(move).name, cost / 1000);
   }
 
-  // In integers modulo a prime a difference cannot hide behind rounding.
+  // Integers modulo a prime have no rounding that could hide a difference.
   const bool equal =
       tensor::evaluate<tensor::modular61>(operators, before) == tensor::evaluate<tensor::modular61>(operators, after);
   fmt::print("{}", equal ? "both graphs compute the same\n" : "the graphs differ\n");

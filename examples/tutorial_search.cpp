@@ -1,4 +1,4 @@
-// Tutorial 6: a search algorithm of one's own, for any space of states and moves.
+// Tutorial 6: a new search algorithm, for any space of states and moves.
 //
 // run:
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace tensor = unity::tensor;
 
-// The cheapest move that makes the state cheaper. Effects: prepares the scratch for the state.
+// The move that reduces the cost most, or nothing. Effects: prepares the scratch for the state.
 template <unity::search_space Space>
 std::optional<typename Space::move_type> best_move(Space& space, const typename Space::state_type& state,
                                                    typename Space::scratch_type& scratch) {
@@ -40,7 +40,7 @@ std::optional<typename Space::move_type> best_move(Space& space, const typename 
   return best;
 }
 
-// Iterated local search: down to where no move is cheaper, a few moves at random from there, and down again.
+// Iterated local search: descends to a local minimum, makes a few random moves, and descends again.
 template <unity::search_space Space>
 auto iterated_descent(Space& space, int rounds, std::uint64_t seed) {
   unity::search_result<typename Space::state_type, typename Space::move_type> found{space.initial()};

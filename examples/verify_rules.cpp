@@ -1,4 +1,4 @@
-// Which rules of a file are true: each is proved from axioms, refuted by shapes and values, or neither.
+// Verifies the rules of a file: each is proved from axioms, refuted by shapes and values, or neither.
 //
 // run: {source}/test/support/verify_me.rules --out {out}/verified.rules --json {out}/result.json
 // run: {source}/test/support/verify_me.rules --threads 2
@@ -71,15 +71,15 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--json", a.json, "file for the result as JSON");
 }
 
-// A rule of the file, and what became of it.
+// A rule of the file, and the result for it.
 struct entry {
   std::string name{};
   std::string identity{};  // the same for rules that differ in names alone
   std::optional<syntax::rule> rule{};
-  std::string outside_because{};  // where it has no rule and is no nonsense either
+  std::string outside_because{};  // why a valid entry of the file is not a rule here
   std::optional<std::size_t> duplicate_of{};
   tensor::rule_proof proof{};
-  std::string axiom{};  // the property that it is, in other names or read backwards; nothing was proved of it then
+  std::string axiom{};  // the property that equals it up to names and direction; no proof is attempted then
 
   [[nodiscard]] bool outside() const { return !outside_because.empty(); }
   [[nodiscard]] bool is(verdict v) const { return !outside() && proof.found == v; }
@@ -130,7 +130,7 @@ void find_duplicates(std::vector<entry>& all) {
   }
 }
 
-// Of two rules that state one equality, whatever their names and arrows, the same.
+// Equal for two rules that state one equality, regardless of names and arrows.
 std::string equality_text(const tensor::algebra& operators, syntax::rule r) {
   r.both_ways = true;
   return statement_text(canonical_rule(operators, r));
@@ -191,7 +191,7 @@ struct result {
     return static_cast<std::size_t>(
         std::count_if(rules.begin(), rules.end(), [](const auto& e) { return e.is_axiom(); }));
   }
-  // What was proved was proved for these.
+  // The instances for which the rule was proved.
   [[nodiscard]] tensor::proved_instances instances() const {
     tensor::proved_instances all;
     for (const auto& e : rules) {
@@ -248,11 +248,11 @@ nlohmann::json to_json(const result& r) {
           {"seconds", r.seconds}};
 }
 
-// Of names and findings, which hold what a file says: it may break lines.
+// For names and findings, which quote the file and so may contain line breaks.
 std::string one_line(std::string_view text) { return printable(text, 2000); }
 std::string short_name(const entry& e) { return printable(e.name, 200); }
 
-// What is refuted is kept as a comment.
+// Refuted rules are kept as comments.
 std::string to_rule_file(const result& r) {
   std::string text;
   for (const auto& e : r.rules) {
@@ -262,7 +262,7 @@ std::string to_rule_file(const result& r) {
     }
     auto rule = tensor::with_proof(*e.rule, e.proof);
     if (e.proof.found == verdict::unknown && rule.known == syntax::standing::proved) {
-      rule.known = syntax::standing::assumed;  // it said so, but it is not
+      rule.known = syntax::standing::assumed;  // the file says proved, but it is not
     }
     auto lines = to_text(rule);
     if (e.proof.found == verdict::refuted) {
@@ -311,7 +311,7 @@ void print(const result& r) {
       r.count(verdict::refuted), r.count(verdict::unknown), outside_count, duplicates, r.seconds);
 }
 
-// Throws: unity::error where properties contradict each other.
+// Throws: unity::error if properties contradict each other.
 void check_axioms(const tensor::algebra& operators, const arguments& a, const theory& axioms) {
   if (const auto found = tensor::contradiction(operators, axioms.rules())) {
     throw error{

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that failed in the last run of a preset once more, one at a time, and names those that pass now. What a
-# sanitizer found is found: then none is run.
+# Runs the tests that failed in the last run of a preset again, one at a time, and names those that pass now. Runs none
+# if a sanitizer reported an error, as that is not a matter of chance.
 # The exit code is the number of tests that fail again (at most 250), or 255 if none could be run.
 # usage: again.sh PRESET
 set -uo pipefail

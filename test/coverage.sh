@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# coverage.sh [--room NAME] [--ran]: how many lines of include/ the rooms' tests of the preset sanitize run: in all, by
-# room, and of the 20 files of which most is left. Below 90% is a failure. Builds and runs these tests first; with --ran
-# they have been. With a room: its own tests and its own files alone.
-# Left out: what needs a GPU (backend/cuda, NCCL) or MPI, tests that the sanitizers leave out as well, and templates
-# that no test instantiates, of which the compiler writes no code. Needs gcovr and llvm-cov-19.
+# coverage.sh [--room NAME] [--ran]: the covered lines of include/ in the rooms' tests of the preset sanitize: in total,
+# by room, and for the 20 files with most uncovered lines. Below 90% is a failure. Builds and runs these tests first,
+# unless --ran says that they ran. With a room: only its own tests and files.
+# Left out: code that needs a GPU (backend/cuda, NCCL) or MPI, tests that the sanitizers leave out as well, and
+# templates that no test instantiates, for which the compiler generates no code. Needs gcovr and llvm-cov-19.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

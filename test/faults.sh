@@ -2,14 +2,15 @@
 # faults.sh [--points N] [--seed S] [--build DIR] [--partly]: programs that are killed, or are given too
 # little memory or disk.
 #
-#   N kills (200) at random moments of a search, a generation of rules and a training run, each then gone on from: the
-#     result is that of a run that was never stopped.
-#   N / 4 sizes of memory (limits on the address space) and N / 4 of disk (a small tmpfs), rounded up to as many for
-#     each of these and of a search of strategies: the right result, or one line and exit code 1, what was there before
-#     intact, nothing half written; and what was kept is gone on from.
+#   N kills (200) at random moments of a search, a generation of rules and a training run, each of which is then
+#     resumed: the result is that of an uninterrupted run.
+#   N / 4 sizes of memory (limits on the address space) and N / 4 of disk (a small tmpfs), rounded up to equal numbers
+#     for each of these programs and a search of strategies: the right result, or one line and exit code 1, with earlier
+#     files intact and no partly written file; and the run can be resumed from the files that were kept.
 #
-# DIR (build/test, built if not given) is where the programs lie. The last line counts; the exit code is 0 where all
-# held. What cannot be tried here, for want of a program or of disks to mount, is a failure too, but with --partly.
+# DIR: the folder of the programs (by default build/test, which is built then). The last line counts; the exit code is 0
+# if all checks held. Checks that cannot run, because a program is missing or no disk can be mounted, are failures, too,
+# unless --partly is given.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

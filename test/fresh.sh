@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A bare Debian 12, and in it what README tells a newcomer to do, and the packages: is all that is needed installed,
-# and how long does it take?
+# Follows README's instructions in a bare Debian 12, and tests the packages there: checks that everything needed is
+# installed, and measures the time.
 # usage: fresh.sh [quickstart|test|packages]...     default: all. Of the commit that is checked out.
 # Needs root and debootstrap; takes a folder of some GB below TMPDIR, and removes it.
-# The last line is "N held, N failed". The exit code is 0 when none failed.
+# The last line is "N held, N failed". The exit code is 0 if none failed.
 set -euo pipefail
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # fuzz.sh [--seconds N | --minutes N] [--preset NAME] [TARGET...]: builds the fuzz targets (clang-19) and runs each for
-# that long, as many at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in
-# build/fuzz/corpus; an input that breaks a target is named, kept in build/fuzz/found, and the exit code is 1. Add it to
-# the corpus once the defect is repaired. The last line counts.
-# The preset is fuzz: all that a target runs is optimized and tells libFuzzer where it was. With the preset sanitize the
-# targets share the library of the tests, which tells it nothing: minutes less to build, for what was once found.
+# this time, as many at once as there are cores, after the inputs in test/fuzz/corpus. New inputs stay in
+# build/fuzz/corpus; an input that breaks a target is named and kept in build/fuzz/found, and the exit code is 1. Add it
+# to the corpus after repairing the defect. The last line counts.
+# The default preset is fuzz: all code of a target is optimized and instrumented for libFuzzer. With the preset sanitize
+# the targets share the library of the tests, without that instrumentation: it builds minutes faster, and suffices to
+# repeat known inputs.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one command: builds it, runs the tests, once more under compute-sanitizer, and the
-# benchmarks. Prints each row of the table as soon as it is known, as it may be stopped early, and the table last.
-# Needs nvcc, g++ and fmt; what else is missing is skipped, with the reason.
-# Arguments: stages, of build, tests, train, sanitizer and bench; none: all. What was built stays for the stages after
-# it. The exit code is 0 when nothing failed, and where there is no GPU. UNITY_GPU_ARCHITECTURE=90 builds for that
-# architecture whether there is a device or not: for a machine that has one but few minutes, as building takes most.
+# Runs all checks that need a GPU: builds them, runs the tests, again under compute-sanitizer, and the benchmarks.
+# Prints each row of the table as soon as it is known, in case the run is stopped early, and the whole table at the end.
+# Needs nvcc, g++ and fmt; checks that need anything else that is missing are skipped, with the reason.
+# Arguments: stages among build, tests, train, sanitizer and bench; none: all. Later stages use what earlier ones built.
+# The exit code is 0 if nothing failed, or there is no GPU. UNITY_GPU_ARCHITECTURE=90 builds for that architecture even
+# without a device, so that a machine with a GPU is needed only for the runs.
 set -euo pipefail
 
 stages=("$@")

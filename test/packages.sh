@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The ways in which others get at the library: CMake, pkg-config, a vcpkg port, a Conan recipe and the single file, each
-# tried with a project of its own. Installs what is missing (Debian 12); the exit code is that of ctest.
+# Tests the ways to use the library: CMake, pkg-config, a vcpkg port, a Conan recipe and the single file, each with a
+# separate project. Installs missing packages (Debian 12); the exit code is that of ctest.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The whole test suite: installs what is missing (Debian 12), builds everything with g++, runs every test.
-# The last line is "N passed, N failed", with the number of those that were skipped, if any, before it: what they need
-# is not here, and they say what. The exit code is 0 when none failed. A test that fails runs a second time, alone, and
-# is named if it passes then: what depends on clocks, ranks and other programs can fail on a busy machine.
+# The last line is "N passed, N failed"; the line before it has the number of skipped tests, if any, which print what
+# they lack. The exit code is 0 if none failed. A test that fails runs a second time, alone, and is named if it passes
+# then: tests that depend on clocks, ranks and other programs can fail on a busy machine.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

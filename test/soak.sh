@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # soak.sh [--minutes N | --seconds N] [--seed S] [--build DIR]: random searches over random models, one process
-# per core; every graph that is met must compute what its model computes. On a mismatch: the seed, the round and
-# the rules that led there.
-# DIR (build/test, built if not given) is where the tests lie. The last line counts; the exit code is
-# 0 where no graph differs.
+# per core; every graph that a search builds must compute the same as its model. A mismatch prints the seed, the round
+# and the rules that led to the graph.
+# DIR: the folder of the tests (by default build/test, which is built then). The last line counts; the exit code is 0 if
+# no graph differs.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -21,8 +21,8 @@ struct axioms {
   std::vector<unity::syntax::rule> rules;
 };
 
-// file: empty for the shipped ones. Throws: unity::error where the file cannot be read, or one of its properties is
-// found false. Those that ship are not tried again: the library's tests validate them at more sizes.
+// file: empty for the shipped ones. Throws: unity::error if the file cannot be read, or one of its properties is found
+// false. Shipped properties are not validated again: the library's tests validate them at more sizes.
 inline axioms load_axioms(const unity::tensor::algebra& operators, const std::string& file) {
   using namespace unity;
   const auto shipped = parse_rules(tensor::standard_axioms, "shipped axioms");

@@ -1,4 +1,4 @@
-// The backends that this build has, as flags name them.
+// The backends of this build, by their names in flags.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace support {
 
-// Those of this build; which there are depends on what was found when it was configured.
+// The backends of this build, which depend on the libraries found at configuration.
 inline std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> names;
 #ifdef UNITY_HAS_ONEDNN
@@ -25,7 +25,7 @@ inline std::vector<std::string_view> backend_names() {
   return names;
 }
 
-// Those that ranks train on, first the one to take where none is named. Ranks with GPUs reach each other by NCCL alone.
+// The backends for ranks, the default first. Ranks with GPUs communicate by NCCL only.
 inline std::vector<std::string> rank_backends() {
   std::vector<std::string> names;
 #ifdef UNITY_HAS_ONEDNN
@@ -47,7 +47,7 @@ inline std::string backend_list() {
   return all;
 }
 
-// Throws: unity::error where this build has no such backend; `where`: what named it.
+// Throws: unity::error if this build has no such backend; `where`: the flag or file that names it.
 inline void check_backend(std::string_view name, std::string_view where) {
   const auto known = backend_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
@@ -57,7 +57,7 @@ inline void check_backend(std::string_view name, std::string_view where) {
   }
 }
 
-// Throws: unity::error where a number of threads is given for a backend that has none.
+// Throws: unity::error if a number of threads is given for a backend without threads.
 inline void check_threads(std::string_view name, int threads) {
   if (threads != 0 && name != "cpu") {
     throw unity::error{"--backend-threads", fmt::format("threads for the backend {}", name), "the backend cpu"};

@@ -1,4 +1,4 @@
-// The devices that a program can run on, chosen by name on its command line.
+// The devices on which a program can run, chosen by name on its command line.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@
 
 namespace support {
 
-// Calls f(backend) with the backend of that name, which check_backend lets pass.
+// Calls f(backend) with the backend of that name, which check_backend accepts.
 // threads: 0 for all that the machine has.
 template <class F>
 void with_backend(std::string_view name, const unity::tensor::algebra& operators, [[maybe_unused]] int threads,

@@ -14,9 +14,9 @@
 
 namespace support {
 
-// Models what unity::backend::cuda_backend does.
+// Models the same concepts as unity::backend::cuda_backend.
 class cuda_device {
-  using owned = std::unique_ptr<void, void (*)(void*)>;  // of what only nvcc's side knows
+  using owned = std::unique_ptr<void, void (*)(void*)>;  // of types that only cuda_device.cu defines
 
  public:
   class memory {

@@ -36,7 +36,7 @@ std::size_t copies_of(std::span<const tensor::tensor_type> inputs, std::span<con
   return std::clamp(enough_bytes / one, std::size_t{1}, most_copies);
 }
 
-// Positive, as a variance has a root; integers in [0, 4), so that they may number rows.
+// Real numbers are positive, as the root of a variance needs; integers are in [0, 4), valid as numbers of rows.
 io::tensor_data arbitrary_data(const tensor::tensor_type& t) {
   std::vector<double> values(static_cast<std::size_t>(tensor::element_count(t.dims)));
   const double kinds = t.element == tensor::dtype::boolean ? 2 : 4;
@@ -47,7 +47,7 @@ io::tensor_data arbitrary_data(const tensor::tensor_type& t) {
   return io::make_data(t.element, t.dims, values);
 }
 
-// The operator so many times, each on operands of its own.
+// The operator several times, each on separate operands.
 io::onnx_model model_of(const tensor::algebra& operators, const tensor::operation& op,
                         std::span<const tensor::tensor_type> inputs, std::span<const tensor::tensor_type> outputs,
                         std::size_t copies) {

@@ -1,4 +1,4 @@
-// Operators, one by one, in the engine of --target: what a search minimizes there.
+// Times single operators in the engine of --target, for searches that minimize these times.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@
 namespace support {
 
 // Models unity::kernel_timer. An operator with an activation is a model of both, which the engine fuses if it can.
-// Small ones run several times in one model, on operands of their own; what a run of an empty model takes is left out.
-// Operators that unity does not know take nothing: no rule touches them.
+// Small operators run several times in one model, on separate operands; the time of an empty model is subtracted.
+// Operators that unity does not know have time zero, as no rule rewrites them.
 class engine_kernels {
  public:
-  // The engine and the algebra must outlive it. Throws: unity::error where the engine runs no model at all.
+  // The engine and the algebra must outlive it. Throws: unity::error if the engine runs no model at all.
   engine_kernels(engine_timer& engine, const unity::tensor::algebra& operators);
 
-  // Throws: unity::error where the engine does not run it.
+  // Throws: unity::error if the engine does not run it.
   [[nodiscard]] unity::measurement time(const unity::tensor::operation& op,
                                         std::span<const unity::tensor::tensor_type> inputs,
                                         std::span<const unity::tensor::tensor_type> outputs);

@@ -92,7 +92,7 @@ void engine_process::send(std::string line) {
       continue;
     }
     if (n <= 0) {
-      return;  // it died: reading says how
+      return;  // the process died: reading reports how
     }
     sent += static_cast<std::size_t>(n);
   }
@@ -169,7 +169,7 @@ void engine_process::end() noexcept {
     ::close(std::exchange(socket_, -1));
   }
   if (child_ > 0) {
-    // What closed its end is about to go by itself, and its status says why.
+    // A process that closed its end is about to exit, and its status tells why.
     for (int i = 0; i < 20; ++i) {
       if (::waitpid(child_, &status_, WNOHANG) == child_) {
         child_ = 0;

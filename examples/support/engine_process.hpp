@@ -1,4 +1,4 @@
-// A process that answers questions, such as an inference engine in one of its own: what it crashes is not this one.
+// A process that answers requests, such as an inference engine: a crash of it does not affect this process.
 #pragma once
 
 #include <sys/types.h>
@@ -12,24 +12,24 @@
 
 namespace support {
 
-// Lines of JSON: a question goes to its standard input, the answer comes from its standard output. The first line says
-// what it is, without a question. An answer may be {"error": one line}.
+// The protocol is lines of JSON: requests on its standard input, answers on its standard output. It first writes a line
+// that describes it. An answer may be {"error": one line}.
 class engine_process {
  public:
   // Effects: starts the command, found in PATH, and reads its first line. `name`: for messages. `limit`: the longest
-  // time for an answer. Throws: unity::error where it does not start, dies, says nothing in time, or what is no JSON.
+  // time for an answer. Throws: unity::error if it does not start, dies, does not answer in time, or writes no JSON.
   engine_process(std::string name, const std::vector<std::string>& command, std::chrono::milliseconds limit);
   engine_process(const engine_process&) = delete;
   engine_process& operator=(const engine_process&) = delete;
   // Effects: kills the process.
   ~engine_process();
 
-  // What it said first: {"engine", "version"}.
+  // Its first line: {"engine", "version"}.
   [[nodiscard]] const nlohmann::json& hello() const noexcept { return hello_; }
-  // `more`: time that the question itself asks for, besides the limit. Throws: unity::error where the process cannot
-  // do what is asked, which it survives; as the constructor, where it is lost afterwards.
+  // `more`: additional time for this request. Throws: unity::error if the process refuses the request, and then it
+  // stays usable; as the constructor, if the process is lost.
   [[nodiscard]] nlohmann::json ask(const nlohmann::json& question, std::chrono::milliseconds more = {});
-  // Whether it died, hung or spoke nonsense. It answers nothing any more.
+  // Whether it died, hung or wrote invalid output. It answers no further requests.
   [[nodiscard]] bool is_lost() const noexcept { return child_ == 0; }
 
  private:
@@ -43,7 +43,7 @@ class engine_process {
   [[nodiscard]] nlohmann::json answer(std::chrono::milliseconds limit);
   // Effects: kills it.
   [[noreturn]] void lose(const std::string& how, const std::string& expected);
-  // Why it died, as far as it said so.
+  // Why it died, if it reported a reason.
   [[nodiscard]] std::string last_words() const;
   void end() noexcept;
 

@@ -24,7 +24,7 @@ namespace support {
 
 namespace {
 
-// Timings of a candidate: enough to tell which are worth a second look, and the last, which decides.
+// Timings of a candidate: a first one that selects candidates, and the last one, which decides.
 constexpr std::size_t first_rounds = 40;
 constexpr double first_seconds = 1.5;
 constexpr std::size_t last_rounds = 200;
@@ -32,7 +32,7 @@ constexpr double last_seconds = 5;
 constexpr std::size_t most_candidates = 8;
 constexpr std::size_t retimed = 3;
 
-// That examples/ENGINE_timer.py runs files in.
+// The engines for which there is an examples/ENGINE_timer.py.
 constexpr std::array<std::string_view, 2> engines{"onnxruntime", "openvino"};
 
 double median(std::vector<double> all) {
@@ -65,7 +65,7 @@ paired_times summarize(const std::string& name, const nlohmann::json& answer) {
   return t;
 }
 
-// What a process that is not ours says may be JSON of any form.
+// Answers of another process may be JSON of any form.
 template <class F>
 auto reading(const std::string& name, const F& f) {
   try {
@@ -83,12 +83,12 @@ std::size_t steps(const unity::systems::taso_result& r) {
   return all;
 }
 
-// What the searches counted, whichever result is chosen.
+// The counts of all searches, whichever result is chosen.
 struct search_statistics {
   unity::counters counts{};
   double seconds = 0;
   double cpu_s = 0;
-  double seconds_to_best = 0;  // with what follows, of the first search
+  double seconds_to_best = 0;  // of the first search, as the members below
   std::uint64_t queued = 0;
   unity::stop_reason stopped{};
 };
@@ -106,13 +106,13 @@ void set_statistics(unity::systems::taso_result& r, const search_statistics& s) 
   r.stopped = s.stopped;
 }
 
-// The best of what is timed.
+// The best of the timed candidates.
 class contest {
  public:
   contest(engine_timer& timer, const candidate_source& source) : timer_{timer}, source_{source} {}
 
   [[nodiscard]] bool is_full() const { return all_.size() >= most_candidates; }
-  // Whether it is the best so far. A graph that was met before is not.
+  // Whether it is the best so far. A graph that was tried before is not.
   bool enter(const unity::systems::taso_result& found, std::string about) {
     if (std::any_of(found_.begin(), found_.end(), [&](const auto& met) { return met.graph == found.graph; })) {
       return false;
@@ -235,7 +235,7 @@ std::string installed_engine(const target_flags& f) {
     try {
       const engine_process starts{std::string{engine}, command_of(f, engine), limit_of(f)};
       return std::string{engine};
-    } catch (const unity::error&) {  // it is not there
+    } catch (const unity::error&) {  // it is not installed
     }
   }
   return {};
@@ -384,7 +384,7 @@ engine_choice choose(engine_timer& timer, const candidate_source& source, const 
     all.enter(stage, fmt::format("{} of its {} rewrites", steps(stage), steps(found)));
   }
   auto best = found;
-  std::set<std::string> dropped;  // rules that the engine is better without
+  std::set<std::string> dropped;  // rules without which the engine is faster
   std::set<std::string> tried;
   const auto next = [&]() -> std::optional<std::string> {
     for (const auto& use : best.rules_used) {
@@ -417,8 +417,8 @@ engine_choice choose(engine_timer& timer, const candidate_source& source, const 
       best = std::move(other);
     }
   }
-  // Noise decides which of several close results is the best, and rules need what other rules made: so of the first,
-  // too.
+  // Noise decides which of several close results is the best, and rules may need the results of others. So rules are
+  // also tried on the first candidate.
   std::vector bases{all.best() != nullptr ? *all.best() : source.search({}, seconds)};
   if (!(bases.front().graph == found.graph)) {
     bases.push_back(found);

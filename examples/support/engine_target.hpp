@@ -1,5 +1,5 @@
-// `optimize --target`: an inference engine on this machine times files that were found beside the original, end to end,
-// and the original stays where nothing beats it.
+// `optimize --target`: an inference engine on this machine times optimized files and the original, end to end, and the
+// original is kept if none is faster.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -33,43 +33,42 @@ struct target_flags {
 
 void declare_target(CLI::App& app, target_flags& f);
 
-// The first engine that --python has; empty: it has none, or --timer says what else runs files.
-// Effects: starts it, which takes as long as Python takes to import it.
+// The first engine that --python has; empty if it has none, or --timer names another program.
+// Effects: starts it, which takes as long as importing it in Python.
 [[nodiscard]] std::string installed_engine(const target_flags& f);
 
-// `was_looked_for`: in what --python has. Throws: unity::error where there is no such engine, or a flag of it without
-// one.
+// `was_looked_for`: whether --python was searched for engines. Throws: unity::error if there is no such engine, or a
+// flag of engines is given without one.
 void check_target(const target_flags& f, bool was_looked_for);
 
 // Runs of the original and of a candidate, in turns.
 struct paired_times {
   double original_s = 0;  // medians
   double candidate_s = 0;
-  double ratio = 1;  // median over the rounds of the first over the second: above 1, the candidate is faster
-  double wins = 0;   // share of the rounds in which it was
+  double ratio = 1;  // median over the rounds of original / candidate: above 1, the candidate is faster
+  double wins = 0;   // share of the rounds in which it is faster
   std::size_t rounds = 0;
 };
 
-// Beyond noise: by more than 1% in the median, and in so many rounds that chance would bring as many in one of twenty
-// cases (sign test).
+// Faster beyond noise: by more than 1% in the median, and in more rounds than chance explains (sign test at 5%).
 [[nodiscard]] bool is_faster(const paired_times& t) noexcept;
 
-// The engine in a process of its own, which is started again where a candidate ends it.
+// The engine in a separate process, which is started again if a candidate ends it.
 class engine_timer {
  public:
-  // Throws: unity::error where there is no such engine, or it does not run the original.
+  // Throws: unity::error if there is no such engine, or it does not run the original.
   engine_timer(const target_flags& f, std::filesystem::path original, dimension_sizes dimensions, std::uint64_t seed,
                double tolerance);
 
-  // Throws: unity::error where the engine does not take the file, its outputs differ from the original's by more than
+  // Throws: unity::error if the engine does not accept the file, its outputs differ from the original's by more than
   // the tolerance, or the process is lost.
   [[nodiscard]] paired_times time(const std::filesystem::path& candidate, std::size_t rounds, double seconds);
 
-  // The same in two processes of its own, of which one loads the original first and the other the candidate: where
-  // tensors come to lie makes differences, too.
+  // The same in two new processes, of which one loads the original first and the other the candidate, since the
+  // addresses of tensors affect times, too.
   [[nodiscard]] std::array<paired_times, 2> time_apart(const std::filesystem::path& candidate, std::size_t rounds,
                                                        double seconds) const;
-  // Seconds of runs of a model alone, without a comparison. Throws: unity::error where the engine does not run it.
+  // Seconds of runs of a model alone, without a comparison. Throws: unity::error if the engine does not run it.
   [[nodiscard]] std::vector<double> measure(const std::filesystem::path& model, double seconds);
 
   [[nodiscard]] const std::string& engine() const noexcept { return engine_; }
@@ -79,7 +78,7 @@ class engine_timer {
 
  private:
   void start();
-  // Effects: starts it again where it was lost.
+  // Effects: starts it again if it was lost.
   void revive();
   [[nodiscard]] std::size_t load(engine_process& process, const std::filesystem::path& file) const;
   [[nodiscard]] paired_times pair(engine_process& process, std::size_t original, std::size_t candidate,
@@ -115,22 +114,22 @@ struct engine_choice {
   std::vector<timed_candidate> candidates{};
 };
 
-// What the choice needs of the program.
+// The functions of the program that the choice calls.
 struct candidate_source {
-  // A search by these rules for so many seconds; its result is one that is equal to the original.
+  // A search by these rules for so many seconds; its result is checked against the original.
   std::function<unity::systems::taso_result(const unity::rule_set&, double seconds)> search{};
   std::function<void(const unity::systems::taso_result&, const std::filesystem::path&)> write{};
-  // The rule at every place where it applies; nothing where there is none.
+  // Applies the rule at every match; nothing if there is none.
   std::function<std::optional<unity::systems::taso_result>(const unity::systems::taso_result&,
                                                            const unity::substitution&)>
       everywhere{};
 };
 
-// Searches with all rules, then without one that was used after the other, as long as seconds are left: the engine says
-// which of them pay; then with one engine rule after the other at every place of the best, where that is faster. All
-// that is met on the way (some graphs between the original and the best, too) is timed beside the original; the best is
-// timed once more, and that decides. Returns what was chosen; `found`: its graph, unless the original is kept: then
-// what the first search found.
+// Searches with all rules, then without each used rule in turn, as long as seconds are left, and the engine shows which
+// of them pay. Then applies each engine rule in turn at every match in the best graph, and keeps it if that is faster.
+// All results (and some graphs on the path from the original to the best) are timed beside the original; the best is
+// timed once more, and that decides. Returns the choice; `found`: its graph, or that of the first search if the
+// original is kept.
 [[nodiscard]] engine_choice choose(engine_timer& timer, const candidate_source& source, const unity::rule_set& rules,
                                    const unity::rule_set& engine_rules, double seconds,
                                    unity::systems::taso_result& found);
@@ -138,7 +137,7 @@ struct candidate_source {
 [[nodiscard]] nlohmann::json to_json(const engine_choice& c);
 void print(const engine_choice& c);
 
-// Effects: copies a model, and the files beside it that hold its tensors.
+// Effects: copies a model, with the files that hold its tensors.
 void copy_model(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace support

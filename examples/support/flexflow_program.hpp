@@ -1,4 +1,4 @@
-// FlexFlow's search as a program runs it: its flags, and what came of it.
+// FlexFlow's search for a program: its flags and its results.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,7 @@ inline const std::map<std::string, unity::systems::strategy_algorithm> strategy_
     {"greedy", unity::systems::strategy_algorithm::greedy},
     {"exact", unity::systems::strategy_algorithm::exact}};
 
-// Where a drawn configuration's tasks lie.
+// The devices of the tasks of a drawn configuration.
 struct placement_choice {
   unity::systems::device_choice devices;
   unity::parallel::block_strides strides;
@@ -79,7 +79,7 @@ inline void declare(CLI::App& app, search_flags& flags, flexflow_flags& f) {
   own(app.add_option("--width", o.width, "strategies that a beam keeps"))->check(number_in(1, 1 << 20));
 }
 
-// What would be ignored by the search. Throws: unity::error.
+// Refuses flags that the search would ignore. Throws: unity::error.
 inline void check(const flexflow_flags& f) {
   if (f.options.devices == unity::systems::device_choice::any &&
       f.options.algorithm != unity::systems::strategy_algorithm::mcmc) {
@@ -87,7 +87,7 @@ inline void check(const flexflow_flags& f) {
   }
 }
 
-// The search on one of the comparison's graphs, from data parallel, expert, random and the further strategies on.
+// The search on one of the comparison's graphs, starting from data parallelism, expert, random and further strategies.
 inline unity::systems::flexflow_result search_flexflow(strategy_comparison& c, std::size_t graph, flexflow_flags f,
                                                        const std::vector<unity::parallel::strategy>& further = {}) {
   using namespace unity;
@@ -106,7 +106,7 @@ struct flexflow_outcome {
   unity::systems::flexflow_result found{};
 };
 
-// Effects: adds data, model, expert, the given strategies of the model's graph, and the one that is found.
+// Effects: adds data, model, expert, the given strategies of the model's graph, and the result of the search.
 inline flexflow_outcome compare_flexflow(strategy_comparison& c, const flexflow_flags& f,
                                          const std::vector<named_strategy>& given) {
   using namespace unity;

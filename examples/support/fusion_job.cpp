@@ -29,7 +29,7 @@ namespace {
 
 using namespace unity;
 
-// For so many devices of the machine.
+// For this number of devices of the machine.
 tensor::tensor_graph graph_for(const tensor::algebra& operators, const std::string& model,
                                const std::vector<std::string>& dimensions, std::size_t devices, std::size_t all) {
   expect_file_for(model, dimensions);
@@ -64,7 +64,7 @@ parallel::plan data_parallel_plan(const tensor::algebra& operators, tensor::tens
   return p;
 }
 
-// The first two devices do for a rank's program: it is the same on more of them.
+// Two devices suffice for a rank's program: it is the same on more devices.
 hardware::machine two_devices() { return hardware::preset("host:1x2"); }
 
 }  // namespace

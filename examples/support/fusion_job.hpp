@@ -28,13 +28,13 @@ struct fusion_job {
   std::vector<std::uint32_t> weights{};  // per weight of the program: its number in the plan's graph
 };
 
-// The batch of a zoo model is of each device, that of a file of all together.
-// Throws: unity::error where the model cannot be read or trained so, or the machine has one device alone.
+// The batch of a zoo model is per device, that of a file is of all devices together.
+// Throws: unity::error if the model cannot be read or trained in this way, or the machine has only one device.
 fusion_job load_fusion_job(const unity::tensor::algebra& operators, const std::string& model,
                            const std::vector<std::string>& dimensions, const unity::hardware::machine& machine,
                            unity::parallel::optimizer updates, bool is_spelled_out);
 
-// Effects: finds the instructions and what each takes by itself.
+// Effects: finds the instructions and the separate time of each.
 void add_instructions(const unity::tensor::algebra& operators, const unity::tensor::durations& times, fusion_job& job);
 
 // The job's plan with gradients in the buckets of the fusion plan.

@@ -1,4 +1,4 @@
-// Fusion strategies side by side, and what is said of them.
+// A comparison of fusion strategies, and its reports.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace support {
 
-// Of the strategies that are compared: the rules, and what is found.
+// One of the compared strategies: of a rule, or of the search.
 inline constexpr std::array<std::string_view, 9> fusion_names{
     "no_fusion", "xla_kernels", "xla_reductions", "xla", "tvm", "tvm_ddp", "ddp", "horovod", "disco"};
 
@@ -28,7 +28,7 @@ struct fused_outcome {
   unity::fusion::fusion_times times{};
   unity::fusion::group_counts groups{};
   unity::picoseconds on_network{};   // simulated with messages over the machine's links
-  unity::picoseconds on_channels{};  // with so many channels of all-reduces, if there are several
+  unity::picoseconds on_channels{};  // with several channels of all-reduces, if requested
 };
 
 class fusion_comparison {
@@ -55,7 +55,7 @@ class fusion_comparison {
   std::vector<fused_outcome> all_{};
 };
 
-// What besides the strategies is reported.
+// The parts of the report besides the strategies.
 struct fusion_summary {
   std::string model{};  // or a file of HLO
   std::string machine{};

@@ -1,4 +1,4 @@
-// Graphs of many vertices that programs are given: files, or generators.
+// Graphs of many vertices as arguments of programs: files or generators.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline bool names_generator(std::string_view name) {
   return kind.size() < name.size() && (kind == "rmat" || kind == "random" || kind == "attached");
 }
 
-// A graph of one of the generators, or nothing. Throws: unity::error where the numbers are none.
+// A graph of one of the generators, or nothing. Throws: unity::error if the numbers are invalid.
 inline std::optional<unity::gnn::csr_graph> generated_graph(std::string_view name, std::uint64_t seed) {
   namespace gnn = unity::gnn;
   const auto first = std::min(name.find(':'), name.size());
@@ -65,7 +65,7 @@ inline bool names_edge_file(std::string_view name) {
   return bare.ends_with(".lux") || bare.ends_with(".mtx") || bare.ends_with(".graph") || bare.ends_with(".txt");
 }
 
-// A graph in a file of its own; nothing where the name is none of these.
+// A graph of a file with edges only; nothing if the name is not one of these.
 inline std::optional<unity::gnn::csr_graph> graph_in_file(const std::string& path) {
   if (!names_edge_file(path)) {
     return std::nullopt;
@@ -84,10 +84,10 @@ inline std::optional<unity::gnn::csr_graph> graph_in_file(const std::string& pat
                                     : unity::io::parse_edges(text.text, text.name);
 }
 
-// A graph without data. The sources of a .lux file stay in it, and may be more than memory holds.
+// A graph without data. The sources of a .lux file are mapped from it, and may be larger than memory.
 class graph_named {
  public:
-  // Throws: unity::error naming the file and the place where it is wrong.
+  // Throws: unity::error that names the file and the position of the error.
   graph_named(const std::string& name, std::uint64_t seed) : graph_{of(name, seed)} {}
 
   // Valid as long as this is.
@@ -114,18 +114,18 @@ class graph_named {
   any_graph graph_;
 };
 
-// What is drawn for the vertices of a graph without data. Regular.
+// The random data for the vertices of a graph without data. Regular.
 struct drawn_vertices {
   std::size_t features = 64;
   std::int32_t classes = 8;
   std::uint64_t seed = 1;
 };
 
-// Whether a name is that of a graph alone, whose vertices have no data.
+// Whether a name is that of a graph whose vertices have no data.
 inline bool draws_vertices(std::string_view name) { return names_generator(name) || names_edge_file(name); }
 
-// A data set; where the name is that of a graph alone, with features in [-1, 1), labels and roles (six of ten to train
-// on, two to choose, two to test) that are drawn.
+// A data set. A graph without data gets random features in [-1, 1), labels and roles (60% for training, 20% for
+// validation, 20% for testing).
 inline unity::gnn::vertex_dataset vertex_data_named(const std::string& name, const drawn_vertices& drawn) {
   namespace gnn = unity::gnn;
   auto graph = generated_graph(name, drawn.seed);

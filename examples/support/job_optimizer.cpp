@@ -67,7 +67,7 @@ chosen_passes passes_of(const std::vector<std::string>& names, unity::picosecond
   return all;
 }
 
-// By one of the generic searches, on the same space, for the same time.
+// A search by one of the generic algorithms, on the same space, for the same time.
 systems::dpro_result searched(const std::string& by, const trace::flow_graph& job, const trace::name_table& names,
                               const trace::fusion_time& fused, const systems::dpro_options& options) {
   systems::dpro_result r;
@@ -131,14 +131,14 @@ std::vector<std::vector<std::string>> fused_of(const systems::dpro_view& v, cons
   return all;
 }
 
-// An iteration that takes `whole`, as much faster as the optimizer says.
+// An iteration of duration `whole`, scaled by the optimizer's speedup.
 unity::picoseconds predicted(const systems::dpro_result& r, unity::picoseconds whole) {
   const auto share =
       static_cast<double>(r.iteration.count()) / static_cast<double>(std::max<std::int64_t>(1, r.recorded.count()));
   return unity::picoseconds{std::llround(static_cast<double>(whole.count()) * share)};
 }
 
-// Of each technique that is allowed, if there are several.
+// The result of each permitted technique alone, if there are several.
 std::vector<std::pair<std::string, unity::picoseconds>> alone_of(const trace::flow_graph& job,
                                                                  const trace::name_table& names,
                                                                  const trace::fusion_time& fused,

@@ -1,4 +1,4 @@
-// `replay --optimize`: a job made faster by dPRO's optimizer, and what became of it.
+// `replay --optimize`: optimizes a job by dPRO's optimizer, and reports the result.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -33,12 +33,12 @@ struct optimizer_flags {
 
 void declare_optimizer(CLI::App& app, optimizer_flags& f);
 
-// Throws: unity::error where a flag has no such value, or flags do not go together.
+// Throws: unity::error if a flag has an invalid value, or flags exclude each other.
 void check_optimizer(const optimizer_flags& f);
 
 // Tensors that are synchronized as one.
 struct found_bucket {
-  std::vector<std::size_t> tensors{};  // in the order in which they are there, from 0
+  std::vector<std::size_t> tensors{};  // in the order in which they become ready, from 0
   std::vector<std::string> names{};
   unity::bytes size{};
   std::uint32_t parts = 1;
@@ -59,19 +59,19 @@ struct optimized_job {
   double seconds = 0;
 };
 
-// Throws: unity::error where the traces have nothing to optimize.
+// Throws: unity::error if the traces have nothing to optimize.
 [[nodiscard]] optimized_job optimize_job(const optimizer_flags& f, const unity::trace::flow_graph& job,
                                          const unity::trace::name_table& names);
 
 [[nodiscard]] std::string to_text(const optimized_job& o);
 [[nodiscard]] nlohmann::json to_json(const optimized_job& o);
 
-// The buckets, for DistributedDataParallel: places of gradients in the order in which the backward pass makes them, and
-// bytes. Throws: unity::error where the traces do not tell the sizes of gradients.
+// The buckets, for DistributedDataParallel: positions of gradients in the order in which the backward pass computes
+// them, and bytes. Throws: unity::error if the traces do not contain the sizes of gradients.
 [[nodiscard]] nlohmann::json ddp_buckets(const optimized_job& o);
 
 // The plan that was traced, with the buckets and parts that were found.
-// Throws: unity::error where a tensor is none of the plan's weights.
+// Throws: unity::error if a tensor is not one of the plan's weights.
 [[nodiscard]] std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o);
 
 }  // namespace support

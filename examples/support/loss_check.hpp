@@ -1,4 +1,4 @@
-// What `--check` of programs that train fails on.
+// The test of losses by `--check` of programs that train.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,7 @@
 
 namespace support {
 
-// Throws: unity::error where there is an error, relative, and it is more than `most`; `other`: whose losses were
-// compared with.
+// Throws: unity::error if the relative error exceeds `most`; `other`: the run whose losses are the reference.
 inline void expect_same_losses(const std::optional<double>& error, double most, const std::string& other) {
   if (error && !(*error <= most)) {
     throw unity::error{"--check", fmt::format("losses that differ from those of {} by {:.3g}, relative", other, *error),

@@ -1,4 +1,4 @@
-// Machines as a program's command line names them.
+// Machines by their names on a program's command line.
 #pragma once
 
 #include <string>
@@ -33,8 +33,8 @@ inline unity::hardware::machine read_spec(const std::string& file, const std::st
 }
 #endif
 
-// A machine with a topology. Throws: unity::error that names what is wrong with the argument or the file.
-// Says so where the machine's rates are guesses.
+// A machine with a topology. Throws: unity::error that names the mistake in the argument or the file.
+// Effects: prints a line if the machine's rates are guesses.
 inline void print_assumed(const unity::hardware::machine& m) {
   if (unity::hardware::is_assumed(m)) {
     fmt::print("the rates of {} are assumed, not measured; `calibrate` measures them\n", m.name);

@@ -1,4 +1,4 @@
-// Models as a program's command line names them, and the values that they run on.
+// Models by their names on a program's command line, and input values for them.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@ inline constexpr const char* open_dimension_help =
 
 using dimension_sizes = decltype(unity::io::import_options::dimensions);
 
-// Of --dim NAME=SIZE. Throws: unity::error where one is none, or comes twice.
+// The values of --dim NAME=SIZE. Throws: unity::error if one is invalid or given twice.
 dimension_sizes parse_dimensions(const std::vector<std::string>& dimensions);
 
-// --dim is an option of files. Throws: unity::error where it is given for a model of the zoo.
+// --dim is an option of files. Throws: unity::error if it is given for a model of the zoo.
 void expect_file_for(const std::string& model, const std::vector<std::string>& dimensions);
 
 // dimensions: "NAME=SIZE", each. keep_rest: see io::import_options. Throws: unity::error that names file or flag.
 unity::io::onnx_model load_model(const unity::tensor::algebra& operators, const std::string& model,
                                  const std::vector<std::string>& dimensions, bool keep_rest = false);
 
-// The same, to be written again: dimensions without a size stay open, and what keep_rest is for is kept.
+// The same for a model that is written again: dimensions without a size stay open, and keep_rest is set.
 unity::io::onnx_model load_open_model(const unity::tensor::algebra& operators, const std::string& model,
                                       const std::vector<std::string>& dimensions);
 
-// The graph of a file, to be trained. Throws: as load_model, and unity::error where a gradient has to go through an
-// operator without a derivative, named as the file names its node.
+// The graph of a file, for training. Throws: as load_model, and unity::error if a gradient has to flow through an
+// operator without a derivative, with the name of its node in the file.
 unity::tensor::tensor_graph load_training_graph(const unity::tensor::algebra& operators, const std::string& model,
                                                 const std::vector<std::string>& dimensions);
 
-// What the model's file stores; for all else, weights of the zoo and inputs, values that do not overflow in deep
-// networks. The model must outlive the result.
+// The values that the model's file stores; for other sources (weights of the zoo, inputs), values that do not overflow
+// in deep networks. The model must outlive the result.
 unity::tensor::source_data model_values(const unity::tensor::algebra& operators, const unity::io::onnx_model& model,
                                         std::uint64_t seed);
 

@@ -1,4 +1,4 @@
-// What numbers a flag takes. CLI11's own ranges let NaN pass, and name the largest double in full.
+// The range of numbers for a flag. CLI11's own ranges accept NaN, and print the largest double with all digits.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace support {
 
-// From `least` to `most`, both included; whole numbers where Number is an integer.
+// From `least` to `most`, both included; whole numbers if Number is an integer.
 template <class Number>
 CLI::Validator number_in(Number least, Number most) {
   const auto* const kind = std::is_integral_v<Number> ? "whole number" : "number";

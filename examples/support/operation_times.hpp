@@ -1,5 +1,5 @@
-// What a program takes operators to take: by the rates of the machine's devices, by the kernels that run them there, or
-// measured on this machine.
+// The times of operators: by the rates of the machine's devices, by the model of their kernels, or measured on this
+// machine.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -50,8 +50,8 @@ inline void declare(CLI::App& app, timing_flags& f) {
       ->check(number_in(0, 1024));
 }
 
-// Of --cost kernels:DEVICE, or nothing.
-// Throws: unity::error where there is no such device.
+// The device of --cost kernels:DEVICE, or nothing.
+// Throws: unity::error if there is no such device.
 inline std::optional<unity::hardware::device> device_of_kernels(const std::string& cost) {
   const std::string prefix = "kernels:";
   if (!cost.starts_with(prefix)) {
@@ -66,7 +66,7 @@ inline std::optional<unity::hardware::device> device_of_kernels(const std::strin
 }
 
 // The backend; empty: none.
-// Throws: unity::error where flags are none, or do not go together.
+// Throws: unity::error if flags are invalid or exclude each other.
 inline std::string measured_backend(const timing_flags& f) {
   const std::string prefix = "measured:";
   if (f.cost.rfind(prefix, 0) == 0) {
@@ -85,8 +85,8 @@ inline std::string measured_backend(const timing_flags& f) {
   return {};
 }
 
-// Calls f(durations). Effects: keeps what was measured, and tells how much.
-// Throws: unity::error where devices of several kinds would all be measured here, or operators cannot run.
+// Calls f(durations). Effects: stores measured times, and prints their number.
+// Throws: unity::error if devices of several kinds would all be measured here, or operators cannot run.
 template <class F>
 void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, const unity::hardware::machine& m,
                     const char* program, const F& f) {
@@ -111,7 +111,7 @@ void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, 
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
     warn_if_busy(warn);
     backend::timing_options how;
-    how.activation_bytes = std::size_t{32} << 20U;  // part of what a step reads was just made, part long ago
+    how.activation_bytes = std::size_t{32} << 20U;  // some operands of a step are recent, some are old
     backend::device_timer device{backend, how};
     any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
                     device.description()};

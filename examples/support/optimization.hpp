@@ -1,4 +1,4 @@
-// What came of an optimization, as text and as JSON.
+// The result of an optimization, as text and as JSON.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@
 
 namespace support {
 
-// What was asked for, as its report names it.
+// The request, in the words of the report.
 struct optimization_title {
   std::string model{};
   std::string cost{};
@@ -36,15 +36,15 @@ struct optimization_title {
   unity::tensor::mode mode{};
 };
 
-// Of a search that measures.
+// The measurements of a search.
 struct measuring {
   std::string device;        // and library versions
-  std::size_t measured = 0;  // what was not known from an earlier run
+  std::size_t measured = 0;  // not known from an earlier run
   std::size_t known = 0;
   double seconds = 0;
 };
 
-// Both graphs end to end on a backend, and what the sums of their measured operators said.
+// Both graphs end to end on a backend, and the sums of the measured times of their operators.
 struct end_to_end {
   unity::backend::run_comparison times;
   std::optional<unity::picoseconds> predicted_before;
@@ -58,10 +58,10 @@ struct optimization {
   std::optional<measuring> measured{};
   std::optional<end_to_end> run{};
   std::optional<bool> signature_kept{};             // of a model from a file
-  std::optional<unity::io::onnx_file_size> file{};  // what is written of such a model
+  std::optional<unity::io::onnx_file_size> file{};  // the written file of such a model
   bool kept_original = false;                       // the file that is written is the model's own
   std::optional<engine_choice> engine{};
-  std::string held_size{};  // why the original is kept: what was found is not for all sizes of its open dimensions
+  std::string held_size{};  // why the original is kept: the result does not hold for all sizes of its open dimensions
 };
 
 // Operators that run every time: in inference mode those that depend on weights alone do not.

@@ -18,7 +18,7 @@
 
 namespace support {
 
-// Throws: unity::error where there is no such folder and none can be made.
+// Throws: unity::error if there is no such folder and none can be made.
 inline void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -28,8 +28,8 @@ inline void make_folder(const std::filesystem::path& folder) {
   }
 }
 
-// Before the work, not after it: what is not committed leaves nothing. A pipe is left alone, as its reader would see it
-// end, and an empty name is none. Throws: unity::error where the file could not be written.
+// Checks before the work that the file can be written, and leaves no file behind. Pipes are not opened, as their reader
+// would see the end of file, and empty names are ignored. Throws: unity::error if the file could not be written.
 inline void expect_writable(const std::filesystem::path& path) {
   std::error_code ignored;
   const bool is_pipe = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
@@ -39,11 +39,11 @@ inline void expect_writable(const std::filesystem::path& path) {
   }
 }
 
-// A folder that is there from now on, and can be written to. One that was made for it and stays empty is taken back at
-// the end.
+// A folder for results, which is made if necessary and can be written to. If it was made and stays empty, it is removed
+// at the end.
 class output_folder {
  public:
-  // None for an empty name. Throws: as make_folder.
+  // No folder for an empty name. Throws: as make_folder.
   explicit output_folder(std::filesystem::path folder) : folder_{std::move(folder)} {
     if (!folder_.empty()) {
       std::error_code ignored;
@@ -66,8 +66,8 @@ class output_folder {
   bool was_there_ = true;
 };
 
-// A file with that text; or what `write` makes of its path, which on failure leaves the file as it was, and may leave
-// `beside`.
+// A file with this text, or the file that `write` makes of its path. On failure `write` leaves the file unchanged, and
+// may leave `beside`.
 struct output {
   std::filesystem::path path{};
   std::string text{};
@@ -77,7 +77,7 @@ struct output {
 
 namespace detail {
 
-// What files held before they are written, under a second name as long as this lives.
+// Keeps the previous contents of files under a second name during its lifetime.
 class earlier_files {
  public:
   earlier_files() = default;
@@ -90,7 +90,7 @@ class earlier_files {
     }
   }
 
-  // Throws: unity::error where what is there cannot be kept.
+  // Throws: unity::error if the contents cannot be kept.
   void keep(const std::filesystem::path& path) {
     const auto target = unity::io::link_target(path);
     if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return f.path == target; })) {
@@ -116,7 +116,7 @@ class earlier_files {
                          "a writable place with enough room"};
     }
   }
-  // Effects: files hold what they held, or are not there as they were not.
+  // Effects: restores the previous contents of files, and removes files that did not exist.
   void restore() noexcept {
     std::error_code ignored;
     for (const auto& f : all_) {
@@ -139,8 +139,7 @@ class earlier_files {
 
 }  // namespace detail
 
-// A failure takes back what was written before it, and brings back what was there. Throws:
-// unity::error where a file cannot be written.
+// Writes all files or none: a failure restores all previous contents. Throws: unity::error if a file cannot be written.
 inline void write_all(const std::vector<output>& files) {
   detail::earlier_files earlier;
   try {

@@ -1,4 +1,4 @@
-// Rules between parallel computation graphs, enumerated and pruned, and the shipped ones' sources.
+// Enumerates and prunes rules between parallel computation graphs, and makes the sources of the shipped rules.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@
 
 namespace support {
 
-// What is left of the equal terms of one vocabulary.
+// The result of pruning the equal terms of one vocabulary.
 struct vocabulary_counts {
   std::string name{};
   std::size_t terms = 0;  // that have types
@@ -47,14 +47,14 @@ struct vocabulary_counts {
 
 struct parallel_generation {
   std::vector<vocabulary_counts> vocabularies{};
-  std::vector<unity::syntax::rule> least{};  // of all that are kept: those that do not follow from simpler ones
+  std::vector<unity::syntax::rule> least{};  // of all kept rules: those that do not follow from simpler ones
 };
 
 namespace detail {
 
 using unity::parallel::pcg;
 
-// A candidate with both of its sides on the same sources.
+// A candidate with both sides on the same sources.
 struct parallel_candidate {
   unity::syntax::rule rule{};
   pcg sides{};
@@ -145,7 +145,7 @@ inline unity::pruned_rules pruned(const unity::parallel::pcg_algebra& a, const s
 
 }  // namespace detail
 
-// Of terms of so many operators, in each of the standard vocabularies. Source: Unity (OSDI 2022), section 4.
+// For terms of up to this number of operators, in each standard vocabulary. Source: Unity (OSDI 2022), section 4.
 inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra& a, std::size_t most_operators) {
   using namespace unity;
   const auto instances = detail::shipped_instances();
@@ -196,7 +196,7 @@ inline parallel_generation generate_parallel(const unity::parallel::pcg_algebra&
   return g;
 }
 
-// What sections 1 and 2 of parallel.rules hold.
+// The text of sections 1 and 2 of the parallel rules.
 inline std::string written_parallel_rules(const unity::parallel::pcg_algebra& a) {
   using namespace unity;
   std::string text = "# 1. Chains: what undoes each other, what is one, and what can change places.\n";

@@ -1,4 +1,4 @@
-// A plan's parallel computation graph, drawn.
+// Draws a plan's parallel computation graph.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace support {
 
-// pcg.dot, and pcg.svg where the graph is no larger than what Graphviz lays out in seconds; why there is none goes to
+// Writes pcg.dot, and pcg.svg if Graphviz can lay out a graph of this size in seconds; otherwise prints the reason on
 // standard error.
 inline std::vector<output> pcg_pictures(const unity::tensor::algebra& operators, const unity::parallel::plan& p,
                                         const std::string& title, const std::filesystem::path& folder) {

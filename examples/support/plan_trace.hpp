@@ -1,4 +1,4 @@
-// The parallel substitutions that lead to a plan, counted and told.
+// Counts and prints the parallel substitutions that lead to a plan.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace support {
 
-// Per node what the plan's tasks of an operator are; of sources nothing that is read.
+// The grid of each node of the plan; that of a source is empty and not read.
 inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor::algebra& operators,
                                                             const unity::parallel::plan& p) {
   using namespace unity;
@@ -38,13 +38,13 @@ inline std::vector<unity::parallel::operator_grid> grids_of(const unity::tensor:
   return grids;
 }
 
-// In order: from the plan's graph, undivided, to its parallel computation graph.
+// The steps from the plan's undivided graph to its parallel computation graph, in order.
 inline std::vector<unity::parallel::substitution_step> trace_of(const unity::tensor::algebra& operators,
                                                                 const unity::parallel::plan& p) {
   return unity::parallel::trace_of(unity::parallel::pcg_algebra{operators}, p.graph, grids_of(operators, p)).steps;
 }
 
-// "data", "reduction", ..., "terms", "copies"; empty where a chain changes.
+// "data", "reduction", ..., "terms", "copies"; empty for a change of a chain.
 inline std::string kind_of(const unity::tensor::algebra& operators, const unity::parallel::graph_dimensions& all,
                            const unity::parallel::substitution_step& s) {
   using namespace unity::parallel;
@@ -59,12 +59,12 @@ inline std::string kind_of(const unity::tensor::algebra& operators, const unity:
 
 struct rule_count {
   std::string rule{};
-  std::string kind{};   // of parallelism that it makes
+  std::string kind{};   // of parallelism that it introduces
   bool is_rule = true;  // false: no rule leads there
   std::size_t count = 0;
 };
 
-// By rule and kind of parallelism, whatever degrees and dimensions, in the order in which they first occur.
+// Counts by rule and kind of parallelism, for all degrees and dimensions, in the order of first occurrence.
 inline std::vector<rule_count> counted(const unity::tensor::algebra& operators, const unity::tensor::tensor_graph& g,
                                        const std::vector<unity::parallel::substitution_step>& steps) {
   const unity::parallel::graph_dimensions dimensions{operators, g};

@@ -1,4 +1,4 @@
-// What every program does around its work: flags, one line for bad input, exit codes.
+// The frame of every program: flags, one line for bad input, exit codes.
 #pragma once
 
 #include <sys/resource.h>
@@ -31,7 +31,7 @@ inline bool is_output(const CLI::Option& o) {
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return o.check_name(name); });
 }
 
-// Throws: unity::error where a file would be written over one that is read, or over another result.
+// Throws: unity::error if a file would overwrite one that is read, or another result.
 inline void expect_distinct_files(const CLI::App& app) {
   namespace fs = std::filesystem;
   const auto is_same = [](const fs::path& a, const fs::path& b) {
@@ -58,7 +58,7 @@ inline void expect_distinct_files(const CLI::App& app) {
 }  // namespace detail
 
 // declare(app, arguments), then run(arguments), which may return an exit code.
-// Returns 0; 1 after an exception, told in one line on standard error; 2 for bad usage.
+// Returns 0; 1 after an exception, which is reported in one line on standard error; 2 for bad usage.
 template <class Arguments, class Declare, class Run>
 int run_program(const char* name, const char* description, int argc, char** argv, const Declare& declare,
                 const Run& run) {
@@ -91,7 +91,7 @@ int run_program(const char* name, const char* description, int argc, char** argv
   }
 }
 
-// The most memory that this process has held so far.
+// The peak memory of this process so far.
 inline std::size_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

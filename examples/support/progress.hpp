@@ -1,4 +1,4 @@
-// The line that shows how far a search is.
+// The line that shows the progress of a search.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace support {
 
-// What the line calls things: the best cost is shown in `unit`, of so many picoseconds.
+// The words of the line. The best cost is shown in `unit`, of the given number of picoseconds.
 struct progress_words {
   const char* unit = "us";
   double picoseconds = 1e6;
@@ -19,7 +19,7 @@ struct progress_words {
   const char* candidates = "candidates";
 };
 
-// Draws the line on standard error; empty where that is no terminal.
+// Draws the line on standard error; empty if that is not a terminal.
 inline unity::observer progress_line(const progress_words& words) {
   if (isatty(STDERR_FILENO) == 0) {
     return {};
@@ -31,7 +31,7 @@ inline unity::observer progress_line(const progress_words& words) {
     return true;
   };
 }
-// Takes the line away, where there was one.
+// Removes the line, if there is one.
 inline void end_progress(const unity::observer& line) {
   if (line) {
     fmt::print(stderr, "\r{:>80}\r", "");

@@ -1,4 +1,4 @@
-// Numbers with units, as a person types them on a command line.
+// Numbers with units on a command line.
 #pragma once
 
 #include <cmath>
@@ -14,16 +14,16 @@
 
 namespace support {
 
-// By name, how many of the smallest unit one is.
+// Units by name, as multiples of the smallest unit.
 using units = std::map<std::string, double>;
 
-// In seconds, in bytes, and in bytes a second.
+// Units of seconds, of bytes, and of bytes per second.
 inline const units durations{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}};
 inline const units memory_sizes{{"", 1},     {"B", 1},        {"KB", 1e3},     {"MB", 1e6},
                                 {"GB", 1e9}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}};
 inline const units rates{{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}};
 
-// Throws: unity::error where `text` is no number from 0 to 1e18 followed by a unit; `flag`: what it was given for.
+// Throws: unity::error if `text` is not a number from 0 to 1e18 followed by a unit; `flag`: its flag, for the message.
 inline double parse_quantity(const std::string& flag, const std::string& text, const units& known) {
   std::size_t used = 0;
   double number = 0;
@@ -44,7 +44,7 @@ inline double parse_quantity(const std::string& flag, const std::string& text, c
   return number * unit->second;
 }
 
-// Throws: as above, and where it is no whole number of at least 1.
+// Throws: as above, and if it is not a whole number of at least 1.
 inline std::int64_t parse_size(const std::string& flag, const std::string& text) {
   const auto size = parse_quantity(flag, text, {{"", 1}});
   if (size < 1 || size != std::floor(size)) {
@@ -53,8 +53,8 @@ inline std::int64_t parse_size(const std::string& flag, const std::string& text)
   return static_cast<std::int64_t>(size);
 }
 
-// --offload: bytes a second between a device and its host.
-// Throws: as above, and where it is none.
+// --offload: bytes per second between a device and its host.
+// Throws: as above, and if it is zero.
 inline double parse_host_rate(const std::string& text) {
   const auto rate = parse_quantity("--offload", text, rates);
   if (rate <= 0) {

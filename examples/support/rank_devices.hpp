@@ -25,10 +25,10 @@
 
 namespace support {
 
-// How long ranks wait for each other. One that computes for long is not lost; those that are lost are noticed sooner.
+// The time limit for ranks that wait for each other. It allows for long computations; lost ranks are noticed sooner.
 inline constexpr std::chrono::minutes patience{10};
 
-// f(backend) with the one of that name; each rank has its own.
+// Calls f(backend) with the backend of that name; each rank has its own.
 template <class Communicator, class F>
 auto with_backend([[maybe_unused]] std::string_view name, const unity::tensor::algebra& operators,
                   [[maybe_unused]] const Communicator& world, const F& f) {
@@ -52,7 +52,7 @@ auto with_backend([[maybe_unused]] std::string_view name, const unity::tensor::a
 }
 
 #if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)
-// That of the rank's number on its machine.
+// The device with the rank's number on its machine.
 template <class Host>
 int gpu_for(const Host& host) {
   if constexpr (!std::is_same_v<Host, unity::backend::local_communicator>) {
@@ -64,7 +64,7 @@ int gpu_for(const Host& host) {
 }
 #endif
 
-// f(communicator) with the host's, or with one of GPUs.
+// Calls f(communicator) with the host's communicator, or with one of GPUs.
 template <class Host, class F>
 auto with_communicator(std::string_view name, Host& host, const F& f) {
 #if defined(UNITY_HAS_CUDA_DEVICE) && defined(UNITY_HAS_NCCL)

@@ -1,5 +1,4 @@
-// The flags of programs that trade time for memory: what is recomputed, what waits on the host, and how many
-// micro-batches a batch is.
+// The flags that trade time for memory: recomputation, offloading of results, and the number of micro-batches.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -48,8 +47,8 @@ inline void declare_offloading(CLI::App& app, memory_flags& a) {
       ->check(CLI::IsMember({"none", "products", "all"}));
 }
 
-// The number of every=K; 0 for others.
-// Throws: unity::error where the flag is none.
+// The number of every=K; 0 for other values.
+// Throws: unity::error if the flag is invalid.
 inline std::size_t check_recompute(const std::string& flag) {
   const std::string every = "every=";
   if (flag.rfind(every, 0) == 0) {
@@ -79,8 +78,8 @@ inline unity::parallel::recomputation recomputation_of(const std::string& flag, 
                           : unity::parallel::recomputation_between_products(a, g);
 }
 
-// The graph of one of so many micro-batches.
-// Throws: unity::error where there is none.
+// The graph of one of this number of micro-batches.
+// Throws: unity::error if there is none.
 inline unity::tensor::tensor_graph graph_of_microbatch(const unity::tensor::algebra& a,
                                                        const unity::tensor::tensor_graph& g, std::int64_t count) {
   auto part = unity::parallel::microbatch(a, g, unity::parallel::graph_dimensions{a, g}, count);
@@ -91,9 +90,9 @@ inline unity::tensor::tensor_graph graph_of_microbatch(const unity::tensor::alge
   return std::move(*part);
 }
 
-// Effects: the plan works on so many micro-batches, and recomputes and offloads what the flags say, where there are
-// flags. What is recomputed is not offloaded.
-// Throws: as check_recompute; unity::error where the plan has micro-batches already, or does not divide a part.
+// Effects: sets the plan's micro-batches, recomputation and offloading from the flags that are given. Recomputed
+// results are not offloaded.
+// Throws: as check_recompute; unity::error if the plan has micro-batches already, or a micro-batch cannot be divided.
 inline void apply(const memory_flags& flags, const unity::tensor::algebra& a, unity::parallel::plan& p) {
   if (flags.microbatches > 1) {
     if (p.pipeline.microbatches > 1) {

@@ -25,7 +25,7 @@ double relative(unity::picoseconds found, unity::picoseconds measured) {
   return relative(static_cast<double>(found.count()), static_cast<double>(measured.count()));
 }
 
-// Of all ranks: why, and how many.
+// Counts over all ranks by reason.
 std::map<std::string, std::size_t> unknown_of(const trace::job_trace& job) {
   std::map<std::string, std::size_t> all;
   for (const auto& r : job.ranks) {
@@ -41,7 +41,7 @@ std::string_view cause_of(const trace::critical_task& t) {
   return names[static_cast<std::size_t>(t.cause)];
 }
 
-// The critical path by what its tasks are: time, and how many.
+// The critical path by kind of task: time and number.
 std::vector<std::pair<std::string, std::pair<unity::picoseconds, std::size_t>>> shares_of(
     const trace::flow_graph& g, const std::vector<trace::critical_task>& path) {
   std::map<std::string, std::pair<unity::picoseconds, std::size_t>> by;

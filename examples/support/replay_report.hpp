@@ -1,4 +1,4 @@
-// What `replay` found: as text, and as JSON.
+// The results of `replay`, as text and as JSON.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace support {
 
-// The average iteration with something different.
+// The average iteration after a change.
 struct changed_iteration {
   std::string changes{};
   unity::trace::flow_graph graph{};
@@ -27,7 +27,7 @@ struct changed_iteration {
 struct replayed_job {
   unity::trace::job_trace job{};
   unity::trace::transactions transactions{};
-  unity::trace::clock_offsets corrections{};  // by rank, what is added to the clock that it states
+  unity::trace::clock_offsets corrections{};  // by rank, added to its stated clock
   std::vector<unity::trace::step_accuracy> steps{};
   unity::trace::averaged_graph average{};
   unity::trace::replayed_iteration replayed{};

@@ -11,7 +11,7 @@
 
 namespace support {
 
-// Goes away with its files.
+// Is removed with its files at the end of its lifetime.
 class scratch_folder {
  public:
   explicit scratch_folder(std::string_view purpose)

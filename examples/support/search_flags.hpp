@@ -1,4 +1,4 @@
-// Flags that mean something for one of several searches alone.
+// Flags that apply to only one of several searches.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,12 +14,12 @@ namespace support {
 
 class search_flags {
  public:
-  // Effects: the flag belongs to the search; returns it.
+  // Effects: assigns the flag to the search; returns it.
   CLI::Option* of(std::string search, CLI::Option* flag) {
     all_.push_back({std::move(search), flag});
     return flag;
   }
-  // Throws: unity::error that names a flag which was given and is of another search.
+  // Throws: unity::error that names a given flag of another search.
   void check(const std::string& search) const {
     for (const auto& [of, flag] : all_) {
       if (of != search && flag->count() > 0) {

@@ -47,7 +47,7 @@ struct statement_flags {
   std::string budget{};  // of a search
 };
 
-// Where results are written; empty: nowhere.
+// The files of results; empty: none.
 struct statement_files {
   std::string json{};
   std::string trace{};
@@ -90,8 +90,8 @@ struct statement_run {
   unity::fingerprint durations{};
 };
 
-// The model with its loss, on one micro-batch, whatever batch its name says. With so many layers, if it has a number of
-// them and this is not 0.
+// The model with its loss, on one micro-batch instead of the batch in its name. With the given number of layers, if it
+// has this key and the number is not 0.
 inline unity::tensor::tensor_graph microbatch_of(const unity::tensor::algebra& operators, const std::string& model,
                                                  std::int64_t micro, unity::tensor::dtype element,
                                                  std::uint32_t layers = 0) {
@@ -112,7 +112,7 @@ inline unity::tensor::tensor_graph microbatch_of(const unity::tensor::algebra& o
                                                  : tensor::converted(operators, g, tensor::dtype::float32, element));
 }
 
-// Throws: unity::error where statement, model and machine do not go together.
+// Throws: unity::error if statement, model and machine do not fit together.
 inline statement_run simulated_statement(const unity::tensor::algebra& operators, const std::string& model,
                                          const statement_flags& f, const timing_flags& timing) {
   using namespace unity;
@@ -200,7 +200,7 @@ inline void print(const statement_run& r, const std::string& model) {
   }
 }
 
-// add: what the report has besides; (unity::io::html_report&) -> void.
+// add: adds further parts to the report; (unity::io::html_report&) -> void.
 template <class F>
 void write(const statement_run& r, const std::string& model, const nlohmann::json& json, const statement_files& names,
            const F& add) {

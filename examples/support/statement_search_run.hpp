@@ -33,7 +33,7 @@ struct statement_search_run {
   unity::parallel::statement_search_result found{};
 };
 
-// Throws: unity::error where nothing divides, fits, or is found in time.
+// Throws: unity::error if no statement divides the model, fits in memory, or is found in time.
 inline statement_search_run searched_statements(const unity::tensor::algebra& operators, const std::string& model,
                                                 const statement_flags& f, const timing_flags& timing) {
   using namespace unity;
@@ -119,7 +119,7 @@ inline void print(const statement_search_run& r) {
   }
 }
 
-// Prints and writes the search, and the statement that it found as one that is stated.
+// Prints and writes the search, and the statement that it found like a given one.
 inline void run_statement_search(const unity::tensor::algebra& operators, const std::string& model, statement_flags f,
                                  const timing_flags& timing, const statement_files& names) {
   const auto search = searched_statements(operators, model, f, timing);

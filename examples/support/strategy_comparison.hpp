@@ -48,7 +48,7 @@ struct named_strategy {
   std::string not_offloaded{};  // why, where it was tried
 };
 
-// What does not fit in memory is worse than what does, by byte; then time decides.
+// A strategy that does not fit in memory is worse than one that fits, by the excess bytes; then time decides.
 inline bool is_better(const unity::parallel::strategy_report& a, const unity::parallel::strategy_report& b) {
   const auto over = [](const unity::parallel::strategy_report& r) {
     unity::bytes sum{};
@@ -73,7 +73,7 @@ class strategy_comparison {
   strategy_comparison(const strategy_comparison&) = delete;  // lowerings refer to graphs and machine
   strategy_comparison& operator=(const strategy_comparison&) = delete;
 
-  // The number of the graph; that of an equal one, where there is one.
+  // The number of the graph, or of an equal one that was added before.
   std::size_t add_graph(unity::tensor::tensor_graph g) {
     const auto equal = ranges::find_if(graphs_, [&](const auto& known) { return known->graph == g; });
     const auto number = static_cast<std::size_t>(equal - graphs_.begin());
@@ -113,8 +113,8 @@ class strategy_comparison {
   // The seconds of the longest report so far.
   [[nodiscard]] double reported() const noexcept { return reported_; }
 
-  // Effects: all strategies are synchronized as the flag says, and reported on again.
-  // Throws: as check_sync; unity::error where a strategy was not simulated whole.
+  // Effects: applies the flag to all strategies, and simulates them again.
+  // Throws: as check_sync; unity::error if the whole program of a strategy was not simulated.
   void synchronize(const std::string& flag) {
     for (auto& s : strategies_) {
       expect_whole(s, "--sync");
@@ -125,10 +125,10 @@ class strategy_comparison {
     }
   }
 
-  // Effects: all strategies recompute what the flags say, and those that have no micro-batches of their own work on as
-  // many as they say; they are reported on again. Comes before synchronize.
-  // Throws: as check_recompute and graph_of_microbatch; unity::error where a strategy was not simulated whole, or is
-  // none of a micro-batch.
+  // Effects: applies the flags of recomputation to all strategies, and that of micro-batches to those without any, and
+  // simulates them again. Comes before synchronize.
+  // Throws: as check_recompute and graph_of_microbatch; unity::error if the whole program of a strategy was not
+  // simulated, or the strategy does not fit a micro-batch.
   void economize(const memory_flags& flags) {
     for (auto& s : strategies_) {
       expect_whole(s, "--recompute and --microbatches");
@@ -148,9 +148,9 @@ class strategy_comparison {
     }
   }
 
-  // Effects: strategies that do not fit have values leave for the host, and are reported on as that takes; where even
-  // that does not fit, they say why. Comes last.
-  // Throws: unity::error where a strategy was not simulated whole.
+  // Effects: strategies that do not fit move values to the host, and are simulated again; if they still do not fit,
+  // they state the reason. Comes last.
+  // Throws: unity::error if the whole program of a strategy was not simulated.
   void offload(double host_rate) {
     for (auto& s : strategies_) {
       expect_whole(s, "--offload");
@@ -177,7 +177,7 @@ class strategy_comparison {
   [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
   [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
   [[nodiscard]] const std::vector<named_strategy>& strategies() const noexcept { return strategies_; }
-  // Precondition: there is one. The fastest of those that fit in memory; where none does, the one that is least over.
+  // Precondition: there is one. The fastest of those that fit in memory; if none fits, that with the least excess.
   [[nodiscard]] const named_strategy& best() const {
     return *std::min_element(strategies_.begin(), strategies_.end(),
                              [](const auto& a, const auto& b) { return is_better(a.report, b.report); });
@@ -226,7 +226,7 @@ inline std::size_t recomputed_operators(const named_strategy& s) {
   return static_cast<std::size_t>(std::count(s.recomputed.begin(), s.recomputed.end(), true));
 }
 
-// " of 1, 2, 1 devices"; empty if stages have equally many.
+// " of 1, 2, 1 devices"; empty if stages have equal numbers.
 inline std::string unequal_stages(const unity::parallel::pipeline& p) {
   std::vector<std::size_t> sizes(p.stage_count(), 0);
   for (const auto k : p.stages) {

@@ -1,4 +1,4 @@
-// The flag of programs that says how weights are synchronized.
+// The flag that sets the synchronization of weights.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -33,8 +33,8 @@ inline void declare_sync(CLI::App& app, std::string& flag) {
 
 inline constexpr std::string_view sync_forms = "bucket=SIZE, zero=1, zero=2, zero=3, fsdp[,prefetch=N][,keep] or ps";
 
-// Of zero=N and fsdp; nothing of others.
-// Throws: unity::error where the flag is none.
+// The settings of zero=N and fsdp; nothing for other values.
+// Throws: unity::error if the flag is invalid.
 inline std::optional<unity::parallel::synchronizer> sharding_of(const std::string& flag) {
   for (std::uint32_t stage = 1; stage <= 3; ++stage) {
     if (flag == fmt::format("zero={}", stage)) {
@@ -64,8 +64,8 @@ inline std::optional<unity::parallel::synchronizer> sharding_of(const std::strin
   return s;
 }
 
-// The bytes of bucket=SIZE; 0 for others.
-// Throws: unity::error where the flag is none.
+// The bytes of bucket=SIZE; 0 for other values.
+// Throws: unity::error if the flag is invalid.
 inline std::int64_t check_sync(const std::string& flag) {
   const std::string bucket = "bucket=";
   if (flag.rfind(bucket, 0) == 0) {
@@ -92,8 +92,8 @@ inline unity::parallel::synchronization sync_of(const std::string& flag, unity::
   return how ? unity::parallel::sharded_sync(l, *how) : unity::parallel::served_sync(l, s);
 }
 
-// Effects: the plan is synchronized so, where there is a flag.
-// Throws: as check_sync; where updates are delayed.
+// Effects: applies the flag to the plan, if it is given.
+// Throws: as check_sync; unity::error if updates are delayed.
 inline void apply_sync(const std::string& flag, const unity::tensor::algebra& a, unity::parallel::plan& p) {
   if (flag.empty()) {
     return;

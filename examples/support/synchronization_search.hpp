@@ -1,4 +1,4 @@
-// Ways to synchronize a model's weights, by rules and by searches, side by side.
+// Compares ways to synchronize a model's weights, by rules and by searches.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace support {
 // beam    the library's beam, from the fastest rule
 inline constexpr std::array<std::string_view, 4> sync_searches{"auto", "random", "mcmc", "beam"};
 
-// A way to synchronize, and what it takes.
+// A way to synchronize, with its time and memory.
 struct sync_outcome {
   std::string name{};
   unity::parallel::synchronization how{};
@@ -44,12 +44,12 @@ struct sync_outcome {
   [[nodiscard]] unity::picoseconds time() const { return measured.value_or(iteration); }
 };
 
-// Compares ways, one after the other. Refers to what it is given.
+// Compares ways, one after the other. Its arguments must outlive it.
 class sync_comparison {
  public:
   using run_function = std::function<unity::picoseconds(const unity::parallel::synchronization&)>;
 
-  // run: what an iteration takes when it is run; empty: it is simulated.
+  // run: runs a plan and returns the time of an iteration; empty: iterations are simulated.
   sync_comparison(const unity::tensor::algebra& operators, const unity::io::resources& r,
                   unity::systems::sync_problem problem, unity::systems::sync_simulation simulation, run_function run)
       : operators_{operators},
@@ -60,21 +60,21 @@ class sync_comparison {
 
   [[nodiscard]] const unity::systems::sync_problem& problem() const noexcept { return problem_; }
   [[nodiscard]] const std::vector<sync_outcome>& all() const noexcept { return all_; }
-  // The fastest of those that fit in memory, where any does: of those that were run again where any was.
+  // The fastest of those that fit in memory, if any fits; only of those that were run again, if any was.
   [[nodiscard]] const sync_outcome& best() const;
-  // What AutoDist's search did, where it was made.
+  // The record of AutoDist's search, if it ran.
   [[nodiscard]] const std::optional<unity::systems::trial_result>& trials() const noexcept { return trials_; }
   // The fastest before any search.
   [[nodiscard]] unity::picoseconds baseline() const { return rules_[0].time(); }
 
-  // An iteration in which every device updates by its own gradients, and nothing is sent. Simulated.
+  // The simulated time of an iteration in which every device updates by its own gradients, without messages.
   [[nodiscard]] unity::picoseconds computing();
 
   void add(std::string name, unity::parallel::synchronization how);
-  // So many trials, and seconds; each search begins with what rules alone gave.
-  // Of trials that are run, the three fastest are added. Precondition: a way was added before.
+  // With this number of trials and seconds; each search begins with the results of rules only.
+  // If trials are run, the three fastest are added. Precondition: a way was added before.
   void search(std::string_view name, std::size_t trials, double seconds, std::uint64_t seed);
-  // When all are there, and were run: runs the fastest again so often (systems/autodist/reruns.hpp), which decide.
+  // After all ways were added and run: runs the fastest again (systems/autodist/reruns.hpp), which decides.
   void run_again(std::size_t rounds);
 
  private:

@@ -1,4 +1,4 @@
-// Where measured times are kept between runs of a program, and whether they are worth keeping.
+// The files of measured times between runs of a program, and a check that the machine is idle enough to measure.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ struct any_timer {
 };
 
 // `choice`: a file, or `none`. Empty: one file for each description in the user's cache folder (XDG base directory
-// specification), so that machines that share a home folder and versions that come and go keep their own; none where
-// there is no such folder. Where there is none for this description yet, but for others, `say` is told.
+// specification), so that different machines with one home folder and different versions have separate files; none if
+// there is no such folder. If there is no file for this description, but for others, `say` is called.
 inline std::filesystem::path timings_file(const std::string& choice, std::string_view description,
                                           const std::function<void(const std::string&)>& say) {
   if (!choice.empty()) {
@@ -73,9 +73,9 @@ inline std::filesystem::path timings_file(const std::string& choice, std::string
   return timings / name;
 }
 
-// Tells `say` where other processes keep the cores from standing still: threads that wait for each other then wait
-// for whole time slices, and times are many times too long. Effects: sleeps a tenth of a second. Says nothing
-// where the system does not tell (/proc/stat).
+// Calls `say` if other processes use the cores: threads that wait for each other then wait for whole time slices, and
+// times are many times too long. Effects: sleeps a tenth of a second. Does nothing if the system does not report
+// loads (/proc/stat).
 inline void warn_if_busy(const std::function<void(const std::string&)>& say) {
   struct reading {
     double all = 0;

@@ -1,4 +1,4 @@
-// The flags of `train`, and what run they ask for.
+// The flags of `train`, and their checks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@
 
 namespace support {
 
-// What is not given is that of the run that is resumed, or else the library's.
+// The default of a flag is the value of the resumed run, or else the library's default.
 struct training_flags {
   std::string plan{};
   std::string backend = "reference";
@@ -132,8 +132,8 @@ inline void declare(CLI::App& app, training_flags& a) {
       ->capture_default_str();
 }
 
-// Of so many ranks; 0: there is no mpirun.
-// Throws: unity::error where the flags ask for other ranks than there are.
+// started: the number of ranks of mpirun; 0: not under mpirun.
+// Throws: unity::error if the flags request another number of ranks.
 inline void expect_ranks(const training_flags& a, int started) {
   if (a.comm == "nccl" && a.backend != "cuda") {
     throw unity::error{"--comm", fmt::format("nccl, with the backend {}", a.backend),
@@ -156,7 +156,7 @@ inline void expect_ranks(const training_flags& a, int started) {
   }
 }
 
-// Throws: unity::error where a flag has no effect on the optimizer.
+// Throws: unity::error if a flag has no effect on the optimizer.
 inline unity::train::update_rule rule_for(const training_flags& a, const unity::train::update_rule& start) {
   auto rule = start;
   const auto known = unity::train::settings_of(rule.how);

@@ -1,4 +1,4 @@
-// The run that the flags of `train` ask for.
+// The run that the flags of `train` describe.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct training_job {
   std::uint64_t first = 0;                            // step
 };
 
-// What makes a rank run the job's kernels; empty where it has none. The job must outlive it.
+// The function that makes a rank run the job's kernels; empty if it has none. The job must outlive it.
 inline unity::train::program_change kernels_of(const unity::tensor::algebra& operators, const training_job& j) {
   if (!j.kernels) {
     return {};
@@ -63,7 +63,7 @@ inline unity::train::batches data_for(const unity::tensor::algebra& operators, c
                : unity::train::batches{operators, p.graph, j.run.seed};
 }
 
-// Throws: unity::error where the checkpoint is of another run, or has all steps already.
+// Throws: unity::error if the checkpoint is of another run, or has all steps already.
 inline void resume(const training_flags& a, training_job& j) {
   const auto& header = j.before->header();
   unity::train::expect_same(unity::train::settings_in(header, a.resume), j.run, a.resume);
@@ -74,7 +74,7 @@ inline void resume(const training_flags& a, training_job& j) {
   }
 }
 
-// Throws: unity::error where flags, files and plan do not fit each other.
+// Throws: unity::error if flags, files and plan do not fit each other.
 inline training_job job_of(const training_flags& a, const unity::tensor::algebra& operators) {
   training_job j;
   static_cast<void>(measured_backend(a.timing));
@@ -120,7 +120,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   return j;
 }
 
-// Throws: unity::error where a result could not be written in the end.
+// Throws: unity::error if a result could not be written at the end.
 inline void expect_writable(const training_flags& a) {
   if (!a.checkpoint.empty()) {
     const unity::io::replaced_file probe{a.checkpoint};

@@ -1,4 +1,4 @@
-// Plans that a command of the user's runs, and what it says that an iteration takes.
+// Runs plans by a command of the user, which prints the time of an iteration.
 #pragma once
 
 #include <cctype>
@@ -21,7 +21,7 @@ namespace support {
 
 namespace detail {
 
-// The output of a command of the shell.
+// The output of a shell command.
 class command_output {
  public:
   explicit command_output(const std::string& line) : file_{::popen(line.c_str(), "r")} {
@@ -37,7 +37,7 @@ class command_output {
     }
   }
 
-  // All that it prints until it ends, and its exit status as the shell's.
+  // Its whole output until it ends, and its exit status in the shell's convention.
   std::pair<std::string, int> finish() {
     std::string all;
     char buffer[4096];
@@ -56,7 +56,7 @@ class command_output {
 // Runs command lines in which {plan} stands for the file of a plan.
 class trial_command {
  public:
-  // Throws: unity::error where it names no plan.
+  // Throws: unity::error if it names no plan.
   explicit trial_command(std::string line) : line_{std::move(line)} {
     if (line_.find("{plan}") == std::string::npos) {
       throw unity::error{"--trial", fmt::format("'{}'", unity::printable(line_)), "a command with {plan} in it"};
@@ -64,7 +64,7 @@ class trial_command {
   }
 
   // Effects: writes the text to a file, which is removed afterwards.
-  // Throws: unity::error where the command fails, or its last line is no number of seconds.
+  // Throws: unity::error if the command fails, or its last line is not a number of seconds.
   [[nodiscard]] unity::picoseconds operator()(std::string_view plan) const {
     const auto file = std::filesystem::temp_directory_path() / fmt::format("unity-trial-{}.json", ::getpid());
     unity::atomic_write(file, plan);

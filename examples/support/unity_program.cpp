@@ -67,15 +67,15 @@ unity::parallel::index_uses parse_uses(const std::vector<std::string>& names) {
   return uses;
 }
 
-// Of those, what is proved, of gradients too.
+// Of these rules, those that are proved, for gradients too.
 unity::rule_set training_rules(const unity::tensor::algebra& a, std::string_view rules) {
   using namespace unity;
   return systems::select_rules(compile_rules(a, parse_rules(std::string{rules}, "shipped rules")),
                                syntax::standing::proved, tensor::mode::training);
 }
 
-// Samples divided: what depends on weights alone computed by one device, and by all; and samples followed to whichever
-// dimension operators move them.
+// Divisions of samples: with values of weights alone computed by one device, and by all; and with samples followed to
+// the dimensions to which operators move them.
 std::vector<unity::parallel::strategy> data_strategies(strategy_comparison& c, std::size_t graph) {
   const auto& all = c.lowering(graph).dimensions();
   const auto& t = c.machine().network;
@@ -89,7 +89,7 @@ std::vector<unity::parallel::strategy> data_strategies(strategy_comparison& c, s
   return several;
 }
 
-// FlexFlow's search with that much time. It also starts from the others of data_strategies: its moves do not repeat
+// FlexFlow's search with this time limit. It also starts from the other data_strategies, since its moves do not repeat
 // operators.
 unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t graph, const unity_flags& f,
                                          double seconds) {
@@ -103,7 +103,7 @@ unity::systems::flexflow_result baseline(strategy_comparison& c, std::size_t gra
   return search_flexflow(c, graph, std::move(flags), further);
 }
 
-// The graph that is cheapest on one device, its operators one after another.
+// The graph that is cheapest on one device, where operators run one after another.
 unity::tensor::tensor_graph substituted(const strategy_comparison& c, const unity::rule_set& rules,
                                         const unity_flags& f, double seconds) {
   using namespace unity;
@@ -123,7 +123,7 @@ bool compares(const unity_flags& f, const char* name) {
   return std::find(f.baselines.begin(), f.baselines.end(), name) != f.baselines.end();
 }
 
-// Throws: unity::error where the plan computes something else than its graph; that is a mistake of this program.
+// Throws: unity::error if the plan does not compute the same as its graph, which would be a defect of this program.
 unity::parallel::value_comparison checked(const unity::tensor::algebra& a, const unity::parallel::plan& p) {
   using namespace unity;
   constexpr std::int64_t most_elements = 500'000;  // some seconds
@@ -145,7 +145,7 @@ bool is_without_work(const unity::tensor::tensor_graph& g) {
   return true;
 }
 
-// Effects: adds what needs no search.
+// Effects: adds the strategies that need no search.
 void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given) {
   using namespace unity;
   const auto& a = c.operators();
@@ -175,7 +175,7 @@ void add_fixed(strategy_comparison& c, const unity_flags& f, const std::vector<n
   }
 }
 
-// Of the budget, that each compared search has at most.
+// The largest share of the budget for each compared search.
 constexpr double searched_share = 0.3;
 
 // A strategy that a compared search found, of one of the comparison's graphs.
@@ -187,7 +187,7 @@ struct searched_strategy {
   unity::parallel::pipeline pipeline{};
 };
 
-// Of the searches that are compared; seconds: that each of them has.
+// The results of the compared searches; seconds: the time limit of each.
 std::vector<searched_strategy> search_baselines(strategy_comparison& c, const unity::rule_set& rules,
                                                 const unity_flags& f, double seconds, unity_outcome& r) {
   std::vector<searched_strategy> all;
@@ -223,8 +223,8 @@ void add(strategy_comparison& c, std::vector<searched_strategy> found) {
   }
 }
 
-// What Unity's search goes on from: the best of what is compared, if that is anything, and what searches have found
-// that are compared by themselves.
+// The starting points of Unity's search: the best compared strategy, if there is any, and the results of separately
+// compared searches.
 std::vector<unity::systems::known_plan> known_plans(const strategy_comparison& c,
                                                     const std::vector<searched_strategy>& apart) {
   std::vector<unity::systems::known_plan> all;
@@ -242,7 +242,7 @@ std::vector<unity::systems::known_plan> known_plans(const strategy_comparison& c
   return all;
 }
 
-// How much longer than the bound the found plan takes, as a share of the bound.
+// The gap of the found plan: (time - bound) / bound.
 double gap(const unity_outcome& r) {
   const auto bound = static_cast<double>(r.found.mapping_bound.count());
   return bound > 0 ? static_cast<double>(r.found.report.iteration.count()) / bound - 1 : 0;
@@ -323,9 +323,9 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
   unity_outcome r;
   options.watch = progress_line({"ms", 1e9, "proposals", "accepted"});
   add_fixed(c, f, given);
-  // All searches together have the budget: the others as long as this one before its polish, which has the rest. Those
-  // that are compared with a budget of their own are a part of this one, too, where it goes on from what they find:
-  // up to a third each of what its own steps have left, which may take most.
+  // All searches share the budget: each other search gets as much time as this one before its polish, which gets the
+  // rest. Searches that are compared with a separate budget are also part of this one, if it starts from their results:
+  // each gets up to a third of the time that the steps of this search have left.
   auto own = f;
   if (f.baseline_seconds) {
     std::erase_if(own.baselines,

@@ -1,4 +1,4 @@
-// Unity's search as a program runs it: its flags, what it is compared with, and what came of it.
+// Unity's search for a program: its flags, the compared searches, and the results.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -44,12 +44,12 @@ struct unity_outcome {
 
 void declare(CLI::App& app, search_flags& flags, unity_flags& f);
 
-// Throws: unity::error where nothing is to be compared, and something.
+// Throws: unity::error if `none` is combined with other names.
 void check(const unity_flags& f);
 
-// Effects: adds data, model, expert, the given strategies of the model's graph, the figures' where they are of it,
-// flexflow, sequential (substitutions first, then flexflow), and the one that is found, whose last improvements begin
-// at the best of all.
+// Effects: adds data, model, expert, the given strategies of the model's graph, those of the paper's figures if they
+// fit it, flexflow, sequential (substitutions first, then flexflow), and the result of the search, whose last
+// improvements start at the best of all.
 unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given);
 
 // The members of the result's JSON that only this search has.
@@ -57,7 +57,7 @@ nlohmann::json to_json(const unity_outcome& r);
 
 void print(const unity_outcome& r);
 
-// What the plan's file says besides the plan.
+// The members of the plan's file besides the plan.
 unity::io::plan_notes notes_of(const unity_outcome& r, const named_strategy& best);
 
 }  // namespace support

@@ -1,4 +1,4 @@
-// The run that the flags of `train_graph` ask for.
+// The run that the flags of `train_graph` describe.
 #pragma once
 
 #include <cmath>
@@ -30,10 +30,10 @@
 
 namespace support {
 
-// The same on all ranks. Stays where it is: the training refers to the data.
+// The same on all ranks. Must not be moved: the training refers to the data.
 struct vertex_job {
   unity::gnn::vertex_dataset data{};
-  unity::gnn::earlier_numbers before_metis{};  // of the data, where METIS gave it others
+  unity::gnn::earlier_numbers before_metis{};  // of the data, if METIS renumbered it
   unity::systems::vertex_model model{};
   std::optional<unity::gnn::vertex_dataset> unseen{};
   unity::gnn::vertex_partition partition{};
@@ -60,7 +60,7 @@ inline unity::systems::vertex_training training_of(const vertex_flags& a, const 
   return t;
 }
 
-// The features of each vertex add up to 1 in size, or are all 0.
+// Scales the features of each vertex so that their magnitudes add up to 1, unless all are 0.
 inline void normalize(unity::gnn::feature_matrix& m) {
   for (std::size_t r = 0; r < m.rows(); ++r) {
     double sum = 0;
@@ -88,7 +88,7 @@ inline unity::gnn::vertex_dataset data_of(const vertex_flags& a, const std::stri
   return data;
 }
 
-// Throws: unity::error where there are more parts than vertices.
+// Throws: unity::error if there are more parts than vertices.
 inline void expect_vertices(std::size_t parts, const std::string& where, const unity::gnn::vertex_dataset& data) {
   if (parts > data.graph.vertices()) {
     throw unity::error{where, fmt::format("{} parts", parts),
@@ -96,7 +96,7 @@ inline void expect_vertices(std::size_t parts, const std::string& where, const u
   }
 }
 
-// Each rank needs a vertex: where a range has none, all have as many.
+// Each rank needs a vertex: if a range is empty, ranges of equal size are used.
 inline unity::gnn::vertex_partition without_empty_parts(unity::gnn::vertex_partition p) {
   for (std::size_t k = 0; k < p.parts(); ++k) {
     if (p.range(k).size() == 0) {
@@ -106,7 +106,7 @@ inline unity::gnn::vertex_partition without_empty_parts(unity::gnn::vertex_parti
   return p;
 }
 
-// Effects: of METIS, vertices get other numbers.
+// Effects: METIS renumbers vertices.
 inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, vertex_job& j, std::size_t ranks) {
   auto& data = j.data;
   expect_vertices(ranks, "--ranks", data);
@@ -122,7 +122,7 @@ inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, verte
                                          : without_empty_parts(unity::gnn::equal_edges(data.graph, ranks));
 }
 
-// Throws: unity::error where flags and files do not fit each other.
+// Throws: unity::error if flags and files do not fit each other.
 inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
   j.model = a.shape;
   const auto& names = unity::systems::vertex_layer_names;
@@ -154,7 +154,7 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
   }
 }
 
-// Throws: unity::error where a result could not be written in the end.
+// Throws: unity::error if a result could not be written at the end.
 inline void expect_writable(const vertex_flags& a) {
   if (!a.checkpoint.empty()) {
     const unity::io::replaced_file probe{a.checkpoint};

@@ -1,4 +1,4 @@
-// An epoch of `train_graph` on a machine that is not there.
+// Simulates an epoch of `train_graph` on another machine.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace support {
 struct simulated_division {
   const char* name = "";
   double epoch = 0;    // seconds
-  double slowest = 0;  // operators of the part that takes longest, seconds
+  double slowest = 0;  // operators of the slowest part, seconds
   std::int64_t exchanged = 0;
   std::int64_t held = 0;  // bytes, of the device that holds most
   unity::train::moved_bytes moved{};
@@ -40,8 +40,8 @@ struct vertex_simulation {
   std::array<simulated_division, 3> divisions{};
 };
 
-// Bytes a second between device and host; 0: without --memory.
-// Throws: unity::error where the flags do not fit each other.
+// Bytes per second between device and host; 0: without --memory.
+// Throws: unity::error if the flags do not fit each other.
 inline double host_rate_of(const vertex_flags& a) {
   if (!a.offload.empty() && (a.machine.empty() || a.memory.empty())) {
     throw unity::error{"--offload", "nothing that is simulated to move", "--machine and --memory with it"};

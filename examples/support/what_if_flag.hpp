@@ -1,4 +1,4 @@
-// --what-if: what would be different, as a person types it.
+// --what-if: changes to a job, from the command line.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@
 
 namespace support {
 
-// In their order: what is different, and how much.
+// The changes and their values, in order.
 using what_if_changes = std::vector<std::pair<std::string, std::string>>;
 
 inline constexpr std::array<std::string_view, 7> what_if_names{"bandwidth", "latency",   "device",  "workers",
                                                                "bucket",    "algorithm", "operator"};
 
-// "bandwidth=2,operator=a(b, c)": a comma begins another change only where the name of one follows, as names of kernels
-// have commas.
-// Throws: unity::error where it does not begin with a change.
+// "bandwidth=2,operator=a(b, c)": a comma begins another change only if the name of a change follows, as names of
+// kernels contain commas.
+// Throws: unity::error if it does not begin with a change.
 inline what_if_changes parse_what_if(const std::string& text) {
   const auto begins = [&](std::size_t at) {
     return std::any_of(what_if_names.begin(), what_if_names.end(), [&](std::string_view name) {
@@ -56,7 +56,7 @@ inline what_if_changes parse_what_if(const std::string& text) {
   return all;
 }
 
-// Effects: changes the graph. Throws: unity::error where a value is none of its change, or nothing is as it says.
+// Effects: changes the graph. Throws: unity::error if a value is invalid, or nothing matches it.
 inline void apply_what_if(unity::trace::flow_graph& g, const unity::trace::name_table& names,
                           const what_if_changes& all) {
   namespace trace = unity::trace;

@@ -1,4 +1,4 @@
-"""Plans of unity on PyTorch modules: find one for a module, and lay the module out by it (docs/export.md)."""
+"""Plans of unity for PyTorch modules: finds a plan for a module, and distributes the module by it (docs/export.md)."""
 
 from ._apply import Cut, Layout, Parameter, Pipeline, Plan, apply, batch_like
 from ._find import export_onnx, find, load

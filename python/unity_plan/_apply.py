@@ -1,4 +1,4 @@
-"""Lays a module out by a plan: parameters, and what modules read and hand on, as DTensors on one mesh."""
+"""Distributes a module by a plan: parameters, arguments and results of modules become DTensors on one mesh."""
 
 import dataclasses
 import functools
@@ -16,11 +16,11 @@ from torch.utils.checkpoint import checkpoint
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """How a parameter lies on the mesh where its module computes with it, a placement per axis.
+    """The layout of a parameter when its module computes with it: a placement per axis of the mesh.
 
-    reduce: the axes along which gradients are terms of a sum. Parameters with the same bucket are all-reduced together;
-    with share_of, each device along these axes keeps a share of that dimension instead, which is gathered for
-    computing, and whose gradient is reduced and scattered.
+    reduce: the axes along which gradients are partial sums. Parameters with the same bucket are all-reduced together.
+    With share_of, each device along these axes keeps a share of that dimension instead; shares are gathered for
+    computing, and gradients are reduce-scattered.
     """
 
     placements: list
@@ -31,7 +31,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Of a module's first argument (None: as it comes) and of its result."""
+    """The layouts of a module's first argument (None: unchanged) and of its result."""
 
     input: list
     output: list
@@ -39,9 +39,9 @@ class Layout:
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """Between a stage and the next: before the module with this name, or after it.
+    """A cut between a stage and the next: before the module with this name, or after it.
 
-    Each micro-batch sends so many values, which lie on the mesh as placements say, and gets so many gradients back.
+    Each micro-batch sends this number of values, with these placements, and receives as many gradients.
     """
 
     placements: list
@@ -74,7 +74,7 @@ class Plan:
 
 
 def apply(plan, module, device_type="cuda"):
-    """Lays the module out on the ranks of torch.distributed by the plan, in place, and returns it.
+    """Distributes the module over the ranks of torch.distributed by the plan, in place, and returns it.
 
     Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors. Results are DTensors.
     Parameters have to be the same on every rank (the same seed, or the same checkpoint). Gradients are complete when
@@ -102,7 +102,7 @@ def check_ranks(expected):
 
 
 def lay_out(plan, module, mesh, root):
-    """The module or a stage of it. root: the mesh whose axes have groups."""
+    """Distributes the module or a stage of it. root: the mesh whose axes have groups."""
     _take_tensors_as_whole()
     _distribute_parameters(plan, module, mesh)
     have = dict(module.named_modules())
@@ -113,7 +113,7 @@ def lay_out(plan, module, mesh, root):
 
 
 def recompute(plan, module):
-    """Modules of the plan keep their arguments, and run again in the backward pass."""
+    """Makes modules of the plan keep only their arguments, and run again in the backward pass."""
     have = dict(module.named_modules())
     for name in plan.recomputed:
         if name in have:
@@ -124,14 +124,14 @@ _replications = []  # that were entered: one that is collected ends
 
 
 def _take_tensors_as_whole():
-    """For good: backward passes meet tensors that the module's code made in forward passes, too."""
+    """Enables implicit replication permanently, as backward passes also read tensors that the module's code made."""
     if not _replications:
         _replications.append(implicit_replication())
         _replications[0].__enter__()
 
 
 def batch_like(result, tensor):
-    """The part of a whole batch that goes with a module's result: labels, divided as the first dimension is."""
+    """The part of a whole batch that belongs to a module's result: labels, divided like its first dimension."""
     placements = [p if p == Shard(0) else Replicate() for p in result.placements]
     return distribute_tensor(tensor, result.device_mesh, placements, src_data_rank=None)
 
@@ -147,7 +147,7 @@ def check_names(plan, module):
 
 
 def _distribute_parameters(plan, module, mesh):
-    """Every tensor that the module holds becomes a DTensor; what the plan does not know is whole everywhere."""
+    """Makes every tensor of the module a DTensor; tensors that are not in the plan are replicated."""
     whole = [Replicate()] * mesh.ndim
     of_tensor = {}  # tied parameters stay one
     for prefix, owner in module.named_modules():
@@ -174,7 +174,7 @@ def _distribute_parameters(plan, module, mesh):
 
 
 def _gather_to_compute(owner, name, placements):
-    """Reading the attribute gathers the shares; what owner.parameters() and state_dict() have are the shares.
+    """Makes reads of the attribute gather the shares; owner.parameters() and state_dict() have the shares.
 
     As SimpleFSDP does it (Zhang et al., SimpleFSDP: simpler fully sharded data parallel with torch.compile, 2024).
     """
@@ -187,7 +187,7 @@ def _gather_to_compute(owner, name, placements):
 
 
 def _redistributed(tensor, placements):
-    """Once for all who read the tensor so: their gradients then go back together, too."""
+    """Redistributes a tensor once for all its readers with this layout, so that their gradients return together, too."""
     known = getattr(tensor, "_unity_layouts", None)
     if known is None:
         known = tensor._unity_layouts = {}
@@ -220,7 +220,7 @@ def distribute_inputs(layouts, mesh, args):
 
 
 class _Reductions:
-    """All-reduces of gradients: those of a bucket together, once all of them are there, of all micro-batches."""
+    """All-reduces of gradients: those of a bucket together, when all of them are complete after all micro-batches."""
 
     def __init__(self, plan, module, mesh, root):
         self.mesh = mesh
@@ -261,7 +261,7 @@ class _Reductions:
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
     def _terms(self, tensor, placements, axes):
-        """This rank's term of the sum: the gradient as the parameter lies, but for the axes that are added up."""
+        """This rank's partial sum: the gradient in the parameter's layout, except along the axes that are added up."""
         grad = tensor.grad
         wanted = [p if axis in axes and p.is_partial() else to
                   for axis, (p, to) in enumerate(zip(grad.placements, placements))]

@@ -11,7 +11,7 @@ import tempfile
 def export_onnx(module, args, path):
     """Writes the module as an ONNX file in which weights have the names of the module's parameters.
 
-    A matrix that is read transposed has ".T" after its name, and no operator that transposes it.
+    A matrix that is read transposed is stored transposed, with ".T" after its name, instead of an operator.
     """
     import onnx
     import torch
@@ -57,7 +57,7 @@ def _name_transposed(graph):
     graph.initializer.extend(left)
 
 
-# What a mesh can say: no placement of operators on some of the devices, and no operator that the module does not have.
+# Plans that a mesh can express: no operators on some of the devices, and no operators that the module does not have.
 SEARCH = ("--search", "unity", "--keep-graph", "--dims", "data,model,reduction", "--max-proposals", "0",
           "--baselines", "data,expert")
 
@@ -65,8 +65,8 @@ SEARCH = ("--search", "unity", "--keep-graph", "--dims", "data,model,reduction",
 def find(module, args, machine, options=SEARCH, programs=None, folder=None):
     """The plan that `parallelize` finds for the module, called with these arguments, on the machine.
 
-    programs: the folder of `parallelize` and `export_plan`; else the environment's UNITY_PROGRAMS; else they are looked
-    for in PATH. folder: where model.onnx, plan.json and plan.py stay. Raises RuntimeError with a program's one line.
+    programs: the folder of `parallelize` and `export_plan`; by default the environment's UNITY_PROGRAMS, or else PATH.
+    folder: keeps model.onnx, plan.json and plan.py. Raises RuntimeError with a program's one line.
     """
     with tempfile.TemporaryDirectory() as scratch:
         into = pathlib.Path(folder or scratch)
@@ -76,7 +76,7 @@ def find(module, args, machine, options=SEARCH, programs=None, folder=None):
 
 
 def load(plan, programs=None, out=None):
-    """The plan in a file of `parallelize`. out: where the module that `export_plan` writes stays."""
+    """The plan in a file of `parallelize`. out: the file for the module that `export_plan` writes; None: temporary."""
     with tempfile.TemporaryDirectory() as scratch:
         written = pathlib.Path(out or pathlib.Path(scratch) / "plan.py")
         _run(programs, "export_plan", plan, "--to", "pytorch", "--out", written)

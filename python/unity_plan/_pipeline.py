@@ -13,9 +13,9 @@ from . import _apply
 
 
 class Staged:
-    """What a rank has of a module whose plan has stages.
+    """A rank's part of a module whose plan has stages.
 
-    parts: its stages, by number; their parameters have the names that they have in the module.
+    parts: its stages, by number; parameters keep their names in the module.
     schedule: of torch.distributed.pipelining, which runs them.
     """
 
@@ -37,9 +37,9 @@ class Staged:
     def step(self, *args, target=None):
         """One iteration on a whole batch, up to the gradients.
 
-        Every rank may have the batch; only those of the first stage read args, and only those of the last read target.
-        Returns the mean of the losses of micro-batches where the last stage is (a DTensor, if stages have several
-        devices), and None elsewhere. Gradients are those of that mean.
+        Every rank may pass the batch; only those of the first stage read args, and only those of the last read target.
+        Returns the mean of the losses of micro-batches on ranks of the last stage (a DTensor, if stages have several
+        devices), and None on others. Gradients are those of that mean.
         """
         given = args if self.has_first else ()
         if not self.has_last:
@@ -51,12 +51,12 @@ class Staged:
 
 
 def pipeline(plan, module, example, loss, device_type="cuda"):
-    """The stages of this rank, laid out by the plan, and their schedule.
+    """The stages of this rank, distributed by the plan, and their schedule.
 
-    example: arguments of one micro-batch, for torch.export, which follows the module's code once.
+    example: arguments of one micro-batch, for torch.export, which traces the module's code once.
     loss(result, target): the mean of the losses of a micro-batch's samples.
-    Parameters have to be the same on every rank. Parts share their parameters with the module as far as these are not
-    divided; the module itself is of no further use.
+    Parameters have to be the same on every rank. Parts share undivided parameters with the module, which must not be
+    used any more.
     """
     from torch.distributed import pipelining
 
@@ -133,7 +133,7 @@ def _takes(pipe):
 
 
 class _Part(nn.Module):
-    """A stage, between tensors as they are sent: each rank's own part of a value."""
+    """A stage whose arguments and results are tensors as they are sent: each rank's own part of a value."""
 
     def __init__(self, plan, body, mesh, number, takes):
         super().__init__()

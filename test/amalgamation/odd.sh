@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # odd.sh PYTHON SCRIPT COMPILER FLAG...: odd.cpp does the same with the headers of odd/ and with the single file that
-# SCRIPT makes of them; of bad input SCRIPT says in one line what is wrong, and leaves what was there.
+# SCRIPT makes of them; SCRIPT reports bad input in one line, and leaves existing files unchanged.
 set -u
 python=$1 script=$2
 compile=("${@:3}")

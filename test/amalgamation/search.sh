@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# search.sh PYTHON SCRIPT SINGLE OF_HEADERS OF_SINGLE: the file SINGLE, as SCRIPT made it, says its version, includes
-# nothing of unity, is the same when made again; the program that was compiled with it alone, OF_SINGLE, prints what
-# OF_HEADERS does. And a file of every header is made.
+# search.sh PYTHON SCRIPT SINGLE OF_HEADERS OF_SINGLE: the file SINGLE that SCRIPT made states its version, includes no
+# header of unity, and is the same when made again; the program OF_SINGLE, compiled with this file only, prints the same
+# as OF_HEADERS. A single file can also be made of every header.
 set -u
 python=$1 script=$2 single=$3 of_headers=$4 of_single=$5
 include=$(dirname "$script")/../include

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# measure.sh LIMIT HEADER COMPILER [FLAG...]: fails when including HEADER costs LIMIT CPU seconds or more.
-# Seconds of a machine that reads the whole standard library in 0.8: both are measured in turns, since how fast a
-# machine is changes twofold with what its host does. The least of three runs each: what others do only ever adds.
+# measure.sh LIMIT HEADER COMPILER [FLAG...]: fails if including HEADER takes LIMIT CPU seconds or more.
+# Seconds are scaled to a machine that compiles the whole standard library in 0.8: both are measured in turns, since the
+# speed of a machine can change twofold with the load of its host. The least of three runs counts, as load only adds.
 set -euo pipefail
 
 limit=$1 header=$2

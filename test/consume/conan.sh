@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# conan.sh ROOT SCRATCH_DIR COMPILER GENERATOR: Conan makes a package of the checkout ROOT, and finds it for the project
-# of someone else. Nothing is fetched: packages of Debian stand in for what it requires. The folder of Conan is left
-# alone.
-# Exit codes: 77 with a reason where there is no Conan 2.
+# conan.sh ROOT SCRATCH_DIR COMPILER GENERATOR: Conan makes a package of the checkout ROOT, which another project finds.
+# Nothing is downloaded: packages of Debian replace the required ones. The user's Conan folder is not changed.
+# Exit codes: 77 with a reason if there is no Conan 2.
 set -u
 root=$1 scratch=$2 compiler=$3 generator=$4
 rm -rf "$scratch" && mkdir -p "$scratch"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# pkg_config.sh PREFIX VERSION SCRATCH_DIR COMPILER FLAG...: what is installed in PREFIX, moved elsewhere, is found by
-# pkg-config, and a program that is compiled with what that says runs.
-# Exit codes: 77 with a reason where there is no pkg-config.
+# pkg_config.sh PREFIX VERSION SCRATCH_DIR COMPILER FLAG...: pkg-config finds the installation of PREFIX after it was
+# moved, and a program that is compiled with its flags runs.
+# Exit codes: 77 with a reason if there is no pkg-config.
 set -u
 prefix=$1 version=$2 scratch=$3
 compile=("${@:4}")

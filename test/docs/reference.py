@@ -24,7 +24,7 @@ SENTENCES = {
     "a list": "A move is rejected as soon as the new tasks of operators, then edges, then weights",
     "code in a comment": "matmul(x, matmul(y, z)) == matmul(matmul(x, y), z)",
     "a macro": "A precondition of a public function.",
-    "README.md": "unity finds a cheaper graph that computes the same",
+    "README.md": "unity rewrites a computation graph into a cheaper one",
 }
 
 

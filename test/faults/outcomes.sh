@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# What must hold after a run was disturbed; sourced by test/faults.sh. Expects $scratch, and what
-# programs.sh makes there.
+# Checks after a disturbed run; sourced by test/faults.sh. Expects $scratch, with the files that programs.sh makes.
 failures=0 refusals=0
 
 fail() { # fail WHAT

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # The runs that test/faults.sh disturbs; sourced. Expects $root, $build and $scratch. For each kind of
 # run, in $scratch/KIND:
-#   before/         what an earlier, shorter run left
-#   whole/          what a run that is not disturbed makes of it
-#   milliseconds    that it takes
+#   before/         the files of an earlier, shorter run
+#   whole/          the files after an undisturbed run that started from these
+#   milliseconds    its time
 #   least_kb        the address space in which the program starts
 #   most_kb         that of the whole run
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `calibrate` started by mpirun: the ranks of the job are timed, and rank 0 alone speaks and writes.
+# `calibrate` under mpirun: the ranks of the job are timed, and only rank 0 prints and writes.
 # usage: calibrate.sh MPIRUN PROGRAM SCRATCH_DIR
 set -u
 mpirun=(timeout --kill-after 10 300 "$1" --oversubscribe --allow-run-as-root) program=$2 scratch=$3

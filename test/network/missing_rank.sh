@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Of 4 ranks one dies, hangs, never comes or never starts: the others end in time, each with one line that names it.
+# One of 4 ranks dies, hangs, never arrives or never starts: the others end in time, each with one line that names it.
 # usage: missing_rank.sh MPIRUN PROGRAM
 set -u
 mpirun=$1 program=$2

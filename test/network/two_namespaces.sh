@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Ranks in two network namespaces that a virtual cable joins: their data crosses a network.
+# Ranks in two network namespaces that a virtual cable connects, so their data crosses a network.
 # usage: two_namespaces.sh MPIRUN RANKS_PER_NAMESPACE PROGRAM [ARGUMENT]...
-# Exit codes: the program's; 77 with a reason where this machine does not allow it.
+# Exit codes: the program's; 77 with a reason if this machine does not permit it.
 set -u
 mpirun=$1 ranks=$2
 shift 2

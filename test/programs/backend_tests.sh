@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ONNX's own tests, as many as take half a minute: each result of optimize computes what its original does.
+# A part of ONNX's own tests that takes half a minute: each result of `optimize` computes the same as its original.
 # usage: backend_tests.sh SCRIPT OPTIMIZE SCRATCH_DIR
-# Exit codes: 0; 1 where a check fails; 77 with a reason where no onnx with onnxruntime is installed (activate the
+# Exit codes: 0; 1 if a check fails; 77 with a reason if no onnx with onnxruntime is installed (activate the
 # virtual environment that has them).
 set -u
 script=$1 optimize=$2 scratch=$3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `calibrate --backend cpu --out m.json`, as a user first types it: everything is measured, exchanges between ranks too.
+# `calibrate --backend cpu --out m.json`, a user's first command: measures everything, with exchanges between ranks.
 # usage: calibrate.sh PROGRAM SCRATCH_DIR
-# Exit codes: 77 with a reason where this build has no such backend.
+# Exit codes: 77 with a reason if this build has no such backend.
 set -u
 program=$1 scratch=$2
 rm -rf "$scratch" && mkdir -p "$scratch/folder"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `calibrate --collectives times.csv --out m.json`: times that others measured are fitted, errors printed as JSON.
+# `calibrate --collectives times.csv --out m.json`: given times are fitted, errors are printed as JSON.
 # usage: calibrate_collectives.sh PROGRAM SCRATCH_DIR
 set -u
 program=$1 scratch=$2

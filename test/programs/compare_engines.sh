@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The script that compares models in onnxruntime: bad input is told in one line, equal models pass, others fail.
+# The script that compares models in onnxruntime: bad input is reported in one line, equal models pass, others fail.
 # usage: compare_engines.sh SCRIPT OPTIMIZE RUN_MODEL MODEL_DIR SCRATCH_DIR
-# Exit codes: 0; 1 where a check fails; 77 with a reason where no onnxruntime is installed (activate the virtual
+# Exit codes: 0; 1 if a check fails; 77 with a reason if no onnxruntime is installed (activate the virtual
 # environment that has it).
 set -u
 script=$1 optimize=$2 run_model=$3 models=$4 scratch=$5

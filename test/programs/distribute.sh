@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `distribute`: what it says and writes, that ranks train it, and what it complains of.
+# `distribute`: its output, files and error messages, and training of its plans on ranks.
 # usage: distribute.sh DISTRIBUTE TRAIN SIMULATE SOURCE_DIR SCRATCH_DIR [MPIRUN]
 set -u
 distribute=$1 train=$2 simulate=$3 source=$4 scratch=$5 mpirun=${6:--}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `explain_plan` and `diff_plans`: what they say of plans that a rule made; bad plans get one line, and nothing is
+# `explain_plan` and `diff_plans`: their output on plans that a rule made; bad plans get one line, and no file is
 # written.
 # usage: explain_plan.sh EXPLAIN_PLAN DIFF_PLANS MAKE_PLAN SCRATCH_DIR
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `export_plan --to onnx`: the same file twice; and for bad input one clear line on standard error, exit code 1, and
-# what was there.
+# `export_plan --to onnx`: two runs give the same file; bad input gives one clear line on standard error and exit code
+# 1, and existing files stay.
 # usage: export_plan.sh PROGRAM PLAN SCRATCH_DIR
 set -u
 program=$1 plan=$2 scratch=$3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `fit_kernels`: what it writes of devices left out and unseen, and what it says of files that it cannot read.
+# `fit_kernels`: its results for devices that were left out or not seen, and its messages for unreadable files.
 # usage: fit_kernels.sh PROGRAM SOURCE_DIR SCRATCH_DIR
 set -u
 program=$1 source=$2 scratch=$3

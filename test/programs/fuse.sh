@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `fuse`: what it finds and writes, that what it writes trains, and what it complains of.
+# `fuse`: its results, files and error messages, and training of its plans.
 # usage: fuse.sh FUSE TRAIN MEASURE_KERNELS TRAIN_ESTIMATOR SOURCE_DIR SCRATCH_DIR
 set -u
 fuse=$1 train=$2 measure=$3 estimate=$4 source=$5 scratch=$6

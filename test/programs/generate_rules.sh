@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `generate_rules` on bad input, full disks and when it is killed: one clear line, nothing half written, nothing lost.
+# `generate_rules` on bad input, on full disks and when it is killed: one clear line, no partly written file, no loss.
 # usage: generate_rules.sh PROGRAM SOURCE_DIR SCRATCH_DIR
 set -u
 program=$1 source=$2 scratch=$3

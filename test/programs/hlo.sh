@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# HLO as XLA sees it: what is written of it is the same module, and what is fused at random computes the same.
+# HLO according to XLA: a module that is read and written stays the same, and random fusions compute the same.
 # usage: hlo.sh SCRIPT REWRITE DUMPS SCRATCH_DIR
-# Exit codes: 0; 1 where a check fails; 77 with a reason where there is no JAX of the version that SCRIPT is for
+# Exit codes: 0; 1 if a check fails; 77 with a reason if there is no JAX of the version that SCRIPT is for
 # (activate the virtual environment that has it).
 set -u
 script=$1 rewrite=$2 dumps=$3 scratch=$4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench/joint_tables.py, in short: each table has its rows, runs are kept and not repeated.
+# A short run of bench/joint_tables.py: each table has its rows, and finished runs are not repeated.
 # usage: joint_tables.sh SCRIPT PARALLELIZE MODEL.onnx SCRATCH_DIR
 set -u
 script=$1 parallelize=$2 model=$3 scratch=$4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `calibrate` and `optimize` on a backend: a machine is measured and read, operators are measured once, graphs run.
+# `calibrate` and `optimize` on a backend: a machine is measured and read, operators are timed once, graphs run.
 # usage: measured.sh OPTIMIZE CALIBRATE MODEL_DIR SCRATCH_DIR
 set -u
 optimize=$1 calibrate=$2 models=$3 scratch=$4

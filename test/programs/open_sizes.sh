@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Small models of PyTorch whose sizes are computed from open ones: results are for all sizes and compute the same.
+# Small models of PyTorch whose sizes are computed from open ones: results hold for all sizes and compute the same.
 # usage: open_sizes.sh SCRIPT OPTIMIZE SCRATCH_DIR
-# Exit codes: 0; 1 where a check fails; 77 with a reason where no torch with onnx and onnxruntime is installed (activate
+# Exit codes: 0; 1 if a check fails; 77 with a reason if no torch with onnx and onnxruntime is installed (activate
 # the virtual environment that has them).
 set -u
 script=$1 optimize=$2 scratch=$3

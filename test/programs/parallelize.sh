@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `parallelize`: what it says agrees with itself and with `simulate`; bad input gets one line, and no file is written.
+# `parallelize`: its output is consistent and agrees with `simulate`; bad input gets one line, and no file is written.
 # usage: parallelize.sh PARALLELIZE SIMULATE SCRATCH_DIR
 set -u
 parallelize=$1 simulate=$2 scratch=$3

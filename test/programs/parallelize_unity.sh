@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `parallelize --search unity`: what it says agrees with itself and with `simulate`, and it is compared with all others.
+# `parallelize --search unity`: its output is consistent and agrees with `simulate`, and all searches are compared.
 # usage: parallelize_unity.sh PARALLELIZE SIMULATE SCRATCH_DIR
 set -u
 parallelize=$1 simulate=$2 scratch=$3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `plan_memory`: what it finds and writes, and what it complains of.
+# `plan_memory`: its results, files and error messages.
 # usage: plan_memory.sh PLAN_MEMORY SCRATCH_DIR
 set -u
 program=$1 scratch=$2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Random graphs of NNSmith, a few: each result of optimize computes what its original does.
+# Some random graphs of NNSmith: each result of `optimize` computes the same as its original.
 # usage: random_graphs.sh SCRIPT OPTIMIZE SCRATCH_DIR
-# Exit codes: 0; 1 where a check fails; 77 with a reason where no NNSmith with torch, onnx and onnxruntime is installed
+# Exit codes: 0; 1 if a check fails; 77 with a reason if no NNSmith with torch, onnx and onnxruntime is installed
 # (activate the virtual environment that has them).
 set -u
 script=$1 optimize=$2 scratch=$3

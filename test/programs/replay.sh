@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `replay`: what it says of traces agrees with itself; bad traces get one line, and nothing is written.
-# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR TRAIN MAKE_PLAN; the last ones may be -: what needs them is left out
+# `replay`: its output on traces is consistent; bad traces get one line, and no file is written.
+# usage: replay.sh REPLAY TRACE_FOLDER SCRATCH_DIR TRAIN MAKE_PLAN; the last ones may be -: then the checks that need
+# them are left out
 set -u
 replay=$1 traces=$2 scratch=$3 train=${4:--} make_plan=${5:--}
 rm -rf "$scratch" && mkdir -p "$scratch"

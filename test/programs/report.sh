@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --report of every program that has one: one page that loads nothing, and that a browser shows, where there is one.
+# --report of every program that has it: a self-contained page, which a browser displays, if one is installed.
 # usage: report.sh BIN_DIR PLAN RESOURCES SCRATCH_DIR
 set -u
 bin=$1 plan=$2 resources=$3 scratch=$4

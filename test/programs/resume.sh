@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A search that is stopped and resumed ends like one that was not, for any number of threads.
+# A search that is stopped and resumed ends like an uninterrupted one, for any number of threads.
 # usage: resume.sh PROGRAM SCRATCH_DIR
 set -eu
 program=$1 scratch=$2

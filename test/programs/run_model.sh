@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `run_model`: what a model computes is saved, compared with what was saved, and with another model's.
+# `run_model`: outputs of a model are saved, and compared with saved outputs and with those of another model.
 # usage: run_model.sh RUN_MODEL OPTIMIZE MODEL_DIR SCRATCH_DIR
 set -u
 run_model=$1 optimize=$2 models=$3 scratch=$4

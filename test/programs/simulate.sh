@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `simulate`: what it says of a plan agrees with itself; bad plans get one line, and nothing is written.
+# `simulate`: its output on a plan is consistent; bad plans get one line, and no file is written.
 # usage: simulate.sh SIMULATE MAKE_PLAN EXAMPLE_PLAN SCRATCH_DIR
 set -u
 simulate=$1 make_plan=$2 example=$3 scratch=$4

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `optimize --target`: the engine decides, the original is kept where nothing is faster, and an engine that is missing,
-# dies, hangs or speaks nonsense is told in one line.
+# `optimize --target`: the engine decides, the original is kept if nothing is faster, and an engine that is missing,
+# dies, hangs or writes invalid output is reported in one line.
 # usage: target.sh OPTIMIZE MODEL_DIR SCRATCH_DIR
-# The engine is engine.py beside this script; where python3 has onnxruntime, that too, and it says so where not.
+# The engine is engine.py beside this script, and onnxruntime if python3 has it; otherwise a line says so.
 set -u
 optimize=$1 models=$2 scratch=$3
 rm -rf "$scratch" && mkdir -p "$scratch/tmp"

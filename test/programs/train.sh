@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `train`: runs go on where they stopped, under whatever plan; bad input gets one line, and what was there before stays.
-# usage: train.sh TRAIN MAKE_PLAN SCRATCH_DIR PARALLELIZE MPIRUN; the last ones may be -: what needs them
-# is left out then
+# `train`: runs can be resumed under any plan; bad input gets one line, and existing files stay.
+# usage: train.sh TRAIN MAKE_PLAN SCRATCH_DIR PARALLELIZE MPIRUN; the last ones may be -: then the checks that need them
+# are left out
 set -u
 train=$1 make_plan=$2 scratch=$3 parallelize=${4:--} mpirun=${5:--}
 rm -rf "$scratch" && mkdir -p "$scratch"

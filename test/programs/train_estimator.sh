@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `train_estimator`: what it says and writes, that a run which stops goes on as if it had not, that threads do not
-# matter, and what it complains of.
+# `train_estimator`: its output and files; a resumed run equals an uninterrupted one; the number of threads does not
+# matter; error messages.
 # usage: train_estimator.sh PROGRAM MAKE_KERNELS SCRATCH_DIR
 set -u
 program=$1 make_kernels=$2 scratch=$3

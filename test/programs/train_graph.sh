@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `train_graph`: what it trains and writes, and what it complains of.
-# usage: train_graph.sh TRAIN_GRAPH SCRATCH_DIR PARTITION_GRAPH MPIRUN; the last ones may be -: what needs them is left
-# out then
+# `train_graph`: its training, files and error messages.
+# usage: train_graph.sh TRAIN_GRAPH SCRATCH_DIR PARTITION_GRAPH MPIRUN; the last ones may be -: then the checks that
+# need them are left out
 set -u
 program=$1 scratch=$2 partition_graph=${3:--} mpirun=${4:--}
 rm -rf "$scratch" && mkdir -p "$scratch"

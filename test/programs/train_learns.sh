@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Small models learn from real data, and the same under several strategies: LeNet reads digits of console fonts that it
 # has not seen, and a decoder of one layer guesses the next character of licenses, on threads.
-# usage: train_learns.sh TRAIN MAKE_PLAN DATA_SCRIPTS SCRATCH_DIR PARALLELIZE; the last one may be -: no plan is found
-# then, but a random one taken
+# usage: train_learns.sh TRAIN MAKE_PLAN DATA_SCRIPTS SCRATCH_DIR PARALLELIZE; the last one may be -: then a random plan
+# is used
 set -u
 train=$1 make_plan=$2 scripts=$3 scratch=$4 parallelize=$5
 rm -rf "$scratch" && mkdir -p "$scratch"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `train` under mpirun, when a rank is lost in the middle: the others stop within 10 s, each with one line that names
-# it, and a run goes on from the last checkpoint.
+# `train` under mpirun, when a rank is lost during the run: the others stop within 10 s, each with one line that names
+# it, and the run can be resumed from the last checkpoint.
 # usage: train_lost.sh TRAIN MAKE_PLAN MPIRUN SCRATCH_DIR
 set -u
 train=$1 make_plan=$2 mpirun=$3 scratch=$4

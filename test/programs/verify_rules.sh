@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `verify_rules` on good and bad input: what it writes, one clear line where it cannot go on, exit codes.
+# `verify_rules` on good and bad input: its files, one clear line for errors, exit codes.
 # usage: verify_rules.sh PROGRAM SOURCE_DIR SCRATCH_DIR
 set -u
 program=$1 source=$2 scratch=$3
