@@ -75,8 +75,7 @@ TEST_CASE_METHOD(fixture, "a false rule is refuted by shapes and values") {
             .reason == "the sides have the same types for no shapes");
 }
 
-TEST_CASE_METHOD(fixture, "the second direction of a rule is tested, too") {
-  // Both directions are false.
+TEST_CASE_METHOD(fixture, "a rule of two directions that are both false is refuted") {
   const auto p = verify("conv2d{groups=1}(?x, ?w) == conv2d{groups=1}(?x, relu(?w))");
   CHECK(p.found == verdict::refuted);
 }
