@@ -11,7 +11,7 @@ refuse() { echo "fresh: $*" >&2 && exit 1; }
 
 declare -A command=([quickstart]="bash examples/quickstart.sh" [test]="bash test/run.sh"
   [packages]="PATH=/conan/bin:\$PATH bash test/packages.sh")
-declare -A most=([quickstart]=300 [test]=1500 [packages]=600) # seconds
+declare -A most=([quickstart]=300 [test]=3600 [packages]=600) # seconds
 wanted=("$@")
 ((${#wanted[@]} > 0)) || wanted=(quickstart test packages)
 for name in "${wanted[@]}"; do
