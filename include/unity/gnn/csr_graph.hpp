@@ -210,7 +210,7 @@ UNITY_INLINE void sort_lists(const std::vector<edge_id>& offsets, std::vector<ve
   }
 }
 
-// The lists to which append(v, sources) appends.
+// Builds a graph: append(v, sources) appends the sources of vertex v.
 template <class F>
 [[nodiscard]] csr_graph lists(vertex_id vertices, edge_id expected, F&& append) {
   std::vector<edge_id> offsets{0};

@@ -32,8 +32,8 @@ concept edge_generator = std::copyable<G> && requires(const G& g, edge_id k) {
   { g(k) } -> std::same_as<edge>;
 };
 
-// Recursive matrix: each edge falls into a quarter of the adjacency matrix (rows are sources, columns targets), of that
-// into a quarter, and so on. Degrees follow a power law; edges may be equal. Models edge_generator.
+// Recursive matrix: each edge falls into a quarter of the adjacency matrix (rows are sources, columns targets), then
+// into a quarter of that quarter, and so on. Degrees follow a power law; edges may be equal. Models edge_generator.
 // Source: Chakrabarti, Zhan and Faloutsos, R-MAT: a recursive model for graph mining, SDM 2004.
 class rmat {
  public:
@@ -56,12 +56,12 @@ class rmat {
   std::array<std::uint64_t, 3> limits_{};  // running sums of the shares, in units of 2^-64
 };
 
-// G(n, m): m different edges out of all ordered pairs of two different vertices, each set about as likely as any other
-// (the m first numbers of a pseudo-random permutation of all pairs). Models edge_generator.
+// G(n, m): m different edges out of all ordered pairs of two different vertices. Each set of edges is about equally
+// likely: it is the first m values of a pseudo-random permutation of all pairs. Models edge_generator.
 // Source: Erdos and Renyi, On random graphs, Publicationes Mathematicae 6, 1959.
 class erdos_renyi {
  public:
-  // Throws: unity::error where there are fewer than so many pairs.
+  // Throws: unity::error if there are fewer pairs than edges.
   erdos_renyi(vertex_id vertices, edge_id edges, std::uint64_t seed);
 
   [[nodiscard]] vertex_id vertices() const noexcept { return vertices_; }
@@ -75,9 +75,9 @@ class erdos_renyi {
   index_permutation pairs_;
 };
 
-// Preferential attachment: vertices 1, 2, ... come one after the other, each with so many edges from earlier vertices,
-// which are drawn with probabilities in proportion to their degrees in both directions; edges of one vertex may be
-// equal. Models edge_generator.
+// Preferential attachment: vertices 1, 2, ... are added one after another. Each gets `edges_each` edges from earlier
+// vertices, drawn with probabilities in proportion to their degrees (in and out); a vertex may get equal edges. Models
+// edge_generator.
 // Source: Barabasi and Albert, Emergence of scaling in random networks, Science 286, 1999; one edge at a time, in any
 // order, by Sanders and Schulz, Scalable generation of scale-free graphs, Information Processing Letters 116(7), 2016.
 class barabasi_albert {
@@ -98,7 +98,7 @@ class barabasi_albert {
 
 // Generates graphs in bounded memory: as a stream of edges in order, or as a whole.
 
-// Which edges a graph has besides those that are drawn. Regular.
+// Edges that a graph has besides the drawn ones, and whether duplicates stay. Regular.
 struct edge_rules {
   bool both_directions = false;  // also the reverse of each edge
   bool self_edges = false;       // a self-loop at each vertex
@@ -263,9 +263,9 @@ UNITY_INLINE barabasi_albert::barabasi_albert(vertex_id vertices, vertex_id edge
   }
 }
 
-// The ends of all edges before those of vertex v, written one after the other, hold each vertex as often as its degree
-// says: one of them, drawn uniformly, is the source. Each even place is the target of its edge; each odd one is the
-// source of an earlier edge, which is drawn again, the same way as then.
+// List the ends of all edges into vertices before v, edge by edge: each vertex occurs as often as its degree. So the
+// source of an edge into v is a uniformly drawn entry of this list. An even entry is the target of its edge, which is
+// known; an odd one is the source of an earlier edge, which is drawn again with the same random numbers.
 UNITY_INLINE edge barabasi_albert::operator()(edge_id k) const noexcept {
   const auto target_of = [&](edge_id e) { return static_cast<vertex_id>(e / each_ + 1); };
   const auto target = target_of(k);

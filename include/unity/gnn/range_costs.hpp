@@ -93,7 +93,7 @@ class layer_cost_models {
   std::map<std::pair<std::size_t, std::size_t>, layer_cost_learner> learners_{};
 };
 
-// A layer on a device: its cost, and which width of the feature sums its input has. Regular.
+// A layer on a device: its cost, and the index of its input width in the feature sums. Regular.
 struct layer_on_device {
   layer_cost cost{};
   std::size_t width = 0;

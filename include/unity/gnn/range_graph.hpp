@@ -12,7 +12,7 @@
 
 namespace unity::gnn {
 
-// Of one part. Regular.
+// Counts for one part. Regular.
 struct part_report {
   vertex_id vertices = 0;
   edge_id edges = 0;              // into these vertices
@@ -75,9 +75,10 @@ struct range_graph {
   friend bool operator==(const range_graph&, const range_graph&) = default;
 };
 
-// The range of part k. What one part sends to another is what the other receives from it, row by row.
-// Complexity: linear in the graph's edges, because rows read by others are searched for there; memory linear in the
-// part's edges.
+// The subgraph of the range of part k. The rows that one part sends to another are those that the other receives, in
+// the same order.
+// Complexity: linear in the graph's edges, which are searched for rows that others read; memory linear in the part's
+// edges.
 // Throws: unity::error if the partition has another number of vertices, or the range is empty or has more than 2^31 - 1
 // edges.
 [[nodiscard]] range_graph range_graph_of(csr_view g, const vertex_partition& p, std::size_t part, edge_split split);
@@ -139,7 +140,7 @@ UNITY_INLINE std::vector<part_report> report(csr_view g, const vertex_partition&
 
 namespace detail {
 
-// Fills the lists by source. rows: of the source table.
+// Fills the lists by source. rows: the number of rows of the source table.
 UNITY_INLINE void add_out_edges(edge_lists& e, std::size_t rows) {
   e.out_offsets.assign(rows + 1, 0);
   for (const auto s : e.sources) {

@@ -41,7 +41,7 @@ class vertex_partition {
   std::vector<vertex_id> cuts_ = std::vector<vertex_id>(2);
 };
 
-// Throws: unity::error where there are none.
+// Throws: unity::error if there are no parts.
 void expect_parts(std::size_t parts);
 
 // A baseline: sizes differ by at most one vertex; the first parts are the larger ones.
@@ -52,7 +52,7 @@ void expect_parts(std::size_t parts);
 // Throws: unity::error without parts.
 [[nodiscard]] vertex_partition undivided(vertex_id vertices, std::size_t parts);
 
-// Regular.
+// Vertices renumbered part by part. Regular.
 struct vertex_order {
   std::vector<vertex_id> numbers{};  // the new one of each vertex, for gnn::renumbered
   vertex_partition partition{};      // of the new numbers
@@ -64,7 +64,7 @@ struct vertex_order {
 // Throws: unity::error without parts, and for the first vertex whose part does not exist.
 [[nodiscard]] vertex_order order_by_part(std::span<const std::uint32_t> part_of_vertex, std::size_t parts);
 
-// The original numbers of the vertices and in-edges of a renumbered graph. Regular.
+// Maps a renumbered graph back to the original numbers of its vertices and in-edges. Regular.
 struct earlier_numbers {
   std::vector<std::uint64_t> vertices{};
   std::vector<std::uint64_t> edges{};  // of a graph whose sources ascended
@@ -96,8 +96,8 @@ template <range_cost C>
 
 namespace detail {
 
-// The end of the longest range from `begin` that costs at most `bound` on the device of part k, at most `last`.
-// Complexity: logarithmic in the vertices.
+// The end of the longest range from `begin`, with an end of at most `last`, that costs at most `bound` on the device of
+// part k. Complexity: logarithmic in the vertices.
 template <range_cost C>
 [[nodiscard]] vertex_id farthest_cut(const C& cost, std::uint64_t bound, std::size_t k, vertex_id begin,
                                      vertex_id last) {
@@ -132,9 +132,9 @@ template <range_cost C>
 
 }  // namespace detail
 
-// Part k goes to device k; no other division into as many ranges has a cheaper most expensive part. Every part has a
-// vertex where there are enough, unless devices differ and one cannot take any within the optimal cost. Complexity: O(P
-// log V) for each of at most 65 probed bounds (bisection over the cost).
+// A partition whose most expensive part is as cheap as possible; part k goes to device k. Every part has a vertex if
+// there are enough vertices, unless devices differ and one cannot take any within the optimal cost. Complexity: O(P log
+// V) for each of at most 65 probed bounds (bisection over the cost).
 // Throws: unity::error without parts. Source: section 4.4.2 of ROC; the probe: Pinar and Aykanat, Fast optimal load
 // balancing algorithms for 1D partitioning, Journal of Parallel and Distributed Computing 64(8), 2004.
 template <range_cost C>

@@ -1,5 +1,5 @@
-// Networks that estimate what a kernel takes: attention of parts to their operands and readers, sums over parts, and
-// dense layers. As a tensor graph over batches of one size, to be trained.
+// Networks that estimate the time of a kernel: attention of parts to their operands and readers, sums over parts, and
+// dense layers. As tensor graphs over batches of one size, for training.
 //
 //   h = relu(x E)                                             per part
 //   h = h + relu(attention(h) + h U)                          `layers` times; half of the heads see operands, the other

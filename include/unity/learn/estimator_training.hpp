@@ -107,8 +107,8 @@ class estimator_training {
   [[nodiscard]] bool is_done() const noexcept {
     return state_.epoch >= settings_.epochs || state_.epoch - state_.best_epoch >= settings_.patience;
   }
-  // Effects: trains on every sample once. Returns the mean square of log(estimate / measured) over them, while weights
-  // change.
+  // Effects: trains on every sample once. Returns the mean square of log(estimate / measured) over the samples, each
+  // with the weights at the time of its batch.
   double run_epoch();
 
   // With the best weights so far.

@@ -5,9 +5,9 @@
 // {"networks": ["zoo:resnet50", ...], "tensors": [
 //  {"name": "sample networks", "kind": "", "element": "int32", "dims": [2000], "offset": 0}, ...]}
 //
-// Per sample: its network's number, picoseconds, how many parts and edges it has. Per part, all samples' one after the
-// other: class, folding, five numbers (flops, reads, writes, outside reads, outside writes), picoseconds. Per edge: two
-// numbers of parts of its sample.
+// Per sample: the number of its network, picoseconds, the numbers of its parts and edges. Per part, sample by sample:
+// class, folding, five numbers (flops, reads, writes, outside reads, outside writes), picoseconds. Per edge: two part
+// numbers within its sample.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Ranks lists of items by a network that learns from pairs of lists whose order is known.
+// Ranks lists of items with a network that learns from pairs of lists with a known order.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ namespace unity::learn {
 //   c = softmax(h S')^T h
 //   y = z f + dense(relu(dense([c, mean h, z])))  z: what is known of the list as a whole
 //
-// Lists are pooled by seeds rather than item by item, so that a score takes time linear in the items
-// (Lee et al., Set transformer, ICML 2019). At first y = z f: an estimate that is given, which training corrects.
+// Seeds attend to the items, instead of items to each other, so that a score takes time linear in the items (Lee et
+// al., Set transformer, ICML 2019). Before training, y = z f: a given estimate, which training corrects.
 //
-// The loss is that of pairs: the mean over pairs of lists, of which the first is better, of log(1 + exp(y2 - y1))
-// (Burges et al., Learning to rank using gradient descent, ICML 2005), which Zhang et al., AutoDist, section 2.4, use
-// with a recurrent network.
+// The loss is the mean of log(1 + exp(y2 - y1)) over pairs of lists in which the first is better (Burges et al.,
+// Learning to rank using gradient descent, ICML 2005). Zhang et al., AutoDist, section 2.4, use this loss with a
+// recurrent network.
 
 // Regular.
 struct ranking_shape {
@@ -51,8 +51,8 @@ struct ranking_shape {
                                                  std::uint64_t seed);
 
 // Inputs, float32: "weights"; "items" [lists, items, item_features]; "wholes" [lists, list_features]; "pairs" [lists,
-// lists], the weight of each pair of which the first is better. Outputs: the loss, [], y, [lists], and the loss'
-// gradient by the weights.
+// lists], the weight of each pair (better list, worse list). Outputs: the loss, []; y, [lists]; and the gradient of the
+// loss by the weights.
 [[nodiscard]] tensor::tensor_graph ranking_graph(const tensor::algebra& a, const ranking_shape& s, std::int64_t lists,
                                                  std::int64_t items);
 
@@ -121,8 +121,8 @@ class ranked_scaling {
 // the shape has; at least one item. Complexity: items times hidden^2.
 [[nodiscard]] float ranking_score(const ranking_shape& s, std::span<const float> weights, const ranked_list& l);
 
-// Among pairs whose values differ by more than this share of the smaller one, how many have the higher score at the
-// smaller value; equal scores count half. 0 pairs if there are none.
+// The number of pairs of lists whose values differ by more than the share `apart` of the smaller one, and how often the
+// list with the smaller value has the higher score; equal scores count half. 0 pairs if there are none.
 struct pair_accuracy {
   std::size_t pairs = 0;
   double right = 0;
@@ -138,20 +138,20 @@ struct ranker_settings {
   double apart = 0.001;    // pairs whose values differ by less than this share are ignored
 };
 
-// All lists have the same number of items. One thread uses it; the result depends on its input and seed only. The
-// algebra must outlive it.
+// All lists have the same number of items. Not safe for several threads at once; results depend on the input and the
+// seed only. The algebra must outlive the ranker.
 class ranker {
  public:
   ranker(const tensor::algebra& a, const ranking_shape& s, std::size_t items, std::span<const float> fixed,
          std::uint64_t seed, const ranker_settings& how = {});
 
   [[nodiscard]] float score(const ranked_list& l) const { return ranking_score(shape_, adam_.weights, l); }
-  // Effects: this many steps, each on a random batch of the lists with these times; less is better. Precondition: as
-  // many values as lists. Returns the mean of the batches' losses.
+  // Effects: trains this many steps, each on a random batch of the lists; a list with a smaller value is better.
+  // Precondition: one value per list. Returns the mean of the batches' losses.
   double learn(std::span<const ranked_list> lists, std::span<const double> values, std::size_t steps);
 
  private:
-  // The pair weights of a batch. False: there are none.
+  // Sets the weights of a batch's pairs. Returns false if the batch has no pairs.
   [[nodiscard]] bool weigh(std::span<const std::size_t> batch, std::span<const double> values);
 
   ranking_shape shape_;

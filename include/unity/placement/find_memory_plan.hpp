@@ -1,5 +1,5 @@
-// A plan for any graph: optimal within the limits of the dynamic program, otherwise by a beam over states of execution,
-// with a proved bound.
+// Finds a plan for any graph: an optimal one by dynamic programming if the graph is within its limits, otherwise one by
+// beam search, with a proved bound.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace unity::placement {
 struct memory_search_options {
   std::size_t width = 256;           // states that the beam keeps per number of executed operators
   std::size_t choices = 16;          // ways to evict tensors for an operator
-  std::uint64_t work = 100'000'000;  // ways to run an operator times operators, in each pass: a few seconds
+  std::uint64_t work = 100'000'000;  // number of operators times ways to run each, in each pass: a few seconds
 };
 
 struct memory_search_result {
   memory_plan plan{};
   bytes loaded{};
-  bytes bound{};  // no plan loads less; the plan is optimal if it loads exactly this much
+  bytes bound{};  // no plan loads less; a plan that loads exactly this much is optimal
 };
 
 // Tensors stay until memory is needed; then the search tries several minimal evictions. Among states with equally many
@@ -31,7 +31,7 @@ struct memory_search_result {
 // searches the operators' own order first, with a bound for that order alone, and then all orders. The bound of the
 // result is the larger of least_loads and the least that any dropped or untried choice could have led to. So if nothing
 // promising was dropped, the plan is proved optimal. Deterministic.
-// Complexity: operators times width, ready operators, evictions and the cost of the bound; or what `work` allows.
+// Complexity: the product of operators, width, ready operators, evictions and the cost of the bound, limited by `work`.
 // Throws: unity::error as require_capacity.
 [[nodiscard]] memory_search_result bounded_memory_search(const memory_graph& g, bytes capacity,
                                                          const memory_search_options& options = {});
@@ -94,7 +94,7 @@ class memory_beam {
     std::int64_t expected = 0;    // lower bound on all loads
     std::uint32_t before = 0;     // predecessor in the level before
     operator_id operation{};      // operator that ran last
-    std::vector<tensor_id> left;  // before that
+    std::vector<tensor_id> left;  // tensors evicted before it ran
   };
   using level = std::vector<entry>;
 
@@ -115,9 +115,9 @@ class memory_beam {
   memory_search_options options_;
   load_bound bound_;
   bool is_in_order_;
-  std::uint64_t runs_ = 0;  // ways to run an operator, so far
+  std::uint64_t runs_ = 0;  // ways to run an operator that were tried so far
   std::int64_t incumbent_ = 0;
-  // lower bound on the loads of everything that was dropped
+  // lower bound on the loads of all plans that continue from dropped states
   std::int64_t dropped_ = std::numeric_limits<std::int64_t>::max();
   std::vector<level> levels_{};
 };
@@ -151,7 +151,7 @@ UNITY_INLINE bool memory_beam::find_choices(const std::vector<tensor_id>& candid
   }
   std::vector<tensor_id> chosen;
   auto steps = 64 * options_.choices;
-  // False: there may be more.
+  // Returns false if there may be more sets.
   const auto go = [&](const auto& self, std::size_t i, std::int64_t lacking, std::size_t skips) -> bool {
     if (lacking <= 0) {
       const bool is_least = skips == 0 && std::all_of(chosen.begin(), chosen.end(), [&](tensor_id t) {
@@ -230,7 +230,7 @@ UNITY_INLINE void memory_beam::expand(const entry& e, std::uint32_t number, leve
   }
 }
 
-// The states of the last level, the most promising first, as many as its share of the work allows.
+// Expands the states of the last level, the most promising first, as many as the level's share of the work allows.
 UNITY_INLINE void memory_beam::expand_all(std::size_t done, level& next) {
   const auto count = graph_.operator_count();
   const auto all = options_.work / count;

@@ -25,8 +25,8 @@ class load_bound {
   // operands and results.
   load_bound(const memory_graph& g, bytes capacity, std::span<const operator_id> chain);
 
-  // From a state of execution on, with these tensors on the device. Complexity: linear in tensors, operands and
-  // results.
+  // A lower bound on the loads from this state of execution on, with these tensors on the device. Complexity: linear in
+  // tensors, operands and results.
   [[nodiscard]] bytes loads_after(const operator_set& done, const tensor_set& cached) const;
 
  private:
@@ -47,7 +47,7 @@ class load_bound {
 
   [[nodiscard]] std::vector<range> ranges_of(std::span<const operator_id> chain) const;
   void add_intervals(tensor_id t, const std::vector<range>& ranges);
-  // Of inputs and of evicted tensors.
+  // Loads of inputs and of evicted tensors, which no plan avoids.
   [[nodiscard]] std::int64_t certain_loads(const operator_set& done, const tensor_set& cached) const;
 
   const memory_graph* graph_;
@@ -154,7 +154,7 @@ UNITY_INLINE bytes load_bound::loads_after(const operator_set& done, const tenso
   while (k < chain_.size() && done[chain_[k].index()]) {
     ++k;
   }
-  std::vector<std::int64_t> held(chain_.size() + 1);  // bytes, by where they are needed next
+  std::vector<std::int64_t> held(chain_.size() + 1);  // bytes on the device, by their next use in the chain
   std::int64_t total = 0;
   std::size_t last = 0;
   auto next = intervals_.begin();
@@ -182,7 +182,7 @@ UNITY_INLINE bytes load_bound::loads_after(const operator_set& done, const tenso
 
 UNITY_INLINE std::vector<operator_id> longest_chain(const memory_graph& g, operator_id through) {
   const auto count = g.operator_count();
-  std::vector<std::size_t> before(count);  // length of the longest chain to it, without it
+  std::vector<std::size_t> before(count);  // length of the longest chain that ends before it
   std::vector<operator_id> previous(count);
   std::vector<std::size_t> after(count);
   std::vector<operator_id> next(count);

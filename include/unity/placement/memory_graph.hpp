@@ -1,4 +1,4 @@
-// Operators with the tensors that they read and write, and the sizes of these.
+// A graph of operators and the tensors that they read and write, with sizes.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace unity::placement {
 using tensor_id = id<struct memory_tensor_tag>;
 using operator_id = id<struct memory_operator_tag>;
 
-// By index; as large as the graph has tensors, or operators.
+// Sets of tensors or of operators: one bit for each in the graph, by index.
 using tensor_set = boost::dynamic_bitset<std::uint64_t>;
 using operator_set = boost::dynamic_bitset<std::uint64_t>;
 
@@ -56,18 +56,18 @@ class memory_graph {
   // Throws: unity::error that names the operator if a tensor does not exist, is both read and written, was written
   // before, or is written after an operator has read it.
   operator_id add_operator(std::string name, std::vector<tensor_id> reads, std::vector<tensor_id> writes);
-  // Adds a dependency without a tensor. Precondition: first < second.
+  // Adds a dependency that follows from no tensor. Precondition: first < second.
   void add_order(operator_id first, operator_id second);
 
   [[nodiscard]] std::size_t tensor_count() const noexcept { return tensors_.size(); }
   [[nodiscard]] std::size_t operator_count() const noexcept { return operators_.size(); }
   [[nodiscard]] const memory_tensor& tensor(tensor_id t) const { return tensors_[t.index()]; }
   [[nodiscard]] const memory_operator& operation(operator_id o) const { return operators_[o.index()]; }
-  // Null for an input.
+  // The operator that writes the tensor; null for an input.
   [[nodiscard]] operator_id writer(tensor_id t) const { return writers_[t.index()]; }
   // Ascending.
   [[nodiscard]] std::span<const operator_id> readers(tensor_id t) const { return readers_[t.index()]; }
-  // Producers of what the operator reads, and operators that must run before it, each once, ascending.
+  // Producers of the operator's operands and the operators that must run before it by add_order, each once, ascending.
   [[nodiscard]] std::span<const operator_id> predecessors(operator_id o) const { return predecessors_[o.index()]; }
 
   [[nodiscard]] bytes size_of(const tensor_set& tensors) const;

@@ -47,12 +47,13 @@ struct memory_program_limits {
   std::uint64_t alternatives = std::uint64_t{1} << 23;  // about a second and 100 MB
 };
 
-// A goal is a state and the tensors that stay on the device after it, T of its live tensors. Its alternatives: the
-// operator o that ran last, and what was cached in the state S' before it, T'. T' has what T has but o neither reads
-// nor writes, and any of what o reads and is live in S'. (It may have more, which leaves the device before o runs; a
-// smaller T' then does as well.) o needs T, IN(o) and OUT(o) on the device at once, and loads IN(o) minus T'.
-// Among plans that load the same, that which drops the least of what it would have to store for that.
-// A decomposition that keeps decisions and numbers its goals.
+// A decomposition for dynamic programming that keeps decisions and numbers its goals. A goal is a state of execution
+// and the set T of its live tensors that stay on the device after it. An alternative is the operator o that ran last
+// and the set T' that stayed in the state S' before it. T' has the tensors of T that o neither reads nor writes, and
+// any of o's operands that are live in S'. (Other tensors in T' would leave the device before o runs, so a smaller T'
+// is as good.) T, IN(o) and OUT(o) must fit on the device together; o loads IN(o) minus T'.
+// Among plans with equal loads, prefers the one that evicts the fewest bytes of computed tensors that are read again,
+// because these have to be stored.
 // Source: Jia's thesis, algorithm 3, but for line 16. As printed, T' = (T minus OUT(o)) in A(S'), and as the last T is
 // empty, so is every T before it: nothing is ever cached. Here T' is chosen.
 class memory_program {
@@ -69,7 +70,7 @@ class memory_program {
     friend auto operator<=>(const value_type&, const value_type&) = default;
   };
   struct decision_type {
-    std::uint32_t last = 0;  // of the state's steps
+    std::uint32_t last = 0;  // index of one of the state's steps
     std::uint64_t cached = 0;
   };
 
@@ -90,7 +91,8 @@ class memory_program {
   [[nodiscard]] std::uint64_t goals() const { return first_.back(); }
 
  private:
-  // Of an operator that ran last. Sets of tensors are bits of the live ones after it, or before it.
+  // What it means for memory that an operator ran last. Sets of tensors are bits of the live tensors after or before
+  // it.
   struct transition {
     std::int64_t needs = 0;              // bytes: IN and OUT
     std::int64_t reads = 0;              // bytes: IN
@@ -190,7 +192,7 @@ UNITY_INLINE std::optional<std::vector<execution_state>> execution_states(const 
 
 namespace detail {
 
-inline constexpr std::size_t most_live = 40;  // beyond the limits
+inline constexpr std::size_t most_live = 40;  // larger shifts are not needed: no limit allows so many alternatives
 
 [[nodiscard]] UNITY_INLINE std::uint64_t bits_of(const std::vector<tensor_id>& live,
                                                  const std::vector<tensor_id>& some) {
@@ -303,12 +305,12 @@ void memory_program::for_each_alternative(const goal_type& goal, const F& f) con
     if (t.needs + size_of(goal.state, beside) > capacity_) {
       continue;
     }
-    std::uint64_t kept = 0;  // before it, whatever else is
+    std::uint64_t kept = 0;  // T' contains these, whichever operands it has
     for (auto rest = beside; rest != 0; rest &= rest - 1) {
       kept |= std::uint64_t{1} << t.before[static_cast<std::size_t>(std::countr_zero(rest))];
     }
     const auto before = states_[goal.state].last[k].before;
-    const auto written = t.written_after & ~goal.cached;  // and evicted, though read later
+    const auto written = t.written_after & ~goal.cached;  // evicted at once, though read later
     for (auto chosen = t.read_before;; chosen = (chosen - 1) & t.read_before) {
       std::int64_t left = size_of(goal.state, written);
       for (auto rest = chosen & computed_[before]; rest != 0; rest &= rest - 1) {

@@ -1,4 +1,4 @@
-// What a training iteration of a graph reads and writes, operator by operator.
+// The operators of a training iteration of a graph, and the tensors that each reads and writes.
 #pragma once
 
 #include <unity/core/config.hpp>
@@ -8,17 +8,19 @@
 
 namespace unity::placement {
 
-// One operator for the forward pass of each node, named "conv2d 3", then one, "loss", that reads the outputs which
-// depend on weights and writes their gradients, then, from the last node to the first, one for each backward pass,
-// "conv2d 3 backward", which reads the operands and results that the node's adjoint reads and the gradients of its
-// results. Where several nodes read a value, a "sum of gradient of relu 3 (3)" adds each further gradient. Names are
-// unique where those of inputs and weights are. What only renames elements (a reshape,
-// or a gradient that an adjoint passes on) is no operator: both are one tensor.
-// Inputs are what nodes without operands give: inputs, weights and constants. Results are gradients of weights, and
-// outputs that depend on none. The optimizer's step is not among the operators.
+// Operators, in this order:
+// - the forward pass of each node, named "conv2d 3";
+// - "loss", which reads the outputs that depend on weights and writes their gradients;
+// - the backward pass of each node from the last to the first, "conv2d 3 backward", which reads the operands and
+//   results that the node's adjoint reads and the gradients of its results. Where several nodes read a value, "sum of
+//   gradient of relu 3 (3)" adds each further gradient.
+// Names are unique if those of inputs and weights are. Operations that move no data (a reshape, or an adjoint that
+// passes a gradient on) are not operators: operand and result are one tensor.
+// Inputs are the results of nodes without operands: inputs, weights and constants. Results are gradients of weights,
+// and outputs that depend on no weight. The optimizer's step is not included.
 // Complexity: linear in the graph, and an adjoint for each node.
 // Throws: unity::error where a node between weights and outputs has no adjoint; names node and operator.
-// Source: figure 4.3 of Jia's thesis has its operators at this grain.
+// Source: figure 4.3 of Jia's thesis shows operators of this granularity.
 [[nodiscard]] memory_graph training_memory(const tensor::algebra& a, const tensor::tensor_graph& g);
 
 }  // namespace unity::placement
@@ -68,7 +70,8 @@ class training_memory_builder {
   [[nodiscard]] std::string source_name(node_id n) const;
   [[nodiscard]] std::string value_name(value_id v) const;
   [[nodiscard]] tensor_id add_gradient_of(value_id v);
-  // The operand whose elements all are the node's only result, in their order; the null id where there is none.
+  // The operand that is the node's only result in another shape: the same elements in the same order. Null if there is
+  // none.
   [[nodiscard]] value_id renamed(const tensor::tensor_graph& g, node_id n) const;
 
   const tensor::algebra& algebra_;
@@ -76,8 +79,8 @@ class training_memory_builder {
   parallel::training_graph training_;
   memory_graph memory_{};
   std::vector<tensor_id> tensors_;    // by value
-  std::vector<tensor_id> gradients_;  // by value, of what has been added up so far; null: zero
-  std::vector<std::size_t> named_;    // by value, tensors that are called its gradient
+  std::vector<tensor_id> gradients_;  // by value: the sum of its gradients so far; null: zero
+  std::vector<std::size_t> named_;    // by value: how many tensors are named as its gradient
 };
 
 [[nodiscard]] UNITY_INLINE std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g,
@@ -107,7 +110,7 @@ UNITY_INLINE std::string training_memory_builder::name_of(node_id n) const {
   return fmt::format("{} {}", algebra_.signature(graph_.operation(n).kind).name, n);
 }
 
-// A source's own name where it has one.
+// The source's "name" attribute if it has one, otherwise the name of the node.
 UNITY_INLINE std::string training_memory_builder::source_name(node_id n) const {
   const std::string_view kind = algebra_.signature(graph_.operation(n).kind).name;
   return kind == "input" || kind == "weight" ? algebra_.read(graph_.operation(n)).word("name") : name_of(n);
@@ -180,7 +183,7 @@ UNITY_INLINE void training_memory_builder::add_gradient(value_id v, tensor_id gr
 UNITY_INLINE void training_memory_builder::add_backward(node_id n) {
   const auto operands = graph_.operands(n);
   const auto results = graph_.results(n);
-  std::vector<tensor_id> given;  // what the adjoint's first nodes stand for; null: zero
+  std::vector<tensor_id> given;  // tensors of the adjoint's first nodes; null: zero
   bool any = false;
   for (const auto v : operands) {
     given.push_back(tensors_[v.index()]);
@@ -198,7 +201,7 @@ UNITY_INLINE void training_memory_builder::add_backward(node_id n) {
   const auto inputs = types_of(graph_, operands);
   const auto adjoint = tensor::adjoint_of(algebra_, graph_.operation(n), inputs, training_.wanted(n));
   const auto& g = adjoint.graph;
-  std::vector<tensor_id> known(g.value_count());  // of values that are given, by whatever name
+  std::vector<tensor_id> known(g.value_count());  // by value of the adjoint: the given tensor that it equals
   std::vector<tensor_id> reads;
   for (const auto inner : node_ids(g)) {
     const auto same = inner.index() < given.size() ? value_id{} : renamed(g, inner);
