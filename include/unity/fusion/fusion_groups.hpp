@@ -1,4 +1,4 @@
-// A fusion strategy that changes step by step, and what each kernel then reads, computes and writes. Over 500 lines
+// A fusion strategy that changes step by step, and what each of its kernels reads, computes and writes. Over 500 lines
 // because all changes share the same arrays and one journal.
 // Source: Yi et al., Optimizing DNN compilation for distributed training with joint OP and tensor fusion (DisCo), TPDS
 // 2022, section 4.5.
@@ -17,10 +17,12 @@
 
 namespace unity::fusion {
 
-// Changes apply to the strategy of the last reset and are undone together. Groups have handles, which change with their
-// content; their numbers are those of strategies. Holds a reference to the graph, which must outlive it.
-// Invariants: no kernel depends on itself through others, exceeds the limits, or reads within itself what it must not;
-// an instruction that is computed nowhere else stays in its group, and nothing else that is unread stays.
+// Changes apply to the strategy of the last reset and are undone together. Groups are named by handles, which stay the
+// same while the content of a group changes; number(handle) is the group's number in a strategy. Holds a reference to
+// the graph, which must outlive it.
+// Invariants: kernels do not depend on each other in a cycle, are within the limits, and read within themselves only
+// what they may (may_read_inside). The only copy of an instruction is kept even if unread; other copies that nobody
+// reads are removed.
 class fusion_groups {
  public:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -29,7 +31,7 @@ class fusion_groups {
 
   // Precondition: a strategy of the graph, within the limits. Complexity: linear in the graph.
   void reset(const fusion_strategy& s);
-  // As of the last reset. Complexity: linear in the changes.
+  // Effects: restores the strategy of the last reset. Complexity: linear in the changes.
   void undo() { back_to(start_); }
 
   [[nodiscard]] const instruction_graph& graph() const noexcept { return *graph_; }
@@ -46,9 +48,9 @@ class fusion_groups {
   [[nodiscard]] const kernel_sums& sums(std::uint32_t group) const { return sums_[group]; }
   // Per group: how many operands of its members are results of other groups.
   [[nodiscard]] const std::vector<std::uint32_t>& waits() const noexcept { return waits_; }
-  // Groups that differ from the last reset; some may be listed more than once, or be gone.
+  // Groups that differ from the last reset. May contain duplicates and groups that are gone.
   [[nodiscard]] std::span<const std::uint32_t> changed() const noexcept { return changed_; }
-  // Complexity: in the kernel's members and their operands.
+  // Complexity: linear in the kernel's members and their operands.
   [[nodiscard]] kernel_description description(std::uint32_t group) const;
   // Calls f(group) for each read of a result of this group by another one.
   template <class F>
@@ -72,20 +74,20 @@ class fusion_groups {
     }
   }
 
-  // Each makes one change or none, and says whether it did.
-  // Merges two kernels, of which the second reads the first; the merged kernel provides the results of both.
+  // Each of these makes one change or none, and returns whether it did.
+  // Merges two kernels, the second of which reads the first. The merged kernel provides the results of both.
   bool fuse(std::uint32_t from, std::uint32_t to);
-  // The second kernel recomputes what it reads of the first one; others keep reading the first, which drops what nobody
-  // reads any more.
+  // The second kernel recomputes the results of the first that it reads. Others keep reading the first, which drops
+  // what nobody reads any more.
   bool duplicate(std::uint32_t from, std::uint32_t to);
   // Merges two buckets.
   bool join(std::uint32_t a, std::uint32_t b);
-  // Separates an instruction into a group of its own, if no other kernel computes it and nobody in its group reads it,
-  // or it reads nobody there.
+  // Separates an instruction into a group of its own. Only possible if no other kernel computes it, and either nobody
+  // in its group reads it, or it reads nobody there.
   bool separate(instruction_id i);
 
  private:
-  // Positions in the order leave room for separated groups.
+  // Distance of neighbouring groups in the order, so that separated groups fit between them.
   static constexpr std::uint32_t order_step = 1024;
 
   enum class array : std::uint8_t { group, begin, end, order, waits, copies, number };
@@ -110,7 +112,7 @@ class fusion_groups {
     std::uint32_t next;
   };
 
-  // Changes to arrays, which back_to undoes.
+  // Changes to arrays are written to a journal, which back_to undoes.
   [[nodiscard]] std::vector<std::uint32_t>& of(array what);
   void put(array what, std::uint32_t at, std::uint32_t value) {
     auto& a = of(what);
@@ -124,11 +126,11 @@ class fusion_groups {
   [[nodiscard]] mark here() const { return {journal_.size(), changed_.size(), pool_.size(), links_.size(), room_}; }
   void back_to(const mark& m);
 
-  // Which groups compute what, and wait for what.
+  // Which groups compute an instruction, and which wait for it.
   [[nodiscard]] bool is_copied(instruction_id i) const { return copies_[i] != none; }
   [[nodiscard]] std::vector<std::uint32_t> copies_of(instruction_id i) const;
   [[nodiscard]] bool contains(std::uint32_t group, instruction_id i) const;
-  // The groups that compute it.
+  // Calls f(group) for each group that computes the instruction.
   template <class F>
   void for_each_container(instruction_id i, const F& f) const {
     f(group_[i]);
@@ -136,7 +138,7 @@ class fusion_groups {
       f(links_[l].group);
     }
   }
-  // Other groups that read the instruction's result from this one.
+  // Calls f(group) for each other group that reads the instruction's result from this one.
   template <class F>
   void for_each_waiting(std::uint32_t group, instruction_id i, const F& f) const {
     const bool is_plain = !is_copied(i);
@@ -156,18 +158,18 @@ class fusion_groups {
   }
   [[nodiscard]] bool is_needed_outside(std::uint32_t group, instruction_id i) const;
 
-  // Parts of changes. If one returns false, only back_to may follow.
+  // Parts of changes. After one returns false, only back_to may be called.
   [[nodiscard]] bool may_fuse(std::uint32_t from, std::uint32_t to) const;
-  // Whether the second kernel may compute with the first one's results, row by row.
+  // Whether the second kernel may read the first one's results within one kernel, row by row.
   [[nodiscard]] bool may_read_inside(std::uint32_t from, std::uint32_t to) const;
-  // The members of both groups, which become group `to`.
+  // Effects: moves the members of both groups into group `to`.
   void merge(std::uint32_t from, std::uint32_t to);
-  // Effects: recomputes the group's sums. False: it exceeds the limits of a kernel.
+  // Effects: recomputes the group's sums. Returns false if it exceeds the limits of a kernel.
   bool update(std::uint32_t group);
-  // Effects: removes from the group, and from those before it, what nobody reads.
+  // Effects: removes members that nobody reads from the group, and then from the groups that provide their operands.
   bool prune(std::uint32_t group);
-  // Effects: makes room in the order for the merged group. False: a path leads from one to the other through other
-  // groups, or directly if that is not allowed.
+  // Effects: changes the order so that the merged group has a position. Returns false if a path leads from one to the
+  // other through other groups, or directly unless `may_touch`.
   bool make_adjacent(std::uint32_t from, std::uint32_t to, bool may_touch);
   void order_groups();
 
@@ -520,7 +522,7 @@ UNITY_INLINE void fusion_groups::merge(std::uint32_t from, std::uint32_t to) {
 
 UNITY_INLINE bool fusion_groups::fuse(std::uint32_t from, std::uint32_t to) {
   if (order_[from] > order_[to]) {
-    std::swap(from, to);  // the second recomputes the operands: they need not be read in this order
+    std::swap(from, to);  // `to` computes what it reads of `from` itself, so it may be first in the order
   }
   if (!may_fuse(from, to)) {
     return false;
@@ -534,7 +536,7 @@ UNITY_INLINE bool fusion_groups::fuse(std::uint32_t from, std::uint32_t to) {
   for (std::size_t x = 0; fits && x < members(to).size(); ++x) {
     const auto m = members(to)[x];
     if (group_[m] != to) {
-      fits = prune(group_[m]);  // who read it from there may now read it within
+      fits = prune(group_[m]);  // its readers in the merged group now read it there
     }
   }
   if (!fits) {
@@ -547,7 +549,7 @@ UNITY_INLINE bool fusion_groups::duplicate(std::uint32_t from, std::uint32_t to)
   if (!may_fuse(from, to)) {
     return false;
   }
-  // What the second kernel needs of the first one.
+  // Instructions of the first kernel that the second one needs.
   ++stamp_;
   merged_.clear();
   const auto need = [&](instruction_id i) {
@@ -585,7 +587,7 @@ UNITY_INLINE bool fusion_groups::duplicate(std::uint32_t from, std::uint32_t to)
   set_members(to, merged_);
   bool fits = update(to) && prune(from);
   for (const auto i : copied) {
-    fits = fits && (group_[i] == to || prune(group_[i]));  // nobody may read it from there any more
+    fits = fits && (group_[i] == to || prune(group_[i]));  // perhaps nobody reads it from there any more
   }
   if (!fits) {
     back_to(before);
@@ -597,13 +599,13 @@ UNITY_INLINE bool fusion_groups::prune(std::uint32_t group) {
   const std::vector<instruction_id> old{members(group).begin(), members(group).end()};
   std::vector<instruction_id> kept;
   std::vector<instruction_id> gone;
-  // From the last one on: readers within the group are known to stay by then.
+  // Backwards, so that the readers in the group have been decided before the instruction that they read.
   ++stamp_;
   for (auto m = old.rbegin(); m != old.rend(); ++m) {
     const auto& readers = graph_->readers(*m);
     bool stays = std::any_of(readers.begin(), readers.end(), [&](instruction_id r) { return seen_[r] == stamp_; });
     if (!stays && group_[*m] == group) {
-      // If it is computed nowhere else it stays, whoever reads it.
+      // The only copy stays, even if nobody reads it.
       stays = !is_copied(*m) || is_needed_outside(group, *m);
     }
     if (stays) {
@@ -621,7 +623,7 @@ UNITY_INLINE bool fusion_groups::prune(std::uint32_t group) {
   for (const auto m : gone) {
     auto groups = copies_of(m);
     std::erase(groups, group);
-    if (group_[m] == group) {  // another group that computes it provides it
+    if (group_[m] == group) {  // another group that computes it becomes its provider
       const auto next = std::min_element(groups.begin(), groups.end(),
                                          [&](std::uint32_t a, std::uint32_t b) { return number_[a] < number_[b]; });
       const auto own = *next;
@@ -680,7 +682,7 @@ UNITY_INLINE bool fusion_groups::separate(instruction_id i) {
   const bool reads =
       std::any_of(operands.begin(), operands.end(), [&](const auto& o) { return contains(group, o.from); });
   const bool reads_copy = std::any_of(operands.begin(), operands.end(), [&](const auto& o) {
-    return group_[o.from] != group && contains(group, o.from);  // whose own group would have to provide it
+    return group_[o.from] != group && contains(group, o.from);  // alone, `i` would have to read it from there
   });
   const auto own = std::find_if(all.begin(), all.end(), [&](instruction_id m) { return begin_[m] == end_[m]; });
   const auto others = std::count_if(all.begin(), all.end(), [&](instruction_id m) { return group_[m] == group; });
@@ -729,7 +731,7 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
     return false;
   }
   if (forward_.empty()) {
-    return true;  // the position of the second will do
+    return true;  // the merged group keeps the position of `to`
   }
   ++stamp_;
   backward_.clear();
@@ -744,7 +746,7 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
     for_each_predecessor(backward_[x], go_backward);
   }
   if (backward_.empty()) {
-    put(array::order, to, low);  // that of the first
+    put(array::order, to, low);  // the merged group takes the position of `from`
     return true;
   }
   slots_.assign({low, high});

@@ -1,5 +1,5 @@
-// Fusion of rank programs: a strategy by the names of steps, which are the same on all ranks; and which values are
-// divided by the samples of a batch.
+// Fusion plans of rank programs: a strategy stated by names of steps, which are the same on all ranks. Also which
+// values are divided by the samples of a batch.
 #pragma once
 
 #include <compare>
@@ -20,7 +20,8 @@ struct rank_rows {
   std::int64_t rows = 1;  // samples
   row_labels labels{};
 };
-// Inputs have samples along their first dimension, as many as the input that has fewest.
+// The number of rows (samples) is the smallest first dimension of all inputs. Divides the inputs whose first dimension
+// is a multiple of it.
 [[nodiscard]] rank_rows rows_of_rank(const tensor::algebra& a, const parallel::rank_program& p);
 
 // Whether the node's results alias its operand, so nothing runs.
@@ -38,7 +39,7 @@ struct typed_operation {
 
 }  // namespace detail
 
-// Names a step by the node of the plan's graph that it belongs to, forward or backward, and its index among that node's
+// Names a step by the node of the plan's graph that it belongs to, its direction, and its index among that node's
 // steps. The same on all ranks, however gradients are reduced. Regular.
 struct step_name {
   std::uint32_t origin = 0;

@@ -46,7 +46,7 @@ class fusion_session {
  public:
   fusion_session(const instruction_graph& g, const fusion_target& t);
 
-  // As in fusion_groups.
+  // Effects: as in fusion_groups.
   void reset(const fusion_strategy& s);
   void undo();
   bool fuse(std::uint32_t from, std::uint32_t to) { return groups_.fuse(from, to); }
@@ -57,7 +57,7 @@ class fusion_session {
 
   // The time of an iteration now. Complexity: linear in the kernels that run from the first change on.
   [[nodiscard]] picoseconds iteration();
-  // As of the last reset.
+  // Times of the strategy of the last reset.
   [[nodiscard]] const fusion_times& times() const noexcept { return times_; }
   // All groups in the order in which they begin. Precondition: nothing changed since the last reset.
   [[nodiscard]] std::vector<simulated_group> schedule() const;
@@ -87,10 +87,11 @@ class fusion_session {
   [[nodiscard]] picoseconds time_of(std::uint32_t group);
   void time_changed();
   void list_successors();
-  // Effects: marks what must not follow successors_. Returns the first event that the change can affect.
+  // Effects: marks the groups whose successors are no longer those in successors_. Returns the first event that the
+  // change can affect.
   [[nodiscard]] std::uint32_t first_touched();
   void begin(progress& at);
-  // After everything that has ended: kernels and buckets that became ready at that time.
+  // Effects: queues the kernels and buckets that became ready at that time, after everything that has ended.
   void enqueue(progress& at, picoseconds now);
   void sort_ready(std::vector<std::uint32_t>& groups, std::uint32_t count) const;
   void read(std::uint32_t group, std::uint32_t reads) {
@@ -98,7 +99,7 @@ class fusion_session {
       is_bucket_[group] != 0 ? ready_buckets_[ready_bucket_count_++] = group : ready_[ready_count_++] = group;
     }
   }
-  // Readers of the group no longer wait for it.
+  // Effects: lets readers of the group stop waiting for it.
   void release(std::uint32_t group) {
     if (is_touched_[group] + 1 >= stamp_) {
       groups_.for_each_successor(group, [&](std::uint32_t s) { read(s, 1); });
@@ -116,11 +117,11 @@ class fusion_session {
   fusion_groups groups_;
   const fusion_target* target_;
   std::vector<picoseconds> duration_{};                          // by group
-  std::vector<std::pair<std::uint32_t, picoseconds>> before_{};  // durations as of the last reset
-  std::size_t timed_ = 0;                                        // of groups_.changed()
+  std::vector<std::pair<std::uint32_t, picoseconds>> before_{};  // durations at the last reset
+  std::size_t timed_ = 0;                                        // how many of groups_.changed() have been timed
   std::unordered_map<fingerprint, picoseconds> known_{};         // kernels whose time was estimated
 
-  // As of the last reset.
+  // The simulation of the last reset.
   fusion_times times_{};
   std::vector<picoseconds> starts_{};  // of base_queue_
   std::vector<instruction_id> buckets_{};
@@ -130,14 +131,14 @@ class fusion_session {
   std::vector<std::uint32_t> predecessors_{};
   std::vector<std::uint32_t> is_bucket_{};    // by group
   std::vector<std::uint32_t> ready_event_{};  // by group: the event after which it was ready
-  std::vector<std::uint32_t> done_event_{};   // by group: the event by which others could read it
+  std::vector<std::uint32_t> done_event_{};   // by group: the event after which others could read it
   std::vector<std::uint32_t> base_queue_{};
   std::vector<std::uint32_t> base_issued_{};
   std::vector<picoseconds> base_ends_{};
   std::vector<progress> stops_{};
   std::vector<std::uint32_t> stop_waits_{};  // of each stop, by group
 
-  // Of the simulation at hand.
+  // The current simulation.
   std::uint32_t stamp_ = 0;
   std::vector<std::uint32_t> is_touched_{};  // by group, stamped
   std::vector<std::uint32_t> waits_{};       // by group: reads of unfinished groups
@@ -150,7 +151,8 @@ class fusion_session {
   std::uint32_t ready_bucket_count_ = 0;
 };
 
-// Runs every kernel, then the buckets that arrive after the last one, and calls keep(at, group, start) as each ends.
+// Effects: runs every kernel, then the buckets that end after the last one, and calls keep(at, group, start) at each
+// kernel's end.
 template <class Keep>
 picoseconds fusion_session::go_on(progress at, const Keep& keep) {
   while (true) {
@@ -329,7 +331,7 @@ UNITY_INLINE void fusion_session::list_successors() {
 }
 
 UNITY_INLINE void fusion_session::sort_ready(std::vector<std::uint32_t>& groups, std::uint32_t count) const {
-  // There are few at a time.
+  // Insertion sort, as few groups become ready at once.
   for (std::uint32_t x = 1; x < count; ++x) {
     const auto g = groups[x];
     auto to = x;
@@ -365,8 +367,8 @@ UNITY_INLINE void fusion_session::enqueue(progress& at, picoseconds now) {
   ready_bucket_count_ = 0;
 }
 
-// A group that ends at that time is only released here: it becomes ready together with the results of the kernel that
-// ends then.
+// A bucket that ends exactly at that time is released without queueing its readers: they become ready together with
+// those of the kernel that ends then.
 UNITY_INLINE void fusion_session::arrive(progress& at, picoseconds now) {
   while (at.arrived < at.issued && ends_[at.arrived] < now) {
     const auto end = ends_[at.arrived];
@@ -426,7 +428,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
       stop_waits_.insert(stop_waits_.end(), waits_.begin(), waits_.end());
     }
   });
-  // Kernels may have waited for buckets beyond the last recorded event, and buckets may have arrived since.
+  // Also counts buckets that became ready after the last kernel ended, for which no event was noted.
   buckets_.clear();
   const auto kernels = static_cast<std::uint32_t>(starts_.size());
   for (std::uint32_t g = 0; g < graph().size(); ++g) {
@@ -444,7 +446,7 @@ UNITY_INLINE void fusion_session::simulate_base() {
 
 UNITY_INLINE std::uint32_t fusion_session::first_touched() {
   const auto changed = groups_.changed();
-  stamp_ += 2;  // one less: affected, but not changed
+  stamp_ += 2;  // stamp_: changed; stamp_ - 1: affected, but not changed
   for (const auto g : changed) {
     is_touched_[g] = stamp_;
     const auto all = groups_.members(g);
@@ -457,8 +459,8 @@ UNITY_INLINE std::uint32_t fusion_session::first_touched() {
     for (auto x = first_predecessor_[g]; x < first_predecessor_[g + 1]; ++x) {
       touch(predecessors_[x]);
     }
-    // It may become ready earlier than before: when the last of its operands has ended. If that operand changed itself,
-    // what is known of it holds.
+    // A group may become ready earlier than before: when the last of its operands ends. If an operand changed itself,
+    // the event of that change is early enough.
     std::uint32_t ready = 0;
     bool follows_changed = groups_.members(g).empty();
     groups_.for_each_predecessor(g, [&](std::uint32_t p) {
@@ -479,7 +481,7 @@ UNITY_INLINE picoseconds fusion_session::iteration() {
   time_changed();
   const auto first = first_touched();
   const auto nobody = [](const progress&, std::uint32_t, picoseconds) {};
-  // From the last saved state before that.
+  // Continues from the last saved state before that event.
   const auto stop =
       std::partition_point(stops_.begin(), stops_.end(), [&](const progress& p) { return p.event < first; });
   progress at;

@@ -78,8 +78,8 @@ struct instruction {
   operator_class kind = operator_class::elementwise;
   bool is_folding = false;  // sums over the rows of a kernel (kernel_region.hpp)
   bool leaves = false;      // the result is needed after the iteration
-  // Fusible instructions may run in one kernel if they have the same domain: all instructions over the batch share one,
-  // others have that of their sizes; any_domain matches all.
+  // Fusible instructions may run in one kernel if their domains are equal. All instructions over the batch have one
+  // domain, others have that of their sizes; any_domain equals every domain.
   std::uint32_t domain = 0;
   std::uint32_t sizes = 0;  // equal if the results have the same sizes
   double flops = 0;
@@ -96,7 +96,7 @@ struct instruction {
 
 struct instruction_operand {
   instruction_id from = 0;
-  double bytes = 0;  // bytes of it that are read
+  double bytes = 0;  // bytes of the result that are read
 };
 
 // Instructions in topological order. Immutable once finished; readers are indexed, too.

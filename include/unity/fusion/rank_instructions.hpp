@@ -1,4 +1,4 @@
-// A rank's iteration as instructions, and strategies of these by the names of steps.
+// A rank's iteration as instructions, and fusion strategies for it, stated by names of steps.
 #pragma once
 
 #include <cstddef>
@@ -25,30 +25,30 @@ struct rank_instructions {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   instruction_graph graph{};
-  // Per instruction: false for what depends on a message from another rank first, such as the loss over all ranks.
-  // Other ranks may lack it, so it runs alone.
+  // Per instruction: false if it depends on a message from another rank, such as the loss over all ranks. Other ranks
+  // may lack it, so it runs alone.
   std::vector<bool> is_common{};
   std::vector<std::uint32_t> steps{};    // per instruction: its step; none for a source
   std::vector<std::uint32_t> by_step{};  // per step: the instruction, or none
 };
 
 struct rank_costs {
-  tensor::durations times;      // of operators that run by themselves
+  tensor::durations times;      // of operators that run as kernels of their own
   double flops_per_second = 0;  // the best arithmetic rate
   kernel_model kernels{};       // of kernels of several operators
   parallel::optimizer updates = parallel::optimizer::sgd;
 };
 
-// From a program that is spelled out (parallel/ranks/spelled_out.hpp). A step that changes no byte is not an
+// Reads a program that is spelled out (parallel/ranks/spelled_out.hpp). A step that changes no byte is not an
 // instruction: readers of its result read its operand instead. A reduction over ranks is an all_reduce; sends, receives
-// and updates run alone. The algebra need not outlive it.
+// and updates run alone. The algebra need not outlive the result.
 // Complexity: linear in the program.
 // Throws: unity::error for other kinds of steps (scatter, gather) and for delayed ones.
 [[nodiscard]] rank_instructions instructions_of(const tensor::algebra& a, const parallel::rank_program& p,
                                                 const rank_costs& costs);
 
-// order: all groups as they begin (fusion_session::order). weights: the numbers of the program's weights in the plan's
-// graph.
+// States a strategy by names of steps. order: all groups in the order in which they begin (fusion_session::order).
+// weights: the numbers of the program's weights in the plan's graph.
 [[nodiscard]] fusion_plan plan_of(const tensor::algebra& a, const parallel::rank_program& p,
                                   const rank_instructions& all, const fusion_strategy& s,
                                   std::span<const std::uint32_t> order, std::span<const std::uint32_t> weights);
@@ -188,8 +188,8 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
   }
 }
 
-// At the best rate, or slower if the operator alone takes longer than that rate and its bytes explain, as products of
-// some layouts do.
+// The time of the arithmetic in picoseconds: at the best rate, or the measured time of the operator alone if neither
+// that rate nor its bytes explain it, as for products of some layouts.
 UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
   constexpr double rounding = 1.01;
   const auto best = i.flops / costs_.flops_per_second * 1e12;
@@ -220,7 +220,7 @@ UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
       role != row_role::mixing && i.kind != operator_class::other && !(i.is_head() && role != row_role::local);
   i.role = is_fusible ? instruction_role::fusible : instruction_role::alone;
   if (role == row_role::whole) {
-    // 0 is the row count of the batch.
+    // Domain 0 is that of operators over the batch.
     i.domain = operands.empty() ? instruction::any_domain
                                 : domains_.try_emplace(t.outputs[0].dims, domains_.size() + 1).first->second;
   }

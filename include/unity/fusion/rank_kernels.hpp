@@ -7,10 +7,10 @@
 
 namespace unity::fusion {
 
-// The spelled-out program with the plan's kernels in their order. Steps that the rank lacks are left out. Steps that
-// the plan does not name, such as additions within buckets, run as soon as their operands are there; sums over ranks
-// are awaited, and weights updated, at the end. Ranks whose programs differ only in steps that the plan does not name
-// agree on the order of all others.
+// The spelled-out program with the plan's kernels in the plan's order. Leaves out steps that the rank lacks. Steps that
+// the plan does not name, such as additions within buckets, run as soon as their operands exist; sums over ranks are
+// awaited and weights updated at the end. Ranks whose programs differ only in steps that the plan does not name run all
+// other steps in the same order.
 // Complexity: n log n in the program.
 // Throws: unity::error if a step of the plan is another operator here, if two kernels provide one result, or if kernels
 // depend on each other in a cycle.
@@ -71,7 +71,7 @@ class kernel_writer {
   void find_views();
   void plan_kernels();
   void add_other_steps();
-  // Effects: adds to the kernel the views of its results.
+  // Effects: adds to the kernel the views that lie between its operands and steps that read them.
   void take_in_views(unit& u);
   void set_keys_of_waits();
   void need(std::uint32_t reader, value_id v);
@@ -86,10 +86,10 @@ class kernel_writer {
   parallel::rank_program made_;
   rank_rows rows_;
   std::vector<unit> units_{};
-  std::vector<std::uint32_t> unit_of_{};              // by step: provides its results
+  std::vector<std::uint32_t> unit_of_{};              // by step: the unit that provides its results
   std::vector<std::uint32_t> makers_{};               // by value: the step after which it can be read
   std::vector<bool> is_view_{};                       // by step
-  std::vector<bool> is_read_outside_{};               // by value: the unit that computes it
+  std::vector<bool> is_read_outside_{};               // by value: a unit other than the one that computes it reads it
   std::vector<std::vector<std::uint32_t>> before_{};  // by unit
 };
 
@@ -125,7 +125,7 @@ UNITY_INLINE std::vector<value_id> kernel_writer::reads(std::uint32_t step) cons
     case kinds::send:
     case kinds::reduce:
     case kinds::scatter: return {s.value};
-    case kinds::gather:  // shares of a weight's next version lie where they are collected
+    case kinds::gather:  // shares of a weight's next version are written directly where they are gathered
       return program_.graph.results(s.node)[0] == s.value ? std::vector<value_id>{} : std::vector{s.value};
     default: return {};
   }
@@ -168,7 +168,7 @@ UNITY_INLINE void kernel_writer::plan_kernels() {
     for (const auto& x : k) {
       const auto found = steps.find({x.step.origin, x.step.is_backward, x.step.number});
       if (found == steps.end()) {
-        continue;  // of another rank
+        continue;  // a step that only another rank has
       }
       if (names[found->second].operation != x.step.operation) {
         throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
@@ -237,7 +237,7 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
   }
 }
 
-// Operands of a kernel are awaited just before it; operands of updates alone, at the end.
+// Waits for operands of a kernel run just before the kernel; waits for operands of updates alone run at the end.
 UNITY_INLINE void kernel_writer::set_keys_of_waits() {
   using kinds = parallel::step_kind;
   std::vector<std::uint64_t> first(program_.steps.size(), last);  // key of the reader, by awaited step
@@ -256,7 +256,7 @@ UNITY_INLINE void kernel_writer::set_keys_of_waits() {
   }
 }
 
-// The unit reads the value unless it computes it itself.
+// Effects: makes the unit wait for the value, unless it computes the value itself.
 UNITY_INLINE void kernel_writer::need(std::uint32_t reader, value_id v) {
   const auto maker = makers_[v.index()];
   if (maker == none || contains(reader, maker)) {
@@ -288,7 +288,7 @@ UNITY_INLINE void kernel_writer::find_needs() {
       }
     }
   }
-  // Nothing here reads what leaves the iteration.
+  // Each value that leaves the iteration has an empty unit that reads it.
   const auto leaves = [&](value_id v) {
     units_.push_back({{}, last, false});
     before_.emplace_back();
@@ -303,7 +303,7 @@ UNITY_INLINE void kernel_writer::find_needs() {
   wait_for_readers_of_kept();
 }
 
-// A value for the next iteration is stored where the value for this one was.
+// A value for the next iteration overwrites that of this one, so its writer waits for all readers of the latter.
 UNITY_INLINE void kernel_writer::wait_for_readers_of_kept() {
   std::vector<std::uint32_t> writer_of(program_.graph.value_count(), none);
   for (const auto& k : program_.kept) {

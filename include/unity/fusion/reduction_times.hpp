@@ -27,11 +27,11 @@ struct reduction_sample {
 // Throws: unity::error if the machine has a single device or no topology.
 [[nodiscard]] std::function<picoseconds(double)> reductions_on(const hardware::machine& m);
 
-// The line of a machine: fitted to reductions_on at sizes from 1 KB to 256 MB, in powers of 2. Throws likewise.
+// Fits the line to reductions_on at sizes from 1 KB to 256 MB, in powers of 2. Throws: as reductions_on.
 [[nodiscard]] reduction_line reduction_line_of(const hardware::machine& m);
 
-// Writes an all-reduce as messages over the machine's links, shared with other messages. Kernels of the program run on
-// the stream of the machine's first device. The machine must outlive it. Throws likewise.
+// Writes an all-reduce as messages over the machine's links, which other messages share. Kernels of the program run on
+// the stream of the machine's first device. The machine must outlive the function. Throws: as reductions_on.
 [[nodiscard]] reduction_writer on_network(const hardware::machine& m);
 
 }  // namespace unity::fusion

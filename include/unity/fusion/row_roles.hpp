@@ -24,14 +24,14 @@ namespace unity::fusion {
 //   mixing   rows depend on each other in another way; results count as not divided
 enum class row_role : std::uint8_t { whole, local, folding, mixing };
 
-// How one operator treats rows.
+// How one operator reads and writes rows.
 struct node_rows {
   row_role role = row_role::whole;
   std::vector<bool> by_rows{};             // per operand: a result row needs only that row of it, otherwise all of it
   std::vector<tensor::reduction> folds{};  // per result: how it is reduced over rows; none: divided, or without rows
 };
 
-// Of a graph.
+// Roles and divisions for a whole graph.
 struct row_labels {
   std::vector<row_role> roles{};           // per node
   std::vector<bool> is_divided{};          // per value
@@ -50,7 +50,7 @@ struct row_labels {
                                 std::span<const tensor::tensor_type> inputs, const std::vector<bool>& is_divided,
                                 std::int64_t rows);
 
-// The same for an operator whose results should be divided though no operand is: local if possible.
+// The same for an operator without divided operands whose results should be divided: local if possible.
 [[nodiscard]] node_rows rows_of_results(const tensor::algebra& a, const tensor::operation& op,
                                         std::span<const tensor::tensor_type> inputs, std::int64_t rows);
 
@@ -153,7 +153,7 @@ UNITY_INLINE bool has_any(const tensor::index_structure& s, const tensor::tensor
   });
 }
 
-// Of a primitive.
+// How a primitive reduces over rows.
 [[nodiscard]] inline std::optional<tensor::reduction> fold_of(const tensor::scalar_kernel& k, const row_indices& lead) {
   for (const auto* program : {&k.inner, &k.outer}) {
     for (const auto& i : *program) {

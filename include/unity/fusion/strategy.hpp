@@ -1,5 +1,5 @@
-// Decisions of fusion: which instructions run as one kernel, which all-reduces as one, and the limits and times they
-// obey.
+// Decisions of fusion: the instructions that run as one kernel, the all-reduces that run as one, and the limits and
+// times of both.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,8 @@ struct kernel_sums {
 struct kernel_model {
   double bytes_per_picosecond = 0;
   picoseconds launch{};
-  // Empty: a launch, plus the longer of arithmetic and traffic. Otherwise called once per distinct kernel.
+  // If empty, the time is a launch plus the longer of arithmetic and traffic. Otherwise called once per distinct
+  // kernel.
   std::function<picoseconds(const kernel_description&)> estimate{};
 
   [[nodiscard]] picoseconds time_of(const kernel_sums& s) const {
@@ -53,7 +54,7 @@ struct kernel_model {
   }
 };
 
-// By the rates of the machine's first device.
+// A model that uses the rates of the machine's first device.
 // Throws: unity::error if it has no rate for float32.
 [[nodiscard]] kernel_model roofline_kernels(const hardware::machine& m);
 
