@@ -1,4 +1,4 @@
-// Differences of the clocks of ranks, from messages and collectives: hard bounds and likelihood.
+// Constraints on the clocks of ranks, and the likelihood of clock offsets, from messages and collectives.
 #pragma once
 
 #include <cstddef>
@@ -35,13 +35,13 @@ struct quadratic_function {
   void add_square(double weight, double constant, const std::vector<std::pair<std::uint32_t, double>>& terms);
 };
 
-// For each rank the first of the ranks that pairs connect it with, including itself. Complexity: at most ranks times
-// pairs.
+// For each rank, the first rank of its connected component, where `pairs` are the edges. Complexity: at most ranks
+// times pairs.
 [[nodiscard]] std::vector<std::size_t> first_joined(std::size_t ranks,
                                                     const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs);
 
-// What the transactions of a job say about its clocks. Offsets are corrections to the clocks that the ranks state
-// (stated_offsets).
+// What the transactions of a job tell about its ranks' clocks. Offsets are corrections to the clocks that the ranks
+// state (stated_offsets).
 class alignment_problem {
  public:
   // Complexity: n log n in the events of transactions.
@@ -51,20 +51,23 @@ class alignment_problem {
   // collective ends on no rank before it has begun on all. Tolerance: the precision of traces, 2 us.
   [[nodiscard]] const std::vector<difference_constraint>& constraints() const noexcept { return constraints_; }
 
-  // Offsets that satisfy all constraints, by Bellman and Ford: `offsets`, lowered where they violate some. Of connected
-  // ranks the first keeps its own. Complexity: ranks times constraints.
+  // Offsets that satisfy all constraints, by Bellman and Ford, from `offsets`, which are lowered where they violate a
+  // constraint. The first rank of each connected component keeps its offset. Complexity: ranks times constraints.
   // Throws: unity::error that names the transactions which no clocks can satisfy.
   [[nodiscard]] clock_offsets feasible(clock_offsets offsets) const;
 
-  // What the best offsets make least, as it is around `offsets` (microseconds; nothing: at first):
-  // - Receives of the same tensor over the same way take the same time in all steps, from when the later of both ends
-  //   began: the variance of what they take. Which end is the later is decided by `offsets`.
-  // - Collectives that all ranks need from all others end at the same time on all: squares of the differences of these
-  //   ends, at first from the mode of each pair of ranks.
-  // - Where neither says anything, the fastest messages of each pair of ranks are equally fast: with little weight.
-  // - Ranks of one machine have one clock, with ten thousand times the weight, so that bounds alone part them.
-  // A residual far beyond that of the best quarter counts for little: another process ran on that core.
-  // Source: Hu et al., dPRO, MLSys 2022, section 4.2: receives, and machines; the others own.
+  // The quadratic function that the most likely offsets minimize. Its weights depend on the residuals at `offsets`
+  // (microseconds; nothing: before the first solution). It adds up:
+  // - Receives of the same tensor between the same ranks take equal time in all steps, counted from the later of the
+  //   starts of both ends: the variance of these times. `offsets` decide which start is later; without them, this term
+  //   is left out.
+  // - Collectives in which all ranks need the data of all others end at the same time on all ranks: squares of the
+  //   differences of their ends; without `offsets`, of the mode of these differences for each pair of ranks.
+  // - The fastest messages of both directions between two ranks are equally fast. This has little weight: it decides
+  //   only where the other terms do not.
+  // - Ranks of one machine have one clock. This has 10,000 times the weight, so that only constraints separate them.
+  // Residuals far beyond those of the best quarter get little weight: they are delays by other processes.
+  // Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives and machines; the other terms are our own.
   [[nodiscard]] quadratic_function objective(const std::optional<std::vector<double>>& offsets) const;
 
  private:
@@ -96,7 +99,7 @@ class alignment_problem {
   std::vector<end_differences> ends_;
 };
 
-// How many transactions an alignment violates, by more than the rounding of traces.
+// The number of transactions that offsets violate by more than the rounding of traces.
 [[nodiscard]] std::size_t violations(const job_trace& job, const transactions& x, const clock_offsets& offsets);
 
 }  // namespace unity::trace
@@ -120,7 +123,7 @@ namespace detail {
 
 inline constexpr picoseconds trace_rounding{2'000'000};
 
-// Calls visit(first, last) for everything that must not be over before it began: indices of events on different ranks.
+// Calls visit(first, last) for each pair of events on different ranks, `first` of which must begin before `last` ends.
 template <class Visit>
 void for_each_order(const transactions& x, const Visit& visit) {
   for (const auto& m : x.messages) {
@@ -145,7 +148,7 @@ inline bool ends_together(exchange way) {
          way == exchange::all_to_all || way == exchange::barrier;
 }
 
-// Twice the lower quartile, plus what clocks cannot resolve.
+// Twice the lower quartile, plus the resolution of clocks.
 inline double likely_distance(std::vector<double> all) {
   const auto quarter = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 4);
   std::nth_element(all.begin(), quarter, all.end());
@@ -156,7 +159,7 @@ inline double weight_of(double distance, double scale) {
   return ratio * ratio;
 }
 
-// The mode: the shortest interval with half of the values, half of these, and so on. `sorted`: at least one.
+// The mode: repeatedly takes the shortest interval that contains half of the values. Precondition: at least one value.
 // Source: Robertson and Cryer, An iterative procedure for estimating the mode, JASA 69, 1974.
 inline double mode_of(std::span<const double> sorted) {
   while (sorted.size() > 2) {
@@ -242,7 +245,7 @@ UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const tr
   }
 }
 
-// In large groups, neighbours and the first rank are enough to determine all clocks.
+// Of large groups, takes only pairs of neighbours and pairs with the first rank: they determine all clocks.
 UNITY_INLINE void alignment_problem::add_end_differences(const job_trace& job, const transactions& x) {
   constexpr double us = 1e-6;  // of a picosecond
   constexpr std::size_t large = 16;
@@ -316,7 +319,7 @@ UNITY_INLINE clock_offsets alignment_problem::feasible(clock_offsets offsets) co
 
 UNITY_INLINE void alignment_problem::add_receives(quadratic_function& f, const std::vector<double>* offsets) const {
   for (const auto& family : families_) {
-    // Each duration as a constant, and whether offsets change it; the mean is over all.
+    // Each time as a constant plus a factor (0 or 1) times the difference of the offsets. The mean is over all.
     std::vector<std::pair<double, double>> values;
     double constants = 0;
     double factors = 0;
@@ -367,11 +370,11 @@ UNITY_INLINE quadratic_function alignment_problem::objective(const std::optional
   quadratic_function f{job_->ranks.size()};
   const auto* const at = offsets ? &*offsets : nullptr;
   add_ends(f, at);
-  if (offsets) {  // which end is the later is not known before
+  if (offsets) {  // without offsets, the later start is unknown
     add_receives(f, at);
   }
   constexpr double weak = 1e-3;
-  constexpr double strong = 1e4;  // longer than everything that was measured, except for bounds that exclude it
+  constexpr double strong = 1e4;  // stronger than all measurements, so that only constraints separate these ranks
   for (const auto& c : constraints_) {
     f.add_square(weak, static_cast<double>(c.bound.count()) * 1e-6, {{c.before, -1}, {c.after, 1}});
   }

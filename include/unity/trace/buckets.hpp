@@ -10,12 +10,13 @@
 
 namespace unity::trace {
 
-// Effects: gradients are summed in buckets of `size` bytes at most, in place of those that there are: collectives that
-// sum, in the order in which a rank begins them, are joined as long as they fit, and cut where one is larger. A joined
-// bucket begins when its last part would. Of one that is cut, part i of m begins when i / m of what lies between the
-// bucket before and its own begin has passed, as gradients come evenly. A bucket takes what the fit says of its size
-// (fit_communication); where there is no fit, its share of what its parts took. What a host does to start a collective
-// stays as it was. Returns how many collectives a rank has now.
+// Effects: gradients are summed in buckets of at most `size` bytes instead of the present ones. Takes the collectives
+// that sum in the order in which a rank begins them, joins them as long as they fit, and cuts those that are too large.
+// A joined bucket begins when the last of its parts would have begun. Part i of the m parts of a cut bucket begins
+// after i / m of the time between the begins of the bucket before and of this one, because gradients become ready
+// evenly. A bucket takes the time that the fit predicts for its size (fit_communication); without a fit, its share of
+// the time of its parts. The host's time to start a collective does not change. Returns the largest number of sums that
+// a rank has now.
 // Complexity: n log n in tasks.
 // Precondition: at least 1 byte.
 std::size_t rebucket(flow_graph& g, bytes size);
@@ -36,7 +37,7 @@ namespace unity::trace {
 
 namespace detail {
 
-// Sums of a rank in the order in which it begins them, each with its tasks `in`, `main` and `out`.
+// A sum of a rank, and its tasks: arrival (`in`), main and last (`out`).
 struct summed_bucket {
   std::uint32_t arrival = no_index;
   std::uint32_t main = no_index;
@@ -104,7 +105,7 @@ class bucket_changer {
     }
   }
 
-  // Buckets that fit in one are merged into the last of them: what waits for the others waits for it.
+  // Merges buckets that fit in one into the last of them: tasks that waited for the others wait for it.
   std::size_t join(std::vector<summed_bucket>& list) {
     std::vector<summed_bucket> kept;
     for (std::size_t first = 0; first < list.size();) {
@@ -139,7 +140,8 @@ class bucket_changer {
     replaced_.emplace_back(gone.arrival, by.arrival);
   }
 
-  // What waited for a removed bucket waits for the one that has its data, which waits for what both waited for.
+  // Tasks that waited for a removed bucket wait for the bucket that has its data, which takes over what the removed one
+  // waited for.
   void erase_dropped() {
     std::vector<std::uint32_t> by(graph_.tasks.size(), no_index);
     for (const auto& [gone, other] : replaced_) {
@@ -169,8 +171,8 @@ class bucket_changer {
       }
     }
   }
-  // A task that was recorded before the merged bucket began may be one that the bucket waits for, and cannot wait for
-  // it.
+  // Whether the task was recorded after the merged bucket began. Otherwise the bucket may have to wait for it, so it
+  // must not wait for the bucket.
   [[nodiscard]] bool comes_behind(std::uint32_t out, std::uint32_t after) const {
     return graph_.tasks[after].recorded_start > graph_.tasks[out - 2].recorded_start;
   }
@@ -191,8 +193,8 @@ class bucket_changer {
     }
     return count;
   }
-  // The bucket's own tasks stay its last part; the others come before, one after another on its resource. All ranks
-  // divide alike, so part i of each meets part i of the others.
+  // The bucket's own tasks become its last part; the other parts run before it on the same resource, one after another.
+  // All ranks divide alike, so part i of one rank meets part i of the others.
   void divide(const summed_bucket& b, std::uint32_t parts, bytes size, picoseconds from, picoseconds to) {
     const auto whole = graph_.tasks[b.main];
     const auto share = size / parts;
@@ -243,7 +245,7 @@ class bucket_changer {
     graph_.link(arrival, at->second);
     graph_.link(at->second, main);
   }
-  // The last host task or kernel of a rank that had ended by then, as recorded.
+  // The last host task or kernel of a rank that had ended by that time, as recorded.
   std::uint32_t last_before(std::uint32_t rank, picoseconds time) {
     if (work_.empty()) {
       work_.resize(graph_.ranks.size());

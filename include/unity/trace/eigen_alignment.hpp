@@ -10,17 +10,18 @@
 namespace unity::trace {
 
 // Offsets that minimize the function under the constraints, up to an error that `feasible` repairs. The first rank of
-// each connected set keeps its `start`, because all of them could move together. `start` must satisfy the constraints.
+// each connected component keeps its `start`, because only differences of offsets are determined. `start` must satisfy
+// the constraints.
 // Complexity: at most 60 Cholesky factorizations of a matrix of ranks by ranks, usually about 15.
 // Source: Mehrotra's predictor and corrector; Nocedal and Wright, Numerical Optimization, 2006, section 16.6.
 [[nodiscard]] std::vector<double> least_offsets(const quadratic_function& f,
                                                 const std::vector<difference_constraint>& all,
                                                 const std::vector<double>& start);
 
-// One common clock for all ranks: the clocks that ranks state, plus the most likely corrections by alignment_problem.
-// All its constraints hold. It is solved again with the weights of the previous solution, until that changes by less
-// than a tenth of a microsecond, or 20 times. Complexity: of quadratic programs with one variable per rank and one
-// constraint per pair of ranks that exchange something.
+// One common clock for all ranks: the clocks that ranks state, plus the most likely corrections by alignment_problem,
+// which satisfy all its constraints. Solves it repeatedly, each time with the weights of the previous solution, until
+// the solution changes by less than a tenth of a microsecond, at most 20 times. Complexity: that of quadratic programs
+// with one variable per rank and one constraint per pair of ranks that communicate.
 // Throws: unity::error that names transactions which no clocks can satisfy.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2.
 [[nodiscard]] clock_offsets align_clocks(const job_trace& job, const transactions& x);
@@ -43,7 +44,7 @@ namespace unity::trace {
 
 namespace detail {
 
-// min x'Hx / 2 + g'x where Ax + s = b, s >= 0; `prices` are the multipliers of the rows of A.
+// min x'Hx / 2 + g'x subject to Ax + s = b, s >= 0; `prices` are the Lagrange multipliers of the rows of A.
 struct interior_point {
   Eigen::MatrixXd h;
   Eigen::VectorXd g;
@@ -60,7 +61,7 @@ struct interior_point {
     Eigen::VectorXd prices;
   };
 
-  // `x` is added to `start`, which keeps numbers small.
+  // Solves for the difference x from `start`, which keeps numbers small.
   interior_point(const quadratic_function& f, const std::vector<difference_constraint>& constraints,
                  const std::vector<double>& start);
   [[nodiscard]] Eigen::VectorXd times(const Eigen::VectorXd& v) const;             // Av
@@ -123,7 +124,7 @@ UNITY_INLINE Eigen::VectorXd interior_point::transposed_times(const Eigen::Vecto
   return product;
 }
 
-// Of H + A' diag(price / slack) A, without the fixed variables.
+// Cholesky factors of H + A' diag(price / slack) A, without the fixed variables.
 UNITY_INLINE Eigen::LLT<Eigen::MatrixXd> interior_point::factor() const {
   Eigen::MatrixXd k = h;
   for (Eigen::Index c = 0; c < slack.size(); ++c) {
@@ -189,7 +190,7 @@ UNITY_INLINE void interior_point::solve() {
                                          Eigen::VectorXd::Constant(slack.size(), centre));
     const auto taken = 0.995 * std::min(longest(slack, d.slack), longest(prices, d.prices));
     if (!d.x.allFinite() || !d.slack.allFinite() || !d.prices.allFinite()) {
-      return;  // the precision of doubles is reached: weights have become too large
+      return;  // doubles have no more precision: weights have become too large
     }
     x += taken * d.x;
     slack += taken * d.slack;

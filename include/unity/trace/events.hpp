@@ -1,4 +1,5 @@
-// What the ranks of a training job did and when, as their profilers recorded it. All readers of traces produce this.
+// What the ranks of a training job did and when, as their profilers recorded it. All readers of traces make a
+// job_trace.
 #pragma once
 
 #include <array>
@@ -92,7 +93,7 @@ struct step_window {
   friend bool operator==(const step_window&, const step_window&) = default;
 };
 
-// More than any machine has, or moves at once; so sums over two million events fit 63 bits.
+// More than any device has, and more than one message moves. Sums over two million events fit in 63 bits.
 inline constexpr bytes most_memory{std::int64_t{1} << 42U};
 
 // Memory of a rank from the start of one event to the end of another. Indices in the rank's list of events.
@@ -112,7 +113,7 @@ struct memory_read {
   friend bool operator==(const memory_read&, const memory_read&) = default;
 };
 
-// A gradient that is complete when an event has ended, and is summed in a bucket of several.
+// A gradient that is complete when an event has ended, and is summed in a bucket with others.
 struct gradient_event {
   std::uint32_t event = 0;  // index in the rank's list
   bytes size{};             // 0: unknown
@@ -136,7 +137,7 @@ struct rank_trace {
   std::vector<allocation> allocations{};
   std::vector<memory_read> reads{};              // if the trace records them, including readers that free
   std::vector<gradient_event> gradients{};       // if buckets have several gradients and the trace records them
-  bytes held{};                                  // all the time: weights, optimizer state, buffers
+  bytes held{};  // bytes that are allocated all the time: weights, optimizer state, buffers
   std::map<std::string, std::size_t> unknown{};  // events that were not understood, by reason
   std::size_t recorded = 0;                      // events in the file, in total
 
@@ -206,8 +207,8 @@ UNITY_INLINE std::size_t job_trace::event_count() const noexcept {
 
 namespace detail {
 
-// Moves later ones of overlapping events on a stream or channel to lanes of their own. Starts that lie within the
-// precision of a trace (2 us) before the end of the previous event are moved there.
+// Moves the later of overlapping events on a stream or channel to further lanes. Moves starts that lie within the
+// precision of traces (2 us) before the end of the previous event to that end.
 inline void divide_lanes(rank_trace& t) {
   constexpr picoseconds rounding{2'000'000};
   std::vector<std::vector<std::uint32_t>> parts(t.lanes.size());  // the lanes into which a lane was divided
@@ -287,7 +288,7 @@ UNITY_INLINE void sort_events(rank_trace& t) {
 
 namespace detail {
 
-// Windows of steps that only events name.
+// Adds windows for steps that events name but that have no window.
 inline void add_named_steps(rank_trace& t) {
   std::map<std::int64_t, step_window> named;
   for (const auto& e : t.events) {
@@ -307,7 +308,7 @@ inline void add_named_steps(rank_trace& t) {
   }
 }
 
-// The step of a time: the first by number if there are several.
+// Finds the step at a time: the one with the lowest number if steps overlap.
 class step_finder {
  public:
   explicit step_finder(const std::vector<step_window>& by_number) : by_number_{by_number}, by_start_{by_number} {

@@ -58,7 +58,7 @@ inline constexpr std::array<std::string_view, 16> task_type_names{
   return t == task_type::host || t == task_type::kernel || t == task_type::copy;
 }
 
-// What a communication task moves. Ranks by their index in the graph; no_index: another, or none.
+// The data that a communication task moves. Ranks are indices in the graph; no_index: a rank without a trace, or none.
 struct communication {
   name_id tensor{};
   name_id group{};
@@ -120,7 +120,7 @@ struct flow_rank {
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
 };
 
-// A gradient that is complete when a task has ended, and is summed in some bucket.
+// A gradient that is complete when a task has ended, and is summed in a bucket.
 struct flow_gradient {
   std::uint32_t task = 0;
   bytes size{};  // 0: unknown
@@ -194,12 +194,12 @@ class adjacency {
 // "aten::addmm on thread 7708 of rank 0"
 [[nodiscard]] std::string describe(const flow_graph& g, const name_table& names, std::uint32_t task);
 
-// The graph as one fragment: task t has place t. Kinds are those of tasks::task_kind if there is one for the task,
-// otherwise own kinds: output, launch, gap, delay. Complexity: linear in tasks and edges.
+// The graph as one fragment: task t has place t. Kinds are those of tasks::task_kind if one fits the task, otherwise
+// own kinds: output, launch, gap, delay. Complexity: linear in tasks and edges.
 [[nodiscard]] tasks::program to_program(const flow_graph& g);
 
-// The priorities of a queue of dPRO's replayer: forward, output, backward, update, communication; other host work
-// counts for the part of the iteration that contains it. A policy of simulate (scheduling_policy).
+// Schedules by the priorities of a queue of dPRO's replayer: forward, output, backward, update, communication. Other
+// host work has the priority of the part of the iteration that contains it. A policy of simulate (scheduling_policy).
 // Source: Hu et al., dPRO, MLSys 2022, its replayer.
 class by_phase {
  public:
@@ -246,7 +246,7 @@ UNITY_INLINE adjacency::adjacency(const flow_graph& g) {
 
 namespace detail {
 
-// Finds a cycle: goes back along the remaining tasks until one repeats.
+// Throws an error that names a cycle: follows predecessors among the remaining tasks until one repeats.
 [[noreturn]] inline void report_flow_cycle(const flow_graph& g, const adjacency& a, const name_table& names,
                                            const std::vector<std::uint32_t>& waits) {
   auto t = static_cast<std::uint32_t>(std::find_if(waits.begin(), waits.end(), [](auto w) { return w > 0; }) -
@@ -263,7 +263,7 @@ namespace detail {
     const auto before = a.before(u);
     u = *std::find_if(before.begin(), before.end(), [&](auto b) { return waits[b] > 0; });
   }
-  // Communications say most, because they join ranks.
+  // Communications first: they tell most, because they connect ranks.
   const auto is_between = [&](std::uint32_t u) { return is_communication(g.tasks[u].type); };
   unity::stable_sort(named, [&](auto one, auto other) { return is_between(one) && !is_between(other); });
   throw error{"traces",

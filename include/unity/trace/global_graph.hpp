@@ -48,7 +48,7 @@ class aligned_job {
   std::vector<step_events> events_;  // by rank
 };
 
-// Durations of tasks over several steps, matched by what they are and which occurrence.
+// Durations of tasks over several steps. Tasks of different steps correspond if they have the same key.
 class step_profile {
  public:
   // Complexity: linear in tasks.
@@ -99,9 +99,9 @@ struct step_accuracy {
   friend bool operator==(const step_accuracy&, const step_accuracy&) = default;
 };
 
-// Leaves out each step that all ranks have in turn. Which operators it runs, in which order, and what was under way
-// when it began are its own; durations come from the other steps. A job of one step is replayed with its own durations.
-// `bytes_per_second`: of drop_communication_detail. Complexity: n log n in events, times steps.
+// Replays each step that all ranks have without its own durations: they are averages of the other steps. Its operators,
+// their order, and the work that is running when it begins are its own. A job of one step is replayed with its own
+// durations. `bytes_per_second`: as for drop_communication_detail. Complexity: n log n in events, times steps.
 // Throws: unity::error if tasks wait for each other.
 [[nodiscard]] std::vector<step_accuracy> leave_one_out(const aligned_job& job, double bytes_per_second = 0);
 
@@ -125,7 +125,7 @@ inline const step_window& window_of(const rank_trace& t, std::int64_t step) {
   return *w;
 }
 
-// The tasks of an event with a message.
+// The tasks of all events with messages.
 class joined_events {
  public:
   void add(std::uint32_t rank, const std::vector<communication_tasks>& list) {
@@ -182,7 +182,8 @@ inline void join(flow_graph& g, const transactions& x, const joined_events& even
   }
 }
 
-// A collective is complete if as many ranks participate as its group, or the job, has; a message if both ends do.
+// A collective is complete if as many ranks participate as its group, or else the job, has; a message is if both ends
+// are recorded.
 inline void note_absent(flow_graph& g, const job_trace& job, const transactions& x, const joined_events& events) {
   std::vector<std::uint32_t> members(g.communications.size(), 1);
   for (const auto& c : x.collectives) {

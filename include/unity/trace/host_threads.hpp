@@ -12,7 +12,7 @@
 
 namespace unity::trace::detail {
 
-// A part of a host thread's time: of the innermost event that runs, or of none.
+// A part of a host thread's time: that of the innermost running event, or of none.
 struct host_segment {
   picoseconds start{};
   picoseconds end{};
@@ -27,9 +27,10 @@ class host_threads {
 
   // Effects: adds the tasks of all threads. Precondition: those of streams and channels are there.
   void add();
-  // `finish`: the last task of the iteration, which the main thread may have to wait for.
+  // Effects: lets `finish`, the last task of the iteration, follow the gap at the end of the main thread, if there is
+  // one.
   void end_with(std::uint32_t finish);
-  // Effects: threads that were idle for long follow what they waited for.
+  // Effects: makes threads that were idle for long wait for what presumably woke them.
   void explain_gaps();
 
  private:
@@ -153,7 +154,8 @@ UNITY_INLINE void host_threads::add_lane(std::uint32_t lane) {
   }
 }
 
-// A copy that ends within the call that starts it, or a collective that ends just before the call does.
+// Whether the call waits for what it launched: a copy that ends within the call, or a collective that ends just before
+// the call returns.
 UNITY_INLINE bool host_threads::waits_for(std::uint32_t launched, const host_segment& call) const {
   const auto& e = to_.at(launched);
   const auto left = call.end - e.end();
@@ -162,7 +164,7 @@ UNITY_INLINE bool host_threads::waits_for(std::uint32_t launched, const host_seg
                                          left <= std::max(to_.limits.longest_wakeup, (call.end - call.start) / 8)));
 }
 
-// Not a thread that only polls streams: nobody waits for that.
+// Whether the thread computes. Nobody waits for a thread that only polls streams.
 UNITY_INLINE bool host_threads::does_work(std::span<const std::uint32_t> list) const {
   return std::any_of(list.begin(), list.end(), [&](auto i) {
     const auto& e = to_.at(i);
@@ -236,7 +238,8 @@ UNITY_INLINE std::uint32_t host_threads::add_segment(std::uint32_t lane, const h
   return to_.last[lane].task;
 }
 
-// A call that returns when something has ended: the part before, which starts what it waits for, and a wait.
+// Adds a call that returns when something else has ended, as two tasks: one that starts what it waits for, and the
+// wait.
 UNITY_INLINE std::uint32_t host_threads::add_waiting_call(std::uint32_t lane, const host_segment& s,
                                                           const local_tasks::ending& of) {
   const auto& e = to_.at(s.event);
@@ -255,7 +258,7 @@ UNITY_INLINE std::uint32_t host_threads::add_waiting_call(std::uint32_t lane, co
   const auto task = to_.graph.add(t);
   to_.append(lane, task);
   to_.first_task.try_emplace(s.event, task);
-  // The end of the call, which others may follow.
+  // The end of the call, which later tasks may wait for.
   auto end = to_.task_of(task_type::synchronization, lane, s.end, {});
   end.name = e.name;
   end.part = e.part;
@@ -267,7 +270,7 @@ UNITY_INLINE std::uint32_t host_threads::add_waiting_call(std::uint32_t lane, co
   return last;
 }
 
-// What a call starts may run before the call returns: the rest of the call is a task of its own.
+// Work that a call starts may begin before the call returns: the rest of the call becomes a task of its own.
 UNITY_INLINE void host_threads::cut_launch(std::uint32_t lane, const host_segment& s) {
   const auto& e = to_.at(s.event);
   const auto task = to_.last[lane].task;

@@ -13,25 +13,25 @@
 
 namespace unity::trace {
 
-// Effects: adds the tasks of an iteration of a rank to the graph, which has the rank already: with `begin`, all that
-// happens, and `finish`, which the iteration of the rank ends with. Rules, in the order in which they apply:
-// - A host thread does one thing after the other. An operation counts for the time in which no operation inside runs;
+// Effects: adds the tasks of one iteration of a rank to the graph, which has the rank already: its `begin`, its
+// `finish` and all tasks between. Rules, in the order in which they apply:
+// - A host thread does one thing after another. An operation takes the time in which no operation nested in it runs;
 //   the time between operations is a gap.
-// - A stream runs one thing after the other, each once it was launched. What starts later than either explains, and
-//   just behind the end of something on another stream, waited for that; if instead another stream runs something then,
-//   it waited for what that stream ran before: the device had no room. What is left is a delay.
-// - A call that synchronizes, and one whose copy or collective ends in it, goes on behind the last end of a stream or
-// channel in it.
-// - A host thread that is idle for longer than `shortest_wait` waited for the last of these in the gap: another host
-//   thread that fell idle, the end of a collective or message. If there is none, the gap is work.
-// - What has neither launch nor stated dependency follows the last end before its start. In a queue it is there then,
-//   and its turn comes when the resource falls free.
-// - What ran when the iteration began, started by an earlier one, holds its stream until it ends.
-// - Memory is there from the first task of the event that made it, or from the beginning, to the last task of the event
-//   that freed it, or to the end; that which was freed before or is made later is left out.
-// `durations`: of the rank's events, by place; of collectives and receives the part that is not waiting. `lead`: by how
-// much the rank begins behind the first one. `shift`: is added to times to get those of `recorded_start`. `events`:
-// places of those that may matter, in their order: those of the step, and those of earlier ones that end in it.
+// - A stream runs its events in order, each after its launch. An event that starts later than these explain, and just
+//   after an event of another stream ended, waited for that event. If instead another stream is running an event at
+//   that time, it waited for the event before that one: the device had no room for more. Otherwise the rest is a delay.
+// - A call that synchronizes, or whose copy or collective ends within it, continues after the last end of an event of a
+//   stream or channel during the call.
+// - A host thread that is idle for longer than `shortest_wait` waited for the last of these during the gap: another
+//   host thread became idle, or a collective or message ended. If there is none, the gap is work.
+// - An event with neither a launch nor a stated dependency follows the last event that ended before its start. If its
+//   lane is a queue, this is when it enters the queue; it runs when the resource becomes free.
+// - Work of an earlier iteration that still runs when this one begins occupies its stream until it ends.
+// - An allocation lives from the first task of the event that made it, or the begin, to the last task of the event that
+//   freed it, or the end. Allocations that were freed before the iteration or are made after it are left out.
+// `durations`: of the rank's events, by index; of collectives and receives only the part that is not waiting. `lead`:
+// how much later than the first rank this rank begins. `shift`: added to times to get `recorded_start`. `events`:
+// indices of the events that may matter, ascending: those of the step, and those of earlier steps that end in it.
 // Preconditions: sorted events with steps.
 // Complexity: n log n in `events`, linear in allocations.
 // Source: the rules for launches and gaps are those of Zhu et al., Daydream, USENIX ATC 2020, section 4.2; others own.
@@ -41,7 +41,8 @@ std::vector<communication_tasks> add_local_graph(flow_graph& g, std::uint32_t ra
                                                  std::span<const std::uint32_t> events,
                                                  const inference_limits& limits = {});
 
-// Which events matter to each of a rank's steps. Complexity: linear in events and in how many steps each spans.
+// Lists the events that matter to each of a rank's steps. Complexity: linear in events and in the steps that each
+// spans.
 class step_events {
  public:
   explicit step_events(const rank_trace& t);
@@ -89,8 +90,8 @@ class local_builder {
   host_threads threads_{to_};
 };
 
-// Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
-// last.
+// Adds streams and channels before host threads, which wait for them. Infers what streams and channels wait for at the
+// end.
 UNITY_INLINE std::vector<communication_tasks> local_builder::run(picoseconds lead) {
   to_.start(lead);
   threads_.add();
@@ -126,7 +127,8 @@ UNITY_INLINE void local_builder::finish() {
   }
 }
 
-// The median time from a launch to what it starts, if the stream is free; an upper bound if it is not.
+// The median time from a launch to a free stream until its work starts; 0 if there is no such launch. For work that
+// found its stream busy, an upper bound of this delay.
 UNITY_INLINE picoseconds local_builder::typical_launch_delay() const {
   std::vector<picoseconds> delays;
   for (std::uint32_t l = 0; l < to_.lists.size(); ++l) {
@@ -163,8 +165,8 @@ UNITY_INLINE void local_builder::link_device_lanes() {
   }
 }
 
-// What a stream ran before the work that runs on it when the event starts; among streams whose work ended after
-// `bound`, the last one.
+// The last event of another stream before the one that is running there when the event starts. Among streams, takes the
+// event that ended last, if after `bound`.
 UNITY_INLINE std::optional<local_tasks::ending> local_builder::last_before_running(const event& e,
                                                                                    picoseconds bound) const {
   std::optional<local_tasks::ending> last;
@@ -190,7 +192,7 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_
                                                    picoseconds typical) {
   const auto& e = to_.at(i);
   const auto task = to_.first_task[i];
-  if (to_.trace.lanes[e.lane].is_queue) {  // its resource keeps the order
+  if (to_.trace.lanes[e.lane].is_queue) {  // the resource keeps the order within the queue
     const auto* const before = local_tasks::last_in(to_.all_ends, to_.window.start - picoseconds{1}, e.start, e.lane);
     to_.link_after(before == nullptr ? to_.begin : before->task,
                    e.start - (before == nullptr ? to_.window.start : before->time), task);
@@ -199,7 +201,7 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_
   const auto launch = to_.launches.find(e.correlation);
   const bool is_launched = e.correlation != 0 && launch != to_.launches.end();
   const auto launched_at = is_launched ? launch->second.time : to_.window.start;
-  // What has arrived between the launch and the start.
+  // The time from which the stream was free, and the time from which the event could run.
   const auto free = std::min(previous.time, e.start);
   const auto bound = std::max(free, launched_at);
   const local_tasks::ending* other = nullptr;
@@ -245,7 +247,8 @@ UNITY_INLINE void local_builder::link_stated() {
   }
 }
 
-// Within a rank: a chunk continues when it has arrived, and a server sends back when all pushes have arrived.
+// Links messages within a rank: a chunk is sent on when it has arrived, and a server replies when all pushes have
+// arrived.
 UNITY_INLINE void local_builder::link_messages() {
   const auto chunk_key = [&](const message& m, std::uint32_t round) {
     return hash_combine(hash_combine(m.tensor.index(), m.chunk), round);
@@ -280,7 +283,7 @@ UNITY_INLINE void local_builder::link_messages() {
 }
 
 UNITY_INLINE void local_builder::add_allocations() {
-  // Before the iteration, in it, or after it.
+  // -1: before the iteration; 0: in it; 1: after it.
   const auto side_of = [&](std::uint32_t i) {
     const auto& e = to_.at(i);
     return e.step == no_step            ? (e.start < to_.window.start  ? -1

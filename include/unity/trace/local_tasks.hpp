@@ -32,9 +32,10 @@ struct communication_tasks {
 
 namespace unity::trace::detail {
 
-// The first members say what to add to and from: see add_local_graph (trace/local_graph.hpp).
+// Tasks and lookup tables of a rank's iteration. The first members are those of add_local_graph
+// (trace/local_graph.hpp).
 struct local_tasks {
-  // When a task of this rank ended, as recorded.
+  // A time at which a task of this rank ended, as recorded.
   struct ending {
     picoseconds time{};
     std::uint32_t task = 0;
@@ -56,11 +57,11 @@ struct local_tasks {
   std::uint32_t begin = 0;
   std::uint32_t main_lane = no_index;
   std::vector<std::vector<std::uint32_t>> lists{};                // events of the iteration, by lane
-  std::vector<std::vector<std::uint32_t>> earlier{};              // of earlier iterations, ending in this one
+  std::vector<std::vector<std::uint32_t>> earlier{};  // events of earlier iterations that end in this one, by lane
   std::vector<std::uint32_t> resources{};                         // by lane
   std::vector<ending> last{};                                     // by lane: its last task so far
   std::unordered_map<std::uint64_t, std::uint32_t> launched{};    // events on streams and channels, by correlation
-  std::unordered_map<std::uint64_t, ending> launches{};           // task, and time from which it can start
+  std::unordered_map<std::uint64_t, ending> launches{};           // by correlation: launch, and when its work can start
   std::unordered_map<std::uint32_t, std::uint32_t> first_task{};  // of an event of this iteration
   std::unordered_map<std::uint32_t, std::uint32_t> last_task{};
   std::unordered_map<std::uint64_t, std::uint32_t> occurrences{};
@@ -69,12 +70,13 @@ struct local_tasks {
   std::vector<ending> all_ends{};
   std::vector<communication_tasks> communications{};
 
-  // Effects: chooses the events that matter, adds `begin`, which takes `lead`, and the tasks of streams and channels.
+  // Effects: lists the events that matter, adds `begin`, with the duration `lead`, and the tasks of streams and
+  // channels.
   void start(picoseconds lead);
 
   [[nodiscard]] const event& at(std::uint32_t i) const { return trace.events[i]; }
   [[nodiscard]] lane_kind kind_of(std::uint32_t lane) const { return trace.lanes[lane].kind; }
-  // The last one in (from, to] on another lane than `except`; null if there is none. Precondition: ascending times.
+  // The last ending in (from, to] on another lane than `except`; null if there is none. Precondition: ascending times.
   [[nodiscard]] static const ending* last_in(const std::vector<ending>& all, picoseconds from, picoseconds to,
                                              std::uint32_t except);
   // before -> delay -> after; without the delay if it takes no time.
@@ -82,7 +84,8 @@ struct local_tasks {
   std::uint64_t next_key(std::uint32_t lane, task_type type, name_id name);
   [[nodiscard]] flow_task task_of(task_type type, std::uint32_t lane, picoseconds start, picoseconds duration) const;
   void append(std::uint32_t lane, std::uint32_t task);
-  // Returns the task that ends when the event does: `out` of a communication, which begins with `in`.
+  // Adds the tasks of an event. Returns the one that ends when the event does: `out` for communication, which begins
+  // with `in`.
   std::uint32_t add_event(std::uint32_t i);
 
  private:
@@ -157,7 +160,7 @@ UNITY_INLINE flow_task local_tasks::task_of(task_type type, std::uint32_t lane, 
   return t;
 }
 
-// Threads of a pool take any work, so a channel's number says nothing about what runs there.
+// A thread pool runs any work on any of its threads, so a channel's number says nothing about what runs there.
 UNITY_INLINE std::uint64_t local_tasks::next_key(std::uint32_t lane, task_type type, name_id name) {
   const auto place = lane == no_index                      ? std::uint64_t{no_index}
                      : kind_of(lane) == lane_kind::channel ? std::uint64_t{no_index} - 1
@@ -189,8 +192,7 @@ UNITY_INLINE void local_tasks::append(std::uint32_t lane, std::uint32_t task) {
   last[lane] = {{}, task, lane};
 }
 
-// Tasks of streams and channels come first, because host threads wait for them; what they wait for themselves comes
-// last.
+// Adds tasks of streams and channels before those of host threads, which wait for them.
 UNITY_INLINE void local_tasks::add_device_lanes() {
   for (std::uint32_t l = 0; l < trace.lanes.size(); ++l) {
     if (kind_of(l) == lane_kind::host) {
@@ -247,7 +249,7 @@ UNITY_INLINE std::uint32_t local_tasks::add_event(std::uint32_t i) {
   t.communication = static_cast<std::uint32_t>(graph.communications.size());
   graph.communications.push_back(
       {m.tensor, m.group, m.way, m.size, m.group_size, no_index, no_index, m.chunk, m.round, m.sequence});
-  // Identified by what it is, not by when it was: another order of messages does not make another message.
+  // The key states the message, not its time: messages in another order have the same keys.
   auto key =
       hash_combine(hash_combine(hash_combine(m.group.index(), m.tensor.index()), m.sender.index()), m.receiver.index());
   key = hash_combine(hash_combine(hash_combine(key, m.chunk), m.round), static_cast<std::uint64_t>(m.way));

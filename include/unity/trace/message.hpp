@@ -1,4 +1,4 @@
-// What ranks of a job send each other, and how.
+// Messages and collectives of a job: names, ranks, sizes, and kinds of exchange.
 #pragma once
 
 #include <array>
@@ -53,9 +53,9 @@ inline constexpr std::array<std::string_view, 12> exchange_names{
     "point_to_point", "push",      "pull",   "chunk",      "all_reduce", "reduce_scatter",
     "all_gather",     "broadcast", "reduce", "all_to_all", "barrier",    "other"};
 
-// What a collective, send or receive moves. Both ends of a message have the same transaction: (sender, receiver,
-// tensor, way, chunk, round), and the same way for the same step and occurrence. The ranks of a collective have the
-// same group, way and sequence number.
+// The data that a collective, send or receive moves. Both ends of a message have the same (sender, receiver, tensor,
+// way, chunk, round) and occurrence within a step. The ranks of a collective have the same group, way and sequence
+// number.
 struct message {
   name_id group{};   // process group of a collective; null: all ranks
   name_id tensor{};  // or bucket
@@ -63,19 +63,19 @@ struct message {
   name_id receiver{};
   std::uint32_t chunk = 0;
   std::uint32_t round = 0;  // of a ring
-  // among the collectives of the group in the step; negative: to be counted (number_sequences)
+  // number among the collectives of the group in the step; negative: to be counted (number_sequences)
   std::int64_t sequence = -1;
   bytes size{};                  // 0: unknown
   std::uint32_t group_size = 0;  // ranks; 0: unknown
   exchange way = exchange::other;
-  bool is_end_seen = true;  // false: it had ended some time before its event does
+  bool is_end_seen = true;  // false: the exchange ended unseen before its event does
 
   friend bool operator==(const message&, const message&) = default;
 };
 
 inline constexpr std::uint32_t no_message = std::numeric_limits<std::uint32_t>::max();
 
-// Derived from the name of an operator, kernel or collective (all_reduce, AllReduce, ...).
+// The exchange that the name of an operator, kernel or collective states (all_reduce, AllReduce, ...).
 [[nodiscard]] exchange exchange_named(std::string_view name);
 
 }  // namespace unity::trace

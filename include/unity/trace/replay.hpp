@@ -22,11 +22,11 @@ namespace unity::trace {
 //   global_queue    one queue for all, first in, first out (simulate::full_simulation): Daydream's
 enum class replay_rule : std::uint8_t { device_queues, global_queue };
 
-// What a task waited for last.
+// What determined when a task started.
 enum class step_cause : std::uint8_t { begin, dependency, resource };
 
-// A step of the critical path of the execution graph: the graph plus the order of each device. Its time: from the end
-// of the step before to its own end.
+// A task of the critical path of the execution graph, which is the graph plus the order on each device. `time`: from
+// the end of the previous task to its own end.
 struct critical_task {
   std::uint32_t task = 0;
   step_cause cause = step_cause::begin;
@@ -46,13 +46,13 @@ struct replayed_iteration {
   friend bool operator==(const replayed_iteration&, const replayed_iteration&) = default;
 };
 
-// Complexity: t log t in tasks, linear in edges. Same graph, same result.
+// Complexity: t log t in tasks, linear in edges. Deterministic.
 // Throws: unity::error that names tasks which wait for each other.
 [[nodiscard]] replayed_iteration replay(const flow_graph& g, const name_table& names,
                                         replay_rule rule = replay_rule::device_queues);
 
-// From the begin of the slowest rank to its finish. Among several causes, the first task in the graph. Complexity:
-// linear in tasks and edges.
+// The chain of tasks that ends with the finish of the slowest rank, from its begin. If a task has several causes, takes
+// the first of them in the graph. Complexity: linear in tasks and edges.
 [[nodiscard]] std::vector<critical_task> critical_path(const flow_graph& g, const replayed_iteration& r);
 
 // Why a rank's device is idle, by the chain of what the next task waited for.
@@ -66,7 +66,7 @@ enum class idle_cause : std::uint8_t { launch, host, communication, straggler, s
 inline constexpr std::array<std::string_view, 6> idle_cause_names{
     "launch", "host", "communication", "straggler", "synchronization", "drained"};
 
-// Of all computing streams of a rank together, or of its host threads if it has none.
+// The use of a rank's computing streams together, or of its host threads if it has no streams.
 struct rank_use {
   picoseconds busy{};           // time in which at least one of them computes
   picoseconds communication{};  // time in which data are on their way to or from it
@@ -94,7 +94,7 @@ struct straggler {
 // log t in the tasks of the tensor.
 // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] picoseconds replay_tensor(const flow_graph& g, const name_table& names, name_id tensor);
-// The graph of that.
+// The graph that replay_tensor replays.
 [[nodiscard]] flow_graph tensor_graph(const flow_graph& g, name_id tensor);
 
 // Memory of one rank. Regular.
@@ -151,7 +151,7 @@ UNITY_INLINE replayed_iteration replay(const flow_graph& g, const name_table& na
       all = detail::take(p, s);
     }
   } catch (const error&) {
-    static_cast<void>(topological_order(g, adjacency{g}, names));  // which is more specific
+    static_cast<void>(topological_order(g, adjacency{g}, names));  // throws a more specific error for a cycle
     throw;
   }
   for (const auto& t : all.times) {
@@ -167,7 +167,7 @@ UNITY_INLINE replayed_iteration replay(const flow_graph& g, const name_table& na
 
 namespace detail {
 
-// The execution graph, backwards: what each task waited for last.
+// Goes back along the execution graph: what each task waited for last.
 class causes {
  public:
   causes(const flow_graph& g, const replayed_iteration& r)
@@ -183,7 +183,8 @@ class causes {
   [[nodiscard]] std::uint32_t previous(std::uint32_t t) const { return previous_[t]; }
   [[nodiscard]] const adjacency& neighbours() const noexcept { return neighbours_; }
 
-  // Its own dependencies take precedence over the order of the device: among those that end when it starts, the first.
+  // Dependencies take precedence over the order of the device. Among dependencies that end when the task starts, takes
+  // the first.
   [[nodiscard]] std::pair<std::uint32_t, step_cause> of(std::uint32_t t) const {
     const auto start = replayed_.times[t].start;
     for (const auto b : neighbours_.before(t)) {
@@ -240,7 +241,7 @@ UNITY_INLINE std::vector<critical_task> critical_path(const flow_graph& g, const
 
 namespace detail {
 
-// Sums up what a rank's devices do. Intervals of time are unions over its resources.
+// Adds up how the devices of a rank are used. Time is that of the union of intervals over its resources.
 class use_counter {
  public:
   use_counter(const flow_graph& g, const replayed_iteration& r) : graph_{g}, replayed_{r}, causes_{g, r} {
@@ -317,8 +318,8 @@ class use_counter {
                : t.type == task_type::host || t.type == task_type::launch || t.type == task_type::gap;
   }
 
-  // Attributes the idle time [from, to) before a task by going back along what was waited for: each part belongs to
-  // what ran then on that path.
+  // Attributes the idle time [from, to) before a task: goes back along what was waited for, and attributes each part of
+  // the time to what ran on that path.
   void explain(std::uint32_t t, picoseconds from, picoseconds to, rank_use& all) const {
     const auto own = graph_.tasks[t].rank;
     auto at = to;
@@ -440,7 +441,7 @@ UNITY_INLINE picoseconds replay_tensor(const flow_graph& g, const name_table& na
 
 namespace detail {
 
-// At one instant, frees come before allocations, except for what is freed at once.
+// At one instant, frees come first, then allocations, then frees of allocations that live for no time.
 enum class memory_change_kind : std::uint8_t { freed, made, freed_at_once };
 struct memory_change {
   picoseconds time{};

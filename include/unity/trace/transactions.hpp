@@ -23,7 +23,7 @@ struct matched_message {
   event_place send{};
   event_place receive{};
 };
-// Of at least two ranks, in their order.
+// A collective's events on at least two ranks, ascending by rank.
 struct matched_collective {
   std::vector<event_place> members{};
 };
@@ -45,16 +45,17 @@ struct transactions {
 // "push of conv1 from worker0 to server0 in step 3"
 [[nodiscard]] std::string describe(const job_trace& job, event_place e);
 
-// Common clock of ranks: common time = time of an event + offset. By rank.
+// The common time of an event is its time plus the offset of its rank. By rank.
 using clock_offsets = std::vector<picoseconds>;
 
 // The offsets that the ranks' own clocks state: the differences of their origins.
 // Throws: unity::error if two are more than 100 days apart.
 [[nodiscard]] clock_offsets stated_offsets(const job_trace& job);
 
-// By rank and event: its duration once everything that it needs is there. A receive counts from when its send began; a
-// collective from when its last rank arrived and what was before it in its queue had ended; between 0 and the recorded
-// duration. What had ended unseen takes nothing: nobody waited for it. Other events keep their durations. Complexity:
+// By rank and event: the event's duration after everything that it needs has arrived. A receive counts from the begin
+// of its send; a collective from when its last rank arrived and the event before it in its queue had ended. The result
+// is between 0 and the recorded duration. Exchanges whose end was not seen take no time, because nobody waited for
+// them. Other events keep their durations. Complexity: linear in events.
 // linear in events.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
 [[nodiscard]] std::vector<std::vector<picoseconds>> busy_durations(const job_trace& job, const transactions& x,
@@ -223,7 +224,8 @@ UNITY_INLINE clock_offsets stated_offsets(const job_trace& job) {
 
 namespace detail {
 
-// By rank and event: when it could begin: its start, and in a queue not before the event before it had ended.
+// By rank and event: the time from which it could run: its start, or in a queue the end of the event before if that is
+// later.
 inline std::vector<std::vector<picoseconds>> turns(const job_trace& job) {
   std::vector<std::vector<picoseconds>> all(job.ranks.size());
   for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {

@@ -23,8 +23,9 @@ struct fused_part {
   picoseconds duration{};
 };
 
-// The time of fused operators, from their times one after another. Law: between 0 and their sum. Precondition of calls:
-// at least one operator; a single one keeps its duration. Models: a profiler of fused operators, a learned model.
+// Predicts the time of fused operators from their separate times. Law: the result is between 0 and their sum.
+// Precondition of calls: at least one operator; a single one keeps its duration. Models: a profiler of fused operators,
+// a learned model.
 using fusion_time = std::function<picoseconds(std::span<const fused_part>)>;
 
 // Each operator except the first saves the launch overhead, at most its duration: the time that neither arithmetic nor
@@ -41,11 +42,11 @@ struct communication_cost {
   [[nodiscard]] double of(bytes size) const { return latency + per_byte * static_cast<double>(size.count()); }
 };
 
-// Least squares over the tasks of each way; neither number is negative. If all sizes are equal or unknown, latency and
-// bandwidth cannot be separated: all time counts as size / bandwidth (latency 0; for unknown sizes per_byte 0).
-// Complexity: linear in tasks.
+// Fits the costs by least squares over the tasks of each way; neither number is negative. If all sizes are equal or
+// unknown, latency and bandwidth cannot be separated: the whole time counts as size / bandwidth (latency 0; if sizes
+// are unknown, per_byte 0). Complexity: linear in tasks.
 [[nodiscard]] std::vector<communication_cost> fit_communication(const flow_graph& g);
-// From pairs of bytes and picoseconds. Precondition: at least one.
+// Fits pairs of bytes and picoseconds. Precondition: at least one.
 [[nodiscard]] communication_cost fit_transfers(exchange way, const std::vector<std::pair<double, double>>& samples);
 // Nothing for a way without a fit.
 [[nodiscard]] std::optional<communication_cost> cost_of(const std::vector<communication_cost>& all, exchange way);
@@ -53,7 +54,7 @@ struct communication_cost {
 // Effects of all functions below: change durations, edges or tasks of the graph. Complexity: linear in the graph,
 // unless stated otherwise. Preconditions: factors above 0.
 
-// Links with `factor` times the bandwidth: divides what a communication takes beyond its latency.
+// Links with `factor` times the bandwidth: divides the time of communication beyond its latency.
 void scale_bandwidth(flow_graph& g, double factor);
 // Links with `factor` times the latency.
 void scale_latency(flow_graph& g, double factor);
@@ -69,16 +70,16 @@ enum class collective_algorithm : std::uint8_t { ring, tree, halving_doubling };
 // proportion to their rounds and bytes per rank. Ranks that are not in the graph arrive when the others do. Messages
 // between ranks stay as they are. Precondition: at least 1.
 void scale_workers(flow_graph& g, std::uint32_t ranks, collective_algorithm algorithm = collective_algorithm::ring);
-// Sums by another algorithm than the ring that was used.
+// Sums by another algorithm instead of the recorded ring.
 void use_algorithm(flow_graph& g, collective_algorithm algorithm);
 
 // Operators of this name, and what they launched, take no time. Returns the number of such tasks.
 // Source: Zhu et al., Daydream, USENIX ATC 2020, section 5.
 std::size_t remove_operator(flow_graph& g, name_id name);
 
-// The same job without detail of communication, as Daydream has it: each collective is one task of size / bandwidth,
-// the same on all ranks, whoever comes late; of messages between ranks only the time that their bytes take.
-// `bytes_per_second`: of the link; where it is not known, 0: that of the job's largest communication.
+// The same job without detail of communication, like Daydream: each collective is one task of size / bandwidth, equal
+// on all ranks, whichever rank is late; a message between ranks takes only the time of its bytes. `bytes_per_second`:
+// of the link; 0 if unknown, which stands for the bandwidth of the job's largest communication.
 // Source: Zhu et al., Daydream, USENIX ATC 2020, section 4.4; as in Hu et al., dPRO, MLSys 2022, section 7.1.
 void drop_communication_detail(flow_graph& g, double bytes_per_second);
 
@@ -110,7 +111,8 @@ inline picoseconds rounded(double time) {
   return picoseconds{static_cast<std::int64_t>(std::llround(std::clamp(time, 0.0, 9e18)))};
 }
 
-// Tasks that move data during their duration. A send lasts as long as its receive if both are there, so both count.
+// Whether the task moves data during its duration. A send lasts as long as its receive if both are recorded, so both
+// count.
 inline bool moves_data(const flow_graph& g, const flow_task& t) {
   return is_communication(t.type) && t.communication != no_index &&
          g.communications[t.communication].way != exchange::barrier;
@@ -231,8 +233,8 @@ UNITY_INLINE std::optional<collective_algorithm> algorithm_named(std::string_vie
 
 namespace detail {
 
-// The rounds of a collective among k ranks, each with a latency, and the share of the data that each rank sends in
-// total.
+// A collective among k ranks: the number of rounds, each with a latency, and the share of the data that each rank sends
+// in total.
 struct collective_shape {
   double rounds = 0;
   double volume = 0;
@@ -259,7 +261,8 @@ inline collective_shape shape_of(exchange way, collective_algorithm algorithm, d
   }
 }
 
-// The number of participating ranks as far as it is known: its group, or those of the graph.
+// The number of participating ranks as far as it is known: the size of the group, or else the number of ranks in the
+// graph.
 inline double members_of(const flow_graph& g, const communication& c) {
   return static_cast<double>(c.group_size > 0 ? c.group_size : g.ranks.size());
 }
@@ -272,7 +275,7 @@ inline void reshape(flow_graph& g, double ranks, collective_algorithm to) {
     }
     const auto before = shape_of(c.way, collective_algorithm::ring, members_of(g, c));
     const auto after = shape_of(c.way, to, ranks > 0 ? ranks : members_of(g, c));
-    // Nothing was measured of a single rank.
+    // The collective of a single rank measures nothing.
     return before.rounds <= 0 ? latency + rest
                               : latency * after.rounds / before.rounds + rest * after.volume / before.volume;
   });
