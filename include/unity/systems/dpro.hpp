@@ -13,11 +13,11 @@
 
 namespace unity::systems {
 
-// Algorithm 1: along the critical path, fuses operators by Theorem 1 and tensors by Theorem 2, each together with what
-// Theorem 3 adds, and partitions buckets into the best number of parts; if the premises of a theorem do not hold, a
-// replay decides. Keeps the changes of a sweep along the path if they shorten the iteration, and otherwise tries them
-// one by one. Starts from the recorded buckets and, if tensors may be fused, also from separate ones. The result is
-// never slower than the recorded strategy, as replayed on all ranks.
+// Algorithm 1. Along the critical path, fuses operators by Theorem 1, tensors by Theorem 2, and with each what Theorem
+// 3 adds; divides buckets into the best number of parts. If the premises of a theorem do not hold, decides by a replay.
+// Keeps the changes of a sweep along the path if they shorten the iteration, and otherwise tries them one by one.
+// Starts from the recorded buckets and, if tensors may be fused, also from separate ones. The result is never slower
+// than the recorded strategy, replayed on all ranks.
 // Complexity: each sweep is linear in the path, plus a replay and lookups of tensor times.
 // Throws: unity::error if tasks wait for each other.
 [[nodiscard]] dpro_result dpro(const trace::flow_graph& job, const trace::name_table& names,
@@ -38,8 +38,8 @@ namespace detail {
 // The maximum number of tasks to replay when improving the result of Algorithm 1: about a second.
 inline constexpr std::uint64_t polishing_tasks = 4'000'000;
 
-// All techniques together, and operators and tensors separately, because steps that each gain can lead to a worse
-// result when both are combined.
+// All techniques together, and operators and tensors separately: steps that gain one by one can lead to a worse result
+// when both are combined.
 inline std::vector<dpro_techniques> subsets_of(const dpro_techniques& t) {
   std::vector<dpro_techniques> all{t};
   if (t.operator_fusion && (t.tensor_fusion || t.tensor_partition)) {

@@ -87,7 +87,7 @@ struct taso_result {
   std::vector<taso_result> stages{};
 };
 
-// The rules that may be used: with a standing of at least `floor`, and safe for the mode.
+// The rules with a standing of at least `floor` that are safe for the mode.
 [[nodiscard]] rule_set select_rules(const rule_set& rules, syntax::standing floor, tensor::mode mode);
 
 // A model that sums operator times: tensor::time_cost with any durations, or tensor::analytic_cost.
@@ -190,8 +190,7 @@ taso_result result_of(const Space& space, const search_of<Space>& found, const t
   return r;
 }
 
-// The first states on the way to the best that achieve 1, 2, ... of `count` + 1 equal parts of its gain, without the
-// best itself.
+// States on the way to the best one: the first that achieve 1, 2, ..., `count` of `count` + 1 equal parts of its gain.
 template <class Space>
 std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, std::size_t count) {
   std::vector<taso_result> all;
@@ -212,8 +211,7 @@ std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, 
   return all;
 }
 
-// Cost sums are 64-bit, and searches also add up costs of worse graphs than this one.
-// Throws: unity::error if the graph could overflow them.
+// Sums of costs are 64-bit, also those of more expensive graphs that a search visits.
 template <time_model Time>
 void expect_sums(const tensor::algebra& operators, const Time& time, const tensor::tensor_graph& g,
                  const objective& o) {
@@ -233,7 +231,7 @@ void expect_sums(const tensor::algebra& operators, const Time& time, const tenso
     const auto outputs = types(g.results(n));
     const auto& op = g.operation(n);
     if (operators.infer(op, inputs) != std::optional{outputs}) {
-      return;  // the search reports the error
+      return;  // the search itself reports the error
     }
     picoseconds_of_all += static_cast<double>(time.node_cost(op, inputs, outputs).count());
     flops_of_all += static_cast<double>(arithmetic.node_cost(op, inputs, outputs).count());

@@ -34,8 +34,8 @@ struct unity_result : search_record {
   std::vector<memory_plan> frontier{};  // of time and memory, fastest first, if it was searched
   hardware::device_mesh mesh{};         // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};    // substitutions that led to the graph, in order
-  // A lower bound on mappings of this graph onto the meshes; if the polish found a faster plan on no mesh, on all plans
-  // of the graph.
+  // A lower bound on the time of this graph on the meshes; if the polish found a faster plan on no mesh, on that of all
+  // plans of the graph.
   picoseconds mapping_bound{};
   std::uint64_t goals = 0;                       // of dynamic programs
   stop_reason stopped = stop_reason::exhausted;  // time: some step was cut short
@@ -85,18 +85,18 @@ class unity_search {
   [[nodiscard]] unity_result run(const rule_set& rules, const tensor::tensor_graph& g);
 
  private:
-  // What the steps before the polish find.
+  // The results of the steps before the polish.
   struct found_mappings {
     simulated_best first{};  // of the given graph
     simulated_best best{};   // without stages
     std::optional<simulated_pipeline> in_stages{};
   };
-  // Effects: adds the graphs that substitutions lead to.
+  // Effects: adds the graphs that substitutions yield.
   [[nodiscard]] found_mappings search(const rule_set& rules, std::vector<graph_variant>& variants);
-  // The best mapping that a search without the last kind of parallelism finds, in the order of the paper's figure 15a;
-  // that search asks another one in turn. Nothing if it is not better than `best`. For small graphs, whose searches
-  // take little of the time; in at most a quarter of what is left, and only if what this search took so far can be had
-  // again.
+  // The best mapping of a search without the last kind of parallelism, in the order of the paper's figure 15a; that
+  // search does so in turn. Nothing if it is not better than `best`. Runs only for small graphs, whose searches take
+  // little of the time. It gets a quarter of the time that is left, and runs only if at least as much time is left as
+  // this search has taken.
   // Effects: adds the graph of the result.
   [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
                                                                   std::vector<graph_variant>& variants);
@@ -105,11 +105,13 @@ class unity_search {
   // Effects: completes the result for the chosen plan, which has no stages. has_blocks: it is not on a mesh of all
   // devices.
   void finish(unity_result& r, bool has_blocks);
-  // Effects: simulates plans that trade time for memory, of the given graph and of the best mapping's, if they are
-  // asked for or the limit of memory costs something; adopts the best as the result if it is better.
+  // Effects: simulates plans that trade time for memory, for the given graph and for that of the best mapping. Does so
+  // if options ask for them, or if the memory limit excludes faster plans. Adopts the best of them as the result if it
+  // is better.
   void trade_memory(std::span<const graph_variant> variants, const simulated_best& best, unity_result& r);
-  // Effects: improves, while there is time and progress, the best own plan, the given graph's plan (which substitutions
-  // that are predicted to help may not reach), plans of nearby graphs, and the known plans; adopts what is better.
+  // Effects: improves plans while there is time and progress: the best own plan, the plan of the given graph (because
+  // substitutions that are predicted to help may lead away from it), plans of nearby graphs, and the known plans.
+  // Adopts a better plan as the result.
   void polish(std::span<const graph_variant> variants, const found_mappings& found,
               std::span<const simulated_best> nearby, unity_result& r);
   // Effects: adopts the plan as the result if it is better; it has no mesh and no known substitutions.
@@ -119,10 +121,10 @@ class unity_search {
   search_context context_;
   mapping_trials mappings_{context_};
   pipeline_trials pipelines_{context_};
-  // The search with one kind less, which has the rooms of what it found.
+  // The search with one kind less. Kept because it owns the rooms of the mappings that it found.
   std::optional<unity_options> fewer_options_{};
   std::unique_ptr<unity_search> fewer_{};
-  bool is_within_ = false;  // a search of fewer kinds, for another one
+  bool is_within_ = false;  // searches fewer kinds for another search
 };
 
 UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor::tensor_graph& g) {
@@ -233,7 +235,7 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   fewer_options_->known = {};
   fewer_options_->known_share = 0;
   fewer_ = std::make_unique<unity_search>(context_.algebra, context_.machine, context_.durations, *fewer_options_);
-  // Of the time only the outermost search gives a share, so that searches within searches are not ended by a tiny one.
+  // Only the outermost search gives a share of its time, so that inner searches do not get too little.
   fewer_->context_.time.set_own(is_within_ ? left : left / 4);
   fewer_->is_within_ = true;
   std::vector<graph_variant> theirs{{variants[0].graph, {}}};
@@ -268,15 +270,15 @@ UNITY_INLINE void unity_search::take(const simulated_pipeline& best, unity_resul
   try {
     const auto of_one = work_bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
-  } catch (const time_over&) {  // some mesh of a stage was not looked at in time, and has no tables
+  } catch (const time_over&) {  // a mesh of a stage was not searched in time and has no tables
     context_.time.note(true);
   }
 }
 
 UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
   r.mapping_bound = context_.computing_of(r.graph);
-  // Building tables of meshes on which no mapping was searched costs time. Tables have the times of the slowest kind of
-  // device, so with several kinds, or for a plan on blocks, they give no bound.
+  // Building tables of meshes on which no mapping was searched takes time. Tables have the times of the slowest kind of
+  // device. So they give no bound if there are several kinds, or for a plan on blocks.
   if (context_.time.is_late() || has_blocks || context_.models.size() > 1) {
     return;
   }
@@ -297,7 +299,7 @@ UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
 
 UNITY_INLINE void unity_search::trade_memory(std::span<const graph_variant> variants, const simulated_best& best,
                                              unity_result& r) {
-  // Without a frontier, where the limit of memory costs something: nothing fits, or what is faster does not.
+  // The memory limit costs time if nothing fits, or if a faster plan does not fit.
   const auto& simulated = context_.record.simulated;
   const bool is_limited =
       !r.report.excess.empty() || std::any_of(simulated.begin(), simulated.end(), [&](const simulated_mapping& s) {
@@ -323,7 +325,7 @@ UNITY_INLINE void unity_search::trade_memory(std::span<const graph_variant> vari
   o.optimizer = context_.options.optimizer;
   o.memory_limit = context_.memory_limit;
   o.is_whole = context_.options.frontier;
-  constexpr double share = 0.6;  // of what is left; the polish has the rest
+  constexpr double share = 0.6;  // share of the time that is left; the polish has the rest
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     o.seconds = std::max(0.0, share * context_.time.left() / static_cast<double>(graphs.size() - i));
     const auto& variant = variants[graphs[i]];

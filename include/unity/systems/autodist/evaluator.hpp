@@ -1,5 +1,5 @@
-// Simulates an iteration for a given synchronization of the weights; and moves between synchronizations, each of which
-// changes one weight or one group: what searches of synchronizations need.
+// Simulates an iteration under a synchronization of the weights, and provides moves that change one weight or one
+// group: the parts of a search for synchronizations.
 #pragma once
 
 #include <cstddef>
@@ -57,11 +57,11 @@ class sync_moves {
   // Includes moves that change nothing.
   [[nodiscard]] std::span<const sync_change> moves(const parallel::synchronization& s) const;
   [[nodiscard]] sync_change change(sync_change m) const { return m; }
-  // Draws a weight, uniformly or proportionally to its bytes with equal probability, and a move of it that changes
-  // something.
+  // Draws a weight, with probability one half uniformly and otherwise in proportion to its bytes, and a move of this
+  // weight that changes something.
   [[nodiscard]] std::optional<proposed<sync_change>> sample(const parallel::synchronization& s,
                                                             random_engine& random) const;
-  // nullopt if nothing changes. Complexity: linear in the state.
+  // The synchronization after the move; nullopt if the move changes nothing. Complexity: linear in the state.
   [[nodiscard]] std::optional<parallel::synchronization> after(const parallel::synchronization& s,
                                                                const sync_change& c) const;
   [[nodiscard]] fingerprint fingerprint_of(const parallel::synchronization& s) const;
@@ -96,7 +96,7 @@ class sync_simulation {
  public:
   // Throws: unity::error if the plan does not fit its graph and machine.
   sync_simulation(const tensor::algebra& a, parallel::plan p, tensor::durations durations);
-  // With the roofline of its devices.
+  // Uses the roofline of the plan's devices.
   sync_simulation(const tensor::algebra& a, parallel::plan p);
 
   [[nodiscard]] const parallel::plan& plan() const noexcept { return *plan_; }
@@ -254,7 +254,7 @@ UNITY_INLINE void sync_moves::serve(parallel::synchronization& s, const sync_cha
   how.is_sparse = facts.is_sparse && own.parts.front().is_sparse;
   own.axis = c.parts > 1 ? c.axis : 0;
   own.parts.assign(1, {});
-  const auto loads = served_bytes(*problem_, s);  // without those of this weight
+  const auto loads = served_bytes(*problem_, s);  // without the parts of this weight
   std::vector<std::size_t> order(loads.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;

@@ -16,7 +16,7 @@ namespace unity::systems {
 [[nodiscard]] std::vector<std::size_t> fastest_of(std::span<const picoseconds> times, std::size_t count);
 
 struct rerun_options {
-  std::size_t finalists = 3;  // of the rules, and as many of the others
+  std::size_t finalists = 3;  // number of rules that run again, and of others likewise
   std::size_t rounds = 5;     // 0: first runs decide
 };
 
@@ -26,10 +26,10 @@ struct rerun_result {
   std::vector<std::optional<measurement>> again{};
 };
 
-// The minimum of many noisy times mostly belongs to a lucky candidate, so first runs only choose finalists. The
-// finalists are run again in turns, so that drift affects all equally, and the lowest median wins; if medians differ by
-// less than 0.5%, a rule's wins. first: the times of the first runs, those of rules before the others. run(index): runs
-// that synchronization again.
+// The minimum of many noisy times usually belongs to a lucky candidate, so first runs only choose finalists. The
+// finalists run again in turns, so that drift affects all equally, and the lowest median wins; if medians differ by
+// less than 0.5%, a rule wins. first: the times of the first runs, with those of the rules at the front. run(index):
+// runs that synchronization again.
 // Preconditions: `first` is not empty; rules <= first.size(). Complexity: 2 * finalists * rounds runs; none if there is
 // only one finalist.
 // Throws: as run.

@@ -18,7 +18,7 @@ namespace unity::systems {
 // Guides the draws. Regular.
 struct sampling_guide {
   bytes whole{1 << 20};     // smaller weights are never divided
-  bytes cut{64 << 20};      // weights of at least this size always are; in between, at random
+  bytes cut{64 << 20};      // weights of at least this size are always divided; those between at random
   std::uint32_t parts = 0;  // maximum per weight; 0: twice the number of servers, at least 16
 
   friend bool operator==(const sampling_guide&, const sampling_guide&) = default;

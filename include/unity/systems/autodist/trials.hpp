@@ -44,8 +44,8 @@ struct sync_trial {
   float score = 0;     // of the ranker before the trial
 };
 
-// The accuracy of a ranker trained on 7 of 10 trials up to the end of a phase: correctly ordered pairs among the other
-// 3 of 10, with both times in the same bucket; the first bucket has the fastest times.
+// The accuracy of a ranker trained on 7 of 10 trials up to the end of a phase: how many pairs of the other trials it
+// orders correctly, where both times are in the same bucket. The first bucket has the fastest times.
 struct trial_accuracy {
   std::size_t phase = 0;
   std::size_t bucket = 0;
@@ -93,8 +93,8 @@ struct sync_proposal {
 // By weight: a hash of its parts and their synchronizers, without the group.
 [[nodiscard]] std::vector<std::uint64_t> choices_of(const parallel::synchronization& s);
 
-// For a round of trials ordered by earlier scores: the highest-scored one such that the ranker has at least this share
-// of pairs right among those up to it.
+// Of a round of trials with the scores from before them: the trial with the highest score such that, among the trials
+// with scores up to its own, at least `share` of the pairs is ordered correctly.
 [[nodiscard]] std::optional<std::size_t> trusted_below(std::span<const sync_trial> round, double share);
 
 // Greedily chooses the proposals with the largest sum of score and novelty; returns their indices.

@@ -11,7 +11,7 @@
 
 namespace unity::systems {
 
-// Buckets of gradients in the order in which they become ready, without fused kernels. A bucket is closed at `most`
+// Buckets of gradients in the order in which they become ready; kernels as in `kernels`. A bucket is closed at `most`
 // bytes or more; the first at `first`.
 // Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3 (25 MB; torch begins with 1 MB).
 [[nodiscard]] fusion::fusion_strategy ddp_buckets(const fusion::instruction_graph& g, const fusion::fusion_target& t,

@@ -29,10 +29,10 @@ struct fitted_job {
   bool fits = true;
 };
 
-// The first line of Algorithm 1. If the job needs more memory than the limit, tries the passes that save memory, alone
-// and then in pairs of different kinds, and takes the fastest that fits; if none fits, the one with the smallest peak.
-// A limit of 0 is none. Before that, applies passes that save no memory or change numbers, if they make the iteration
-// shorter or the limit requires it. Complexity: a replay for each combination.
+// The first line of Algorithm 1. First applies passes that save no memory or change numbers, if they make the iteration
+// shorter or the limit requires it. Then, if the job needs more memory than the limit, tries the passes that save
+// memory, alone and in pairs of different kinds, and takes the fastest that fits; if none fits, the one with the
+// smallest peak. A limit of 0 means no limit. Complexity: a replay for each combination.
 // Throws: unity::error if there is a limit and the traces contain no memory information.
 [[nodiscard]] fitted_job fit_job(const trace::flow_graph& job, const trace::name_table& names, bytes limit,
                                  const std::vector<graph_pass>& passes);

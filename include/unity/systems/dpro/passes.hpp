@@ -348,9 +348,9 @@ UNITY_INLINE graph_pass recomputation() {
 
 namespace detail {
 
-// By rank: the busy time of the operators of the whole batch. For kernels, from the first to the last, because they
-// wait for their launches in each part; for host threads, the time in which any runs, because gaps belong to
-// synchronization.
+// By rank: the time that its devices work on a whole batch. If the rank runs kernels, from the start of the first
+// operator to the end of the last, because kernels of a part of a batch also wait for launches; otherwise the time in
+// which any operator runs, because gaps of host threads belong to synchronization.
 inline std::vector<picoseconds> batch_times(const trace::flow_graph& g) {
   std::vector<std::vector<std::pair<picoseconds, picoseconds>>> spans(g.ranks.size());
   std::vector<bool> has_stream(g.ranks.size());
@@ -374,7 +374,8 @@ inline std::vector<picoseconds> batch_times(const trace::flow_graph& g) {
 
 }  // namespace detail
 
-// Inserts a delay in front for the earlier parts: the time of the last part's passes, times their number, on each rank.
+// Inserts a delay before the iteration of each rank for the earlier parts: the time of the last part's passes, times
+// the number of earlier parts.
 UNITY_INLINE graph_pass accumulation(std::uint32_t batches, picoseconds start) {
   UNITY_EXPECTS(batches >= 2, "two parts at least");
   const auto change = [batches, start](trace::flow_graph& g, const trace::name_table&) {

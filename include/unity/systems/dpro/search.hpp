@@ -397,7 +397,7 @@ UNITY_INLINE std::vector<dpro_decision> dpro_search::sweep(const dpro_strategy& 
   return found;
 }
 
-// Runs that grew by several decisions may become invalid; parts them again where they were last joined.
+// Fused runs that grew by several decisions may have become invalid: divides them again where they were last joined.
 inline void repair(const dpro_view& v, const dpro_strategy& before, dpro_strategy& s) {
   std::uint32_t first = 0;
   for (const auto& run : runs_of(before.fused)) {

@@ -215,7 +215,8 @@ UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vecto
         entry.outside.push_back(b);
       }
     }
-    // A synchronization that only followed another one was ready by then: after the last computation that had ended.
+    // A synchronization that only followed another one gets a producer: the last computation that had ended when it
+    // began.
     const bool is_first = s.tasks[entry.task].type == trace::task_type::in;
     if (is_first && entry.outside.empty() && !neighbours_.before(t).empty() &&
         std::none_of(neighbours_.before(t).begin(), neighbours_.before(t).end(),
@@ -241,7 +242,7 @@ UNITY_INLINE void job_structure::add_tensor(std::uint32_t sync, const std::vecto
   syncs_.push_back(std::move(s));
 }
 
-// The rank's last computation that had ended by then; no_index if none.
+// The rank's last computation that had ended by that time; no_index if there is none.
 UNITY_INLINE std::uint32_t job_structure::behind(std::uint32_t rank, picoseconds time) const {
   const auto& list = rank_work_[rank];
   const auto after = std::upper_bound(list.begin(), list.end(), time, [&](picoseconds at, std::uint32_t t) {
@@ -261,8 +262,8 @@ UNITY_INLINE void job_structure::find_kinds() {
   }
 }
 
-// A bucket contains the gradients that became ready between the previous bucket and its own begin, if the trace records
-// gradients; sizes are as recorded, or else equal.
+// If the trace records gradients, divides each bucket into those that became ready between the begin of the previous
+// bucket and its own. Sizes are as recorded, or else equal.
 UNITY_INLINE void job_structure::divide_into_gradients() {
   std::vector<std::uint32_t> order(syncs_.size());
   const auto arrival = [&](std::uint32_t s, std::uint32_t rank) {

@@ -386,8 +386,8 @@ UNITY_INLINE std::vector<tensor_synchronization::end> dpro_view::outside_of(cons
   return all;
 }
 
-// Different buckets do not remove disturbances of a synchronization. They stay with its tensors, so that the total time
-// changes only by the fitted effect of sizes.
+// Disturbances of a recorded synchronization (its time beyond the fit) do not vanish with other buckets. They stay with
+// its tensors, so that only the fitted effect of sizes changes the total time.
 UNITY_INLINE void dpro_view::note_surplus() {
   for (std::uint32_t s = 0; s < syncs_.size(); ++s) {
     auto& own = surplus_.emplace_back();

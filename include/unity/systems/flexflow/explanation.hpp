@@ -22,7 +22,7 @@
 
 namespace unity::systems {
 
-// Another configuration of an operator, with all others unchanged or with the rest of its unit following it.
+// Another configuration of an operator. All others are unchanged, or the rest of its unit follows it.
 struct explained_alternative {
   parallel::configuration to{};
   std::size_t operators = 1;  // that change

@@ -17,7 +17,7 @@
 
 namespace unity::systems {
 
-// Determines random values. Regular.
+// The state that determines random values. Regular.
 struct drawing {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;

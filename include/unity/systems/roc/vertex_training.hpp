@@ -28,7 +28,7 @@ struct vertex_training {
   bytes memory{};
 };
 
-// The run as identified in a checkpoint: model and data are identified by their sizes.
+// Identifies the run in a checkpoint. Model and data are identified by their sizes.
 [[nodiscard]] train::run_settings settings_of(const vertex_training& t, std::string data);
 
 }  // namespace unity::systems
