@@ -15,15 +15,15 @@
 
 namespace unity::io {
 
-// How a plan synchronizes the weights that training changes, as a strategy. The replicas are the devices that compute,
+// States how a plan synchronizes trained weights as a strategy of AutoDist. The replicas are the devices that compute,
 // in their order. Groups are buckets: bucket "group N" gets the number N; a weight in no bucket gets a group of its
-// own. AutoDist treats gradients of lookups as sparse without saying so.
+// own. AutoDist treats gradients of lookups as sparse; its files do not say so.
 // Throws: unity::error for what AutoDist cannot express: sharded weights, other compressors, dense gradients of
 // lookups.
 [[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
 
-// The inverse, for a graph on a machine. The devices of a node exchange with servers as one, which AutoDist implies.
-// The group with the last weight is reduced first, because the backward pass begins there. file: for messages.
+// The inverse, for a graph on a machine. The devices of a node exchange data with servers as one, as AutoDist implies.
+// The group that contains the last weight is reduced first, because the backward pass begins there. file: for messages.
 // Throws: unity::error for weights that the graph lacks or that are missing, devices that the machine lacks, parts that
 // do not cover an axis, servers that do not wait for all (`sync` is false), and as parallel::check.
 [[nodiscard]] synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,

@@ -116,7 +116,7 @@ class present_fields {
       fields_.integer(number, value);
     }
   }
-  // Writes empty messages, too.
+  // Writes a message even if it is empty.
   void message(std::uint32_t number, std::string_view bytes) { fields_.bytes(number, bytes); }
   [[nodiscard]] const std::string& bytes() const noexcept { return fields_.text(); }
 

@@ -1,5 +1,5 @@
-// Writes Chrome's trace format, which Perfetto and chrome://tracing display: spans of time on the threads of processes,
-// and with them a simulated iteration.
+// Writes Chrome's trace format, which Perfetto and chrome://tracing display: spans of time on the threads of processes.
+// Also writes a simulated iteration in it.
 #pragma once
 
 #include <cstddef>
@@ -115,7 +115,7 @@ class trace_writer {
 }  // namespace detail
 
 // JSON of complete events: devices and links are two processes with a thread per stream or link; memory is a counter
-// per device. Tasks with neither time nor resource, which only join others, are left out. Units: microseconds, exact to
+// per device. Leaves out tasks with neither time nor resource, which only connect others. Units: microseconds, exact to
 // the picosecond. Complexity: n log n in tasks and buffers.
 [[nodiscard]] inline std::string to_chrome_trace(const tasks::program& p, std::span<const simulate::task_times> times) {
   return detail::trace_writer{p, times}.run();

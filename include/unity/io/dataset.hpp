@@ -68,14 +68,14 @@ class dataset {
   // Height and width of an image; empty for text.
   [[nodiscard]] const tensor::shape& sizes() const noexcept { return parts_[0].sizes; }
 
-  // Checks that a tensor of that type can be the field of a batch. Its first dimension is the rows. A row of images is
-  // floating-point numbers, one per pixel, in any shape; its label is one integer. A row of text is integers, fewer
-  // than the text has; its labels are the characters that follow each.
+  // Checks that a tensor of that type can be the field of a batch; its first dimension counts the rows. A row of images
+  // is floating-point numbers, one per pixel, in any shape; its label is one integer. A row of text is integers, fewer
+  // than the text has; its labels are the characters that follow each of them.
   // Throws: unity::error if it cannot.
   void expect_fits(dataset_field field, const tensor::tensor_type& type) const;
 
-  // Effects: fills `out` with the row-major elements of a box of the tensor of that type that is the field of the batch
-  // of a step. Pixels are scaled to 0 to 1. Complexity: linear in the box.
+  // Effects: fills `out` with the elements of a box, row-major. The box is a part of the tensor of that type that is
+  // the field of the step's batch. Pixels are scaled to 0 to 1. Complexity: linear in the box.
   // Throws: unity::error as expect_fits.
   void fill(dataset_field field, const tensor::tensor_type& type, const parallel::box& part, std::int64_t step,
             const dataset_reading& how, std::span<std::byte> out) const;

@@ -219,7 +219,7 @@ UNITY_INLINE void dpro_reader::read_message(reading& r, trace::event& event, con
       r.without_peer.emplace_back(event.message, number);
     }
   }
-  // One connection to each peer in each direction, separate for each thread of a process.
+  // One connection in each direction for each peer and each thread of a process.
   const auto way = m.kind == trace::event_kind::send      ? fmt::format("to {}", names_.text(out.receiver))
                    : m.kind == trace::event_kind::receive ? fmt::format("from {}", names_.text(out.sender))
                                                           : std::string{"collectives"};

@@ -1,5 +1,5 @@
-// A substitution from another system's rule file: two lists of operators, their ranks, and which rules are equal or
-// invalid.
+// A substitution from another system's rule file: two lists of operators, and their ranks. Also finds equal and invalid
+// rules.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace unity::io {
 
-// Regular. Operator names are this library's if it has the operator ("matmul"), else the file's in lower case
-// ("replicate"). Parameters keep the file's values under plain names (kernel_h, stride_w, axis, ...).
+// Regular. An operator has this library's name if the library has the operator ("matmul"), otherwise the file's name in
+// lower case ("replicate"). Parameters keep the file's values under plain names (kernel_h, stride_w, axis, ...).
 struct foreign_rule {
   // Result `result` of operator `node`, or, if node is negative, the variable -node.
   struct source_of {
@@ -159,8 +159,8 @@ class identity_writer {
 // the order of outputs (for up to five outputs; with more, the order counts).
 [[nodiscard]] std::string identity_text(const foreign_rule& rule);
 
-// A variable, as named in rule text, that the target reads but no operator of the source does. Such a rule has no
-// meaning: its target is not determined by what its source matches.
+// A variable, as named in rule text, that the target reads but no operator of the source does. Such a rule is invalid:
+// what its source matches does not determine its target.
 [[nodiscard]] std::optional<std::string> unbound_input(const foreign_rule& rule);
 
 }  // namespace unity::io

@@ -51,8 +51,8 @@ class foreign_shapes {
   static void add_number(const std::string& size, std::int64_t number, std::vector<std::string>& all) {
     add_equality(size, fmt::format("{}", number), all);
   }
-  // Foreign operators see tensors of one rank; broadcasting would allow others. If all operators keep shapes,
-  // conditions of equal shapes suffice.
+  // Foreign operators require operands of one rank, while broadcasting here would allow others. If all operators keep
+  // shapes, conditions of equal shapes suffice.
   void rank_conditions(std::vector<std::string>& all) const;
 
   const foreign_rule& rule_;

@@ -1,4 +1,4 @@
-// Plans in the words of other frameworks: modules for PyTorch and JAX, flags of Megatron-LM and DeepSpeed.
+// Plans in the terms of other frameworks: modules for PyTorch and JAX, options of Megatron-LM and DeepSpeed.
 #pragma once
 
 #include <string>
@@ -38,15 +38,15 @@ namespace unity::io {
 // decides that, and if the plan has micro-batches, stages or recomputation.
 [[nodiscard]] std::string to_jax_text(const module_plan& p, const std::string& title);
 
-// Stated plans in the words of Megatron-LM and DeepSpeed.
+// Stated plans in the terms of Megatron-LM and DeepSpeed.
 
-// Arguments of Megatron-LM's training scripts, one line each.
-// Throws: unity::error if the statement contradicts itself, or has a stage of ZeRO that its optimizer lacks.
+// Command-line options of Megatron-LM's training scripts, one per line.
+// Throws: unity::error if the statement contradicts itself, or has a stage of ZeRO that its optimizer does not support.
 // Source: Megatron-LM, megatron/training/arguments.py (core 0.12).
 [[nodiscard]] std::string to_megatron_text(const parallel::stated_plan& p);
 
-// DeepSpeed's configuration, as JSON. The optimizer's numbers are the user's to add.
-// Throws: unity::error where it has more than data parallelism, because models themselves say the rest.
+// DeepSpeed's configuration as JSON. The user has to add the optimizer's hyperparameters.
+// Throws: unity::error if the plan has more than data parallelism, which models state in their own code.
 // Source: DeepSpeed, docs/_pages/config-json.md.
 [[nodiscard]] std::string to_deepspeed_text(const parallel::stated_plan& p);
 
@@ -146,7 +146,7 @@ UNITY_INLINE std::string pipeline_text(const module_pipeline& p) {
   return text + "        ],\n    ),\n";
 }
 
-// What a plan has beyond layouts.
+// The parts of a plan beyond layouts, as Python text.
 UNITY_INLINE std::string schedule_text(const module_plan& p) {
   std::string text;
   if (p.microbatches > 1) {
@@ -204,7 +204,7 @@ UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string
 
 namespace detail {
 
-// Sums are left to XLA: a constraint cannot express them.
+// Partial sums have no form in a constraint: XLA adds them up where it chooses.
 UNITY_INLINE std::string partition_spec(const parallel::tensor_placement& l) {
   std::vector<std::string> axes;  // by dimension
   for (std::size_t axis = 0; axis < l.size(); ++axis) {
@@ -335,7 +335,7 @@ UNITY_INLINE std::string to_megatron_text(const parallel::stated_plan& p) {
   }
   const bool is_equal = s.first_layers + s.last_layers == 0;
   if (!is_equal && p.layers > 0) {
-    static_cast<void>(layers_of_stages(s, p.layers));  // refuses what does not divide
+    static_cast<void>(layers_of_stages(s, p.layers));  // throws if stages do not divide the layers
   }
   if (s.first_layers > 0) {
     add("decoder-first-pipeline-num-layers", s.first_layers);
@@ -381,7 +381,7 @@ UNITY_INLINE std::string to_deepspeed_text(const parallel::stated_plan& p) {
                            {"gradient_accumulation_steps", s.microbatches()}};
   nlohmann::ordered_json zero{{"stage", s.zero}};
   if (s.zero > 0) {
-    zero["overlap_comm"] = true;  // a gradient goes out while the backward pass goes on
+    zero["overlap_comm"] = true;  // reduces gradients while the backward pass runs
   }
   r["zero_optimization"] = zero;
   if (p.element == tensor::dtype::bfloat16 || p.element == tensor::dtype::float16) {

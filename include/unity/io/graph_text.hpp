@@ -1,5 +1,5 @@
-// Graphs as text: neighbour lists, edge lists, and Matrix Market files; and what other texts are also read by: their
-// lines and the fields of a line, with line numbers for messages.
+// Graphs as text: neighbour lists, edge lists and Matrix Market files. Also the line reader for other text formats:
+// lines and their fields, with line numbers for messages.
 #pragma once
 
 #include <algorithm>

@@ -45,11 +45,11 @@ struct hlo_fused {
   friend bool operator==(const hlo_fused&, const hlo_fused&) = default;
 };
 
-// The same, but leaves out groups that XLA would not compute, or would compute wrongly: - with instructions that are
-// not fusible (hlo_work_table), or results of different dimensions; - that read what they overwrite: the state of a
-// loop, values updated in place, shared parameters. Copies that would read such values later than before are left out
-// of their groups. This makes the edit correct for modules after XLA's own passes, which insert copies where something
-// is overwritten, but before XLA schedules them.
+// The same, but leaves out groups that XLA would not compute, or would compute wrongly:
+// - groups with instructions that are not fusible (hlo_work_table), or with results of different dimensions;
+// - groups that read what they overwrite: the state of a loop, values updated in place, shared parameters.
+// Leaves copies that would read such values later than before out of their groups. This makes the edit correct for
+// modules after XLA's own passes, which insert copies where something is overwritten, but before XLA schedules them.
 [[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
                                           const std::vector<hlo_fusion_group>& groups);
 
@@ -266,7 +266,8 @@ inline hlo_member_group member_group(const hlo_computation& c, const hlo_fusion_
   return all;
 }
 
-// From the last member that produces a result of the fusion.
+// The attributes of a fusion. Metadata are those of the member with the last result; so is the sharding, if there is
+// only one result.
 inline std::vector<hlo_attribute> fusion_attributes(const hlo_computation& c, const hlo_fusion_group& g,
                                                     const std::vector<hlo_value>& results, std::size_t callee) {
   std::vector<hlo_attribute> all{{"kind", g.kind, {}, {}}, {"calls", {}, {hlo_computation_id{callee}}, {}}};

@@ -19,10 +19,10 @@ struct hlo_instructions {
   std::vector<hlo_instruction_id> of{};  // per instruction of the graph
 };
 
-// Instructions that only relabel bytes are left out: their readers read their operands. All-reduces stay all-reduces;
+// Leaves out instructions that only relabel bytes: their readers read their operands. All-reduces stay all-reduces;
 // other collectives and control flow run alone, and nothing is fused across them. The time of an unfused instruction is
-// what the kernel model predicts from its arithmetic and bytes; likewise for a call or a loop, from everything that it
-// runs. Complexity: linear in the module. flops_per_second: for arithmetic alone.
+// the kernel model's prediction from its arithmetic and bytes; for a call or a loop, from everything that it runs.
+// Complexity: linear in the module. flops_per_second: for arithmetic alone.
 [[nodiscard]] hlo_instructions instructions_of(const hlo_module& m, const fusion::kernel_model& kernels,
                                                double flops_per_second);
 

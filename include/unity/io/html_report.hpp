@@ -232,7 +232,7 @@ UNITY_INLINE void html_report::table(std::span<const std::string> heads,
   body_ += "</table></div>\n";
 }
 
-// As a separate image: the styles of an inline picture would apply to the whole page.
+// Embeds the picture as a separate image: the styles of an inline picture would apply to the whole page.
 UNITY_INLINE void html_report::picture(std::string_view svg, std::string_view about) {
   body_ += fmt::format("<div class=\"wide\"><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"/></div>\n",
                        detail::escaped(about), detail::base64(svg));

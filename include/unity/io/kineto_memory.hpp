@@ -22,10 +22,11 @@ class kineto_memory {
   // Ignores events without sizes.
   void read(const json_event& e);
 
-  // Effects: adds the rank's allocations, each from the innermost operation that ran on its thread then (or else the
-  // one before; or else the thread's first) to the operation that freed it, and the memory that was held before and
-  // never freed. Counts memory of threads without operations as not understood. Preconditions: events are in order.
-  // `lanes`: by "process thread". Complexity: n log n in what was read, linear in the rank's events.
+  // Effects: adds the rank's allocations. Each lasts from the innermost operation that ran on its thread at that time
+  // (or else the previous one; or else the thread's first) to the operation that freed it. Also adds the memory that
+  // was held before the recording and never freed. Counts memory of threads without operations as not understood.
+  // Precondition: events are in order. `lanes`: by "process thread". Complexity: n log n in the memory events, linear
+  // in the rank's events.
   void add_to(trace::rank_trace& t, const std::map<std::string, std::uint32_t>& lanes);
 
  private:

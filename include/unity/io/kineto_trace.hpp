@@ -1,5 +1,5 @@
-// Traces of PyTorch's profiler (Kineto): one file per rank, in Chrome's format. Over 500 lines because the names that
-// its versions give the same things are one table of facts.
+// Traces of PyTorch's profiler (Kineto): one file per rank, in Chrome's format. Over 500 lines because one table lists
+// all names that its versions use.
 #pragma once
 
 #include <cstdint>
@@ -105,7 +105,7 @@ UNITY_INLINE kineto_category kineto_category_of(std::string_view text) {
 // A runtime call that returns once a stream, an event or the device has reached a point.
 inline bool is_synchronization(std::string_view name) { return name.find("Synchronize") != std::string_view::npos; }
 
-// Of an element; 0: unknown.
+// The size of an element; 0 if unknown.
 inline bytes element_bytes(std::string_view type) {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> known{
       {{"float", 4},       {"Float", 4},         {"double", 8},        {"Double", 8}, {"half", 2}, {"Half", 2},
@@ -123,7 +123,7 @@ class kineto_reader {
   trace::rank_trace run();
 
  private:
-  // What surrounds the launch of a collective, or was recorded of it: its size, group and number of ranks.
+  // The size, group and number of ranks of a collective, from the event around its launch or from its own record.
   struct collective_note {
     std::string host{};  // thread
     picoseconds start{};

@@ -1,5 +1,5 @@
-// Where a plan cuts a model, in terms of its modules: between the stages of a pipeline, and into modules whose results
-// are computed again in the backward pass.
+// Where a plan cuts a model, in terms of its modules: between pipeline stages, and around modules whose results are
+// recomputed in the backward pass.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@
 
 namespace unity::io {
 
-// Between a stage and the next.
+// The boundary between a stage and the next.
 struct stage_boundary {
   std::string module{};
   bool is_after = false;                // the stage ends with the module; else the next stage begins with it
-  std::vector<value_id> values{};       // that each micro-batch sends from one to the other
-  std::size_t gradients = 0;            // that it sends back
+  std::vector<value_id> values{};       // values that each micro-batch sends to the next stage
+  std::size_t gradients = 0;            // number of gradients that it sends back
   parallel::tensor_placement layout{};  // of all of them
 
   friend bool operator==(const stage_boundary&, const stage_boundary&) = default;
@@ -37,7 +37,8 @@ struct module_pipeline {
   std::vector<stage_boundary> boundaries{};  // one less than stages
 };
 
-// A plan of one stage that does what each stage of a plan does: device j stands for the j-th device of every group.
+// A plan of one stage that does the same as each stage of the original: device j stands for the j-th device of every
+// group.
 struct folded_stages {
   parallel::plan plan{};
   std::vector<std::vector<hardware::device_id>> groups{};  // the devices of each, in the machine's order
@@ -66,19 +67,21 @@ struct module_operators {
 [[nodiscard]] std::vector<stage_boundary> boundaries_of(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                         const module_operators& m, const parallel::training_graph& t);
 
-// A module whose results, except for those of its last operator, are computed again. Places in the order of operators.
+// A module whose results are recomputed, except for those of its last operator. Members are places in
+// module_operators::order.
 struct recomputed_module {
   std::string name{};
   std::size_t first = 0;
   std::size_t last = 0;
-  std::size_t last_kept = 0;  // the last operator whose backward pass reads anything: what follows does not run again
+  std::size_t last_kept = 0;  // the last operator whose backward pass reads a value; later ones do not run again
 
   friend bool operator==(const recomputed_module&, const recomputed_module&) = default;
 };
 
-// A module of a single type of operators (nn.Linear) ends with its last operator that reads a parameter. One that has
-// modules within may begin or end with operators without parameters, and has those that are computed again, and the
-// next one.
+// Finds the modules that a plan recomputes. Consecutive recomputed operators and the operator after them must contain
+// all operators that read parameters of one module, and none of another. If that module has no modules within it
+// (nn.Linear), they must also begin and end with such operators; otherwise they may begin or end with operators that
+// read no parameters.
 // Complexity: operators x depth of modules.
 // Throws: unity::error that names the first operator of those that are not a module's.
 [[nodiscard]] std::vector<recomputed_module> recomputed_modules(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -169,7 +172,7 @@ class boundary_finder {
 
  private:
   [[nodiscard]] std::uint32_t stage_of(node_id n) const { return m_.stage[n.index()]; }
-  // Between operators that follow each other.
+  // Adds the boundary between two consecutive operators.
   void cut(node_id last, node_id first);
   void add_reads(node_id reader);
   void expect_whole_modules() const;
@@ -271,7 +274,7 @@ class recomputation_finder {
   [[nodiscard]] std::vector<recomputed_module> find() const;
 
  private:
-  // From the first of the operators that are computed again to the first that is not.
+  // The module that has the operators from the first recomputed one (`first`) to the next that is not (`kept`).
   [[nodiscard]] std::optional<std::string> module_of(std::size_t first, std::size_t kept) const;
   [[nodiscard]] bool is_all_of(std::string_view module, std::size_t first, std::size_t kept) const;
   [[nodiscard]] bool is_read_within(std::size_t first, std::size_t kept) const;

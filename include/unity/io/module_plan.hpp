@@ -52,7 +52,7 @@ struct collective_counts {
   friend bool operator==(const collective_counts&, const collective_counts&) = default;
 };
 
-// Adds the collectives that a change of layout from the first to the second needs.
+// Adds the collectives that a change of layout from `from` to `to` needs.
 void count_change(const parallel::tensor_placement& from, const parallel::tensor_placement& to,
                   collective_counts& counts);
 
@@ -101,7 +101,7 @@ using parallel::tensor_placement;
 
 inline constexpr std::string_view transposed_suffix = ".T";
 
-// Sums along the axes along which either has one.
+// Sets `to` to the layout of the sum of both: a partial sum along each axis along which one of them is.
 UNITY_INLINE void add_sums(tensor_placement& to, const tensor_placement& from) {
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
     if (to[axis].kind == axis_kind::whole) {
@@ -119,7 +119,7 @@ UNITY_INLINE tensor_placement permuted(tensor_placement l, const std::vector<std
   return l;
 }
 
-// On a single device.
+// Adds a mesh axis of size one, for plans on a single device.
 UNITY_INLINE void add_axis_of_one(parallel::plan_placements& on) {
   on.mesh.sizes.push_back(1);
   for (auto& n : on.nodes) {
@@ -171,12 +171,12 @@ class module_planner {
   void synchronize(parameter_plan& one, std::size_t number) const;
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
   void find_readings();
-  // The layout that readers outside of modules want, if they agree; else the layout in which the value is made.
+  // The layout that readers without modules need, if they agree; otherwise the layout in which the value is made.
   [[nodiscard]] tensor_placement handed_on(value_id v) const;
   void count(value_id v, const tensor_placement& made, const tensor_placement& given);
-  // As the readers on one stage need it. Returns whether it has a cotangent.
+  // Counts the collectives that bring the value to the readers on one stage. Returns whether the value has a cotangent.
   bool count_readings(value_id v, const tensor_placement& given, std::uint32_t stage);
-  // Whether what precedes the operator (or follows it) within its module runs again in the backward pass.
+  // Whether the operators before it (or after it) in its module run again in the backward pass.
   [[nodiscard]] bool runs_again_before(node_id n) const;
   [[nodiscard]] bool runs_again_after(node_id n) const;
   void count_synchronization();
@@ -371,7 +371,7 @@ UNITY_INLINE tensor_placement module_planner::handed_on(value_id v) const {
       is_chosen = true;
       continue;
     }
-    auto reduced = *wanted;  // sums are added up implicitly if an operator needs that
+    auto reduced = *wanted;  // partial sums are added up implicitly if an operator needs the sum
     for (std::size_t axis = 0; axis < as.size(); ++axis) {
       if (reduced[axis].kind == axis_kind::sum && as[axis].kind == axis_kind::whole) {
         reduced[axis] = as[axis];
@@ -417,7 +417,7 @@ UNITY_INLINE void module_planner::count(value_id v, const tensor_placement& made
 }
 
 UNITY_INLINE bool module_planner::count_readings(value_id v, const tensor_placement& given, std::uint32_t stage) {
-  // as modules read it, with the layout of its cotangent
+  // distinct layouts in which modules read it, each with the layout of the cotangent
   std::vector<std::pair<tensor_placement, tensor_placement>> copies;
   std::optional<tensor_placement> others;
   std::optional<tensor_placement> summed;  // an implicit sum
@@ -443,7 +443,7 @@ UNITY_INLINE bool module_planner::count_readings(value_id v, const tensor_placem
     if (at == copies.end()) {
       copies.emplace_back(as, is_wanted ? cotangent : tensor_placement{});
       count_change(given, as, made_.forward);
-      const auto from = g_.producer(v);  // what comes from outside of the module is kept in this layout, too
+      const auto from = g_.producer(v);  // values from outside of the module are also kept in this layout
       if (runs_again_before(r.node) && repeated_[from.index()] == repeated_[r.node.index()]) {
         count_change(given, as, made_.backward);
       }
@@ -469,7 +469,7 @@ UNITY_INLINE bool module_planner::count_readings(value_id v, const tensor_placem
 }
 
 UNITY_INLINE void module_planner::count_synchronization() {
-  for (auto* c : {&made_.forward, &made_.backward}) {  // so far, of one micro-batch
+  for (auto* c : {&made_.forward, &made_.backward}) {  // counts so far are those of one micro-batch
     for (auto* kind : {&c->all_reduce, &c->all_gather, &c->reduce_scatter, &c->all_to_all}) {
       *kind *= static_cast<std::size_t>(made_.microbatches);
     }

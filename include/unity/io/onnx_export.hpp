@@ -58,9 +58,9 @@ class model_writer {
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                          const export_options& options = {});
 
-// With annotations for several devices, on every node that reads or writes operands or results of an operator that has
-// such, or is on a stage. Precondition: an entry for each node of the graph, which has sharding for all operands and
-// results, or none.
+// With annotations for several devices on every node that reads or writes operands or results of an annotated operator,
+// or is on a stage. Precondition: an entry for each node of the graph, with sharding for all operands and results, or
+// for none.
 // Throws: as above, and if a node reads one tensor in two ways.
 [[nodiscard]] std::string serialize_onnx(const tensor::algebra& algebra, const onnx_model& model,
                                          const graph_devices& devices);

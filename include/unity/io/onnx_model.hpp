@@ -21,7 +21,7 @@
 
 namespace unity::io {
 
-// A dimension of inputs to which the file gives no size, and maybe a name. Regular.
+// A dimension of inputs whose size the file does not state; it may state a name. Regular.
 struct open_axis {
   std::string name{};   // from the file, else INPUT.AXIS
   std::string input{};  // the first input that has it
@@ -33,8 +33,7 @@ struct open_axis {
   friend bool operator==(const open_axis&, const open_axis&) = default;
 };
 
-// The size of an open axis plus a number, divided by another and rounded down: what halving, striding and pooling
-// leave.
+// floor((size of an open axis + number) / divisor), as halving, striding and pooling yield.
 struct size_quotient {
   std::size_t axis = 0;
   std::int64_t added = 0;
@@ -43,7 +42,7 @@ struct size_quotient {
   friend bool operator==(const size_quotient&, const size_quotient&) = default;
 };
 
-// At sizes of all axes.
+// The value at these sizes of all axes.
 [[nodiscard]] std::int64_t value_of(const size_quotient& q, const std::vector<std::int64_t>& sizes);
 
 // A size as a polynomial in the sizes of open axes and quotients of them.
@@ -61,8 +60,8 @@ struct size_form {
   friend bool operator==(const size_form&, const size_form&) = default;
 };
 
-// How a graph of numbers, stated at one size of each open axis, is written for all sizes: the sizes are so unusual that
-// a number identifies its origin. Regular; empty if nothing is open.
+// How a graph that was read at one size of each open axis is written for all sizes: these sizes are so unusual that a
+// number in the graph identifies its origin. Regular; empty if nothing is open.
 struct open_sizes {
   std::vector<open_axis> axes{};
   std::map<std::int64_t, size_form> forms{};
@@ -76,7 +75,7 @@ struct open_sizes {
   std::string computing{};
 
   [[nodiscard]] bool empty() const noexcept { return axes.empty(); }
-  // Whether it changes with the sizes.
+  // Whether the number changes with the sizes.
   [[nodiscard]] bool is_open(std::int64_t number) const { return unstated.contains(number) || form_of(number); }
   // Empty for a number that does not change, or has no form.
   [[nodiscard]] std::optional<size_form> form_of(std::int64_t number) const;
@@ -85,8 +84,7 @@ struct open_sizes {
 };
 
 // A form that matches the number at several sizes of the open axes: factor * sizes + number, or the sum of two sizes
-// and a number, where `quotients` count as sizes, too. sizes[b][a]: the size of axis a; numbers[b]: the number at these
-// sizes.
+// and a number. `quotients` count as sizes. sizes[b][a]: the size of axis a; numbers[b]: the number at these sizes.
 // Throws: nothing; empty if no form matches.
 [[nodiscard]] std::optional<size_form> fitted_form(const std::vector<std::vector<std::int64_t>>& sizes,
                                                    const std::vector<std::int64_t>& numbers,
@@ -106,8 +104,8 @@ struct quotient_range {
   friend bool operator==(const quotient_range&, const quotient_range&) = default;
 };
 
-// All quotients by 2 to 512 that match the number at these sizes, by axis and divisor. Those with a factor only if
-// there is none without. More sizes leave fewer.
+// All quotients by 2 to 512 that match the number at these sizes, by axis and divisor. Those with a factor are included
+// only if none without a factor matches. More sizes leave fewer candidates.
 [[nodiscard]] std::vector<quotient_range> fitted_quotients(const std::vector<std::vector<std::int64_t>>& sizes,
                                                            const std::vector<std::int64_t>& numbers);
 
@@ -127,7 +125,8 @@ struct onnx_file_size {
 };
 
 // An operator of the algebra and the ONNX node that stands for it, with the same operands, results and attributes.
-// Attributes that are choices are written by name, real numbers as float32. Lines go before what io/onnx/ knows.
+// Attributes that are choices are written by name, real numbers as float32. These take precedence over the operators of
+// io/onnx/.
 struct onnx_operator {
   std::string kind{};    // "squared_distance"
   std::string type{};    // of the ONNX node: "SquaredDistance"
@@ -151,8 +150,8 @@ struct onnx_model {
   // Inputs that have default data in the file. Callers may pass other data, so they must not be folded.
   std::set<std::string, std::less<>> defaults{};
 
-  // What stays as it was in the file, outside of the graph, since tensors of known sizes cannot express it: a
-  // serialized GraphProto of nodes and initializers. It reads the last outputs of the graph, which no signature lists.
+  // The part of the file that tensors of known sizes cannot express, unchanged: a serialized GraphProto of nodes and
+  // initializers. It reads the last outputs of the graph, which no signature lists.
   std::string rest{};
   std::string rest_reason{};  // the first of it, and why no node of the graph can express it
 
@@ -165,7 +164,7 @@ struct onnx_model {
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
   open_sizes open{};  // for models read by import_open_onnx
-  // How operators are written for which this library has no ONNX form, or another one.
+  // Operators for which this library has no ONNX form, or a form other than the caller's.
   std::vector<onnx_operator> operators{};
 
   // The size of the file from which the model came; zeros if there was none.
@@ -196,7 +195,7 @@ struct export_options {
 
 // Equal parts of a tensor on devices, as ONNX states them; without devices, nothing is stated. Regular.
 struct device_sharding {
-  // Of a dimension that is divided.
+  // A dimension that is divided.
   struct dimension {
     std::int64_t axis = 0;
     std::int64_t size = 0;
@@ -204,13 +203,13 @@ struct device_sharding {
 
     friend bool operator==(const dimension&, const dimension&) = default;
   };
-  std::vector<std::vector<std::int64_t>> devices{};  // that have each part, row-major
+  std::vector<std::vector<std::int64_t>> devices{};  // devices of each part, row-major
   std::vector<dimension> dimensions{};               // ascending
 
   friend bool operator==(const device_sharding&, const device_sharding&) = default;
 };
 
-// Of one operator. Regular.
+// The annotation of one operator. Regular.
 struct operator_devices {
   std::vector<device_sharding> operands{};  // all of them, or none
   std::vector<device_sharding> results{};
@@ -219,7 +218,7 @@ struct operator_devices {
   friend bool operator==(const operator_devices&, const operator_devices&) = default;
 };
 
-// A model on several devices, which ONNX knows since version 11 of its format. A runtime may do otherwise: results are
+// A model on several devices, as ONNX states it since version 11 of its format. A runtime may ignore it: results are
 // the same. Regular.
 struct graph_devices {
   std::string name{};                     // of all devices together
@@ -286,7 +285,7 @@ UNITY_INLINE std::optional<size_form> fitted_form(const std::vector<std::vector<
                                                   const std::vector<size_quotient>& quotients) {
   const auto axis_count = sizes.front().size();
   const auto count = axis_count + quotients.size();
-  // Of an axis, or of a quotient after all axes.
+  // The size of an axis or, for parts after the axes, the value of a quotient.
   const auto size_of = [&](std::size_t reading, std::size_t part) {
     return part < axis_count ? sizes[reading][part] : value_of(quotients[part - axis_count], sizes[reading]);
   };

@@ -25,8 +25,8 @@ namespace unity::io {
 [[nodiscard]] onnx_model import_open_onnx(const tensor::algebra& algebra, const std::filesystem::path& path,
                                           const import_options& options = {});
 
-// Checks that what would be written of `model` computes the same as the file at other sizes of the open axes, including
-// 1. Sizes that the file rejects are left out.
+// Checks that the file written for `model` computes the same as the original file at other sizes of the open axes,
+// including 1. Skips sizes that the original file rejects.
 // Throws: unity::error with the first problem: an operator contains a size, or the two differ.
 [[nodiscard]] tensor::equivalence_report check_open(const tensor::algebra& algebra, const std::string& bytes,
                                                     std::string_view file, const std::filesystem::path& directory,
@@ -65,7 +65,8 @@ namespace unity::io {
 
 namespace detail {
 
-// What an axis counts, guessed from its position: the least size that the model may accept, and a divisor of its sizes.
+// The sizes to try for an axis, guessed from its position: the smallest one, which models are likely to accept, and a
+// number that divides all of them.
 struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;
@@ -106,14 +107,14 @@ inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for so few po
   return names;
 }
 
-// How sizes are chosen.
+// How the unusual sizes are chosen.
 struct size_choice {
   std::vector<std::size_t> groups{};  // by axis; axes of a group share a size
   std::int64_t length = 0;            // see class_of
   std::size_t shift = 0;              // primes to skip for each axis
 };
 
-// Three sizes per axis, all different primes, or 32 times those; short lengths need not be prime.
+// Three sizes per axis, all different primes, or 32 times primes for images; short lengths need not be prime.
 [[nodiscard]] UNITY_INLINE std::vector<std::vector<std::int64_t>> unusual_sizes(const std::vector<open_axis>& axes,
                                                                                 const size_choice& choice) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> next;
@@ -133,7 +134,7 @@ struct size_choice {
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     auto& at = sizes[b];
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      // In turns, so that height and width do not always differ by the same number.
+      // Alternates the order of axes, so that height and width do not always differ by the same number.
       const auto a = b % 2 == 0 ? i : axes.size() - 1 - i;
       if (at[a] == 0) {
         const auto size = take(class_of(axes[a], choice.length));
@@ -162,11 +163,11 @@ class open_importer {
  private:
   [[nodiscard]] model_reader reader() const { return {algebra_, file_, directory_, options_}; }
   onnx_model read_at(const std::vector<std::int64_t>& sizes, size_record& record) const;
-  // At sizes that no other number of the model equals, if such sizes exist.
+  // Reads at sizes that equal no other number of the model, if such sizes exist.
   [[nodiscard]] onnx_model read_apart(size_choice choice) const;
   // Empty if numbers are ambiguous, unless `must`.
   [[nodiscard]] std::optional<onnx_model> attempt(const size_choice& choice, bool must) const;
-  // Whether all numbers that its file needs have forms.
+  // Whether the model can be written: all numbers that the file needs have forms.
   [[nodiscard]] bool is_writable(const onnx_model& model) const;
 
   const tensor::algebra& algebra_;
@@ -182,7 +183,7 @@ UNITY_INLINE onnx_model open_importer::read() const {
     return reader().read(bytes_);
   }
   std::vector<std::size_t> apart;
-  std::vector<std::size_t> by_place;  // some exporters name the batch of each input differently
+  std::vector<std::size_t> by_place;  // by position: some exporters name the batch of each input differently
   std::string flags;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     apart.push_back(a);
@@ -195,7 +196,7 @@ UNITY_INLINE onnx_model open_importer::read() const {
     for (const auto& groups : {apart, by_place}) {
       try {
         auto model = read_apart({groups, length, 0});
-        if (!best || model.rest.size() < best->rest.size()) {  // parts that do not fit together stay there
+        if (!best || model.rest.size() < best->rest.size()) {  // nodes whose sizes do not fit together stay in the rest
           best = std::move(model);
         }
       } catch (const error& e) {
@@ -250,7 +251,7 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
   if (model.open.unstated.empty() || is_writable(model)) {
     return model;
   }
-  std::deque<size_record> more;  // which tell quotients apart
+  std::deque<size_record> more;  // records at further sizes, to tell quotients apart
   constexpr std::size_t most_readings = 12;
   while (all.size() < most_readings) {
     const auto next = record.next_sizes(all, sizes);
@@ -260,7 +261,7 @@ UNITY_INLINE std::optional<onnx_model> open_importer::attempt(const size_choice&
       }
       static_cast<void>(read_at(next, more.emplace_back(nullptr)));
     } catch (const error&) {
-      break;  // sizes that the model does not take
+      break;  // the model does not accept these sizes
     }
     all.push_back(&more.back());
     sizes.push_back(next);
@@ -284,7 +285,7 @@ UNITY_INLINE bool open_importer::is_writable(const onnx_model& model) const {
   }
 }
 
-// The least size of an axis of which no quotient is zero.
+// The least size of an axis at which no quotient is zero.
 [[nodiscard]] UNITY_INLINE std::int64_t least_size(const open_sizes& open, std::size_t axis) {
   std::int64_t least = 1;
   for (const auto& [number, form] : open.forms) {
@@ -319,8 +320,8 @@ UNITY_INLINE bool open_importer::is_writable(const onnx_model& model) const {
   return sizes;
 }
 
-// Values of constants that one model has and the other computes; those of both may have any values. Refers to both
-// tables.
+// The values of constants that only one of the models stores, because the other computes them. Constants that both
+// store may have any values. Refers to both tables.
 [[nodiscard]] UNITY_INLINE tensor::source_data values_of_one(const data_table& a, const data_table& b) {
   return [&](std::string_view name) -> std::optional<tensor::dense<double>> {
     const auto one = a.find(name);
@@ -409,7 +410,7 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
   std::size_t checked = 0;
   for (const std::int64_t round : {0, 1, 2, 3}) {
     auto at = options;
-    auto at_written = options;  // where options have fixed the others
+    auto at_written = options;  // the written file has fixed the sizes that options state
     at_written.dimensions.clear();
     std::string sizes;
     for (const auto& [name, size] : detail::sizes_of_round(model.open, round)) {
@@ -424,7 +425,7 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
       continue;
     }
     if (model.rest.empty() && !original->rest.empty()) {
-      continue;  // parts that do not fit together stay there
+      continue;  // nodes whose sizes do not fit together would stay in the rest
     }
     const auto rewritten = parse_onnx(algebra, written, "the optimized model", {}, at_written);
     const auto expected = fmt::format("the same as {} at {}", file, sizes);

@@ -13,16 +13,17 @@ namespace unity::io {
 
 struct onnx_plan {
   graph_devices devices{};
-  std::vector<std::string> unstated{};  // what of the plan ONNX has no words for, one line each
+  std::vector<std::string> unstated{};  // parts of the plan that ONNX cannot state, one line each
 };
 
-// The devices of the machine, by their names, and each operator that has operands.
+// States the devices of the machine, by name, and the division of each operator that has operands.
 //
-// An operator of ONNX has its operands divided as stated before it begins, and its results as stated when it ends, by
-// whatever messages that takes. So a result that consists of terms of a sum is stated as added up: divided as all of
-// its readers read it, or, if they differ or there are none, on all devices that have a term. Unstated are operators
-// that read terms (they get the sum, on the same devices), operands whose parts overlap or that are read twice in
-// different ways (they have no division), micro-batches, and what only training needs. None of this changes a result.
+// In ONNX, the operands of an operator are divided as stated before it begins, and its results as stated when it ends,
+// whatever messages that takes. So a result that consists of partial sums is stated as the sum: divided as all its
+// readers read it or, if they differ or there are none, on all devices that have a partial sum. The following is
+// unstated: operators that read partial sums (they get the sum, on the same devices), operands whose parts overlap or
+// that are read twice in different ways (they have no division), micro-batches, and everything that only training
+// needs. None of this changes a result.
 // Complexity: linear in the tasks of all operators.
 [[nodiscard]] onnx_plan onnx_plan_of(const tensor::algebra& a, const parallel::plan& p);
 
@@ -73,7 +74,7 @@ class plan_annotator {
   [[nodiscard]] onnx_plan make();
 
  private:
-  // Operators of which the same is unstated.
+  // Operators with the same unstated property: their number and the first of them.
   struct operators {
     std::size_t count = 0;
     node_id first{};
@@ -85,7 +86,7 @@ class plan_annotator {
   };
 
   void add(node_id n);
-  // Results that are terms are stated as readers read them, if these agree.
+  // States results that are partial sums in the way that all readers read them, if the readers agree.
   void add_up();
   void list(const operators& which, std::string_view what);
   void list_unstated();

@@ -14,8 +14,8 @@ struct named_tensor {
   tensor_data data{};
 };
 
-// Throws: unity::error that names the file if it cannot be read, is not a TensorProto, or holds what tensor_data
-// cannot.
+// Throws: unity::error that names the file if it cannot be read, is not a TensorProto, or contains something that
+// tensor_data cannot represent.
 [[nodiscard]] named_tensor read_onnx_tensor(const std::filesystem::path& file);
 
 // Effects: writes the whole file or nothing.

@@ -98,7 +98,7 @@ namespace detail {
 // How a plan is run, if it is not the default.
 [[nodiscard]] std::string schedule_text(const tensor::algebra& a, const parallel::plan& p);
 void read_schedule(const tensor::algebra& a, const json_place& in, parallel::plan& p);
-// Nodes of a graph with so many: true for those that are listed, ascending. Empty if none is.
+// By node of a graph with this many nodes: whether the list contains it; the list must ascend. Empty if the list is.
 [[nodiscard]] std::vector<bool> read_nodes(const json_place& in, std::size_t nodes);
 
 }  // namespace detail

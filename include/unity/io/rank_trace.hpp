@@ -45,7 +45,7 @@ namespace unity::io {
 
 namespace unity::io::detail {
 
-// A size of memory that a trace states; sizes above what any machine has are ignored.
+// A size of memory that a trace states. Ignores sizes above those of any machine.
 inline bytes bytes_of(const json_event& e, std::string_view member) {
   const bytes n{integer_of(e, member).value_or(0)};
   return n > bytes{} && n <= trace::most_memory ? n : bytes{};
@@ -62,9 +62,9 @@ class rank_trace_reader {
   struct reading {
     trace::rank_trace trace{};
     std::map<std::string, std::uint32_t> lanes{};
-    // Collectives that have not ended, by group, name and step.
+    // Collectives that have begun but not ended, by group, name and step.
     std::map<std::tuple<std::int64_t, trace::name_id, std::int64_t>, std::uint32_t> open{};
-    // Allocations that become free after the next event of a number.
+    // Allocations that are freed after the next event with that number.
     std::map<std::int64_t, std::vector<std::uint32_t>> needed{};
     std::map<std::int64_t, std::vector<std::uint32_t>> read{};  // likewise, by the numbers of their readers
     nanoseconds clock{};                                        // the rank's clock at the base of the document
@@ -192,7 +192,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
   simdjson::dom::element clock;
   if (!r.has_clock && e.args->at_key("clock_us").get(clock) == simdjson::SUCCESS) {
-    // Both times are of the same moment, and in whole nanoseconds; in picoseconds their difference might be too large.
+    // Both times state the same moment, in whole nanoseconds: in picoseconds, their difference could overflow.
     if (const auto own = trace_picoseconds(clock, {})) {
       r.clock = nanoseconds{own->count() / 1000 - e.time.count() / 1000};
       r.has_clock = true;
@@ -232,7 +232,7 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
 }
 
-// Reads what the event that was added last needs, and what is free afterwards. Events are ordered by start.
+// Reads the memory that the last added event needs, and the memory that is freed after it. Events are ordered by start.
 UNITY_INLINE void rank_trace_reader::read_memory(reading& r, const json_event& e) {
   const auto own = static_cast<std::uint32_t>(r.trace.events.size() - 1);
   simdjson::dom::array list;

@@ -18,8 +18,9 @@
 
 namespace unity::io {
 
-// The number of groups of a convolution in a foreign rule whose file does not state it. TASO's optimizer derives it
-// from the channels of the operands, which makes some of its rules false; with one group they are true.
+// How to read a convolution whose rule file does not state the number of groups: as one group, or as TASO's optimizer
+// does, which derives the number from the channels of the operands. The latter makes some of its rules false; with one
+// group they are true.
 enum class group_reading : std::uint8_t { one, implied };
 
 namespace detail {
@@ -73,7 +74,7 @@ class term_writer {
   [[nodiscard]] bool is_constant(const source_of& t, int s) const {
     return t.node >= 0 && operation(t.node, s).inputs.empty();
   }
-  // In the source any number; in the target what the channels of the image and of the kernel imply.
+  // The number of groups: in the source any number; in the target, the one that the channels of image and kernel imply.
   std::string implied_groups(const foreign_rule::operation& op, int s);
   std::string pool(const foreign_rule::operation& op, int s);
   std::string concat(const foreign_rule::operation& op, int s);

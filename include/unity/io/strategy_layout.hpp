@@ -35,7 +35,8 @@ struct picture_frame {
   std::string name{};
 };
 
-// Regular except for its frames. Operators are boxes of one size; sources are not shown.
+// A layout of a graph in a picture. Regular except for its frames. Operators are boxes of one size; sources are not
+// shown.
 struct strategy_layout {
   static constexpr int box_width = 48;
   static constexpr int box_height = 32;

@@ -1,4 +1,4 @@
-// Parses the text of attributes on which shapes and work depend.
+// Parses the attributes that determine shapes and work.
 #pragma once
 
 #include <array>

@@ -12,14 +12,14 @@
 
 namespace unity::io {
 
-// Infers from operands, attributes and called computations; what these leave open (a reshape's dimensions) is taken as
-// written. Without layouts. Empty for unknown opcodes, and for dynamic dimensions unless the opcode only passes them
-// on, as tuples and calls do. `where`: for messages.
+// Infers from operands, attributes and called computations. Takes from the written shape what these do not determine,
+// such as the dimensions of a reshape. The result has no layouts. Empty for unknown opcodes, and for dynamic dimensions
+// unless the opcode only passes them on, as tuples and calls do. `where`: for messages.
 // Throws: unity::error if operands and attributes do not fit.
 [[nodiscard]] std::optional<hlo_shape> infer_shape(const hlo_module& m, const hlo_computation& c,
                                                    const hlo_instruction& i, std::string_view where);
 
-// With one operand, element by element, such as "tanh".
+// Whether the opcode has one operand and computes element by element, such as "tanh".
 [[nodiscard]] bool is_unary_elementwise(std::string_view opcode);
 [[nodiscard]] bool is_binary_elementwise(std::string_view opcode);
 
@@ -235,7 +235,7 @@ UNITY_INLINE hlo_shape hlo_inference::operands_as_result(std::size_t from, std::
   return all.size() == 1 ? all.front() : tuple_shape(std::move(all));
 }
 
-// Distinct dimensions.
+// The dimensions in an attribute, which must be distinct.
 UNITY_INLINE std::vector<std::size_t> hlo_inference::places(std::string_view key, std::int64_t rank) const {
   const auto numbers = integers_of(i_, key);
   require(numbers.has_value(), fmt::format("a list of integers as {}", key));
@@ -669,7 +669,7 @@ UNITY_INLINE hlo_shape hlo_inference::triangular_solve() const {
   return operand(1);
 }
 
-// The state, and bits of any shape.
+// The shape of the state, and bits of any shape.
 UNITY_INLINE hlo_shape hlo_inference::random_bits() const {
   require_count(1);
   if (!i_.shape.is_tuple()) {
@@ -754,7 +754,7 @@ UNITY_INLINE hlo_shape hlo_inference::reduce_scatter() const {
   return gathered(true);
 }
 
-// If the groups are not stated, each result's size along the dimension is taken as written, if it is possible.
+// If the groups are not stated, accepts each result's written size along the dimension if it is possible.
 UNITY_INLINE hlo_shape hlo_inference::gathered(bool is_scattered) const {
   require(count() > 0, "an operand");
   require_arrays();

@@ -16,18 +16,18 @@
 
 namespace unity::io::detail {
 
-// Effects: annotates the model's nodes, and adds the devices to it. g: the graph from which the model was made.
-// names: of its values. writers: the node of g that a node of the model is, or is a part of, by the name of its first
-// output. Tensors between the parts of an operator have no annotation: runtimes infer it.
+// Effects: annotates the model's nodes and adds the devices to the model. g: the graph from which the model was made.
+// names: the names of its values. writers: by the name of a node's first output, the node of g that it is or is a part
+// of. Tensors between the parts of an operator have no annotation: runtimes infer it.
 // Throws: unity::error if one node reads one tensor in two ways.
 void add_devices(onnx::ModelProto& model, const tensor::tensor_graph& g, const std::vector<std::string>& names,
                  const std::unordered_map<std::string, node_id>& writers, const graph_devices& devices);
 
-// The bytes of a ShardingSpecProto. A part on several devices has a number of its own below zero, the same for the same
-// devices, and the map lists them.
+// The bytes of a ShardingSpecProto. A part on several devices is written as a negative number, one for each set of
+// devices, and the map lists the devices of each number.
 [[nodiscard]] std::string to_wire(const std::string& tensor, const device_sharding& s);
 
-// Effects: removes all of it, also from subgraphs and functions: a graph that was rewritten has other nodes.
+// Effects: removes all annotations, also from subgraphs and functions, because a rewritten graph has other nodes.
 void drop_devices(onnx::ModelProto& model);
 
 }  // namespace unity::io::detail
@@ -89,7 +89,7 @@ UNITY_INLINE std::string to_wire(const std::string& tensor, const device_shardin
   return out.text();
 }
 
-// The tensors of a node of the model that are operands or results of the operator for which it is there.
+// The tensors of a model's node that are operands or results of the operator that the node is or is a part of.
 class node_tensors {
  public:
   node_tensors(const onnx::NodeProto& node, std::string where) : where_{std::move(where)} {
@@ -123,7 +123,7 @@ class node_tensors {
   std::vector<std::string> order_{};
 };
 
-// Of messages without fields of fixed width, as models and nodes are.
+// The message without the field. Precondition: the message has no fields of fixed width; models and nodes have none.
 UNITY_INLINE std::string without_field(const std::string& message, std::uint32_t number) {
   std::string kept;
   wire_reader fields{message, "model"};
@@ -144,7 +144,7 @@ UNITY_INLINE std::string without_field(const std::string& message, std::uint32_t
   return kept;
 }
 
-// Returns whether the message had the field.
+// Removes the field. Returns whether the message had it.
 template <class Message>
 bool drop_field(Message& m, std::uint32_t number) {
   const auto all = m.SerializeAsString();

@@ -1,4 +1,5 @@
-// Records what an import sees at one size of each open axis: what differs at other sizes depends on them.
+// Records what an import sees at one size of each open axis. Values that differ between two records depend on the
+// sizes.
 #pragma once
 
 #include <algorithm>
@@ -41,9 +42,9 @@ class size_record {
   // A value of the taken branch of an If, and its name outside.
   void add_alias(const std::string& inner, const std::string& outer);
 
-  // Finds the forms of numbers of this record's graph, from records at three or more sizes, the first of which is this
-  // one. `sizes[b][a]`: of axis a in record b. Of quotients that these sizes leave possible, `is_last` takes the one
-  // that divides the size itself. Returns whether each number has an unambiguous origin.
+  // Finds forms of the numbers of this record's graph from records at three or more sizes, the first of which is this
+  // one. `sizes[b][a]`: the size of axis a in record b. is_last: if several quotients fit at all sizes, takes the one
+  // without an added number. Returns whether each number has an unambiguous origin.
   bool find_forms(const std::vector<const size_record*>& all, const std::vector<std::vector<std::int64_t>>& sizes,
                   bool is_last, open_sizes& open) const;
   // Sizes at which to read next, because quotients of some axis are ambiguous; empty if none are.
@@ -56,17 +57,17 @@ class size_record {
  private:
   using numbers = std::vector<std::int64_t>;
 
-  // Values at all sizes, by the value in this record.
+  // For each value in this record, its values in all records.
   [[nodiscard]] std::map<std::int64_t, std::set<numbers>> numbers_in(const std::vector<const size_record*>& all,
                                                                      bool computed_only) const;
-  // The one quotient that it can be.
+  // The quotient that fits at all sizes, if there is exactly one.
   [[nodiscard]] static std::optional<quotient_range> only_quotient(const numbers& at,
                                                                    const std::vector<std::vector<std::int64_t>>& sizes,
                                                                    bool is_last);
   [[nodiscard]] static bool is_changing(const numbers& at) {
     return std::any_of(at.begin(), at.end(), [&](auto n) { return n != at[0]; });
   }
-  // Whether it is a list of sizes with forms, or one such size.
+  // Whether the value is a list of sizes with forms, or one such size.
   [[nodiscard]] static bool is_stated(const std::string& name, const std::vector<const size_record*>& all,
                                       const std::vector<std::vector<std::int64_t>>& sizes);
 
@@ -182,7 +183,7 @@ UNITY_INLINE std::optional<quotient_range> size_record::only_quotient(
   if (found.size() == 1 && found[0].least == found[0].most) {
     return found[0];
   }
-  // The model takes no sizes that tell them apart, so all that it takes may be multiples.
+  // No further sizes can tell the quotients apart, so the model may accept multiples of the divisor only.
   const auto whole = std::find_if(found.begin(), found.end(), [](const auto& r) { return r.contains(0); });
   if (!is_last || whole == found.end()) {
     return std::nullopt;
@@ -194,7 +195,7 @@ UNITY_INLINE std::optional<quotient_range> size_record::only_quotient(
 UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>& all,
                                           const std::vector<std::vector<std::int64_t>>& sizes, bool is_last,
                                           open_sizes& open) const {
-  constexpr std::int64_t small = 8;  // axes, steps
+  constexpr std::int64_t small = 8;  // numbers up to this are axes or steps
   auto seen = numbers_in(all, false);
   for (const auto number : attributes_) {
     seen[number].insert(numbers(all.size(), number));
@@ -230,7 +231,7 @@ UNITY_INLINE bool size_record::find_forms(const std::vector<const size_record*>&
     }
     clear = clear && (!form || variants.size() == 1);
   }
-  // Those that the file computes are needed, and must be neither small nor equal to others.
+  // Numbers that the file computes must have forms, so they must be neither small nor equal to others.
   for (const auto& [number, variants] : numbers_in(all, true)) {
     constexpr std::int64_t least = 4;
     const bool is_taken = number >= least && (number <= small || seen[number].size() > 1);
@@ -274,7 +275,7 @@ UNITY_INLINE std::vector<std::int64_t> size_record::next_sizes(
     }
     constexpr std::int64_t multiple = 32;  // of images
     next[a] = largest + (sizes[0][a] % multiple == 0 ? multiple : 1);
-    if (widest[a]) {  // halves the range; sizes that lie apart tell divisors apart
+    if (widest[a]) {  // halves the range of the quotient; distant sizes tell divisors apart
       const auto middle = (widest[a]->least + widest[a]->most + 1) / 2;
       const auto d = widest[a]->divisor;
       next[a] = sizes.size() < 5 ? largest + largest / 2 : largest + 1;
@@ -323,7 +324,7 @@ UNITY_INLINE void size_record::write_computing(const std::vector<const size_reco
     if (!needed.contains(name)) {
       continue;
     }
-    // it may be impossible to write their operands
+    // stops here, because the operands may have no form
     const bool is_leaf = node->op_type() == "Shape" || node->op_type() == "Size";
     if (is_leaf || is_stated(name, all, sizes)) {
       auto& list = reversed.emplace_back();
