@@ -26,8 +26,8 @@ namespace unity::tensor {
 // Any model of the durations of tensor operators.
 using durations = any_durations<algebra>;
 
-// Inference: weights are fixed, so what depends on weights alone is computed once and costs nothing (Jia's dissertation
-// (2020), section 2.9.3). Training: weights change, so it costs time in every iteration.
+// Inference: weights are fixed, so values that depend on weights alone are computed once and cost nothing (Jia's
+// dissertation (2020), section 2.9.3). Training: weights change, so these values cost time in every iteration.
 enum class mode : std::uint8_t { inference, training };
 
 namespace detail {
@@ -41,8 +41,8 @@ class running_operators {
                           std::span<const tensor_type> outputs) const;
 
  private:
-  // Whether elements keep their addresses: always between row-major types, otherwise only if layout and dimensions
-  // stay.
+  // Whether elements keep their addresses: always between row-major types, otherwise only if layout and dimensions stay
+  // the same.
   [[nodiscard]] static bool stays(const tensor_type& from, const tensor_type& to) noexcept {
     const auto is_list = [](const tensor_type& t) { return t.order == layout::row_major || t.rank() < 2; };
     return (is_list(from) && is_list(to)) || (from.order == to.order && from.dims == to.dims);
@@ -58,8 +58,8 @@ class running_operators {
 using rates_by_element = std::array<device_rates, dtype_names.size()>;
 
 // Durations by the roofline of each device, with the rates for the element type of an operator's first result. Models
-// duration_model. Operators that only relabel cost nothing. The algebra must outlive it. A roofline is the least that
-// arithmetic and memory allow, and has no spread.
+// duration_model. Operators that only relabel cost nothing. A roofline is a lower bound from arithmetic and memory
+// traffic, without spread. The algebra must outlive it.
 // Source: Williams et al., Roofline, CACM 52(4), 2009.
 class roofline_durations {
  public:
@@ -80,13 +80,12 @@ class roofline_durations {
   const algebra* operators_;
   std::vector<rates_by_element> devices_;
   detail::running_operators running_;
-  std::array<kind_id, 3> moves_;  // free if the device says so
+  std::array<kind_id, 3> moves_;  // movement operators, which are free if the device says so
   std::array<kind_id, 2> products_;
 };
 
 // The time of a graph on a device: the sum of the expected durations of its operators. Unit: picoseconds. Models
-// staged_cost_model. The algebra must outlive it. If the durations are measured, as many threads may call it as may
-// call them.
+// staged_cost_model. Safe for several threads if the durations are. The algebra must outlive it.
 template <duration_model<algebra> Durations>
 class time_cost {
  public:
@@ -108,7 +107,7 @@ class time_cost {
   [[nodiscard]] cost_value objective(picoseconds total) const noexcept { return total.count(); }
 
   // The sum over the nodes of a graph.
-  // Throws: unity::error of the first operator that cannot run.
+  // Throws: unity::error about the first operator that cannot run.
   [[nodiscard]] duration total(const tensor_graph& g) const {
     duration sum;
     std::vector<tensor_type> inputs;
@@ -165,8 +164,8 @@ class flop_cost {
   detail::running_operators running_;
 };
 
-// Memory of results and parameters if none is reused. Unit: bytes. Values precomputed from weights count at the
-// activations that read them; the weights behind them do not count.
+// Memory of results and parameters if none is reused. Unit: bytes. A value precomputed from weights counts once for
+// each operator on activations that reads it; the weights from which it is computed do not count.
 class memory_cost {
  public:
   using cost_type = bytes;

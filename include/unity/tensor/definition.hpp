@@ -175,7 +175,7 @@ struct definition {
                      std::span<const tensor_type> outputs)>
       own_work{};
 
-  // The adjoint, if deriving it (tensor/differentiate.hpp) fails or gives a more expensive one.
+  // The adjoint, if deriving it (tensor/differentiate.hpp) fails or yields a more expensive one.
   adjoint_rule own_adjoint{};
 
   // Rewrites the attributes that hold sizes, for new sizes of operands and results. Without it, the operator has no

@@ -22,7 +22,8 @@
 
 namespace unity::tensor::detail {
 
-// Throws: unity::error, with `what` as the adder of the input, if the graph already has an input of that name.
+// Throws: unity::error if the graph already has an input of that name. `what`: what needs the new input, for the
+// message.
 void expect_free_name(const algebra& a, const tensor_graph& g, std::string_view what, const std::string& name);
 
 }  // namespace unity::tensor::detail

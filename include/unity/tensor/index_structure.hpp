@@ -72,7 +72,7 @@ class index_unifier {
 
   void merge(atom a, atom b);
 
-  // Advances to where both sides have passed equally many elements.
+  // Advances both lists to where they have passed equally many elements.
   void skip(const list& left, std::size_t& l, const list& right, std::size_t& r);
 
   [[nodiscard]] tensor_indices number(const std::vector<list>& dims, bool in_results,
@@ -110,8 +110,8 @@ class body_indices {
  private:
   void add(node_id n);
 
-  // Sums over the same index are divided together, and each part must be a term of the results. A sum of two sums is a
-  // sum again; their product is not, and neither sum can be divided if the other is not.
+  // Divides sums over the same index together, if each part is a partial sum of the results. A sum of two sums is a sum
+  // again; a product of two sums is not, and if one of them cannot be divided, neither can the other.
   void join_sums();
 
   // One atom per index of a node, with its uses in the node.
@@ -420,8 +420,8 @@ UNITY_INLINE index_structure body_indices::finish(std::size_t operand_count) con
   const std::vector<dimension_lists> operands{dims_.begin(),
                                               dims_.begin() + static_cast<std::ptrdiff_t>(operand_count)};
   auto out = unifier_.finish(operands, results);
-  // A part of a composite begins at position 0 wherever it lies, so an index whose positions a kernel of the body reads
-  // is not divided; along a statistic the whole is computed.
+  // Every part of a composite counts positions from 0, so an index whose positions a kernel of the body reads cannot be
+  // divided. Along a statistic, the whole index is computed in every part.
   results.push_back({});
   for (const auto n : node_ids(body_)) {
     add_read_positions(algebra_, body_, n, dims_, results.back());

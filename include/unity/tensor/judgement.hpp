@@ -1,4 +1,4 @@
-// Where a shape function writes the types of the results, or why there are none.
+// Collects the types of results in a shape function, or the reason why there are none.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,7 @@
 
 namespace unity::tensor {
 
-// A graph as it is trained, if that differs from how it is used: with dropout.
+// A graph as it is trained, if this differs from its use in inference: with dropout.
 
 // The elements of a mask: 0 with probability rate, otherwise 1 / (1 - rate), which preserves the mean.
 struct dropout_rule {
@@ -101,7 +101,7 @@ class loss_writer {
     return b_.add("input", {}, {{"name", name}, {"element", name_of(element)}, {"dims", dims}});
   }
 
-  // Sums before scaling: in a divided batch the sums are partial sums, all scaled alike.
+  // Adds up before scaling: in a divided batch, the sums are partial sums, all scaled alike.
   [[nodiscard]] value_id mean(value_id terms, std::int64_t count);
 
   const tensor_graph& graph_;

@@ -51,7 +51,7 @@ class rule_tester {
 
  private:
   static constexpr std::size_t most_misfits = 20;  // per fitting instance
-  // In all values of one side; sizes that a rule itself names are unlimited.
+  // Limit for all values of one side; sizes that a rule itself names may exceed it.
   static constexpr std::int64_t most_elements = std::int64_t{1} << 22U;
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
@@ -63,7 +63,7 @@ class rule_tester {
   [[nodiscard]] static std::int64_t elements(const tensor_graph& g);
   [[nodiscard]] std::string misfit(const rule_instance& instance, const tensor_graph& source,
                                    const std::optional<tensor_graph>& target) const;
-  // Includes what to_string omits but types can differ in.
+  // The types in a form with everything in which they can differ; to_string omits some of it.
   [[nodiscard]] static std::string types_of(const tensor_graph& g);
 
   const algebra& algebra_;

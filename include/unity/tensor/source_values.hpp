@@ -36,7 +36,7 @@ using source_data = std::function<std::optional<dense<double>>(std::string_view 
 
 namespace detail {
 
-// What the readers of a value require.
+// The requirements of the readers of a value.
 struct value_role {
   bool positive = false;   // operand of a root, logarithm or reciprocal
   bool exponent = false;   // exponent of a power
@@ -72,7 +72,7 @@ class source_roles {
   [[nodiscard]] scalar_programs programs_of(const tensor_graph& g, node_id n) const;
   // Whether the result is the operand, possibly with another element type.
   [[nodiscard]] static bool is_copy(const scalar_programs& programs);
-  // What scalar functions require of their operands.
+  // The requirements of scalar functions on their operands.
   template <class Join>
   static void pass_program(const scalar_program& p, const std::vector<std::int64_t>& sizes, const Join& join) {
     const auto is_operand = [&](std::size_t i) { return p[i].op == scalar_op::operand; };
@@ -96,7 +96,7 @@ class source_roles {
             join(number(i - 2), {.positive = true});
           }
           break;
-        case scalar_op::equal:  // to a position: it numbers what is along the index
+        case scalar_op::equal:  // compared with a position: the value numbers elements along the index
           if (i >= 2 && is_operand(i - 2) && p[i - 1].op == scalar_op::coordinate) {
             join(number(i - 2), {.below = sizes[number(i - 1)], .read = true});
           }

@@ -1,4 +1,4 @@
-// Products of flattened operands become products of the operands themselves.
+// Replaces products of flattened operands by products of the operands themselves.
 #pragma once
 
 #include <unity/tensor/algebra.hpp>
@@ -6,11 +6,11 @@
 
 namespace unity::tensor {
 
-// The graph with reshape(linear(reshape(x), w..)) replaced by linear(reshape(x), w..), if the outer reshape only takes
-// the rows of the product apart; the inner one then does so, and goes if x is of that shape. Likewise for matmul.
-// PyTorch exports linear layers of tensors of three dimensions so. Values are equal; what nobody reads any more is left
-// out. A part of a dimension that was made of words and samples is no block of samples, so without this such a layer
-// could not be divided along samples. Complexity: linear in the graph.
+// Replaces reshape(linear(reshape(x), w..)) by linear(reshape(x), w..) if the outer reshape only splits the row
+// dimension of the product. The inner reshape then goes to the split dimensions, or is removed if x has them. Likewise
+// for matmul. PyTorch exports linear layers on tensors of three dimensions in this form. A part of a dimension that
+// merges samples and positions is not a block of samples, so without this the layer could not be divided along samples.
+// Values stay equal; removes nodes that nothing reads any more. Complexity: linear in the graph.
 [[nodiscard]] tensor_graph unflattened(const algebra& a, const tensor_graph& g);
 
 }  // namespace unity::tensor
@@ -36,8 +36,8 @@ namespace detail {
   return g.operation(n).kind == a.kind("reshape");
 }
 
-// For a reshape that only takes the rows of a product apart, whose operand is a reshape: that product; otherwise the
-// null id.
+// The product, if the node is a reshape that only splits the product's row dimension and the product's operand is a
+// reshape; otherwise null.
 UNITY_INLINE node_id flattened_product(const algebra& a, const tensor_graph& g, node_id n) {
   if (!is_reshape(a, g, n)) {
     return {};
@@ -55,7 +55,7 @@ UNITY_INLINE node_id flattened_product(const algebra& a, const tensor_graph& g, 
   return is_flat ? product : node_id{};
 }
 
-// What the product reads instead of rows: the shape of the reshape's result, but for the last dimension.
+// The operand type of the product without flattening: the shape of the reshape's result, except for the last dimension.
 UNITY_INLINE tensor_type taken_apart(const tensor_graph& g, node_id reshape, node_id product) {
   auto t = g.type(g.operands(product)[0]);
   const auto columns = t.dims.back();
@@ -81,7 +81,7 @@ UNITY_INLINE tensor_graph unflattened(const algebra& a, const tensor_graph& g) {
     }
     operands[0] = g.operands(g.producer(operands[0]))[0];
     const auto made = a.infer(g.operation(product), types);
-    if (made && made->front() == g.type(g.results(n)[0])) {  // a layout may not permit it
+    if (made && made->front() == g.type(g.results(n)[0])) {  // the layout may prevent it
       replaced[n] = std::move(operands);
     }
   }
@@ -96,7 +96,7 @@ UNITY_INLINE tensor_graph unflattened(const algebra& a, const tensor_graph& g) {
     for (const auto v : found == replaced.end() ? std::vector<value_id>(own.begin(), own.end()) : found->second) {
       is_read[g.producer(v).index()] = is_read[g.producer(v).index()] || is_read[i];
     }
-    // Sources stay: a file may name them.
+    // Sources stay, because a file may name them.
     is_read[i] = is_read[i] || own.empty();
   }
   tensor_graph out;

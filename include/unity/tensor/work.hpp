@@ -17,7 +17,7 @@
 
 namespace unity::tensor {
 
-// Where a result lies: in which operand, and at which offset.
+// The position of a result in memory: an operand, and an offset in it.
 struct shared_part {
   std::size_t operand = 0;
   bytes offset{};
@@ -36,7 +36,7 @@ inline constexpr std::int64_t shared_alignment = 64;
 
 }  // namespace detail
 
-// Per result, where it lies; nothing if one of them must be written, or would begin inside a cache line.
+// The positions of all results in operands; nothing if one of them must be written, or would begin inside a cache line.
 [[nodiscard]] std::optional<std::vector<shared_part>> shared_parts(const view_map& map,
                                                                    std::span<const tensor_type> inputs,
                                                                    std::span<const tensor_type> outputs);

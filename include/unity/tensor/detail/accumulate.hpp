@@ -77,8 +77,8 @@ void add_dot(Scalar& acc, strided_pointer<const Scalar> a, strided_pointer<const
   acc = (traits::narrow(sums[0]) + traits::narrow(sums[1])) + (traits::narrow(sums[2]) + traits::narrow(sums[3]));
 }
 
-// Order of the affine forms: the accumulator, every operand, the position along every dimension with padding, then the
-// coordinates that the program uses.
+// Accumulates over a loop nest. The affine forms are, in this order: the accumulator, every operand, the position along
+// every dimension with padding, the coordinates that the program uses.
 template <class Scalar>
 class accumulator {
  public:

@@ -1,4 +1,4 @@
-// The adjoints of scalar programs and of views, and what moves values between the dimensions of tensors.
+// The adjoints of scalar programs and of views, and helpers that move values between the dimensions of tensors.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ struct labelled {
   dimension_labels labels{};
 };
 
-// Sums over the labels that `keeps` rejects, and drops dimensions without label.
+// Sums over the labels that `keeps` rejects, and drops dimensions without labels.
 template <class Keeps>
 [[nodiscard]] labelled reduced(body_builder& b, const labelled& x, const Keeps& keeps) {
   labelled out;
@@ -226,7 +226,7 @@ UNITY_INLINE value_id summed_to(body_builder& b, value_id v, const shape& dims) 
       axes.push_back(static_cast<std::int64_t>(d));
     }
   }
-  // 0: only dimensions that dims lacks are dropped
+  // 0 drops the reduced dimensions: possible if they are only those that dims lacks
   const auto kept = static_cast<std::int64_t>(axes.size() == more ? 0 : 1);
   const auto sum = axes.empty() ? v : b.add("reduce_sum", {v}, {{"axes", axes}, {"keep_dims", kept}});
   return b.type(sum).dims == dims ? sum : b.add("reshape", {sum}, {{"dims", dims}});

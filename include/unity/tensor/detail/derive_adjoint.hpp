@@ -95,14 +95,14 @@ class primitive_adjoint {
   // Passes the cotangent of the reduced value to the operands that were reduced.
   void reverse_reduction(value_id cotangent);
 
-  // Of a sum of any function: at every point of the iteration space, so the largest intermediate value has as many
-  // elements as that has points.
+  // Reverses a sum of any function: evaluates it at every point of the iteration space, so the largest intermediate
+  // value has one element per point.
   void reverse_sum(value_id cotangent);
 
   // The dimensions of a tensor with one element per point: those of the result, then the reduced ones.
   [[nodiscard]] dimension_labels points() const;
 
-  // Passes it to the largest elements; equal ones share it.
+  // Passes the cotangent to the largest elements; equal ones share it.
   [[nodiscard]] value_id selected(std::size_t i, value_id cotangent);
 
   body_builder& b_;

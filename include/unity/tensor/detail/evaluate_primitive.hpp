@@ -26,12 +26,12 @@ class point_counts {
  public:
   explicit point_counts(const space& s);
 
-  // The indices whose coordinates `at` expects, in order.
+  // The indices of the coordinates that `at` expects, in order.
   [[nodiscard]] std::span<const std::size_t> outer() const noexcept { return outer_; }
   [[nodiscard]] std::int64_t at(std::span<const std::int64_t> coordinates) const;
   // The count, if it is the same for all results; nothing otherwise.
   [[nodiscard]] std::optional<std::int64_t> everywhere() const;
-  // The factor that is not due to windows.
+  // The part of the count that does not depend on windows.
   [[nodiscard]] std::int64_t outside_of_windows() const noexcept { return fixed_; }
 
  private:
@@ -42,8 +42,8 @@ class point_counts {
   std::int64_t fixed_ = 1;
 };
 
-// Runs the outer program at every result element. Order of the affine forms: the result, every operand, the coordinates
-// that the program uses, those that the point counts need.
+// Runs the outer program at every result element. The affine forms are, in this order: the result, every operand, the
+// coordinates that the program uses, those that the point counts need.
 template <class Scalar>
 class finisher {
  public:

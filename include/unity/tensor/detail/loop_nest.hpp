@@ -1,4 +1,4 @@
-// Loop nests over affine forms, and scalar programs run over many points at once: what evaluation loops with.
+// Loop nests over affine forms, and scalar programs that run at many points at once: the loops of evaluation.
 #pragma once
 
 #include <concepts>

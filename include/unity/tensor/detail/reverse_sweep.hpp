@@ -49,7 +49,8 @@ class reverse_sweep {
   [[nodiscard]] value_id gradient(value_id v) const { return gradients_[v.index()]; }
 
  private:
-  // Active values depend on requested values through real numbers only.
+  // Marks the values through which a gradient flows: those that depend on requested values through floating-point
+  // values only.
   void mark_active();
 
   [[nodiscard]] std::vector<tensor_type> types_of(std::span<const value_id> values) const;

@@ -1,4 +1,4 @@
-// Which sizes of two graphs are related, according to the definitions of their operators.
+// Relates the sizes of two graphs, according to the definitions of their operators.
 #pragma once
 
 #include <cstddef>
@@ -126,7 +126,7 @@ class shape_refinement {
   };
 
   bool next(walk& side) const;
-  // Advances to where both sides have passed equally many elements.
+  // Advances both sides to where they have passed equally many elements.
   void skip();
   std::int64_t take_rest(walk& side);
 

@@ -52,7 +52,7 @@ class rank_lifting {
   void run(bool change_ranks);
 
  private:
-  // What happens to the conditions on ranks that do not follow from the operators.
+  // How to treat the conditions on ranks that do not follow from the operators.
   enum class form { any, one_for_all, as_they_are };
   // How a group is written, the most general first: any value, any value below a bound, an expression, the literal.
   enum class kind { free, bounded, expressed, number };
@@ -69,7 +69,7 @@ class rank_lifting {
   // Tries all combinations of forms for the groups, the most general ones first.
   bool widen(form f);
 
-  // Whose rank expresses an axis: that of one variable everywhere, or at each place that of the first operand there.
+  // The variable whose rank expresses an axis: one variable everywhere, or at each place the first operand there.
   struct rank_source {
     const known_rank* common = nullptr;
     bool own = false;

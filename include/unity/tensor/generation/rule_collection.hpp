@@ -29,7 +29,7 @@
 namespace unity::tensor {
 
 struct collection_options {
-  // rewrites by which an equality may follow from others to be left out; chains of such derivations may be longer
+  // rewrites by which an equality may follow from others and be left out; chains of such derivations may be longer
   std::size_t most_steps = 3;
   std::size_t sizes_tried = 4;  // interpretations of sizes in attributes to try before an equality is refused
   entailment_limits derivation{.rounds = 4, .joint_rounds = 0, .nodes = 400, .matches = 4000, .extra_operators = 2};
@@ -46,12 +46,12 @@ struct collected_rule {
   rule_proof proof{};
 };
 
-// Takes equalities, general ones first. Rules with several outputs are kept apart: they follow from the others only by
-// steps that no search takes, because a search cannot join what no rule joins.
+// Takes equalities, the more general ones first. Keeps rules with several outputs apart: others imply them only by
+// steps that join operators, which no search takes without a rule for them.
 class rule_collection {
  public:
-  // prove(rule): its proof status. Among the rules that may generalize an equality, a proved one is preferred to a more
-  // general unproved one.
+  // prove(rule): its proof status. Prefers a proved rule to a more general unproved one among the rules that may
+  // generalize an equality.
   using prover_function = std::function<rule_proof(const syntax::rule&)>;
 
   rule_collection(term_language& language, prover_function prove, collection_options options = {})
@@ -63,8 +63,8 @@ class rule_collection {
 
   // Adds left == right, or => if only that direction is valid, unless it follows from the rules added before.
   void add(const written_side& left, const written_side& right);
-  // Effects: drops rules that follow from more general ones: those with repeated variables are small and so found
-  // early, but are instances of later ones. Also drops directions that are redundant.
+  // Effects: drops rules that follow from more general ones. Rules with repeated variables are small, so they are found
+  // early, but they are instances of later rules. Also drops redundant directions.
   void reduce();
 
   // Effects: writes the collection and the number of added equalities to a file. `of` identifies language and options.
@@ -75,8 +75,8 @@ class rule_collection {
   [[nodiscard]] std::size_t resume(const std::string& path, std::uint64_t of);
 
   [[nodiscard]] std::size_t derived() const noexcept { return derived_; }
-  // Equalities that hold at the sizes where they were found, but without a rule that passes the tests: the proof says
-  // where the rule that fixes the most of those sizes fails.
+  // Equalities that hold at the sizes where they were found, but for which no rule passes the tests. The proof states
+  // where the rule that fixes most of those sizes fails.
   [[nodiscard]] const std::vector<collected_rule>& refused() const noexcept { return refused_; }
   [[nodiscard]] const std::vector<collected_rule>& rules() const noexcept { return rules_; }
 

@@ -153,7 +153,7 @@ UNITY_INLINE rule_derivation::rule_derivation(const algebra& a, const std::vecto
   }
 }
 
-// What holds for one activation is also tried with the others.
+// Rules that hold for one activation are also tried with the others.
 inline constexpr std::string_view usual_activation = "relu";
 inline constexpr std::array<std::string_view, 3> other_activations{"sigmoid", "tanh", "gelu"};
 
@@ -342,9 +342,9 @@ UNITY_INLINE bool rule_derivation::accept_best(const syntax::term& source, const
          (is_indexed(t) && std::ranges::all_of(t.operands, is_each_ones_own));
 }
 
-// Any number of copies of the composition side by side, with shared inputs and separate weights. Only for single
-// operators and compositions that end in an activation: joining others would leave nothing to join the activations
-// with.
+// Derives the rule for any number of copies of the composition side by side, with shared inputs and separate weights.
+// Only for single operators and compositions that end in an activation: for others, the activations after the joined
+// copies could not be joined.
 UNITY_INLINE bool rule_derivation::derive_joint(const composition& c) {
   const std::function<syntax::term(syntax::term)> each = [&](syntax::term t) {
     if (t.kind == syntax::term::form::variable && !c.flowing.contains(t.name)) {

@@ -111,7 +111,7 @@ class widened_rule {
   // Accepts `wider` if it passes both tests and its target fits in this percentage of the instances in which the target
   // of the current rule fits.
   bool accept(rule_graph wider, const conditions& before, std::size_t percent);
-  // The same for a change of what may broadcast.
+  // The same for a change of the operands that may broadcast.
   bool accept_broadcasting(rule_graph wider, const conditions& before) {
     return broadcasting_(wider, before).found != widening::verdict::false_there && accept(std::move(wider), before, 0);
   }
@@ -137,7 +137,7 @@ class widened_rule {
 
   const algebra& algebra_;
   rule_graph rule_;
-  // Random instances of a general rule may all be easy ones; tests the important ones.
+  // Random instances of a general rule may all be easy ones, so this tests the important ones.
   [[nodiscard]] bool holds_where_it_matters(const rule_graph& wider) const {
     return turns(wider) && holds_for_sizes(wider);
   }
@@ -148,7 +148,7 @@ class widened_rule {
   [[nodiscard]] bool turns(const rule_graph& wider) const;
   [[nodiscard]] static std::string variable_below(const term_graph& g, const graph_node& n);
 
-  conditions sizes_{};  // for which the rule was found
+  conditions sizes_{};  // sizes for which the rule was found
   widening_test quick_;
   widening_test thorough_;
   widening_test broadcasting_;

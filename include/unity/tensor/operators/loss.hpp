@@ -141,7 +141,7 @@ UNITY_INLINE definition cross_entropy_gradient() {
     const auto last = static_cast<std::int64_t>(t.rank()) - 1;
     const auto classes = t.dims[t.rank() - 1];
     const auto ones = b.add("fill", {}, {{"value", 1.0}, {"element", name_of(t.element)}, {"dims", {classes}}});
-    // Not the sum of the one-hot row, which would need another pass over it.
+    // Not computed as the sum of the one-hot row, which would need another pass over it.
     const auto is_class = b.add("embedding", {ones, x[1]});
     const auto of_row = b.add("unsqueeze", {b.add("mul", {x[2], is_class})}, {{"axes", {last}}});
     const auto apart = b.add("sub", {b.add("softmax", {x[0]}, {{"axis", last}}), one_hot_like(b, x[1], x[0])});

@@ -1,5 +1,5 @@
-// What families of operators share: index accesses that broadcast, windows that slide over an image, activations, and
-// the adjoint of a composite.
+// Parts that families of operators share: index accesses that broadcast, windows that slide over an image, activations,
+// and the adjoint of a composite.
 #pragma once
 
 #include <cstddef>
@@ -243,7 +243,7 @@ UNITY_INLINE slide slide_over(space& s, const attribute_reader& a, std::size_t d
       !s.require(bounded(w.before, 0) && bounded(w.after, 0), "non-negative pads of sensible size") ||
       !s.require(p == padding::from_pads || (w.before == 0 && w.after == 0), "zero pads unless padding is explicit") ||
       !s.require(w.in > 0 && w.in <= max_elements, "a positive image size")) {
-    return {};  // not to be calculated with
+    return {};  // invalid: sizes must not be computed from it
   }
   resolve(w, p, ceil);
   s.require(w.out > 0, "a padded image at least as large as the kernel");

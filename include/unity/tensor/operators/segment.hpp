@@ -137,7 +137,7 @@ class edge_rows {
 };
 
 // The work per edge: a number of operations on each element of a row of operand `rows`, which is read (or written)
-// `times` times per edge; each of the operands `once` is read once.
+// `times` times per edge. Each operand in `once` is read once.
 struct edge_work {
   std::size_t edges;  // the operand with one row per edge
   std::size_t rows;

@@ -22,7 +22,7 @@
 
 namespace unity::tensor {
 
-// What a match of the source of the substitution would bind.
+// The bindings of a match of the substitution's source.
 struct rule_instance {
   std::size_t repetitions = 1;
   std::vector<std::vector<tensor_type>> values{};  // by variable; one per repetition if indexed

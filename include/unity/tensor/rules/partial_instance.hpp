@@ -53,15 +53,15 @@ class partial_instance {
   void bind(std::size_t attribute_variable, attribute value) { attributes_[attribute_variable] = std::move(value); }
 
   [[nodiscard]] std::size_t repetitions() const noexcept { return made_.repetitions; }
-  // How many copies of a source node there are.
+  // The number of copies of a source node.
   [[nodiscard]] std::size_t times(std::size_t slot) const {
     return s_->source.nodes[slot].indexed ? made_.repetitions : 1;
   }
 
-  // What is known about a node whose operand nodes exist; nothing if it reads a result that does not exist or an
+  // The known parts of a node whose operand nodes exist. Nothing if the node reads a result that does not exist, or an
   // attribute does not have the form of its field.
   [[nodiscard]] std::optional<proposal> ask(std::size_t slot, std::size_t i);
-  // What is known about a node so far.
+  // The known parts of a node so far.
   [[nodiscard]] proposal ask_early(std::size_t slot, std::size_t i);
 
   // Adds the completed node; type_of_variable(variable, element, dims) gives the type of a variable whose operand was
@@ -120,7 +120,7 @@ class partial_instance {
   [[nodiscard]] std::optional<tensor_type> type_of(const pattern_operand& o, std::size_t i);
 
   [[nodiscard]] std::vector<std::optional<attribute>> known_attributes(const pattern_node& n, std::size_t i);
-  // Updates the environment of expressions with what is known.
+  // Updates the environment of expressions with the known values.
   void sync();
   // Whether everything that an expression refers to is known.
   [[nodiscard]] bool ready(const expression& e) const;

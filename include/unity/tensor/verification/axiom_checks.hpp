@@ -34,7 +34,7 @@ struct axiom_check_options {
   std::size_t effort = 20'000;  // operators to fill in before narrower bounds are used
 };
 
-// What was proved about a property, and from which others.
+// A result about a property, and the properties from which it was proved.
 struct axiom_finding {
   std::string name{};
   std::vector<std::string> from{};  // ascending
@@ -59,7 +59,7 @@ class axiom_checker {
  private:
   // For worlds first .. last-1, in one question, or in two if that has no proof.
   bool follows(const rule_case& c, std::size_t first, std::size_t last);
-  // Samples cover few of the ways to broadcast.
+  // Checks instances at all small sizes, because samples cover few of the ways to broadcast.
   bool follows_at_small_sizes(std::uint32_t axiom);
   bool note(const std::optional<derivation>& proof);
   [[nodiscard]] std::vector<rule_case> cases_of(std::uint32_t axiom) const {
@@ -77,7 +77,7 @@ class axiom_checker {
   const axiom_check_options& options_;
   theory theory_;
   entailment<algebra> ask_;
-  std::set<std::string> from_{};  // what the current axiom follows from
+  std::set<std::string> from_{};  // properties from which the current axiom follows
   std::size_t steps_ = 0;
 };
 

@@ -72,7 +72,7 @@ class completions {
 
   [[nodiscard]] static bool may_join(const proposal& p);
   [[nodiscard]] static bool may_multiply(const proposal& p);
-  // Scales and shifts have the size of what they apply to: the channels, or the dimensions from some axis on.
+  // Whether scales and shifts can fit: they have the size of the channels, or of the dimensions from some axis on.
   [[nodiscard]] static bool may_normalize(const proposal& p);
   [[nodiscard]] static bool may_be_linear(const proposal& p);
   [[nodiscard]] static bool may_convolve(const proposal& p);

@@ -88,7 +88,7 @@ class polynomial {
   // An uninterpreted function.
   [[nodiscard]] static polynomial function(scalar_op op, std::span<const polynomial> arguments);
 
-  // The maximum in normal form: what all members have in common is added outside of it, and a positive factor is
+  // The maximum in normal form: terms common to all members are added outside of it, and a positive factor is
   // extracted.
   [[nodiscard]] static polynomial maximum(const polynomial& a, const polynomial& b);
 
@@ -102,7 +102,7 @@ class polynomial {
   [[nodiscard]] static polynomial_pool* joint_pool(const polynomial& a, const polynomial& b) noexcept {
     return a.pool_ != nullptr ? a.pool_ : b.pool_;
   }
-  // Zeros have no pool, for example padding.
+  // For arguments without a pool, such as padding zeros.
   [[nodiscard]] static polynomial function_of_constants(scalar_op op, std::span<const polynomial> arguments);
   [[nodiscard]] static bool before(const polynomial_term& a, const polynomial_term& b) noexcept {
     return a.monomial < b.monomial;
@@ -117,7 +117,8 @@ class polynomial {
   static std::optional<rational> greatest_constant(std::vector<polynomial>& members);
   [[nodiscard]] static polynomial common_terms(const std::vector<polynomial>& members);
 
-  // If there are few members, drops those between two others: x, which lies between 0 and 2 x, never exceeds both.
+  // Drops members that lie between two others, if there are few members: x lies between 0 and 2 x, so it never exceeds
+  // both.
   static void drop_between(std::vector<polynomial>& members);
   // Whether p is q times a number from 0 to 1.
   [[nodiscard]] static bool is_part(const polynomial& p, const polynomial& q);

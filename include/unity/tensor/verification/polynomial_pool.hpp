@@ -1,4 +1,4 @@
-// What polynomials consist of: fractions as coefficients, and interned unknowns, products and functions.
+// The parts of polynomials: fractions as coefficients, and interned unknowns, products and functions.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class rational {
   // The meaning of a number in a program: its decimal value, except that the square root of 2 and its inverse, rounded
   // to float64 or float32, are exact inverses of each other.
   [[nodiscard]] static rational of_literal(double value);
-  // Represents the square root of 2: results must not depend on more than that it is some number.
+  // Represents the square root of 2 by its decimal value. Results must hold for any number in its place.
   [[nodiscard]] static rational root_of_2() { return of_decimal(std::numbers::sqrt2); }
 
   [[nodiscard]] constexpr std::int64_t numerator() const noexcept { return numerator_; }

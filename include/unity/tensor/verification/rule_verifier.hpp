@@ -150,7 +150,7 @@ class rule_verifier {
     confirm(proof);
   }
   // Asks about instances first .. last-1 of a case in one question, or in two if that has no proof: a proof may depend
-  // on more than what defines a case.
+  // on properties beyond those that define a case.
   bool prove_worlds(const substitution& s, const rule_case& c, std::size_t first, std::size_t last, rule_proof& proof) {
     std::vector<tensor_graph> worlds;
     for (std::size_t k = 0; k < std::max<std::size_t>(1, options_.worlds.worlds); ++k) {

@@ -78,7 +78,7 @@ struct validation_report {
 
 namespace detail {
 
-// The absence of a prover of real arithmetic.
+// Stands for the absence of a prover of real arithmetic.
 struct no_prover {
   [[nodiscard]] static std::string name() { return {}; }
   [[nodiscard]] static side_verdict compare(const algebra&, const tensor_graph&, const tensor_graph&) { return {}; }
@@ -186,7 +186,7 @@ class validator {
     }
     report_.bits = report_.random > 0 ? report_.bits : 0;
   }
-  // If no random shapes fit: enlarges instances within bounds in all ways that fit.
+  // If no random shapes fit, tests variations of some instances within bounds.
   void test_larger() {
     constexpr std::size_t every = 97;
     const auto& s = directions_.front();

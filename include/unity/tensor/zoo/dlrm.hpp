@@ -40,8 +40,8 @@ inline constexpr std::array<form, 3> mlp_forms{{
     {"fig1", {.batch = 64, .hidden = 512}, mlp_fig1},
 }};
 
-// DLRM, XDL and Candle Uno: many narrow inputs, each with its own subnetwork, concatenated for a final perceptron; and
-// an embedding bag on its own.
+// DLRM, XDL and Candle Uno: many narrow inputs, each with its own subnetwork, concatenated for a final perceptron. Also
+// a single embedding bag.
 // Sources: Naumov et al., 2019; Jiang et al., DLP-KDD'19; the Candle benchmarks' Uno; sizes: Jia's dissertation (2020)
 // section 3.7.3, and for the ae forms the programs of Unity's artifact.
 

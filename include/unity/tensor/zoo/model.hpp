@@ -41,8 +41,8 @@ struct sizes {
 enum batch_statistics : std::int64_t { given_statistics, statistics_of_batch };
 inline constexpr std::array<std::string_view, 2> batch_statistics_names{"given", "batch"};
 
-// Products, a softmax and what is between them; or one operator that keeps no scores.
-// Source of the latter: Dao et al., FlashAttention, NeurIPS 2022.
+// Attention as products with a softmax between them, or as one operator that keeps no scores. Source of the latter: Dao
+// et al., FlashAttention, NeurIPS 2022.
 enum attention_kernels : std::int64_t { attention_by_products, flash_attention };
 inline constexpr std::array<std::string_view, 2> attention_kernel_names{"products", "flash"};
 
@@ -95,9 +95,8 @@ inline value_id convolution_with_bias(builder& b, const std::string& name, value
   return b.conv2d(x, w, b.weight(name + ".bias", {channels}), how);
 }
 
-// The mean and the (biased) variance of each channel over the whole batch. Sums come before scaling, so that in a
-// divided batch they are partial sums, and no part needs to know the number of parts. Shapes: [n, c, h, w] to twice
-// [c].
+// The mean and the (biased) variance of each channel over the whole batch. Adds up before scaling, so that in a divided
+// batch the sums are partial sums, and no part needs to know the number of parts. Shapes: [n, c, h, w] -> twice [c].
 std::array<value_id, 2> channel_statistics(builder& b, value_id x);
 
 // Shapes: [n, c, h, w]. statistics: one of batch_statistics; statistics of the batch need no weights.

@@ -30,7 +30,7 @@ namespace detail {
 // The layers that encoders and decoders consist of, written as exporters write them. Shapes: x is [batch, seq, hidden].
 class transformer_parts {
  public:
-  // rate: of dropouts; 0: there are none.
+  // rate: the dropout rate; 0: no dropouts.
   transformer_parts(builder& b, const sizes& s, double epsilon, double rate = 0)
       : b_{b}, s_{s}, head_{head_width(s)}, epsilon_{epsilon}, rate_{rate} {}
 
@@ -54,7 +54,8 @@ class transformer_parts {
   value_id dropped(value_id x) { return rate_ > 0 ? b_.dropout(x, rate_, ++seed_) : x; }
   // x gives the queries, `from` the keys and values.
   value_id attention(const std::string& name, value_id x, value_id from, value_id mask);
-  // One operator, of positions that each attend to no later ones. Dropouts of its weights are its own affair.
+  // Causal attention as one operator. Without dropout of attention weights, which a flash-attention kernel draws
+  // itself.
   value_id flash_attention(const std::string& name, value_id x);
 
   builder& b_;
@@ -139,18 +140,18 @@ class gpt_decoder : private transformer_parts {
   value_id mask_{};
 };
 
-// rate: of dropouts; 0: there are none.
+// rate: the dropout rate; 0: no dropouts.
 [[nodiscard]] tensor_graph gpt_with(const algebra& operators, const sizes& s, double rate);
 
 }  // namespace detail
 
 // One output, the logits: [batch, seq, vocab]. The input "mask" is added to the scores of every head: 0 for positions
-// that a position may attend to, and a large negative number for the others (later ones). With attention=flash
-// attention is one operator, dot_product_attention, that sees no later positions: there is no mask.
+// that a position may attend to, and a large negative number for later ones. With attention=flash, attention is one
+// operator (dot_product_attention, causal), and there is no mask.
 [[nodiscard]] tensor_graph gpt(const algebra& operators, const sizes& s);
 
-// With the dropouts of training, each with a tenth of its elements: behind the embeddings, on the weights of attention
-// (but for attention=flash, whose kernel draws its own), and on what both branches of a layer add.
+// With the dropouts of training, at a rate of 0.1: after the embeddings, on the attention weights (except for
+// attention=flash, whose kernel draws its own), and on the results of both branches of a layer before they are added.
 [[nodiscard]] tensor_graph gpt_training(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> gpt_forms{

@@ -22,8 +22,8 @@ class deep_evaluation {
   [[nodiscard]] std::span<const modular61> at(std::size_t point);
 
  private:
-  // The third slice of an input has values like the second, but with the signs of a variable of the other parity: so
-  // whether a relu below a pooling is detected does not depend on the number of the variable.
+  // Samples a variable. Its third slice has values like the second, but with the signs of a variable of the other
+  // parity, so that detecting a relu below a pooling does not depend on the number of the variable.
   void sample(std::size_t n, std::size_t point);
   void evaluate(std::size_t n);
 
