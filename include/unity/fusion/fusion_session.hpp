@@ -27,7 +27,7 @@ struct fusion_times {
   picoseconds communication{};  // the sum over all-reduces
 };
 
-// A group as it was simulated.
+// The simulated times of a group.
 struct simulated_group {
   std::uint32_t group = 0;  // its number
   picoseconds start{};
@@ -36,12 +36,13 @@ struct simulated_group {
   friend bool operator==(const simulated_group&, const simulated_group&) = default;
 };
 
-// A device runs kernels in the order in which they become ready, and a channel runs all-reduces likewise; ties go to
-// the lower number. Equal to simulate::full_simulation of fusion_program (fusion_program.hpp). Holds references to
-// graph and target, which must outlive it. One thread uses one session.
+// Simulates an iteration. A device runs kernels, and a channel runs all-reduces, in the order in which they become
+// ready; ties go to the lower number. Gives the same times as simulate::full_simulation of fusion_program
+// (fusion_program.hpp). Holds references to graph and target, which must outlive it. Not safe for several threads at
+// once.
 //
-// The strategy of the last reset is simulated from the start; changes are simulated from the first kernel that they can
-// affect. For that the state of the simulation is saved every few kernels.
+// Simulates the strategy of the last reset from the start, and changed strategies from the first kernel that the change
+// can affect. To this end it saves the state of the simulation every few kernels.
 class fusion_session {
  public:
   fusion_session(const instruction_graph& g, const fusion_target& t);
@@ -71,10 +72,10 @@ class fusion_session {
 
   // The progress of a simulation. Events are ends of kernels, numbered from 1.
   struct progress {
-    std::uint32_t event = 0;    // kernels that have ended
-    std::uint32_t queued = 0;   // kernels that became ready so far
-    std::uint32_t issued = 0;   // buckets likewise
-    std::uint32_t arrived = 0;  // buckets that were reduced
+    std::uint32_t event = 0;    // number of kernels that have ended
+    std::uint32_t queued = 0;   // number of kernels that have become ready
+    std::uint32_t issued = 0;   // number of buckets that have become ready
+    std::uint32_t arrived = 0;  // number of buckets that have been reduced
     picoseconds clock{};
     picoseconds channel{};      // when the channel becomes free
   };

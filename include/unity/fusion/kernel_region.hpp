@@ -13,8 +13,8 @@ namespace unity::fusion {
 //
 // A kernel iterates over `rows` rows. A value is *divided* if the first `rows`-th part of its elements belongs to the
 // first row, and so on: its first dimension is a multiple of rows. Operators map divided operands to divided results
-// row by row, except for those that fold: their result is a sum or a maximum over rows, and nobody in the region reads
-// it. rows = 1: nothing is divided. Regular.
+// row by row, except for those that fold: their result is a sum or a maximum over rows, and no operator in the region
+// reads it. rows = 1: nothing is divided. Regular.
 struct kernel_region {
   tensor::tensor_graph graph{};
   std::vector<bool> is_divided{};  // per value of the graph

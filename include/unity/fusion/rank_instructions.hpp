@@ -20,7 +20,7 @@
 
 namespace unity::fusion {
 
-// Regular but for the graph.
+// A rank's instructions and their steps. Regular except for the graph.
 struct rank_instructions {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 

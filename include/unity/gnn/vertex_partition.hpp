@@ -1,5 +1,5 @@
-// Vertices divided into consecutive ranges, one per device: in an order in which parts become ranges, and such that the
-// most expensive range is as cheap as possible.
+// Vertices divided into consecutive ranges, one per device. Also orders in which given parts become ranges, and
+// partitions whose most expensive range is as cheap as possible.
 #pragma once
 
 #include <algorithm>

@@ -31,10 +31,10 @@ class constant_folder {
   onnx_model run() &&;
 
  private:
-  static constexpr std::int64_t slack = 4096;  // bytes; shorter lists of nodes and names make up for that
-  // A subgraph of constants whose weights no other group reads: it is folded, or stays as it is.
+  static constexpr std::int64_t slack = 4096;  // bytes; shorter lists of nodes and names compensate for this growth
+  // A subgraph of constants whose weights no other group reads. It is folded as a whole, or stays as it is.
   struct group {
-    std::vector<value_id> results{};  // that non-constant nodes read
+    std::vector<value_id> results{};  // values that non-constant nodes read
     std::int64_t growth = 0;          // bytes by which the file grows if it is folded
   };
   // Sources with data or fixed values, and nodes computed only from those.

@@ -15,7 +15,8 @@ namespace unity::io::detail {
 // Throws: unity::error if it is not printable ASCII.
 [[nodiscard]] std::string python_word(std::string_view word);
 
-// For a triple-quoted text: replaces what could end it, and what is not printable ASCII, by "?".
+// The text for a Python string in triple quotes: replaces characters that could end it or are not printable ASCII by
+// "?".
 [[nodiscard]] std::string python_comment(std::string_view text);
 
 // Names for a triple-quoted text, six per line.

@@ -69,11 +69,11 @@ struct module_plan {
   collective_counts backward{};
 };
 
-// Throws: unity::error that names the operator or the weight that cannot be expressed, with the reason: layouts that
-// are not on one mesh (parallel::placements_of), operators without parameters that need another layout than their
-// operands have, weights that operators transform before modules read them, pipelines and recomputation that do not
-// amount to modules (fold_stages, boundaries_of, recomputed_modules), and synchronization other than all-reduces and
-// shards of whole weights, or shards where there are micro-batches.
+// Throws: unity::error that names the operator or the weight that cannot be expressed, and the reason: layouts that are
+// not on one mesh (parallel::placements_of), operators without parameters whose operands have another layout than they
+// need, weights that operators transform before modules read them, pipelines and recomputation that do not consist of
+// whole modules (fold_stages, boundaries_of, recomputed_modules), synchronization other than all-reduces and shards of
+// whole weights, or shards together with micro-batches.
 [[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
                                          const std::optional<hardware::device_mesh>& mesh);
 

@@ -49,8 +49,8 @@ struct size_quotient {
 struct size_form {
   struct term {
     std::int64_t factor = 1;
-    std::vector<std::size_t> axes{};         // whose sizes are multiplied; repeated for powers
-    std::vector<size_quotient> quotients{};  // by which they are multiplied
+    std::vector<std::size_t> axes{};         // axes whose sizes are multiplied; repeated for powers
+    std::vector<size_quotient> quotients{};  // quotients that are multiplied with them
 
     friend bool operator==(const term&, const term&) = default;
   };

@@ -49,12 +49,12 @@ struct noted_substitution {
   friend bool operator==(const noted_substitution&, const noted_substitution&) = default;
 };
 
-// A substitution that divides an operator, or changes the chains of divisions between operators.
+// A substitution that divides an operator, or changes a chain of parallelization operators between operators.
 struct noted_division {
   std::string rule{};
   std::map<std::string, std::int64_t> values{};  // the rule's degrees and dimensions, by name
   bool reversed = false;                         // applied from right to left
-  bool is_rule = true;                           // false: no rule is known for it, and `rule` says what divides
+  bool is_rule = true;                           // false: there is no known rule, and `rule` describes the division
   std::optional<std::int64_t> node{};            // of the plan's graph: where it was applied; absent: at an output
 
   friend bool operator==(const noted_division&, const noted_division&) = default;

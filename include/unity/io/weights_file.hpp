@@ -79,7 +79,7 @@ class weights_writer {
   void commit();
 
  private:
-  // Removes the part from what is missing.
+  // Removes the part from the parts of the tensor that are still missing.
   void take(std::size_t tensor, const parallel::box& part);
   [[noreturn]] void refuse_incomplete(std::size_t tensor) const;
 

@@ -140,7 +140,7 @@ class estimator_training {
   adam_step adam_;
 };
 
-// A hash of the kernel, by which samples are split.
+// The hash of a kernel that determines its part in splits of samples.
 [[nodiscard]] std::uint64_t kernel_hash(const fusion::kernel_description& k) noexcept;
 
 }  // namespace unity::learn

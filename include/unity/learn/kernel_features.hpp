@@ -78,7 +78,7 @@ struct feature_scaling {
 
 [[nodiscard]] feature_scaling scaling_of(std::span<const kernel_features> kernels);
 
-// Batches have kernels padded to these sizes with operators that nobody attends to.
+// Batches have kernels padded to these sizes with operators to which no operator attends.
 inline constexpr std::array<std::size_t, 4> padded_sizes{8, 16, 32, 64};
 
 // A kernel with more operators than the last size is split into pieces of that many neighbouring operators; its
@@ -109,11 +109,11 @@ struct sum_of_parts {
 // Whole picoseconds, at least 1; NaN gives 1.
 [[nodiscard]] picoseconds whole_picoseconds(double x) noexcept;
 
-// An operator of a trace as a kernel of its own: all its reads and writes are outside.
+// Finds the description of an operator of a trace as a kernel of its own: all its reads and writes are outside.
 using part_lookup = std::function<fusion::kernel_part(trace::name_id)>;
 
-// Operators of a trace as a chain: each reads the result of the one before, and only the last result leaves. The times
-// in the trace replace looked-up ones; for the whole chain they are an upper bound.
+// The time of operators of a trace as a chain: each reads the result of the previous one, and only the last result
+// leaves the kernel. The times in the trace replace looked-up ones; their sum is an upper bound for the whole chain.
 [[nodiscard]] trace::fusion_time fusion_time_of(kernel_time estimate, part_lookup parts);
 
 }  // namespace unity::learn

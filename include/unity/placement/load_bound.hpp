@@ -60,8 +60,8 @@ class load_bound {
 // graph's dependencies.
 [[nodiscard]] std::vector<operator_id> longest_chain(const memory_graph& g, operator_id through = {});
 
-// The largest bound over the longest chains through each operator. Complexity: as load_bound for each chain, of which
-// at most `most_chains` are considered.
+// The largest bound over the longest chains through each operator, of at most `most_chains` chains. Complexity: as
+// load_bound for each chain.
 // Throws: unity::error as require_capacity.
 [[nodiscard]] bytes least_loads(const memory_graph& g, bytes capacity, std::size_t most_chains = 64);
 

@@ -54,8 +54,8 @@ struct memory_program_limits {
 // is as good.) T, IN(o) and OUT(o) must fit on the device together; o loads IN(o) minus T'.
 // Among plans with equal loads, prefers the one that evicts the fewest bytes of computed tensors that are read again,
 // because these have to be stored.
-// Source: Jia's thesis, algorithm 3, but for line 16. As printed, T' = (T minus OUT(o)) in A(S'), and as the last T is
-// empty, so is every T before it: nothing is ever cached. Here T' is chosen.
+// Source: Jia's thesis, algorithm 3, except for line 16. There, T' = (T minus OUT(o)) in A(S'). As the last T is empty,
+// every T before it is empty too, so nothing would ever be cached. Here T' is chosen.
 class memory_program {
  public:
   struct goal_type {

@@ -30,7 +30,7 @@ namespace unity::systems {
 // Source: Yi et al., DisCo, TPDS 2022, section 4.5.
 
 // fuse       fuses a kernel with one that it reads (non-duplicate fusion)
-// duplicate  a kernel recomputes what it reads from another one (duplicate fusion)
+// duplicate  a kernel recomputes the results of another one that it reads (duplicate fusion)
 // join       joins a bucket with the one reduced after it
 // separate   removes an instruction from its kernel or bucket; not in the paper
 enum class disco_method : std::uint8_t { fuse, duplicate, join, separate };

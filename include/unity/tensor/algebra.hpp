@@ -77,8 +77,8 @@ class algebra {
   // Why infer returns nothing, in one line that begins with "expected"; empty if it returns types.
   [[nodiscard]] std::string why_not(const operation& op, std::span<const tensor_type> inputs) const;
 
-  // What the definition says about an operation on the inputs: the iteration space of a primitive, the index map of a
-  // view, the body of a composite. Nothing if the operation is of another kind or does not accept the inputs.
+  // The definition applied to an operation on the inputs: the iteration space of a primitive, the index map of a view,
+  // the body of a composite. Nothing if the operation is of another kind or does not accept the inputs.
   [[nodiscard]] std::optional<space> iteration(const operation& op, std::span<const tensor_type> inputs) const {
     return derive<space, primitive>(
         op, inputs, [](const primitive& p) -> const auto& { return p.iteration; });

@@ -32,21 +32,22 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 
 namespace unity::tensor {
 
-// The graph with the body of each composite in its place, recursively. Composites with column_major results stay,
-// because bodies have row_major ones. Computes the same. Complexity: linear in the resulting graph.
+// The graph with each composite replaced by its body, recursively. Composites with column_major results stay, because
+// bodies have row_major ones. Values stay equal. Complexity: linear in the resulting graph.
 [[nodiscard]] tensor_graph spelled_out(const algebra& a, const tensor_graph& g);
 
 namespace detail {
 
-// Appends the computation of the node's results. now: maps the values of `from` to those of `to`; known for the
-// operands.
+// Appends the operators that compute the node's results. now: maps values of `from` to values of `to`; the operands
+// must be mapped.
 void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
                         std::vector<value_id>& now);
 
 }  // namespace detail
 
-// The graph with an identity behind each floating-point output of an operator. Outputs of a graph cannot be partial
-// sums; the identity is where terms can be added up before that. Nodes keep their numbers.
+// The graph with an identity after each operator whose floating-point result is an output. Outputs cannot be partial
+// sums: the identity lets an operator yield partial sums, which are added up for the identity. Nodes keep their
+// numbers.
 // Complexity: linear in the graph.
 [[nodiscard]] tensor_graph with_delivered_outputs(const algebra& a, const tensor_graph& g);
 

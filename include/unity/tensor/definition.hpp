@@ -101,7 +101,7 @@ inline void resize_dims(const attribute_writer& w, const resizing& r) {
 
 // The types with which an operator definition states its own adjoint, if it is not derived.
 
-// An application of an operator whose adjoint is to be built.
+// An application of an operator for which an adjoint is built.
 struct adjoint_problem {
   std::span<const tensor_type> inputs{};
   std::span<const tensor_type> outputs{};

@@ -111,11 +111,11 @@ class loss_writer {
 
 }  // namespace detail
 
-// The graph with one output, a number: the sum of the losses of all floating-point outputs. Nodes and values keep their
-// numbers; the nodes of the loss follow. Cross entropy is the mean over rows (all dimensions but the last, which is
-// that of classes) of minus the logarithm of the softmax at the row's label; mean square is the mean over elements of
-// the squared difference from the target. Labels (int32) and targets are new inputs. If an output is a softmax along
-// its last dimension, cross entropy reads the operand of that softmax.
+// The graph with a single output: the sum of the losses of all floating-point outputs. Nodes and values keep their
+// numbers; the nodes of the loss follow. Cross entropy: the mean over rows of minus the logarithm of the softmax at the
+// row's label, where classes are the last dimension and rows are all others. Mean square: the mean over elements of the
+// squared difference from the target. Labels (int32) and targets are new inputs. If an output is a softmax along its
+// last dimension, cross entropy reads the operand of that softmax.
 // parts: the samples of the graph are one of this many parts of a batch. The loss is then their share of the batch's
 // mean, so losses and gradients of the parts add up to those of the batch.
 // The algebra must have the losses, as training_algebra() does. Complexity: linear in the graph.

@@ -57,10 +57,10 @@ class step_profile {
 
   // Effects: sets each task to the mean and the standard deviation of its durations.
   void average(flow_graph& g) const;
-  // Effects: sets each task to the mean over the steps other than the graph's own, which must have been added. The
-  // begin of its ranks and what runs on their streams by then stay, because they do not belong to this step. With
-  // `keep_absent`, tasks that wait for ranks without a trace stay, too: no profile says when those arrive. Tasks that
-  // no other step has keep their durations; returns how many these are.
+  // Effects: sets each task to the mean over the steps other than the graph's own, which must have been added. Keeps
+  // the durations of tasks that do not belong to this step (the begin of its ranks, and the work that is running on
+  // their streams then), of tasks that no other step has, and, with `keep_absent`, of tasks that wait for ranks without
+  // a trace, because no profile tells when those arrive. Returns the number of tasks that no other step has.
   std::size_t average_of_others(flow_graph& g, bool keep_absent) const;
 
  private:

@@ -1,5 +1,5 @@
-// The tasks of a rank's host threads in one iteration: what they do one after the other, what they launch, and what
-// they wait for. The rules are those of add_local_graph (trace/local_graph.hpp).
+// The tasks of a rank's host threads in one iteration, the work that they launch, and their waits. The rules are those
+// of add_local_graph (trace/local_graph.hpp).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class host_threads {
  public:
   explicit host_threads(local_tasks& to) : to_{to} {}
 
-  // Effects: adds the tasks of all threads. Precondition: those of streams and channels are there.
+  // Effects: adds the tasks of all host threads. Precondition: the tasks of streams and channels exist.
   void add();
   // Effects: lets `finish`, the last task of the iteration, follow the gap at the end of the main thread, if there is
   // one.

@@ -107,9 +107,9 @@ struct memory_peak {
   friend bool operator==(const memory_peak&, const memory_peak&) = default;
 };
 
-// By rank. An allocation lives from the start of its first task to the end of its last one, exclusive. One without
-// duration counts at its instant, after what is freed then. Rounding and fragmentation of allocators are not modelled.
-// Complexity: n log n in allocations.
+// By rank. An allocation lives from the start of its first task to the end of its last one, exclusive. An allocation
+// that lives for no time counts at its instant, after the frees of that instant. Rounding and fragmentation of
+// allocators are not modelled. Complexity: n log n in allocations.
 [[nodiscard]] std::vector<memory_peak> memory_use(const flow_graph& g, const replayed_iteration& r);
 
 }  // namespace unity::trace

@@ -35,8 +35,8 @@ using fusion_time = std::function<picoseconds(std::span<const fused_part>)>;
 // The time of one kind of communication: latency + size / bandwidth, fitted to the tasks of a graph.
 struct communication_cost {
   exchange way = exchange::other;
-  double latency = 0;   // picoseconds and parts of them
-  double per_byte = 0;  // likewise
+  double latency = 0;   // picoseconds
+  double per_byte = 0;  // picoseconds per byte
   std::size_t samples = 0;
 
   [[nodiscard]] double of(bytes size) const { return latency + per_byte * static_cast<double>(size.count()); }
@@ -73,7 +73,7 @@ void scale_workers(flow_graph& g, std::uint32_t ranks, collective_algorithm algo
 // Sums by another algorithm instead of the recorded ring.
 void use_algorithm(flow_graph& g, collective_algorithm algorithm);
 
-// Operators of this name, and what they launched, take no time. Returns the number of such tasks.
+// Operators of this name and the work that they launched take no time. Returns the number of such tasks.
 // Source: Zhu et al., Daydream, USENIX ATC 2020, section 5.
 std::size_t remove_operator(flow_graph& g, name_id name);
 

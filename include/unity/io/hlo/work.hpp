@@ -42,9 +42,9 @@ class hlo_work_table {
   // Throws: nothing if the module was checked.
   explicit hlo_work_table(const hlo_module& m);
 
-  // Arithmetic of callees is counted once per call: loop bodies with the trip count that XLA knows
-  // ("known_trip_count"), else once; for a conditional, the branch with the most. An operand of which only a part is
-  // copied out counts with the size of the copy.
+  // Counts the arithmetic of callees once per call; that of loop bodies times the trip count that XLA knows
+  // ("known_trip_count"), or else once; for a conditional, that of the branch with the most. An operand that is copied
+  // out only in part counts with the size of the copy.
   [[nodiscard]] hlo_work of(const hlo_computation& c, const hlo_instruction& i) const;
   // For a fusion: the class of the part with the most arithmetic or, without arithmetic, of its root.
   [[nodiscard]] fusion::operator_class class_of(const hlo_instruction& i) const;

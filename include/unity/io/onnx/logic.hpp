@@ -64,7 +64,7 @@ inline constexpr counterpart counterparts[] = {
 
 import_result import_counterpart(import_node& n);
 import_result import_mod(import_node& n);
-// Not for 16 bits: what is infinite there may be finite in the type of the computation.
+// Not for 16-bit floats: numbers that are infinite there may be finite in the type in which the node is computed.
 import_result import_is_inf(import_node& n);
 
 // Throws: unity::error if the model's opset is older than `since`.

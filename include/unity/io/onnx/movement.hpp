@@ -77,7 +77,8 @@ void emit_repeated(export_node& n, std::size_t operand, const std::string& to);
 inline void export_embedding(export_node& n) { n.emit("Gather", n.inputs(), n.result(), {{"axis", std::int64_t{0}}}); }
 // ONNX has no operator that sums over bags.
 void export_embedding_bag(export_node& n);
-// Computes which edges belong to which vertex, by clamping the differences between edge numbers and limits to 0 and 1.
+// Computes for each edge and vertex whether the edge belongs to the vertex, by clamping the differences between edge
+// numbers and limits to 0 and 1.
 void export_incidence(export_node& n);
 
 [[nodiscard]] onnx_family movement_family();

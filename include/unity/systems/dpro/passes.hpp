@@ -25,12 +25,13 @@ struct graph_pass {
 // recomputation, and fewer bits speed them up.
 [[nodiscard]] bool is_product(std::string_view name);
 
-// Recomputation: frees results of forward operators that backward ones need, except products and convolutions, in the
-// forward pass, and recomputes them before the first backward operator that needs them. If the trace records who reads
-// what (as that of our own ranks), a result is freed after its last forward reader, and recomputed after the values
-// that it reads, which are recomputed first if they were freed; kept values stay until then. Otherwise (PyTorch's
-// traces), a result is freed after the next operator, and everything between two kept results is recomputed together,
-// which underestimates memory if results skip operators. Changes nothing if the trace has no memory information.
+// Recomputation: frees results of forward operators that backward operators need, except those of products and
+// convolutions, in the forward pass, and recomputes them before the first backward operator that needs them. If the
+// trace records which operator reads which value (traces of our own ranks do), frees a result after its last forward
+// reader, and recomputes it after the values that it depends on, which are recomputed first if they were freed; kept
+// values stay until then. Otherwise (PyTorch's traces), frees a result after the next operator, and recomputes
+// everything between two kept results together, which underestimates memory if results skip operators. Changes nothing
+// if the trace has no memory information.
 // Source: Chen et al., Training deep nets with sublinear memory cost, 2016; the kept results: Hu et al., dPRO, MLSys
 // 2022.
 [[nodiscard]] graph_pass recomputation();

@@ -1,5 +1,5 @@
 // The steps of dPRO's Algorithm 1, and single changes after it.
-// Over 500 lines because a sweep, its decisions and what is known of the current strategy belong together.
+// Over 500 lines because a sweep, its decisions and the state of the current strategy belong together.
 #pragma once
 
 #include <algorithm>

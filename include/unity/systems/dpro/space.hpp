@@ -36,10 +36,10 @@ struct place_run {
 };
 [[nodiscard]] std::vector<place_run> runs_of(const std::vector<std::uint8_t>& with_previous);
 
-// The coarsened view, as a strategy based on `from`: an operator that makes no tensor is fused with those after it up
-// to the next that makes one, and tensors made by one run form one bucket, as far as the techniques and the job allow.
-// By Theorem 3 this loses nothing if whatever is fused takes no longer than its parts. Complexity: linear in operators
-// and tensors, times the length of runs.
+// The coarsened view, as a strategy based on `from`. Fuses an operator that makes no tensor with the following ones up
+// to the next that makes one, and joins the tensors that one run makes into one bucket, as far as the techniques and
+// the job allow. By Theorem 3 this loses nothing if fused operators and tensors take no longer than their parts.
+// Complexity: linear in operators and tensors, times the length of runs.
 // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
 [[nodiscard]] dpro_strategy coarsened(const dpro_view& v, dpro_strategy from, const dpro_techniques& may);
 

@@ -104,7 +104,7 @@ struct tensor_synchronization {
   std::vector<end> exits{};
   bytes size{};
   picoseconds lag{};       // from its last gradient to its begin, if it has several: its startup time
-  std::uint32_t kind = 0;  // those of equal kind use the same resources
+  std::uint32_t kind = 0;  // synchronizations of equal kind use the same resources
 };
 
 // Transfer times by size: latency + size / bandwidth, per method and resource; if all transfers of a resource had the
@@ -143,17 +143,16 @@ class synchronization_times {
   synchronization_times(const trace::flow_graph& g, const trace::name_table& names,
                         const std::vector<tensor_synchronization>& all, const transfer_times& transfers);
 
-  // Parts of a tensor that is synchronized by messages rotate through the kinds, beginning with that of `way`, as to
-  // different servers. Returns the synchronization whose way part j takes. Collectives keep their way, because others
-  // are threads and streams over the same links.
+  // If messages synchronize a tensor, its parts rotate through the kinds, beginning with the kind of `way`, as if they
+  // had different servers. Returns the synchronization whose resources part j uses. Collectives keep their way, because
+  // other kinds are only threads and streams over the same links.
   [[nodiscard]] std::uint32_t way_of_part(std::uint32_t way, std::uint32_t part) const;
 
-  // Replays all parts together, as if all ranks had them at time 0. Complexity: that of a replay of k
-  // parts.
+  // The replayed time of all parts together, as if all ranks had them at time 0. Complexity: a replay of k parts.
   // Source: Hu et al., dPRO, MLSys 2022, section 5.3.
   [[nodiscard]] picoseconds replayed(std::uint32_t way, bytes size, std::uint32_t parts) const;
   // Stages from up to three replays of one or two parts: the time that a part adds after another one on the same
-  // resources, or on others. Complexity: of these replays the first time, then of a lookup.
+  // resources, or on others. Complexity: these replays the first time, then a lookup.
   [[nodiscard]] synchronization_stages stages(std::uint32_t way, bytes size) const;
   // The pipelined time of all parts. Complexity: linear in parts.
   [[nodiscard]] picoseconds staged(std::uint32_t way, bytes size, std::uint32_t parts) const;

@@ -28,8 +28,8 @@
 namespace unity::systems {
 
 // Models unity::assignment_problem: each operator in turn gets one of its configurations. Costs are those of
-// strategy_evaluator, bounds those of parallel::strategy_bound; the bounds hold because exceeding memory only adds to a
-// cost. Refers to the choices and tables.
+// strategy_evaluator, and bounds those of parallel::strategy_bound, which hold because exceeding memory only increases
+// a cost. Refers to the choices and tables.
 class strategy_problem {
  public:
   strategy_problem(const parallel::strategy_choices& choices, const parallel::strategy_tables& tables,

@@ -1,5 +1,5 @@
 // Writes a graph neural network as a graph of operators on the rows of one device.
-// Over 500 lines because layers of seven kinds share what they read of edges and of other ranges.
+// Over 500 lines because layers of seven kinds share the code that reads edges and rows of other ranges.
 #pragma once
 
 #include <cstddef>

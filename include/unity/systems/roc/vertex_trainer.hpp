@@ -188,7 +188,7 @@ class vertex_trainer {
                   "numbers; is the learning rate too large?"};
     }
   }
-  // Its graph is that of the rank's range; the weights are whole.
+  // The plan of this rank: its graph covers the rank's range; weights are whole.
   [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
   [[nodiscard]] train::rank_executor<Backend, Communicator>& executor() noexcept { return *ranks_; }
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return ranks_->program(); }

@@ -14,8 +14,8 @@ namespace unity::tensor::detail {
 
 // Numbers every added size. Equal sizes form a class. A class may be a sum of others (concat, split: parts along an
 // axis, first to last) and a product of others (reshape: factors of an axis, outer to inner). Two sums of the same
-// class are refined until they have the same parts, and two products until they have the same factors. So positions
-// along an axis keep their meaning wherever and in whatever form they occur.
+// class are refined until they have the same parts, and two products until they have the same factors, so that a
+// position along an axis means the same in all of them.
 class size_classes {
  public:
   using number = std::size_t;
@@ -85,8 +85,8 @@ class size_classes {
     }
   }
 
-  // Compares two stacks leaf by leaf: unites equal leaves, and divides the larger one otherwise. divide(x, y): the rest
-  // of x beside y, which is pushed back onto the stack of x; nothing if x cannot be divided.
+  // Compares two stacks leaf by leaf: unites equal leaves, and otherwise divides the larger one. divide(x, y) divides x
+  // into y and a rest, and returns the rest, which is pushed back onto the stack of x; nothing if x cannot be divided.
   template <class Consists, class Divide>
   void align(std::vector<number>& a, std::vector<number>& b, bool reversed, const Consists& consists,
              const Divide& divide) {

@@ -102,7 +102,8 @@ struct scale_form {
 // x - zero point, exact in float64. A null zero point is 0.
 [[nodiscard]] value_id distance_from(body_builder& b, value_id x, value_id zero_point, const shape& as);
 
-// Appends dimensions of size 1, so that one number per row or channel broadcasts; one for all stays as it is.
+// Appends `behind` dimensions of size 1 to a vector, so that one number per row or channel broadcasts; a scalar stays
+// as it is.
 [[nodiscard]] inline shape standing(const shape& dims, std::size_t behind) {
   shape all = dims;
   for (std::size_t i = 0; i < behind && !dims.empty(); ++i) {

@@ -21,7 +21,7 @@
 
 namespace unity::tensor::detail {
 
-// An operator under construction: what is known and what has to be filled in.
+// An operator under construction: its known parts, and those to be filled in.
 
 // The element type of an operand.
 [[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {

@@ -23,7 +23,7 @@
 
 namespace unity::tensor {
 
-// The highest rank that is tried, whatever a condition requires: there would be too many shapes.
+// The highest rank that is tried, even if a condition requires a higher one: there would be too many shapes.
 inline constexpr int most_tried_rank = 6;
 
 namespace detail {

@@ -69,7 +69,8 @@ class size_menus {
   std::vector<std::vector<shape>> small_;  // with sizes 1 and 2
 };
 
-// Which sizes of an instance matter: not those of indices in which all operators of both sides are parallel.
+// Finds the sizes of an instance that matter. Sizes along an index in which all operators of both sides are parallel do
+// not.
 
 // The dimensions of all values of two graphs on the same sources, united if they have the same index.
 class joint_indices {

@@ -111,8 +111,8 @@ inline constexpr std::array<std::pair<const char*, std::int64_t>, 5> uno_feature
 // One tower per feature of the cell and of two drugs; doses are used directly.
 [[nodiscard]] tensor_graph candle_uno(const algebra& operators, const sizes& s);
 
-// Without biases, and with activations in the matrix products. `layers` counts those of a tower; four more and the
-// output follow the concat.
+// Without biases, and with activations in the matrix products. `layers`: the layers of a tower; four more layers and
+// the output layer follow the concat.
 [[nodiscard]] tensor_graph candle_uno_ae(const algebra& operators, const sizes& s);
 
 inline constexpr std::array<form, 2> dlrm_forms{{
