@@ -135,9 +135,9 @@ struct rank_trace {
   std::vector<event_order> dependencies{};  // stated in the trace; others follow from lanes and times
   std::vector<step_window> steps{};
   std::vector<allocation> allocations{};
-  std::vector<memory_read> reads{};              // if the trace records them, including readers that free
-  std::vector<gradient_event> gradients{};       // if buckets have several gradients and the trace records them
-  bytes held{};  // bytes that are allocated all the time: weights, optimizer state, buffers
+  std::vector<memory_read> reads{};         // if the trace records them, including readers that free
+  std::vector<gradient_event> gradients{};  // if buckets have several gradients and the trace records them
+  bytes held{};                             // bytes that are allocated all the time: weights, optimizer state, buffers
   std::map<std::string, std::size_t> unknown{};  // events that were not understood, by reason
   std::size_t recorded = 0;                      // events in the file, in total
 

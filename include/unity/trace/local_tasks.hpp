@@ -56,10 +56,10 @@ struct local_tasks {
 
   std::uint32_t begin = 0;
   std::uint32_t main_lane = no_index;
-  std::vector<std::vector<std::uint32_t>> lists{};                // events of the iteration, by lane
+  std::vector<std::vector<std::uint32_t>> lists{};    // events of the iteration, by lane
   std::vector<std::vector<std::uint32_t>> earlier{};  // events of earlier iterations that end in this one, by lane
-  std::vector<std::uint32_t> resources{};                         // by lane
-  std::vector<ending> last{};                                     // by lane: its last task so far
+  std::vector<std::uint32_t> resources{};             // by lane
+  std::vector<ending> last{};                         // by lane: its last task so far
   std::unordered_map<std::uint64_t, std::uint32_t> launched{};    // events on streams and channels, by correlation
   std::unordered_map<std::uint64_t, ending> launches{};           // by correlation: launch, and when its work can start
   std::unordered_map<std::uint32_t, std::uint32_t> first_task{};  // of an event of this iteration
