@@ -772,7 +772,7 @@ UNITY_INLINE bool fusion_groups::make_adjacent(std::uint32_t from, std::uint32_t
 }
 
 UNITY_INLINE void fusion_groups::order_groups() {
-  // What became ready last comes first, so groups that read each other stand close together.
+  // Takes the group that became ready last, so that groups that read each other are close to each other in the order.
   auto remaining = waits_;
   auto& ready = forward_;
   ready.clear();

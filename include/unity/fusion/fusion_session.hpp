@@ -124,7 +124,7 @@ class fusion_session {
 
   // The simulation of the last reset.
   fusion_times times_{};
-  std::vector<picoseconds> starts_{};  // of base_queue_
+  std::vector<picoseconds> starts_{};  // start times of the kernels of base_queue_
   std::vector<instruction_id> buckets_{};
   std::vector<std::uint32_t> first_successor_{};  // by group
   std::vector<successor> successors_{};
@@ -145,7 +145,7 @@ class fusion_session {
   std::vector<std::uint32_t> waits_{};       // by group: reads of unfinished groups
   std::vector<std::uint32_t> queue_{};
   std::vector<std::uint32_t> issued_{};
-  std::vector<picoseconds> ends_{};     // of issued_
+  std::vector<picoseconds> ends_{};     // end times of the buckets of issued_
   std::vector<std::uint32_t> ready_{};  // kernels that became ready now
   std::vector<std::uint32_t> ready_buckets_{};
   std::uint32_t ready_count_ = 0;

@@ -47,7 +47,7 @@ class csr_view {
   [[nodiscard]] vertex_id vertices() const noexcept { return static_cast<vertex_id>(offsets_.size() - 1); }
   [[nodiscard]] edge_id edges() const noexcept { return sources_.size(); }
   [[nodiscard]] edge_id in_degree(vertex_id v) const noexcept { return offsets_[v + 1UL] - offsets_[v]; }
-  // In the order of the array, which need not be sorted.
+  // The sources of the vertex's in-edges, in the order of the array, which need not be sorted.
   [[nodiscard]] std::span<const vertex_id> sources_of(vertex_id v) const noexcept {
     return sources_.subspan(static_cast<std::size_t>(offsets_[v]), static_cast<std::size_t>(in_degree(v)));
   }

@@ -38,7 +38,7 @@ inline constexpr layer_cost unmeasured_layer{{1e-9, 1e-9, 0, 0, 0}};
 
 namespace detail {
 
-// What a fit depends on, for any number of observations. Regular.
+// A summary of all observations, of constant size, from which a fit is computed. Regular.
 struct observed_layer {
   static constexpr std::size_t columns = vertex_feature_count + 1;  // the features, and the seconds
 

@@ -43,7 +43,7 @@ class text_lines {
   }
 
   [[nodiscard]] std::string_view line() const noexcept { return line_; }
-  // From 1 on.
+  // The number of the line, from 1 on.
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
   // "cora.graph:7"
   [[nodiscard]] std::string where() const { return fmt::format("{}:{}", name_, number_); }

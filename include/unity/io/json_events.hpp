@@ -110,7 +110,7 @@ UNITY_INLINE std::optional<simdjson::dom::array> event_list(const json_text& doc
 
 namespace detail {
 
-inline constexpr picoseconds farthest_time{9'000'000'000'000'000'000};  // from the base
+inline constexpr picoseconds farthest_time{9'000'000'000'000'000'000};  // largest distance from the base
 
 // Converts microseconds to picoseconds relative to a base in nanoseconds. Integers are exact; other numbers have the
 // precision of a double: a quarter of a microsecond for times since 1970.

@@ -17,7 +17,7 @@ namespace detail {
 
 enum class kineto_category : std::uint8_t { operation, runtime, kernel, copy, annotation, arrow, left_out, unknown };
 
-// From the name of an event's category, in any version and case.
+// The category that a name states, in any version and case.
 [[nodiscard]] kineto_category kineto_category_of(std::string_view text);
 
 }  // namespace detail
@@ -371,7 +371,7 @@ UNITY_INLINE void kineto_reader::add_gloo(const json_event& e) {
   trace_.messages.push_back(m);
 }
 
-// From "Input Dims" and "Input type": a list of shapes, or of lists of them.
+// The size that "Input Dims" and "Input type" state: a list of shapes, or of lists of them.
 UNITY_INLINE bytes kineto_reader::size_of(const json_event& e) const {
   constexpr std::int64_t most = std::int64_t{1} << 50U;
   simdjson::dom::array dims;

@@ -37,7 +37,7 @@ struct parameter_plan {
 
 struct module_layouts {
   std::string name{};
-  std::optional<parallel::tensor_placement> input{};  // of the first activation that it reads
+  std::optional<parallel::tensor_placement> input{};  // layout of the first activation that it reads
   parallel::tensor_placement output{};
 };
 
@@ -57,7 +57,7 @@ void count_change(const parallel::tensor_placement& from, const parallel::tensor
                   collective_counts& counts);
 
 struct module_plan {
-  hardware::device_mesh mesh{};        // of a stage; all have the same
+  hardware::device_mesh mesh{};        // mesh of a stage; all stages have equal meshes
   std::vector<std::string> devices{};  // names, stage by stage, each in the order of the mesh
   std::int64_t microbatches = 1;
   module_pipeline pipeline{};

@@ -28,7 +28,7 @@ struct open_axis {
   std::int64_t axis = 0;
   std::int64_t rank = 0;  // of that input
   bool is_named = false;  // by the file
-  std::int64_t size = 0;  // at which the graph is stated
+  std::int64_t size = 0;  // size at which the graph is stated
 
   friend bool operator==(const open_axis&, const open_axis&) = default;
 };

@@ -29,7 +29,7 @@ namespace unity::io::detail {
 
 [[nodiscard]] nlohmann::json synchronization_to_json(const tensor::algebra& a, const parallel::plan& p);
 
-// For a graph on a machine.
+// Reads the synchronization of a graph on a machine.
 // Throws: unity::error naming the member that is wrong.
 [[nodiscard]] parallel::synchronization synchronization_from_json(const tensor::algebra& a, const json_place& in,
                                                                   const tensor::tensor_graph& g,

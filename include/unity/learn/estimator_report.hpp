@@ -38,7 +38,7 @@ class linear_estimator {
   linear_predictor sum_{};
 };
 
-// Of |estimate - measured| / measured. Without samples everything is 0. Regular.
+// Statistics of |estimate - measured| / measured; all are 0 without samples. Regular.
 struct accuracy {
   std::size_t samples = 0;
   double median = 0;

@@ -111,7 +111,7 @@ class estimator_training {
   // with the weights at the time of its batch.
   double run_epoch();
 
-  // With the best weights so far.
+  // The estimator with the best weights so far.
   [[nodiscard]] attention_estimator best() const { return with(state_.best); }
 
  private:

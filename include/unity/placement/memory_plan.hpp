@@ -23,7 +23,7 @@ struct memory_step {
 // A step for each operator of a graph. Regular.
 using memory_plan = std::vector<memory_step>;
 
-// What one step moves.
+// The transfers of one step, and the memory that it needs.
 struct step_traffic {
   std::vector<tensor_id> loaded{};  // to the device, before the operator runs
   std::vector<tensor_id> stored{};  // to the host, after it

@@ -94,7 +94,7 @@ class algebra {
   [[nodiscard]] unity::work work(const operation& op, std::span<const tensor_type> inputs,
                                  std::span<const tensor_type> outputs) const;
 
-  // The same operator with results in the other layout, if it allows that.
+  // The operation with results in the other layout, if the operator allows that; otherwise nothing.
   [[nodiscard]] std::vector<operation> variants(const operation& op, std::span<const tensor_type> inputs) const;
 
   // Measures of a value: size(?x, axis), where a negative axis counts from the back; rank(?x); shape(?x); constant(?x);

@@ -108,7 +108,7 @@ class builder {
   value_id attention(value_id q, value_id k, value_id v, std::span<const value_id, 4> weights, std::int64_t heads) {
     return one("attention", {q, k, v, weights[0], weights[1], weights[2], weights[3]}, {{"heads", heads}});
   }
-  // Of given heads, [b, h, s, d] each; no query sees later keys.
+  // Causal attention of operands that are already divided into heads, [b, h, s, d] each: no query sees later keys.
   value_id causal_attention(value_id q, value_id k, value_id v) {
     return one("dot_product_attention", {q, k, v}, {{"heads", 0}, {"key_heads", 0}, {"scale", 0.0}, {"causal", true}});
   }

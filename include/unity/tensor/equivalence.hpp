@@ -47,7 +47,7 @@ struct equivalence_report {
   double max_rel_error = 0;
   std::size_t points = 0;                         // sets of values that were compared
   std::size_t undefined = 0;                      // elements of outputs that are NaN in both graphs
-  std::string sizes{};                            // that were used for the comparison, in one line
+  std::string sizes{};                            // sizes that were used for the comparison, in one line
   std::optional<std::size_t> first_difference{};  // the first output that differs
   std::string problem{};                          // in one line; empty if passed
 };

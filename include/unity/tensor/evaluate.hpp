@@ -78,7 +78,7 @@ namespace unity::tensor::detail {
 
 // Gives opaque operators a meaning: some fixed function of their operands.
 
-// In [-1, 1).
+// A number in [-1, 1).
 [[nodiscard]] inline double signed_unit(std::uint64_t bits) noexcept {
   return static_cast<double>(bits >> 11U) * 0x1.0p-52 - 1;
 }

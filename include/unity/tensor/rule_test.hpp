@@ -34,8 +34,8 @@ struct rule_report {
   };
 
   verdict found = verdict::untested;
-  std::size_t instances = 0;  // in which both sides were compared
-  std::size_t misfits = 0;    // in which the target does not fit, so the rule does not apply
+  std::size_t instances = 0;  // instances in which both sides were compared
+  std::size_t misfits = 0;    // instances in which the target does not fit, so the rule does not apply
   int bits = 0;               // N, see above
   std::string because{};      // unless it passes: the instance, position and values, or what is missing
 };

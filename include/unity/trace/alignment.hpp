@@ -76,7 +76,7 @@ class alignment_problem {
     std::uint32_t sender = 0;
     std::uint32_t receiver = 0;
     double since_send = 0;  // us, by the stated clocks
-    double own = 0;         // from the receive's own start
+    double own = 0;         // us, from the receive's own start
   };
   // How much later collectives end on `second` than on `first`, by the stated clocks, in microseconds.
   struct end_differences {
@@ -225,7 +225,7 @@ UNITY_INLINE void alignment_problem::add_constraints(const job_trace& job, const
 }
 
 UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const transactions& x) {
-  constexpr double us = 1e-6;  // of a picosecond
+  constexpr double us = 1e-6;  // microseconds per picosecond
   using family = std::tuple<std::uint32_t, std::uint32_t, name_id, exchange, std::uint32_t, std::uint32_t>;
   std::map<family, std::vector<receive_time>> families;
   for (const auto& m : x.messages) {
@@ -247,7 +247,7 @@ UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const tr
 
 // Of large groups, takes only pairs of neighbours and pairs with the first rank: they determine all clocks.
 UNITY_INLINE void alignment_problem::add_end_differences(const job_trace& job, const transactions& x) {
-  constexpr double us = 1e-6;  // of a picosecond
+  constexpr double us = 1e-6;  // microseconds per picosecond
   constexpr std::size_t large = 16;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> all;
   for (const auto& c : x.collectives) {

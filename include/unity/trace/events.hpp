@@ -64,7 +64,7 @@ struct event {
   picoseconds start{};            // from the origin of the rank
   picoseconds duration{};         // not negative
   std::uint64_t correlation = 0;  // a launch and what it started have the same one; 0: none
-  std::int64_t step = no_step;    // of training
+  std::int64_t step = no_step;    // number of the training step
   name_id name{};
   std::uint32_t lane = 0;
   std::uint32_t message = no_message;  // index in the rank's list

@@ -115,7 +115,7 @@ struct flow_rank {
   std::uint32_t begin = no_index;  // tasks
   std::uint32_t finish = no_index;
   picoseconds measured{};  // of the iteration that gave the structure, by the rank's own clock
-  bytes held{};            // of memory, all the time
+  bytes held{};            // memory that is held all the time
 
   friend bool operator==(const flow_rank&, const flow_rank&) = default;
 };

@@ -292,7 +292,7 @@ UNITY_INLINE void host_threads::cut_launch(std::uint32_t lane, const host_segmen
   }
 }
 
-// What is launched belongs to the enclosing operation, in its part of the iteration.
+// Assigns launched work to the enclosing operation, and to the part of the iteration in which it is launched.
 UNITY_INLINE void host_threads::note_launch(const host_segment& s) {
   const auto launched = to_.launched.find(to_.at(s.event).correlation);
   if (launched == to_.launched.end()) {

@@ -339,7 +339,7 @@ UNITY_INLINE std::vector<communication_tasks> add_local_graph(flow_graph& g, std
 UNITY_INLINE step_events::step_events(const rank_trace& t) {
   auto windows = t.steps;
   std::sort(windows.begin(), windows.end(), [](auto& a, auto& b) { return a.start < b.start; });
-  std::vector<picoseconds> last_end;  // of the windows up to each
+  std::vector<picoseconds> last_end;  // latest end of the windows up to each
   for (const auto& w : windows) {
     last_end.push_back(last_end.empty() ? w.end : std::max(last_end.back(), w.end));
   }

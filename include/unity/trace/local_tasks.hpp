@@ -17,7 +17,7 @@ namespace unity::trace {
 struct inference_limits {
   // a shorter gap of a host thread counts as work that the profiler does not see
   picoseconds shortest_wait{30'000'000};
-  picoseconds longest_wakeup{200'000'000};   // from what a thread waits for to when it continues
+  picoseconds longest_wakeup{200'000'000};   // from the end of what a thread waits for until it continues
   picoseconds longest_handover{20'000'000};  // from the end of a kernel to the start of one on another stream
 };
 

@@ -106,7 +106,7 @@ UNITY_INLINE fusion_time saved_starts(picoseconds start) {
 
 namespace detail {
 
-// To whole picoseconds; not negative.
+// Rounds to whole picoseconds, at least 0.
 inline picoseconds rounded(double time) {
   return picoseconds{static_cast<std::int64_t>(std::llround(std::clamp(time, 0.0, 9e18)))};
 }

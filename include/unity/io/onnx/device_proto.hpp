@@ -51,7 +51,7 @@ namespace unity::io::detail {
 // Fields of ModelProto and NodeProto.
 inline constexpr std::uint32_t configuration_field = 26;
 inline constexpr std::uint32_t device_configurations_field = 10;
-// Of the format.
+// The first version of the format with annotations for devices.
 inline constexpr std::int64_t first_version_with_devices = 11;
 
 UNITY_INLINE std::string to_wire(const std::string& tensor, const device_sharding& s) {

@@ -59,7 +59,7 @@ void export_broadcast(export_node& n);
 inline void export_gelu(export_node& n) { emit_gelu(n, n.input(0), n.result(), n.type(0).element); }
 // Before opset 6, the type was stated by its name.
 void export_cast(export_node& n);
-// In inference mode, which files are for; the rate is kept for further training.
+// Exports dropout in inference mode, which files are meant for; keeps the rate for further training.
 void export_dropout(export_node& n);
 
 [[nodiscard]] onnx_family elementwise_family();

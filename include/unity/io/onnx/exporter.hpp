@@ -97,7 +97,7 @@ class graph_exporter {
   // If there is a rest, in the order of the signature, which alone distinguishes outputs from values that the rest
   // reads.
   void write_outputs(const std::vector<std::string>& names);
-  // As the file stated it, if that agrees with the type.
+  // The output as the file stated it, if that agrees with the type.
   [[nodiscard]] onnx::ValueInfoProto stated_output(const std::string& name, const tensor::tensor_type& type) const;
   // Gives the name of n to the ONNX node, among those from `first` on, that writes its first result.
   void write_label(node_id n, int first, const std::vector<std::string>& names);

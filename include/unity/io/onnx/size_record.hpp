@@ -273,7 +273,7 @@ UNITY_INLINE std::vector<std::int64_t> size_record::next_sizes(
     for (const auto& at : sizes) {
       largest = std::max(largest, at[a]);
     }
-    constexpr std::int64_t multiple = 32;  // of images
+    constexpr std::int64_t multiple = 32;  // sizes of images are multiples of this
     next[a] = largest + (sizes[0][a] % multiple == 0 ? multiple : 1);
     if (widest[a]) {  // halves the range of the quotient; distant sizes tell divisors apart
       const auto middle = (widest[a]->least + widest[a]->most + 1) / 2;

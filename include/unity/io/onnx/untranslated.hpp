@@ -1,5 +1,5 @@
-// What of an ONNX graph the tensor algebra cannot express: nodes that become opaque operators, and are written as they
-// were; and the part that stays outside of the tensor graph.
+// The parts of an ONNX graph that the tensor algebra cannot express: nodes that become opaque operators and are written
+// unchanged, and the part that stays outside of the tensor graph.
 #pragma once
 
 #include <cstddef>

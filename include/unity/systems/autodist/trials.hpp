@@ -93,8 +93,8 @@ struct sync_proposal {
 // By weight: a hash of its parts and their synchronizers, without the group.
 [[nodiscard]] std::vector<std::uint64_t> choices_of(const parallel::synchronization& s);
 
-// Of a round of trials with the scores from before them: the trial with the highest score such that, among the trials
-// with scores up to its own, at least `share` of the pairs is ordered correctly.
+// Of a round of trials with the scores from before them: the trial with the highest score such that at least six trials
+// have scores up to its own, and at least `share` of the pairs among these is ordered correctly.
 [[nodiscard]] std::optional<std::size_t> trusted_below(std::span<const sync_trial> round, double share);
 
 // Greedily chooses the proposals with the largest sum of score and novelty; returns their indices.

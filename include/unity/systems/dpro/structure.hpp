@@ -262,8 +262,9 @@ UNITY_INLINE void job_structure::find_kinds() {
   }
 }
 
-// If the trace records gradients, divides each bucket into those that became ready between the begin of the previous
-// bucket and its own. Sizes are as recorded, or else equal.
+// If the trace records gradients, divides each bucket into the next of them, in the order in which they became ready:
+// as many as add up to its size or, if their sizes are unknown, those that were ready when it began, with equal sizes.
+// A bucket of another size stays one tensor.
 UNITY_INLINE void job_structure::divide_into_gradients() {
   std::vector<std::uint32_t> order(syncs_.size());
   const auto arrival = [&](std::uint32_t s, std::uint32_t rank) {

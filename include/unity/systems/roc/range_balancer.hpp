@@ -37,7 +37,7 @@ class range_balancer {
   // Records an iteration under the partition: for each part, the seconds of each layer. Complexity: linear in parts and
   // layers, for any number of earlier iterations.
   void observe(const gnn::vertex_partition& p, std::span<const layer_seconds> parts);
-  // For the partition of the last observation.
+  // Seconds of each part under the partition of the last observation.
   [[nodiscard]] const std::vector<part_seconds>& last() const noexcept { return last_; }
 
   // A new partition, if its predicted gain is worth the cost of moving; nullopt without observations.

@@ -75,7 +75,7 @@ class size_choice {
   std::vector<bool> follows_;  // determined by other classes
   std::vector<std::vector<relation>> relations_;
   std::vector<std::int64_t> sizes_;  // 0: not chosen yet
-  std::vector<number> trail_;        // of chosen classes
+  std::vector<number> trail_;        // classes that were chosen, in order
   std::map<std::int64_t, int> times_used_;
 };
 

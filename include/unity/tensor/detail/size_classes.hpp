@@ -111,7 +111,7 @@ class size_classes {
 
   void align_sums(std::vector<number> a, std::vector<number> b);
 
-  // From the innermost factor; if a factor does not match, from the outermost.
+  // Aligns the factors from the innermost one on; from a factor that does not match, from the outermost one on.
   void align_products(std::vector<number> a, std::vector<number> b);
 
   // The interior positions where the class is cut.

@@ -24,7 +24,7 @@ struct generation_options {
   enumeration_options enumeration{};
   collection_options collection{};
   std::string checkpoint{};    // checkpoint file, from which the run resumes if it exists; empty: none
-  std::uint64_t identity = 0;  // of vocabulary, axioms and prover: other checkpoints are refused
+  std::uint64_t identity = 0;  // of vocabulary, axioms and prover; a checkpoint of another identity is refused
 };
 
 struct generation_result {

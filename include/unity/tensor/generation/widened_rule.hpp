@@ -27,7 +27,7 @@ struct widening {
   };
 
   verdict found = verdict::false_there;
-  std::size_t instances = 0;  // in which the target fits
+  std::size_t instances = 0;  // instances in which the target fits
   std::size_t misfits = 0;
 
   // Holds, and the target fits in at least this percentage of the instances.

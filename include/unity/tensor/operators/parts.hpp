@@ -73,7 +73,7 @@ void resolve(slide& s, padding p, bool ceil) noexcept;
 [[nodiscard]] slide slide_over(space& s, const attribute_reader& a, std::size_t d, std::int64_t in, std::int64_t kernel,
                                std::int64_t dilation, bool ceil);
 
-// For the image in operand 0.
+// As slide_over, for the image in operand 0.
 [[nodiscard]] inline slide slide_of(space& s, const attribute_reader& a, std::size_t d, std::int64_t kernel,
                                     std::int64_t dilation, bool ceil) {
   return slide_over(s, a, d, s.dims(0)[2 + d], kernel, dilation, ceil);

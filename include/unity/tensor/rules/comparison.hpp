@@ -69,7 +69,7 @@ namespace detail {
 }
 
 struct rule_test_options {
-  std::size_t instances = 50;       // in which the target fits
+  std::size_t instances = 50;       // instances in which the target fits
   std::size_t attempts = 200000;    // per instance
   std::size_t varied = 3;           // instances whose variations are all tested as well
   std::size_t collapsed = 0;        // instances for which those that broadcast more are tested as well

@@ -36,7 +36,7 @@ struct proposal {
   std::span<const attribute_field> fields{};
   std::vector<std::optional<attribute>> attributes{};  // by field
   std::vector<std::optional<shape>> operands{};
-  std::vector<dtype> elements{};  // of operands that are filled in
+  std::vector<dtype> elements{};  // element types of operands that are filled in
   std::size_t results = 1;        // used results, for operators with any number of them
 
   [[nodiscard]] std::optional<attribute>& at(std::string_view name);

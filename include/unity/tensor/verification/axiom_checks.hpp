@@ -57,7 +57,7 @@ class axiom_checker {
   [[nodiscard]] std::optional<axiom_finding> contradiction(std::uint32_t axiom);
 
  private:
-  // For worlds first .. last-1, in one question, or in two if that has no proof.
+  // Asks about worlds first .. last-1 in one question, or in two if that has no proof.
   bool follows(const rule_case& c, std::size_t first, std::size_t last);
   // Checks instances at all small sizes, because samples cover few of the ways to broadcast.
   bool follows_at_small_sizes(std::uint32_t axiom);

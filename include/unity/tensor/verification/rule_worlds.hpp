@@ -25,7 +25,7 @@
 namespace unity::tensor {
 
 struct world_options {
-  std::size_t instances = 40;    // to sample
+  std::size_t instances = 40;    // number of instances to sample
   std::size_t attempts = 20000;  // per instance
   std::size_t varied = 2;        // instances whose variations are all included
   std::size_t collapsed = 1;     // instances for which those that broadcast more are included

@@ -44,8 +44,8 @@
 
 namespace unity::tensor {
 
-// From wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on smaller
-// sizes.
+// Bounds from wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on
+// smaller sizes.
 [[nodiscard]] std::vector<instance_bounds> default_ladder();
 // Sizes up to 2, which provers of real arithmetic can handle.
 [[nodiscard]] std::vector<instance_bounds> small_ladder();
