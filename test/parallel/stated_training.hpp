@@ -1,4 +1,4 @@
-// Plans of zoo transformers that do what a statement says.
+// Plans of zoo transformers that follow a plan statement.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@
 
 namespace unity::parallel::test {
 
-// A GPT of so many layers on one node; operators before the layers are on the first stage. attention: products or
+// A GPT of `layers` layers on one node; operators before the layers are on the first stage. attention: products or
+// flash.
 // flash.
 inline plan stated_training(const tensor::algebra& operators, const std::string& text, std::int64_t layers,
                             bool are_stages_inside_data = false, const std::string& attention = "products") {

@@ -1,4 +1,4 @@
-// A plan for a graph made by hand, as docs/memory.md shows it, and which method finds it.
+// Plans for a hand-made graph, as in docs/memory.md, and which method finds them.
 
 #include <unity/placement/find_memory_plan.hpp>
 
@@ -27,7 +27,7 @@ placement::found_memory_plan planned_by_hand(bytes capacity) {
   const auto w = g.add_tensor("w", bytes{100});
   const auto h = g.add_tensor("h", bytes{300});
   const auto dh = g.add_tensor("dh", bytes{300});
-  const auto dw = g.add_tensor("dw", bytes{100}, true);  // a result: it must be on the host in the end
+  const auto dw = g.add_tensor("dw", bytes{100}, true);  // a result: it must end on the host
   g.add_operator("forward", {x, w}, {h});
   g.add_operator("loss", {h}, {dh});
   g.add_operator("backward", {x, dh}, {dw});
@@ -40,7 +40,7 @@ TEST_CASE("with room for all each input is loaded once, with less the cheaper on
   const auto roomy = planned_by_hand(bytes{1200});
   CHECK(roomy.traffic.loaded == bytes{700});
   CHECK(roomy.traffic.stored == bytes{100});
-  const auto narrow = planned_by_hand(bytes{1000});  // x leaves while the loss runs
+  const auto narrow = planned_by_hand(bytes{1000});  // evicts x while the loss runs
   CHECK(narrow.traffic.loaded == bytes{1300});
   CHECK(narrow.is_best());
   CHECK(narrow.is_of_program);
