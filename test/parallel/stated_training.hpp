@@ -69,7 +69,7 @@ inline plan stated_training(const tensor::algebra& operators, const std::string&
     by_stage.push_back(
         detail::megatron_writer{operators, p.graph, all, mesh, sample_axis, layer_axis, s.is_sequence_parallel}.run());
   }
-  std::vector<std::size_t> core(static_cast<std::size_t>(layers) + 2);  // products of activations met in the layer
+  std::vector<std::size_t> core(static_cast<std::size_t>(layers) + 2);  // activation products so far, by layer
   for (const auto n : node_ids(p.graph)) {
     const auto part = parts[pieces[n.index()]];
     p.configurations.push_back(by_stage[static_cast<std::size_t>(part % s.pipeline)][n.index()]);

@@ -448,7 +448,7 @@ TEST_CASE("all but the first gather and the last reduction is hidden behind pass
   REQUIRE(exchanges.size() == 9 + 9 + 1);
   const auto seen = exchanges[0] + exchanges[17] + exchanges[18];
   CHECK(r.parts.communication > 0.999 * seen);
-  CHECK(r.parts.communication < seen + exchanges[1]);  // the first layer's gather is longer than the embedding's pass
+  CHECK(r.parts.communication < seen + exchanges[1]);  // the first layer's gather outlasts the embedding's pass
 }
 
 // The tensor-parallel group replicates norms and biases: each device has a d-th of them, as in Megatron-LM's
