@@ -4,8 +4,8 @@
 usage: memory_moves.py BIN_DIR [--models NAME,...] [--shares X,...] [--steps N] [--rounds N]
 
 BIN_DIR has parallelize and train. Each model trains on one device of this machine without a limit, then in arenas of
-the given shares of the unlimited size. The predicted time is the unlimited one plus that of the additional moves, at the
-rate at which this machine copies uncached blocks of 64 MB. Runs alternate; times are medians over rounds."""
+the given shares of the unlimited size. The predicted time is the unlimited one plus that of the additional moves, at
+the rate at which this machine copies uncached blocks of 64 MB. Runs alternate; times are medians over rounds."""
 import argparse
 import json
 import pathlib

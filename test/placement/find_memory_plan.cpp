@@ -27,7 +27,7 @@ placement::found_memory_plan planned_by_hand(bytes capacity) {
   const auto w = g.add_tensor("w", bytes{100});
   const auto h = g.add_tensor("h", bytes{300});
   const auto dh = g.add_tensor("dh", bytes{300});
-  const auto dw = g.add_tensor("dw", bytes{100}, true);  // a result: it must end on the host
+  const auto dw = g.add_tensor("dw", bytes{100}, true);  // a result: it must be on the host in the end
   g.add_operator("forward", {x, w}, {h});
   g.add_operator("loss", {h}, {dh});
   g.add_operator("backward", {x, dh}, {dw});
