@@ -31,7 +31,7 @@
 
 namespace unity::backend::test {
 
-// The operator kinds that occur in adjoints beside the standard ones.
+// The operator kinds that occur in adjoints in addition to the standard ones.
 inline std::vector<std::string> adjoint_kinds() {
   std::vector<std::string> kinds;
   for (auto k = standard().kind_count(); k < training().kind_count(); ++k) {

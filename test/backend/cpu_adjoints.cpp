@@ -1,4 +1,4 @@
-// Operators that training runs beside those of inference, on the cpu backend.
+// Operators that training needs in addition to those of inference, on the cpu backend.
 #include <unity/backend/cpu.hpp>
 
 #include <catch2/catch.hpp>

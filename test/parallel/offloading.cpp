@@ -69,7 +69,6 @@ TEST_CASE("of products the results wait on the host that the backward pass reads
   }
   // The backward pass reads the product with q, the transposed product with k, the softmax (not the scores), and the
   // sum before gelu (not its operands). gelu's result can be recomputed from a value that is read.
-  // reads, not its operands. What gelu makes is made of a value that is read.
   CHECK(kinds == std::vector<std::string>{"transpose", "matmul", "softmax", "add"});
 }
 

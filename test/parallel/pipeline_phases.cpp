@@ -1,6 +1,5 @@
 // The order of phases: each occurs once and after its dependencies, how much is held, and the time of a pipeline of
 // equal stages.
-// stages takes.
 
 #include <unity/parallel/pipeline.hpp>
 

@@ -26,7 +26,6 @@ namespace unity::parallel::test {
 
 // A GPT of `layers` layers on one node; operators before the layers are on the first stage. attention: products or
 // flash.
-// flash.
 inline plan stated_training(const tensor::algebra& operators, const std::string& text, std::int64_t layers,
                             bool are_stages_inside_data = false, const std::string& attention = "products") {
   const auto s = parse_plan_statement(text);

@@ -1,10 +1,11 @@
 // Random searches over random models: every graph that a search builds must compute the same as its model, modulo 2^61
 // - 1.
 //
-// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE] Prints how many states
-// were compared and how many different graphs they are, by canonical fingerprints of the whole run; how many compute
-// something else, and the seed; the first of these ends it, with exit code 1. Rules that
-// hold on real numbers alone are left out.
+// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]
+//
+// Prints the number of compared states, the number of different graphs among them (by canonical fingerprint), the number
+// of mismatches, and the seed. The first mismatch ends the run with exit code 1. Leaves out rules that hold on real
+// numbers only.
 
 #include <unistd.h>
 

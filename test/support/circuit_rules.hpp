@@ -76,7 +76,6 @@ inline std::set<std::string> variables_of(const syntax::term& t) {
 
 // All true rules whose source has up to `gates` gates over three variables and whose target is the first term with the
 // same truth table.
-// the same truth table.
 inline std::vector<syntax::rule> small_circuit_rules(std::size_t gates) {
   std::vector<std::vector<syntax::term>> terms(1);
   for (const auto* name : {"x", "y", "z"}) {

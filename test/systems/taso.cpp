@@ -138,7 +138,6 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
 }
 
 // With operators' own layouts, a target may read existing values that are computed from what it replaces.
-// live already, defined by what it replaces.
 TEST_CASE("a change of layouts closes no cycle") {
   tensor::builder b{operators()};
   const auto first = b.relu(b.input("x", {2, 4}));

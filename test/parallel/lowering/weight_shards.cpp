@@ -241,7 +241,6 @@ TEST_CASE("with links that take no time, stages take equally long") {
 
 // In a data-parallel chain, the gather for operator k begins when operator k - 1 - prefetch has ended, and ends before
 // operator k begins.
-// ended, and ends before it begins.
 TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for them") {
   const std::uint32_t prefetch = GENERATE(0U, 1U, 2U, 3U);
   const std::int64_t microbatches = GENERATE(1, 2);

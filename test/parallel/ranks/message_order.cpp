@@ -307,7 +307,6 @@ TEST_CASE("messages go in one order, whatever the schedule") {
   expect_one_order(programs);
   // Interleaved chunks would deadlock where messages are ordered (trainer.hpp refuses them there), and so would values
   // that skip stages.
-  // that go past stages do without chunks.
   if (schedule != pipeline_schedule::interleaved && model.starts_with("zoo:mlp")) {
     CHECK(stream_run{programs}.run() == std::string{});
   }

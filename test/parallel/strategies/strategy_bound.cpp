@@ -90,7 +90,6 @@ struct subject {
 
 // Two branches from one product, one twice as long as the other, that join again; the last product shares its weight
 // with the first.
-// product shares its weight with the first.
 tensor::tensor_graph branches() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {16, 64});
