@@ -106,7 +106,7 @@ class host_product final : public cuda::routine<host_queue> {
   cuda::routine_ptr<host_queue> ending_;
 };
 
-// A convolution of NHWC images with the same padding at both ends.
+// A convolution of NCHW images with the same padding at both ends.
 class host_convolution final : public cuda::routine<host_queue> {
  public:
   host_convolution(const cuda::convolution_plan& p, cuda::types inputs, const tensor_type& result)
@@ -221,7 +221,7 @@ class host_convolution_gradient final : public cuda::routine<host_queue> {
   tensor_type cotangent_;
 };
 
-// A pooling of NHWC images as cuDNN does it: the same padding at both ends; averages over the whole window or over its
+// A pooling of NCHW images as cuDNN does it: the same padding at both ends; averages over the whole window or over its
 // part within the image.
 class host_pooling final : public cuda::routine<host_queue> {
  public:

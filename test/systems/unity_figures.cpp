@@ -165,8 +165,7 @@ TEST_CASE("figure 16a: a product and its activation stay apart, as the product i
   CHECK(f.parallel.at("matmul_over_k") == 1);
   CHECK(f.parallel.at("relu_repeated") == 1);
 
-  // On one device, fusing the activation into the product pays, but the product then reads a sum that cannot be
-  // divided.
+  // On one device, fusing the activation into the product pays, but the fused product's sum cannot be divided.
   const auto fused = for_one_device(g, m);
   const auto sequential = search(fused, m, {}, sums);
   CHECK_FALSE(sequential.parallel.contains("relu_repeated"));

@@ -80,7 +80,7 @@ class late_backend {
 };
 static_assert(backend::fusing_backend<late_backend>);
 
-// Messages that have begun run, as a group and in order, when one of them is waited for; the next group runs when that
+// Messages that have begun run, as a group and in order, when one of them is queried; the next group runs when that
 // one has ended.
 class message_queue {
  public:

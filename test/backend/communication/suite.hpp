@@ -148,7 +148,7 @@ struct expected_value {
                       : type == dtype::float32 ? 0x1p-24
                       : type == dtype::float16 ? 0x1p-11
                                                : 0x1p-8;
-  // Intermediate products may become subnormal in float16 and grow again; factors are below 2^1.
+  // Intermediate products may become subnormal in float16 and grow again; factors are below 2.
   const auto ranks = static_cast<double>(inputs.size());
   const double subnormal = type == dtype::float16 && op == reduction::product ? std::exp2(ranks - 24) : 0;
   return {result, ranks * (unit * magnitude + subnormal)};
