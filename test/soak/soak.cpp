@@ -4,8 +4,8 @@
 // usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]
 //
 // Prints the number of compared states, the number of different graphs among them (by canonical fingerprint), the
-// number of mismatches, and the seed. The first mismatch ends the run with exit code 1. Leaves out rules that hold on real
-// numbers only.
+// number of mismatches, and the seed. The first mismatch ends the run with exit code 1. Leaves out rules that hold on
+// real numbers only.
 
 #include <unistd.h>
 
