@@ -110,7 +110,8 @@ TEST_CASE("filling and draining equal stages takes what the papers say") {
         CHECK(idle(pipeline_schedule::one_forward_one_backward, m) == (p - 1) * whole);
         CHECK(idle(pipeline_schedule::zero_bubble, m) == (p - 1) * (f + b - w));
         for (std::uint32_t v = 2; v <= 4 && m % p == 0; ++v) {
-          CHECK(idle(pipeline_schedule::interleaved, m, v) == (p - 1) * whole);  // a chunk is a v-th
+          // `whole` is the time of a chunk, a v-th of a stage.
+          CHECK(idle(pipeline_schedule::interleaved, m, v) == (p - 1) * whole);
         }
       }
     }

@@ -1,5 +1,5 @@
-// Random searches over random models: every graph that a search builds must compute the same as its model, modulo 2^61
-// - 1.
+// Random searches over random models: modulo 2^61 - 1, every graph that a search builds must compute the same as its
+// model.
 //
 // usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]
 //

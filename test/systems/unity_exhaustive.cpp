@@ -104,7 +104,7 @@ struct summary {
   std::size_t limited = 0;
   std::size_t fitting = 0;  // limited cases whose plan fits
   double worst = 1;
-  double gaps = 0;  // of all, over the bound of the graph's mappings
+  double gaps = 0;  // sum of found / mapping bound - 1
 };
 
 summary compare_all(std::uint64_t first, std::uint64_t count, std::int64_t share, std::uint64_t most_prefixes,
