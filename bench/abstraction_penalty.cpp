@@ -1,7 +1,7 @@
 // Claim: searching through the concepts costs less than 1.1 times hand-written code on flat arrays.
 //
-// The work: fuse a chain of 48 operators into groups. A state is the set of cuts between groups, a move toggles a
-// cut, a group costs a launch plus what its size makes it spill. Both searches expand the same states.
+// The problem: fuse a chain of 48 operators into groups. A state is the set of cuts between groups; a move toggles a
+// cut; a group costs a launch plus a spill term that grows with its size. Both searches expand the same states.
 
 #include <benchmark/benchmark.h>
 
@@ -87,7 +87,7 @@ struct fusion_space {
 };
 static_assert(search_space<fusion_space>);
 
-// The same search, written out.
+// The same search, hand-written.
 cost_value hand_written() {
   struct record {
     std::uint64_t cuts;
@@ -145,7 +145,7 @@ double seconds_of(Work work, cost_value& answer) {
   return cpu_seconds() - start;
 }
 
-// Both in turn; the ratio of the medians.
+// Runs the two alternately; reports the ratio of the medians.
 void search_through_concepts_within_1_1_of_hand_written(benchmark::State& state) {
   std::vector<double> concepts;
   std::vector<double> hand;

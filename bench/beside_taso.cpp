@@ -1,10 +1,11 @@
-// Claims: beside TASO's optimizer, on its graphs and under its cost formula, searches end at no higher cost, in at
-// most 1/500 of its CPU seconds and 1/50 of its memory where it needs more than ten seconds (nasrnn, nasnet_a).
+// Claims: on TASO's graphs and under its cost formula, searches end at no higher cost than TASO's optimizer. Where TASO
+// needs more than ten seconds (nasrnn, nasnet_a) they take at most 1/500 of its CPU seconds and 1/50 of its memory.
 //
-// TASO's figures were measured once on a 2-core machine (alpha 1.05, 300 expansions, 151 rules). Its raw ratio is what
-// it reports; the target is that restated for rules that are right: concats of activations pay for what they move, and
-// depthwise weights are not merged by concat. Each model is searched with the written rules, the generated and derived
-// ones, and all. Each search here runs in a process of its own, whose CPU time and peak memory are the system's.
+// TASO's figures were measured once on a 2-core machine (alpha 1.05, 300 expansions, 151 rules). The raw ratio is the
+// one that TASO reports. The target ratio corrects it for valid rules: concats of activations pay for the bytes they
+// move, and depthwise weights are not merged by concat. Each model is searched with the written rules, with the
+// generated and derived ones, and with all. Each search runs in its own process; CPU time and peak memory are the
+// operating system's figures.
 
 #include <sys/resource.h>
 
@@ -24,7 +25,7 @@ namespace {
 
 struct peer {
   const char* model;
-  double raw_ratio;     // cost after : before, as it reports it; 0: not measured
+  double raw_ratio;     // cost after : before, as TASO reports it; 0: not measured
   double target_ratio;  // corrected; 0: not measured
   double cpu_s;
   double memory_bytes;

@@ -1,9 +1,9 @@
-// Claim: the closed form of the algorithm that is chosen for a size is what its transfers take, each timed on the links
-// of the machine. Those that are not chosen may take longer: their messages meet on several links, in another order on
-// each.
-// Each row: transfers timed on the links of the machine over the closed form (contention), and over the same transfers
-// on links that are never busy (waiting); whether the algorithm is chosen (chosen). The event loop below is the bench's
-// own; simulate/ has the library's.
+// Claim: the closed form of the algorithm chosen for a size equals the simulated time of its transfers on the links of
+// the machine. Algorithms that are not chosen may take longer: their messages contend for several links, in a different
+// order on each.
+// Each row gives the simulated time over the closed form (contention), the simulated time over that of the same
+// transfers on links that are never busy (waiting), and whether the algorithm is chosen (chosen). The event loop is the
+// bench's own; simulate/ has the library's.
 
 #include <benchmark/benchmark.h>
 
@@ -31,8 +31,8 @@ using hardware::collective_algorithm;
 using hardware::device_id;
 using hardware::exchange;
 
-// Every link forwards while it receives: the next one begins a latency later and ends no earlier. A resource serves
-// transfers in the order in which they arrive, ties by number.
+// Links are cut-through: the next link begins one latency later and ends no earlier. A resource serves transfers in
+// order of arrival, ties by number.
 class event_loop {
  public:
   event_loop(const hardware::topology& t, const hardware::route_table& routes, const hardware::transfer_graph& g,
@@ -80,7 +80,7 @@ class event_loop {
   }
 
  private:
-  using arrival = std::tuple<std::int64_t, std::size_t, std::size_t>;  // time, transfer, place in its route
+  using arrival = std::tuple<std::int64_t, std::size_t, std::size_t>;  // time, transfer, position in its route
 
   std::int64_t enter(std::int64_t time, std::size_t number, std::size_t hop) {
     const auto l = routes_[number][hop];
@@ -106,11 +106,11 @@ class event_loop {
   const hardware::transfer_graph& g_;
   bool contended_;
   std::vector<hardware::route> routes_{};
-  std::vector<std::int64_t> free_;  // of each resource, when it will be
+  std::vector<std::int64_t> free_;  // by resource: when it becomes free
   std::vector<std::size_t> missing_;
   std::vector<std::size_t> first_user_;
   std::vector<std::uint32_t> users_{};
-  std::vector<std::int64_t> tail_;  // when the last byte is past the links so far
+  std::vector<std::int64_t> tail_;  // when the last byte has passed the links so far
   std::priority_queue<arrival, std::vector<arrival>, std::greater<>> arrivals_{};
 };
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What AutoDist's builders take on its clusters, simulated: by builder, and all-reduce by chunk.
+"""Simulated iteration times of AutoDist's builders on its clusters: by builder, and of all-reduce by chunk size.
 
 usage: distribute_tables.py DISTRIBUTE [--models NAME,...] [--clusters NAME,...] [--searches [--seed N] [--trials N]]
 
---searches: a table of searches in place of those of rules. Rules are tried with and without proxies and with chunks of
-all sizes of the table of chunks; the fastest of all of them is what searches are compared with.
+--searches: prints a table of searches instead of those of rules. Searches are compared with the fastest rule, tried
+with and without proxies and with all chunk sizes of the table of chunks.
 
 Clusters are those of AutoDist's table 1: A1 and A2 (Titan X there, 1080 Ti here), B1 to B3 (M60), B4 to B8 (T4), and
 of unlike nodes B9 (1 and 4 M60), B10 and B11 (M60 and T4), B12 (1 and 4 T4). Batches are those of a device,
@@ -53,7 +53,7 @@ def row(cells):
 
 
 def searches(a):
-    """A row for each model and cluster: the fastest rule, with its defaults and tuned, and what searches find."""
+    """A row per model and cluster: the fastest rule, by default and tuned, and the results of searches."""
     row(["model", "cluster", "computing alone", "rule", "tuned rule", "auto", "random", "mcmc", "beam",
          "auto over rule", "over tuned", "first win", "hit rate", "pairs right"])
     row(["---"] * 14)
@@ -96,7 +96,7 @@ def main():
     clusters = a.clusters.split(",") if a.clusters else CLUSTERS
     models = [m for m in MODELS if not a.models or m in a.models.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        names = []  # of the first model; a rule that does not go with another is not in its list
+        names = []  # of the first model; other models lack the rules that do not apply to them
         for model in models:
             for cluster in clusters:
                 all_of = distribute(a.distribute, folder, model, cluster)["strategies"]

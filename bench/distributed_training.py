@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Ways to synchronize weights, simulated and measured: AutoDist's rules, chunks, and what its search finds.
+"""Weight synchronization, simulated and measured: AutoDist's rules, chunk sizes, and the result of its search.
 
 usage: distributed_training.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 10] [--rounds 3] [--model TEXT]...
                                [--trials 200] [--run-trials N] [--keep DIR]
 
 BIN_DIR has calibrate, distribute and train. Ranks are threads of this machine, or processes that COMMAND starts
-(slow_network.sh has one), and all of them compute and serve. Links are those that calibrate measures, operators take
-what they are measured to take, on one thread each. For each model every rule is simulated and trained, all-reduces of
-several sizes of chunks, and what the search finds in so many simulated trials, and in N that are run (0: none). Rounds
-are interleaved; times are medians. Then how many of the rules are within 15%, and how many pairs of them, measured more
-than 5% apart, the simulator orders as they are measured.
-Exit code 1 where what is found is slower than the fastest rule by more than 5%."""
+(slow_network.sh has one), and all of them compute and serve. Links and operators have the times that calibrate
+measures, on one thread each. For each model it simulates and trains with every rule, with all-reduce at several chunk
+sizes, and with the results of the search in --trials simulated trials and in N trials that are run (0: none). Rounds
+are interleaved; times are medians. At the end it prints how many rules are predicted within 15%, and how many pairs of
+rules, measured more than 5% apart, the simulator orders correctly.
+Exit code 1 if the search's result is more than 5% slower than the fastest rule."""
 import itertools, json, os, statistics, sys
 
 from support.ranks import arguments, prepared, run
 
-# The batch is of each rank; what it lists as the last is a loss.
+# The batch size is per rank; the last output is a loss.
 MODELS = [
     "zoo:mlp?layers=4&hidden=768&batch=32",
     "zoo:ncf?hidden=32&vocab=20000&items=5000&batch=256",

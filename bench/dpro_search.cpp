@@ -1,8 +1,8 @@
-// dPRO's search: how long it takes with and without what makes it fast (table 5 of the paper), what it gains (figure
-// 9), and what other searches find on the same space in the same time. Jobs are simulated: 16 workers of V100, 8 a
-// machine.
+// dPRO's search: its time with and without each of its accelerations (table 5 of the paper), the gain of its strategies
+// (figure 9), and the results of other searches on the same space in the same time. Jobs are simulated: 16 V100
+// workers, 8 per machine.
 //
-//   bench_dpro_search [SECONDS]   for each search of the table, 60 if not given; > where that ended it
+//   bench_dpro_search [SECONDS]   time limit of each search of the table (default 60); > marks a search that reached it
 
 #include <cstdint>
 #include <cstdlib>
@@ -44,7 +44,7 @@ std::string shown(const systems::dpro_result& r) {
   return fmt::format("{}{:.2f} ({:.2f})", r.stopped == stop_reason::time ? "> " : "", r.seconds, ms(r.iteration));
 }
 
-// Seconds, and in brackets the iteration that was found, in ms.
+// Prints seconds and, in brackets, the best iteration time in ms.
 void speedups(double most) {
   fmt::print(
       "| network, two servers | recorded, ms | strawman | + coarsened view | + partial replay | + symmetry | "
@@ -68,7 +68,7 @@ void speedups(double most) {
   }
 }
 
-// What XLA does, as far as dPRO says: as many operators as may run as one do.
+// XLA's strategy as the dPRO paper describes it: fuse as many operators as may run as one.
 systems::dpro_strategy all_fused(const systems::dpro_view& v) {
   auto s = v.recorded();
   std::uint32_t first = 0;
@@ -78,7 +78,7 @@ systems::dpro_strategy all_fused(const systems::dpro_view& v) {
   }
   return s;
 }
-// Tensors in their order, joined as long as they fit. 64 MB: Horovod's.
+// Joins tensors in order while they fit in the bucket. Horovod's bucket size is 64 MB.
 systems::dpro_strategy bucketed(const systems::dpro_view& v, systems::dpro_strategy s, bytes most) {
   bytes size;
   for (std::uint32_t t = 0; t < s.joined.size(); ++t) {
@@ -88,7 +88,7 @@ systems::dpro_strategy bucketed(const systems::dpro_view& v, systems::dpro_strat
   }
   return s;
 }
-// Parts of 4 MB: BytePS'.
+// Splits tensors into parts of 4 MB, as BytePS does.
 systems::dpro_strategy partitioned(const systems::dpro_view& v, systems::dpro_strategy s, bytes most) {
   for (std::uint32_t t = 0; t < s.parts.size(); ++t) {
     s.parts[t] = static_cast<std::uint32_t>((v.tensors()[t].size.count() + most.count() - 1) / most.count());

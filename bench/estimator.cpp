@@ -1,7 +1,7 @@
-// Claim: an estimate of a kernel of up to 16 parts takes at most 50 us on one thread.
+// Claim: estimating a kernel of up to 16 parts takes at most 50 us on one thread.
 //
-// Kernels at random, the shape that train_estimator trains unless it is told otherwise; what is timed includes
-// features. `epoch_s` is what going once through a thousand samples takes, on two threads.
+// Kernels are random; the network has train_estimator's default shape. The time includes computing the features.
+// `epoch_s` is the time of one training epoch over a thousand samples, on two threads.
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using namespace unity;
 
-// Of so many parts.
+// Random kernels of exactly `parts` parts.
 std::vector<fusion::kernel_description> kernels_of(std::size_t parts, std::size_t count) {
   test::synthetic_kernels all{5};
   std::vector<fusion::kernel_description> kernels;

@@ -1,10 +1,10 @@
-// Claim: training on ranks takes at most 3% more than its operators, changes of weights and communication, where
-// operators take 1 ms and more.
+// Claim: an iteration of training on ranks takes at most 3% longer than its operators, weight updates and
+// communication, where operators take 1 ms and more.
 //
-// Ranks are threads of this process, with the backend cpu on one thread each. What the executor adds to an iteration is
-// what of it no span of its timeline covers; the inputs are those of the first iteration, so that none are loaded. What
-// recording costs is in it. The largest share over ranks, of the median of iterations. The last one is what a step
-// costs where operators are as small as they can be.
+// Ranks are threads of this process, each with the cpu backend on one thread. The executor's overhead is the time of an
+// iteration that no span of its timeline covers, including the cost of recording. Every iteration reuses the inputs of
+// the first, so no data is loaded. The result is the largest share over ranks, of the median over iterations. The last
+// benchmark measures the overhead per step with operators as small as possible.
 
 #include <benchmark/benchmark.h>
 
@@ -56,10 +56,10 @@ parallel::plan plan_of(const std::string& model, std::size_t ranks, bool is_mode
 }
 
 struct outcome {
-  double iteration = 0;  // seconds, the median
-  double share = 0;      // of it, what the executor took: the largest of ranks
-  double typical = 0;    // seconds: of an iteration's time in operators, half is in operators that take longer
-  double per_step = 0;   // seconds of the executor
+  double iteration = 0;  // seconds, median
+  double share = 0;      // the executor's share of the iteration, maximum over ranks
+  double typical = 0;    // seconds: half of the operators' time is spent in operators that take longer
+  double per_step = 0;   // seconds of executor overhead
 };
 
 double median(std::vector<double> v) {
@@ -125,7 +125,7 @@ outcome measure(const parallel::plan& p, int iterations) {
   return worst;
 }
 
-// The time is that of an iteration.
+// Reports the time of an iteration.
 void executor_share(benchmark::State& state, const std::string& model, std::size_t ranks, bool is_model_parallel,
                     int iterations) {
   for (auto _ : state) {

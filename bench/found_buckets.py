@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Buckets that `replay --optimize` finds from traces of ranks, beside other ways: predicted, and measured.
+"""Buckets that `replay --optimize` finds from traces of ranks, compared with others: predicted and measured.
 
 usage: found_buckets.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 12] [--rounds 3] [--model TEXT]...
                         [--keep DIR]
 
 BIN_DIR has calibrate, parallelize, train and replay. Ranks are threads of this machine, or processes that COMMAND
-starts (slow_network.sh has one). For each model: data parallelism, every weight reduced alone, is traced for some
-steps; `replay --optimize --passes tensor_fusion` finds buckets; the found plan, and one with DDP's default buckets of
-25 MB, are trained in turn. The predicted speed-up is of the replay, the measured one of medians.
-Exit code 1 where the two differ by more than 10%."""
+starts (slow_network.sh has one). For each model: it traces some steps of data parallelism that reduces every
+weight alone; `replay --optimize --passes tensor_fusion` finds buckets; then it trains the found plan, and one with
+DDP's default buckets of 25 MB, alternately. The predicted speed-up is the replay's, the measured one that of medians.
+Exit code 1 if the two differ by more than 10%."""
 import json, statistics, sys
 
 from support.ranks import arguments, prepared, run

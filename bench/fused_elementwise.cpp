@@ -1,12 +1,13 @@
-// Claim: a chain of element-wise operators as one kernel is at least twice as fast as its operators one after another,
-// on tensors of 64 MiB, larger than the caches.
+// Claim: a chain of element-wise operators fused into one kernel is at least twice as fast as running its operators one
+// after another, on tensors of 64 MiB, larger than the caches.
 //
-// normalized: relu((x - mean) * factor * scale + shift + residual), what follows a convolution of a residual network.
+// normalized: relu((x - mean) * factor * scale + shift + residual), the operators after a convolution of a residual
+// network.
 // scaled: relu(x * scale + shift + residual), the same with the normalization folded.
-// gated: sigmoid(a) * tanh(b) + x, the end of a recurrent cell. Computing it takes as long as moving it, so that it
-// gains less: 1.2 times.
-// Both ways are run in turn, on one thread; the ratio is that of the medians. Per chain also the bytes that the fused
-// kernel reads and writes per second, over those of a copy of as many bytes.
+// gated: sigmoid(a) * tanh(b) + x, the end of a recurrent cell. It is bound by arithmetic as much as by memory, so the
+// claim is 1.2 times.
+// Both versions run alternately on one thread; the ratio is that of the medians. Also reported per chain: the memory
+// bandwidth of the fused kernel relative to that of a copy of as many bytes.
 
 #include <benchmark/benchmark.h>
 
@@ -61,7 +62,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Both ways to run a chain, on the same operands.
+// Runs a chain fused and unfused, on the same operands.
 class both_ways {
  public:
   explicit both_ways(const tensor::tensor_graph& g) : fused_{device_.prepare_chain(g)} {
@@ -84,7 +85,7 @@ class both_ways {
       most = std::max(most, launches_.back().kernel.workspace());
     }
     bytes_ += values_.back().size();
-    values_.push_back(filled(values_.back().size()));  // of the fused kernel
+    values_.push_back(filled(values_.back().size()));  // result of the fused kernel
     work_.push_back(device_.allocate(most));
   }
 
@@ -111,7 +112,7 @@ class both_ways {
     }
     return thread_seconds() - start;
   }
-  // Do both compute the same.
+  // Whether both versions compute the same bytes.
   [[nodiscard]] bool agree() {
     static_cast<void>(fused());
     static_cast<void>(unfused());
@@ -137,11 +138,11 @@ class both_ways {
 
   cpu_backend device_{operators(), {.threads = 1}};
   cpu_backend::kernel fused_;
-  std::vector<cpu_backend::memory> values_;  // per value of the graph, and the result of the fused kernel
+  std::vector<cpu_backend::memory> values_;  // one per value of the graph, then the result of the fused kernel
   std::vector<cpu_backend::memory> work_;
   std::vector<const std::byte*> inputs_;
   std::vector<launch> launches_;
-  std::size_t bytes_ = 0;  // that the fused kernel must read and write
+  std::size_t bytes_ = 0;  // least memory traffic of the fused kernel
 };
 
 void compare(benchmark::State& state, std::string_view name, double target) {

@@ -1,7 +1,8 @@
-// Claim: operators as one kernel take less time than one after another.
+// Claim: operators fused into one kernel take less time than run one after another.
 //
-// Each region on one thread and on tensors larger than a core's cache; the ratio is that of the medians, of the region
-// as one kernel over the sum of its operators alone. Composites are written out: softmax is five operators.
+// Each region runs on one thread, on tensors larger than a core's cache. The ratio is the median time of the region as
+// one kernel over the sum of the medians of its operators alone. Composite operators are expanded: softmax is five
+// operators.
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +40,7 @@ value_id reduced(builder& b, std::string_view name, value_id x, const shape& axe
   return apply(b, name, {x}, {{"axes", axes}});
 }
 
-// Composites are written out; inputs whose names begin with x are divided.
+// Expands composite operators; inputs whose names begin with x are divided into rows.
 fusion::kernel_region region_of(builder b, const std::vector<value_id>& outputs, std::int64_t rows) {
   auto g = tensor::spelled_out(operators(), std::move(b).finish(outputs));
   std::vector<value_id> divided;
@@ -63,7 +64,7 @@ fusion::kernel_region layer_norm() {
   const auto scale = b.input("scale", {1024});
   return region_of(b, {b.layer_norm(x, scale, b.input("shift", {1024}), 2)}, 16);
 }
-// What of the gradient of a normalization adds up over rows, beside what does not.
+// The part of a layer norm's gradient that is summed over rows, with the row-local part beside it.
 fusion::kernel_region layer_norm_sums() {
   builder b{operators()};
   const auto x = b.input("x", {16, 512, 1024});

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Kernels and buckets that `fuse` finds, beside DDP's buckets: simulated, and trained on ranks.
+"""Kernels and buckets that `fuse` finds, compared with DDP's buckets: simulated, and trained on ranks.
 
 usage: fused_training.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--steps 12] [--rounds 3] [--model TEXT]...
                          [--estimator FILE] [--keep DIR]
 
 BIN_DIR has calibrate, fuse and train. Ranks are threads of this machine, or processes that COMMAND starts
-(slow_network.sh has one). `calibrate` measures machine and network, `fuse --cost measured:cpu` times operators, has the
-estimator say what kernels take, and searches. At the grain of primitives and at that of operators, what was found and
-DDP's buckets of 25 MB are trained in turn; at that of operators DDP is what `train` does with a plan alone. Errors are
-of simulated against measured medians. Exit code 1 where one is over 10%."""
+(slow_network.sh has one). `calibrate` measures machine and network; `fuse --cost measured:cpu` times operators,
+estimates kernels with the estimator, and searches. For graphs of primitives and of operators, the result and DDP's
+buckets of 25 MB are trained alternately; for operators, DDP is `train` with the plan alone. Errors compare simulated
+and measured medians. Exit code 1 if one is over 10%."""
 import json, statistics, sys
 
 from support.ranks import arguments, prepared, run
@@ -21,7 +21,7 @@ MODELS = [
     "zoo:reformer?layers=2&hidden=128&heads=4&seq=128&vocab=1000&batch=2",
     "zoo:vgg19?batch=1",
 ]
-FEW = {"zoo:vgg19?batch=1": 3}  # steps, where one takes ten seconds
+FEW = {"zoo:vgg19?batch=1": 3}  # number of steps where one takes ten seconds
 MOST = 0.10
 GRAINS = ["primitives", "operators"]
 ESTIMATOR = "examples/data/kernel_estimator.bin"

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What `fuse` finds for six networks, simulated: beside rules, by method, by alpha and beta.
+"""Simulated results of `fuse` for six networks: compared with rules, by method, by alpha and beta.
 
 usage: fusion_tables.py FUSE [--budget 10s] [--only rules,methods,alpha,beta]
 
-Machines are DisCo's clusters: 12 GTX 1080 Ti and 64 T4. Speed-ups are of the fastest rule's time over what was found,
-less 1, and of that time over the larger of compute and all-reduces of what was found: full overlap (FO), as DisCo's
-table 1 has them."""
+Machines are DisCo's clusters: 12 GTX 1080 Ti and 64 T4. As in DisCo's table 1, speed-ups are the fastest rule's time
+over that of the result, minus 1; for full overlap (FO), over the larger of the result's compute and all-reduces."""
 import argparse, json, subprocess, sys, tempfile
 
 MODELS = {

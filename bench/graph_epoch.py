@@ -5,13 +5,13 @@ usage: graph_epoch.py PROGRAM [--vertices N] [--edges N] [--features N] [--hidde
                       [--threads N] [--dropout P] [--rounds N] [--peer NAME=PYTHON]... [--keep DIR]
 
 PROGRAM is train_graph. A peer is torch (CSR matrices), pyg (PyTorch Geometric) or dgl, and the interpreter that has it.
-All train the same network on the same files, products before sums where that makes rows shorter, Adam, in float32, with
-as many threads. They take turns, each in a process of its own; the table has the median of all epochs but each
-process's first, and the most memory that a process held. Peers normalize edges once, before the first epoch.
+All train the same network on the same files with Adam, in float32, with equally many threads; products run before sums
+where that makes rows shorter. Runs alternate, each in a process of its own. The table has the median over all epochs
+except each process's first, and the peak memory of a process. Peers normalize edges once, before the first epoch.
 
-The graph is drawn: ends of edges by Chung and Lu's model, whose expected degrees fall as a power of the rank, and both
-directions of each. Degrees reach about 50 times their mean, as Reddit's do; numbers of vertices say nothing of them, so
-rows of neighbours lie anywhere. Needs numpy here and in peers."""
+The graph is random: edges by Chung and Lu's model, whose expected degrees fall as a power of the vertex's rank, in both
+directions. Degrees reach about 50 times their mean, as Reddit's do. Vertex numbers are independent of degrees, so
+neighbours' rows are scattered in memory. Needs numpy here and in peers."""
 import argparse
 import json
 import os
@@ -25,7 +25,7 @@ import time
 
 
 def make_graph(prefix, a):
-    """ROC's files, with an edge from each vertex to itself."""
+    """Writes ROC's files, with a self-loop at each vertex."""
     import numpy
 
     random = numpy.random.default_rng(1)
@@ -60,7 +60,7 @@ def make_graph(prefix, a):
 
 
 def read_graph(prefix):
-    """Ends and sources of in-edges, features, labels, and which vertices are trained on."""
+    """Reads the ends and sources of in-edges, features, labels, and the training mask."""
     import numpy
 
     with open(f"{prefix}.add_self_edge.lux", "rb") as file:
@@ -75,7 +75,7 @@ def read_graph(prefix):
 
 
 def peer(a):
-    """What a peer's interpreter runs: its seconds by epoch and its memory, as JSON."""
+    """Runs in a peer's interpreter; prints seconds per epoch and memory as JSON."""
     import numpy
     import torch
     from torch.nn import functional
@@ -88,7 +88,7 @@ def peer(a):
     features, labels, mask = torch.from_numpy(features), torch.from_numpy(labels), torch.from_numpy(mask)
     widths = [features.shape[1], a.hidden, a.classes]
 
-    def adjacency():  # symmetric, so its own transposed
+    def adjacency():  # symmetric, so equal to its transpose
         scale = (degrees ** -0.5).astype(numpy.float32)
         values = numpy.repeat(scale, degrees) * scale[sources]
         return torch.sparse_csr_tensor(torch.from_numpy(offsets.astype(numpy.int32)), torch.from_numpy(sources),
@@ -158,7 +158,7 @@ def theirs(name, python, prefix, a):
     command = [python, "-W", "ignore", __file__, "peer", "--peer", name, "--prefix", prefix]
     for flag in ("hidden", "classes", "epochs", "threads", "dropout"):
         command += [f"--{flag}", str(getattr(a, flag))]
-    # Large pages, which our own memory asks for, help them too.
+    # Enables large pages for peers as well; unity's allocator requests them.
     environment = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_NUM_THREADS": str(a.threads)}
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
     return json.loads(output.splitlines()[-1])

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How long the slowest range of vertices takes, by the way that vertices are divided.
+"""Time of the slowest vertex range under different partitions of the vertices.
 
 usage: graph_partitions.py PROGRAM [--graphs NAME,...] [--models NAME,...] [--ranks N] [--epochs N] [--rounds N]
                            [--machine NAME]... [--datasets]
 
-PROGRAM is train_graph. Each division trains on ranks of this process, a core each, in turns; the slowest part is what
-its operators take in the last epoch, the median of the rounds. Learned ranges change after the third and the sixth
-epoch. The error is that of what was predicted for the last epoch, of all parts, from the epochs before.
---machine: simulated there instead, by the roofline of its devices; --datasets: graphs of the sizes of table 4.4 of
-Jia's dissertation, with drawn edges, features and classes, and 256 columns behind the first layer."""
+PROGRAM is train_graph. Each partition trains on ranks of this process, one core each, in turn. The slowest part's
+time is that of its operators in the last epoch, median over rounds. Learned ranges change after the third and the
+sixth epoch. The error compares the times of all parts in the last epoch with their prediction from earlier epochs.
+--machine: simulates that machine instead, by its devices' roofline; --datasets: graphs of the sizes of table 4.4 of
+Jia's dissertation, with random edges, features and classes, and 256 columns after the first layer."""
 import argparse
 import json
 import pathlib

@@ -1,6 +1,6 @@
-// Claim: searching substitutions and layouts jointly ends at a lower cost than either alone or one
-// after the other (Jia's dissertation (2020), sections 2.7 and 2.9.5, figure 2.12), on BERT under
-// a device whose products depend on layout.
+// Claim: searching substitutions and layouts jointly ends at a lower cost than searching either alone or one after the
+// other (Jia's dissertation (2020), sections 2.7 and 2.9.5, figure 2.12), for BERT on a device where the time of matrix
+// products depends on layout.
 
 #include <benchmark/benchmark.h>
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Unity's search beside all others at equal time, by running `parallelize`.
+"""Unity's search compared with all others at equal time, by running `parallelize`.
 
 usage: joint_tables.py PARALLELIZE TABLE... [--seconds S] [--results FILE] [--models NAME,...] [--nodes N,...]
        [--onnx FOLDER] [--samples NAME] [--show]
 
 joint       the seven networks of Unger et al. (OSDI 2022), table 1, on 6 to 192 GPUs of Summit: data parallel, expert,
-            FlexFlow's search, the sequential one and Unity's, which have S seconds each
+            FlexFlow's search, the sequential one and Unity's, with S seconds each
 monotone    BERT-Large on 96 GPUs, kinds of parallelism added one by one (figure 15a)
 order       the same search, with the same kinds of parallelism, on the graph that TASO's finds, and with substitutions
             (figure 15b), on 96 GPUs
-ablation    the search without parts of it (table 2), and what it found; > where S seconds ended it
-real        ONNX files of FOLDER on 8, 64 and 512 A100 and H100: Unity beside data, tensor and Megatron's parallelism,
-            pipelines, and data parallelism whose weights' updates are divided (FSDP, ZeRO 1)
-times       searches that have 5, 30 and 60 seconds, beside the same with four times as many
+ablation    the search without parts of it (table 2), and its result; > marks a search that reached S seconds
+real        ONNX files of FOLDER on 8, 64 and 512 A100 and H100: Unity compared with data, tensor and Megatron's
+            parallelism, pipelines, FSDP and ZeRO 1
+times       searches of 5, 30 and 60 seconds, compared with four times as long ones
 
-Each run is kept in FILE, a JSON a line, as soon as it is known: runs that are there are not repeated, so a long table
-goes on where it was left. --show: only what is known. --models, --nodes: of those alone. --samples: the dynamic
-dimension of the files that says how many samples there are, which is eight for each device then. All runs are of one
-thread, with --seed 1; times are of the machine that runs this.
+Each run is appended to FILE, one JSON per line, when it ends. Runs in FILE are not repeated, so an interrupted table
+can be resumed. --show: prints only known results. --models, --nodes: restrict the table. --samples: the files' dynamic
+dimension of samples, which is set to eight per device. All runs have one thread and --seed 1; times are those of the
+machine that runs this.
 """
 import argparse
 import json
@@ -34,7 +34,7 @@ GPT3 = "gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
 
 
 class Runs:
-    """Results of `parallelize` by its arguments, kept in a file."""
+    """Results of `parallelize` by arguments, stored in a file."""
 
     def __init__(self, arguments):
         self.arguments = arguments
@@ -46,7 +46,7 @@ class Runs:
                 self.known[row["command"]] = row
 
     def __call__(self, model, machine, seconds, *more):
-        """The result, its strategies by name; None where there is none."""
+        """The result with its strategies by name, or None."""
         command = [model, "--machine", machine, "--search", "unity", "--seed", "1", "--threads", "1",
                    "--budget", f"{seconds:g}s", *more]
         key = " ".join(command)
@@ -80,19 +80,19 @@ def print_head(*cells):
 
 
 def shown(strategy):
-    """Milliseconds of an iteration; a strategy that does not fit in memory is marked."""
+    """Milliseconds of an iteration; marks a strategy that does not fit in memory."""
     if strategy is None:
         return "-"
     return f"{strategy['iteration_s'] * 1e3:.2f}{'' if not strategy['out_of_memory'] else ' (no memory)'}"
 
 
 def best(strategies):
-    """Of those that fit in memory, seconds."""
+    """Seconds of the fastest strategy that fits in memory."""
     return min((s["iteration_s"] for s in strategies if s and not s["out_of_memory"]), default=None)
 
 
 def ratio(others, own):
-    """How many times as long as `own` the best of the others takes."""
+    """Time of the best of the others over that of `own`."""
     least = best(others)
     return "-" if least is None or own is None or own["out_of_memory"] else f"{least / own['iteration_s']:.3f}"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a large trace of PyTorch's profiler from a small one: its steps again and again, later each time.
+"""Makes a large trace of PyTorch's profiler from a small one by repeating its steps at later times.
 
 usage: large_trace.py TRACE[.gz] OUT.json MEGABYTES
 """
@@ -11,7 +11,7 @@ IDS = ("correlation", "External id", "Ev Idx", "Sequence number")
 
 
 def copy_of(event, number, span, steps, ids):
-    """An event of the copy of that number: later, of another step, with other ids."""
+    """The event in copy `number`: later, in another step, with other ids."""
     e = dict(event)
     if "ts" in e:
         e["ts"] += number * span

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Training under a bounded arena: losses, bytes moved, and time, as planned and as measured.
+"""Training in a limited arena: losses, bytes moved and time, planned and measured.
 
 usage: memory_moves.py BIN_DIR [--models NAME,...] [--shares X,...] [--steps N] [--rounds N]
 
-BIN_DIR has parallelize and train. Each model trains on one device of this machine without a limit, then with arenas of
-shares of what it takes without one. The time that is predicted is that without a limit, and what is moved beyond it by
-the rate at which this machine copies blocks of 64 MB that no cache has. Runs take turns; times are medians of the
-rounds."""
+BIN_DIR has parallelize and train. Each model trains on one device of this machine without a limit, then in arenas of
+the given shares of the unlimited size. The predicted time is the unlimited one plus that of the additional moves, at
+the rate at which this machine copies uncached blocks of 64 MB. Runs alternate; times are medians over rounds."""
 import argparse
 import json
 import pathlib
@@ -19,7 +18,7 @@ import numpy
 
 
 def copy_rate():
-    """Bytes a second."""
+    """Bytes per second of a copy."""
     source, to = numpy.ones(1 << 27, numpy.float32), numpy.zeros(1 << 27, numpy.float32)
     size, rates = 1 << 24, []
     for _ in range(3):
@@ -62,7 +61,7 @@ def main():
                     try:
                         limits[limit].append(train(*([] if limit is None else ["--memory", str(limit)])))
                     except subprocess.CalledProcessError:
-                        limits.pop(limit)  # below the least
+                        limits.pop(limit)  # below the least arena
 
             def seconds(runs):
                 return statistics.median(r["measured_iteration_s"] for r in runs)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `replay` predicts of recomputation and gradient accumulation from a trace, and what ranks then hold and take.
+"""Memory and time of recomputation and gradient accumulation: predicted by `replay` from a trace, and measured.
 
 usage: memory_passes.py BIN_DIR [MODEL...]
 
-BIN_DIR has parallelize, train and replay. Each model is trained on two ranks, threads of this machine, data parallel,
-and traced; `replay --optimize` predicts the passes from that trace; then the ranks train so. Tables 3 and 4 of dPRO's
-paper.
-Exit code 1 where memory is off by more than 5%."""
+BIN_DIR has parallelize, train and replay. Each model trains data parallel on two ranks (threads of this machine) and is
+traced; `replay --optimize` predicts the passes from that trace; then the ranks train with them. Corresponds to tables 3
+and 4 of dPRO's paper.
+Exit code 1 if predicted memory is off by more than 5%."""
 import json, pathlib, subprocess, sys, tempfile
 
 MODELS = [

@@ -1,10 +1,10 @@
 // Claims (ROC, chapter 4 of Jia's dissertation (2020), sections 4.5 and 4.7.7):
-// - on Reddit the dynamic program loads up to 5.5 times less than streaming and 1.5 times less than least recent use,
-//   and no more where memory is the least. Counters in MiB: `streaming`, `lru`, `largest`, `dp`; `capacity`. The first
-//   argument: 0, the graph isomorphism network of figure 4.3; 1 and 2, graph convolution of two and three layers. The
-//   second: hundredths of the least capacity; 0: 2,000 MiB.
-// - of models of the zoo, which have hundreds of operators, the bounded search is within `gap_percent` of what any plan
-//   loads, at twice the least capacity.
+// - On Reddit the dynamic program loads up to 5.5 times fewer bytes than streaming and 1.5 times fewer than LRU, and no
+//   more at the least capacity. Counters in MiB: `streaming`, `lru`, `largest`, `dp`; `capacity`. First argument: 0 is
+//   the graph isomorphism network of figure 4.3; 1 and 2 are graph convolutions of two and three layers. Second
+//   argument: capacity in hundredths of the least one; 0 is 2,000 MiB.
+// - For models of the zoo, which have hundreds of operators, the bounded search is within `gap_percent` of a lower
+//   bound on the loads of any plan, at twice the least capacity.
 
 #include <benchmark/benchmark.h>
 

@@ -1,8 +1,8 @@
-// Claim: all_reduce through unity costs at most 3% over the same call of MPI made directly.
+// Claim: all_reduce through unity takes at most 3% longer than the same MPI call made directly.
 //
-// all_reduce_now is compared with MPI_Allreduce, all_reduce and wait with MPI_Iallreduce and MPI_Wait: same process,
-// same memory, in turns of random order, medians. "again" is the direct call once more, as if it were another: what
-// that ratio is off 1 is noise. "begun_over_blocking" is MPI's own: what beginning and waiting costs over a blocking
+// all_reduce_now is compared with MPI_Allreduce, and all_reduce plus wait with MPI_Iallreduce plus MPI_Wait: same
+// process, same memory, alternating in random order, medians. "again" times the direct call a second time; its
+// deviation from 1 is the noise. "begun_over_blocking" is MPI alone: non-blocking call plus wait over the blocking
 // call.
 //
 // mpirun -np 2 bench_mpi_overhead
@@ -37,7 +37,7 @@ double median(std::vector<double> v) {
   return *middle;
 }
 
-// Seconds of one call, over a batch that is long against the clock.
+// Seconds per call, averaged over a batch that is long compared to the clock's resolution.
 template <class Call>
 double seconds(int batch, const Call& call) {
   const auto start = std::chrono::steady_clock::now();
@@ -60,7 +60,7 @@ comparison compare(std::uint64_t seed, int turns, int batch, const Direct& direc
     std::array<std::size_t, 3> order{0, 1, 2};
     std::swap(order[2], order[random.below(3)]);
     std::swap(order[1], order[random.below(2)]);
-    seconds(batch, direct);  // so that the first finds what the others find
+    seconds(batch, direct);  // warm-up, so that the first measurement is like the others
     for (const auto which : order) {
       times[which].push_back(which == 1 ? seconds(batch, unity) : seconds(batch, direct));
     }
@@ -68,7 +68,7 @@ comparison compare(std::uint64_t seed, int turns, int batch, const Direct& direc
   return {median(times[0]), median(times[1]), median(times[2])};
 }
 
-// The time is that of the direct, blocking call.
+// Reports the time of the direct, blocking call.
 void all_reduce(benchmark::State& state, mpi_communicator& c, std::size_t bytes) {
   std::vector<float> in(bytes / 4, 1.0F);
   std::vector<float> out(bytes / 4);
@@ -100,7 +100,7 @@ void all_reduce(benchmark::State& state, mpi_communicator& c, std::size_t bytes)
   state.counters["target_ratio"] = 1.03;
 }
 
-// Of ranks but the first: what they measure is part of what that one reports.
+// Reporter of all ranks but the first; the first reports the measurements of all.
 class silent_reporter final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
     if (c.rank() == 0) {
       benchmark::Initialize(&argc, argv);
       benchmark::RunSpecifiedBenchmarks();
-    } else {  // chooses as the first does, and writes no file
+    } else {  // same benchmarks as the first rank, but no output file
       std::erase_if(words, [](const char* word) { return std::string{word}.starts_with("--benchmark_out"); });
       int count = static_cast<int>(words.size());
       benchmark::Initialize(&count, words.data());

@@ -1,12 +1,12 @@
-// Claim: an operator through the cpu backend takes at most 1.03 times what calling oneDNN directly takes.
+// Claim: an operator through the cpu backend takes at most 1.03 times as long as calling oneDNN directly.
 //
-// Direct: the same primitive on the same memory, made and executed by hand through oneDNN's own C++ interface, with
-// constant weights in the form that it prefers. Operators of 100 us and more, on one thread; batch_norm, whose loop is
-// unity's own, against oneDNN's.
-// The two are run in turn; the ratio is the median of the ratios of neighbours.
+// The direct version creates and executes the same primitive on the same memory through oneDNN's C++ interface, with
+// constant weights in the format that oneDNN prefers. Operators take 100 us and more, on one thread. batch_norm, which
+// is unity's own loop, is compared with oneDNN's primitive.
+// The two versions alternate; the ratio is the median of the ratios of neighbouring runs.
 //
-// Besides, what the images' form is chosen by: a convolution on plain images against one on images that are reordered
-// before and after (cpu/convolution.hpp).
+// A second benchmark justifies the choice of image format: a convolution on plain images against one whose images are
+// reordered before and after (cpu/convolution.hpp).
 
 #include <benchmark/benchmark.h>
 
@@ -60,7 +60,7 @@ tensor_type of(std::initializer_list<std::int64_t> sizes, bool constant = false)
   return {tensor::dtype::float32, tensor::layout::row_major, constant, tensor::shape(sizes)};
 }
 
-// An operator through unity, with operands of small numbers.
+// An operator through unity, on operands filled with small numbers.
 class through_unity {
  public:
   through_unity(const tensor::operation& op, const std::vector<tensor_type>& inputs)
@@ -100,7 +100,7 @@ class through_unity {
 
   cpu_backend::kernel kernel_;
   std::vector<cpu_backend::memory> memories_;
-  std::vector<const std::byte*> operands_;  // plain
+  std::vector<const std::byte*> operands_;  // row-major
   std::vector<const std::byte*> given_;
   std::vector<std::byte*> results_;
   std::byte* work_ = nullptr;
@@ -125,7 +125,7 @@ work executes(const typename Primitive::primitive_desc& pd, arguments a) {
   };
 }
 
-// All runs on the calling thread, whose own time does not see what else the machine does.
+// CPU time of the calling thread, which does all the work; other processes do not disturb it.
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -142,7 +142,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Which of the two goes first alternates.
+// The first of the two to run alternates.
 void compare(benchmark::State& state, const work& first, const work& second, double target) {
   std::vector<double> ratios;
   std::vector<double> times;
@@ -206,7 +206,8 @@ constexpr layer layers[] = {{3, 64, 224, 7, 2, 1},    {256, 512, 28, 1, 1, 1},  
                             {64, 64, 56, 3, 1, 1},    {256, 256, 14, 3, 1, 1},  {128, 128, 56, 3, 1, 32},
                             {512, 512, 28, 3, 1, 32}, {1024, 1024, 14, 3, 1, 32}, {64, 128, 56, 1, 1, 1}};
 
-// By hand, on images of a form; those that are not plain are reordered before and after.
+// A direct convolution on images in the given format; images in other than the plain format are reordered before and
+// after.
 work convolution(const layer& l, tag form, void* image, void* weight, void* result) {
   const desc x{{1, l.in, l.size, l.size}, f32, tag::nchw};
   const desc y{{1, l.out, l.result(), l.result()}, f32, tag::nchw};
@@ -259,7 +260,7 @@ BENCHMARK(convolution_within_1_03_of_onednn)
     ->Unit(benchmark::kMicrosecond)
     ->Iterations(300);
 
-// Unity's choice of form over the better of both.
+// Time of unity's choice of format over the faster of the two formats.
 void convolution_form_within_1_1_of_the_better(benchmark::State& state) {
   const auto& l = layers[state.range(0)];
   auto unity = unity_convolution(l);

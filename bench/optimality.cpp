@@ -1,10 +1,10 @@
 // Claims (Jia's dissertation (2020), section 3.7.5), on LeNet and two steps of RNNLM, 64
 // samples for each of four P100 joined by NVLink:
 // - `exact` proves the optimum among all strategies on aligned blocks of devices in less than 10 minutes (`seconds`;
-//   the paper: 0.8 and 18 hours), without being told a strategy. `log10_strategies`: how many there are; `bounds`:
-//   prefixes bounded, `simulated`: whole strategies simulated. `strided`: blocks of every second device, too.
+//   the paper: 0.8 and 18 hours), without an initial strategy. Counters: `log10_strategies`, the size of the space;
+//   `bounds`, prefixes bounded; `simulated`, whole strategies simulated. `strided` adds blocks of every second device.
 // - MCMC from the data-parallel and the expert strategy finds it in less than a second with 95 of 100 seeds (`found`);
-//   `mean_s` and `worst_s`: of those that do.
+//   `mean_s` and `worst_s` are over the seeds that find it.
 
 #include <benchmark/benchmark.h>
 

@@ -1,14 +1,14 @@
-// What delta simulation saves a search: the 30 cells of table 3.4 of Jia's dissertation (2020), six networks with the
-// batch sizes of section 3.7.1 on 4 to 64 K80. Chains of single-operator proposals from data parallelism, as section
-// 3.5.2 has them; each proposal is priced in turn:
-// - by delta simulation, the edit of the program and its rollback included (`delta_us`);
-// - by delta simulation as the search asks for it, which draws first what it will accept and wants no time that is
-//   above (`edited_over_bounded`: a full simulation with the edit beside that);
-// - by full simulation of the edited program (`full_over_delta`: of the simulation alone; `edited_over_delta`: the same
-//   edit and its rollback included, as for delta);
-// - by lowering the strategy anew and full simulation (`rebuild_over_delta`), as the paper's full algorithm does.
-// `changed` is the share of tasks whose times a proposal changes; 1/changed bounds what any delta simulation that
-// visits what it changes can gain over full simulation. `paper` is the ratio of table 3.4.
+// The speedup that delta simulation gives a search: the 30 cells of table 3.4 of Jia's dissertation (2020), six
+// networks with the batch sizes of section 3.7.1 on 4 to 64 K80. Chains of single-operator proposals start from data
+// parallelism (section 3.5.2). Each proposal is priced in four ways:
+// - by delta simulation, including the edit of the program and its rollback (`delta_us`);
+// - by delta simulation with the search's bound: the acceptance threshold is drawn first, and the simulation stops
+//   above it (`edited_over_bounded`: full simulation with the edit over this one);
+// - by full simulation of the edited program (`full_over_delta`: the simulation alone; `edited_over_delta`: with the
+//   same edit and its rollback, as for delta);
+// - by lowering the strategy anew and full simulation (`rebuild_over_delta`), the paper's full algorithm.
+// `changed` is the share of tasks whose times a proposal changes; 1/changed is an upper bound on the speedup of any
+// delta simulation that visits all changed tasks. `paper` is the ratio of table 3.4.
 
 #include <benchmark/benchmark.h>
 
@@ -65,8 +65,8 @@ struct sums {
   std::uint64_t proposals = 0;
 };
 
-// One proposal: every other is priced to its end, the others with the search's bound; every eighth also by full
-// simulation. Each way runs once, on a program that it has not seen, and keeps its memory.
+// One proposal. Every other one is simulated to the end, the rest with the search's bound; every eighth is also priced
+// by full simulation. Each method runs once, on a program it has not simulated before, and keeps its memory.
 void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::full_simulation& full,
            parallel::strategy& s, const systems::strategy_proposal& proposal, random_engine& random, double beta,
            sums& all) {
@@ -76,7 +76,7 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::f
   const auto code = parallel::test::fragments_around(l, next, move.node);
   const auto replacements = replacements_of(code);
   const auto most = delta.iteration_time() + picoseconds{std::llround(-std::log(1 - random.unit()) / beta)};
-  const auto sample = all.proposals % 8;  // 1: which tasks change, and rebuilding; 3: full; 6: full with the edit
+  const auto sample = all.proposals % 8;  // 1: count changed tasks, rebuild; 3: full; 6: full with the edit
   const bool is_bounded = sample % 2 == 0;
   std::vector<simulate::task_times> times;
   if (sample == 1) {
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
   for (const auto& r : rows) {
     for (std::size_t column = 0; column < r.paper.size(); ++column) {
       const auto name = fmt::format("proposals/{}/{}", r.model, 4U << column);
-      // Multiples of eight: every eighth is also priced by full simulation.
+      // Iterations are multiples of eight, because every eighth proposal is also priced by full simulation.
       benchmark::RegisterBenchmark(name.c_str(), [&r, column](benchmark::State& s) { proposals(s, r, column); })
           ->Iterations(column < 3 ? 800 : 160)
           ->Unit(benchmark::kMillisecond);

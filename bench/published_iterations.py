@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Iteration times of GPT training that were measured, beside what `simulate` predicts. Nothing is fitted to them.
+"""Measured iteration times of GPT training, compared with the predictions of `simulate`, which are not fitted to them.
 
 bench/published_iterations.py PATH/TO/simulate [--cost kernels] [--rows FILE]
 
-FILE is bench/published_iterations.csv (others' A100s), or what torch_iterations.py wrote, such as
-bench/torch_iterations_h100.csv. Rows that are `derived` follow from published teraFLOP/s by the paper's own formula;
-what is `assumed` of a plan the paper does not say. Exit code 1 where `simulate` fails.
+FILE is bench/published_iterations.csv (published A100 times) or an output of torch_iterations.py, such as
+bench/torch_iterations_h100.csv. `derived` rows follow from published teraFLOP/s by the paper's own formula; `assumed`
+parts of a plan are not in the paper. Exit code 1 if `simulate` fails.
 """
 
 import argparse
@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def predicted(simulate, row, cost):
-    """The JSON of simulate for a row."""
+    """The JSON that simulate prints for a row."""
     sizes = ("layers", "hidden", "heads", "seq", "vocab")
     model = "zoo:gpt?form=training&" + "&".join(f"{key}={row[key]}" for key in sizes)
     gpus = int(row["gpus"])
@@ -34,12 +34,12 @@ def predicted(simulate, row, cost):
 
 
 def ranks(values):
-    """Places in ascending order; equal values share the mean of theirs."""
+    """Ranks in ascending order; ties get their mean rank."""
     return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
 
 
 def rank_correlation(x, y):
-    """Spearman's."""
+    """Spearman's rank correlation."""
     a, b = ranks(x), ranks(y)
     mean_a, mean_b = sum(a) / len(a), sum(b) / len(b)
     top = sum((p - mean_a) * (q - mean_b) for p, q in zip(a, b))

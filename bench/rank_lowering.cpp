@@ -1,7 +1,7 @@
-// Claim: what lowering the program of one rank takes hardly depends on how many ranks there are (`over_4_ranks`:
-// seconds of a core beside those of 4 ranks; `all_over_one`: of lowering all in this process, beside this one). Data
-// parallelism of samples on p100:Nx4, weights synchronized by a rule of AutoDist. Each case is a process of its own,
-// whose peak memory is `MB`, of which `plan_MB` before it lowers.
+// Claim: the time to lower the program of one rank hardly depends on the number of ranks (`over_4_ranks`: CPU seconds
+// relative to those with 4 ranks; `all_over_one`: lowering all ranks relative to lowering one). Plans are data parallel
+// on p100:Nx4, with weights synchronized by a rule of AutoDist. Each case runs in its own process; `MB` is its peak
+// memory, `plan_MB` the part before lowering.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -49,7 +49,7 @@ parallel::plan plan_of(const tensor::algebra& operators, const std::string& mode
       parallel::replicated_data_parallel(parallel::graph_dimensions{operators, p.graph}, p.machine.network);
   p = train::with_loss(operators, std::move(p), tensor::loss::mean_square);
   std::vector<hardware::device_id> servers;
-  for (std::size_t d = 0; d < ranks; d += 4) {  // one of each node
+  for (std::size_t d = 0; d < ranks; d += 4) {  // one device of each node
     servers.emplace_back(d);
   }
   p.synchronization = rule.build(systems::sync_problem_of(operators, p.graph, servers), {.is_proxied = true});
@@ -79,7 +79,7 @@ measured measure(const std::string& model, std::size_t ranks, const systems::nam
   return m;
 }
 
-// In a process of its own.
+// Runs f in its own process.
 template <class F>
 measured apart(const F& f) {
   int ends[2];
@@ -104,7 +104,7 @@ void lowering_one_rank_does_not_depend_on_how_many_there_are(const std::string& 
                                                              const systems::named_builder& rule) {
   double first = 0;
   for (const std::size_t ranks : std::vector<std::size_t>{4, 16, 64, 256, 1024}) {
-    // A rank that is no server where there are such, and the last server.
+    // One rank that is no server (where there are servers), and one that is.
     const auto own = apart([&] { return measure(model, ranks, rule, static_cast<std::uint32_t>(ranks - 1)); });
     const auto server = apart([&] { return measure(model, ranks, rule, static_cast<std::uint32_t>(0)); });
     const auto all = apart([&] { return measure(model, ranks, rule, std::nullopt); });

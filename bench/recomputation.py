@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a rank holds and how long a step takes with results kept, recomputed, and in micro-batches: measured and said
-before, as a table. A time is the least of the rounds' medians.
+"""Memory of a rank and time of a step with results kept, recomputed, and in micro-batches: a table of measurements and
+predictions. A time is the least of the rounds' medians.
 
 usage: recomputation.py BIN_DIR [--backend cpu] [--steps 5] [--rounds 3] [--machine p100:1x1] [MODEL]...
 """

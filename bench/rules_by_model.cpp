@@ -1,6 +1,6 @@
-// rules_by_model [OUT.svg [FILE]...]: which rules improve which models, as a heat map like figure 2.10 of Jia's
-// dissertation (2020), and for the shipped rules and for each given rule file beside the rules that were written by
-// hand, what each model costs after optimization over before (analytic:taso, 300 expansions).
+// rules_by_model [OUT.svg [FILE]...]: draws which rules improve which models as a heat map, like figure 2.10 of Jia's
+// dissertation (2020). For the shipped rules, and for each given rule file together with the hand-written rules, prints
+// the cost of each model after optimization over before (analytic:taso, 300 expansions).
 
 #include <benchmark/benchmark.h>
 

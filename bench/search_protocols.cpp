@@ -1,6 +1,6 @@
-// Claims: where moves are cheap, the protocols of search cost little beside a loop written for the problem: descent on
-// a tour through a beam of width 1 at most 5 times, Markov chains and branch and bound at most 1.5 times, a dynamic
-// program over a matrix chain at most 5 times. Both sides find the same, or of chains: make as many proposals.
+// Claims: where moves are cheap, the search protocols cost little more than a hand-written loop: descent on a tour by a
+// beam of width 1 at most 5 times, Markov chains and branch and bound at most 1.5 times, dynamic programming over a
+// matrix chain at most 5 times. Both sides find the same result; chains make the same number of proposals.
 
 #include <benchmark/benchmark.h>
 
@@ -54,7 +54,7 @@ struct map {
     }
     return sum;
   }
-  // Of an edge; a tour's fingerprint is the sum of those of its edges.
+  // Fingerprint of an edge; a tour's fingerprint is the sum over its edges.
   [[nodiscard]] fingerprint edge(std::size_t a, std::size_t b) const {
     return {print[a].low * print[b].low, print[a].high * print[b].high};
   }
@@ -74,7 +74,7 @@ tour first_tour() {
   return t;
 }
 
-// The cities behind places `first` to `last` are visited in reverse (2-opt).
+// Reverses the cities at positions `first` to `last` (2-opt).
 struct reversal {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
@@ -253,7 +253,7 @@ struct item {
 struct sack {
   sack() {
     random_engine random{3};
-    for (auto& i : all) {  // the same value beside the weight: bounds are near each other, and many prefixes stay
+    for (auto& i : all) {  // similar value per weight: bounds are close, and many prefixes survive
       i.weight = random.between(100, 999);
       i.value = i.weight + 100;
       room += i.weight;
@@ -262,7 +262,7 @@ struct sack {
     std::sort(all.begin(), all.end(),
               [](const item& a, const item& b) { return a.value * b.weight > b.value * a.weight; });
   }
-  // Dantzig's bound on what items from `next` on can add.
+  // Dantzig's upper bound on the value that items from `next` on can add.
   [[nodiscard]] std::int64_t bound(std::size_t next, std::int64_t left) const {
     std::int64_t sum = 0;
     for (; next < items && all[next].weight <= left; ++next) {
@@ -422,7 +422,7 @@ double seconds_of(cost_value (*work)(), cost_value& answer) {
   answer = work();
   return cpu_seconds() - start;
 }
-// Both in turn; the ratio of the medians.
+// Runs the two alternately; reports the ratio of the medians.
 void compare(benchmark::State& state, cost_value (*through_concepts)(), cost_value (*by_hand)(), double target,
              bool same_answer) {
   std::vector<double> concepts;

@@ -1,9 +1,10 @@
 // Claims, on plans of operators with random configurations, lowered to a thousand to a hundred thousand tasks:
-// - full simulation takes less than 1.2 times what an event loop by hand over flat arrays takes (counter `ratio`; the
-//   loop has the library's queue, and `ratio_std` is against one with std::priority_queue);
-// - delta simulation is faster than full simulation of the same edits (`full_over_delta` more than 1, edits of the
-//   program and their rollbacks in both), and times at least 5 million tasks a second on one core (`retimed_per_s`).
-// `changed_share` is the share of tasks to which an edit gives other times.
+// - full simulation takes less than 1.2 times as long as a hand-written event loop over flat arrays (counter `ratio`;
+//   that loop uses the library's queue; `ratio_std` compares with std::priority_queue);
+// - delta simulation is faster than full simulation of the same edits (`full_over_delta` more than 1; both include the
+//   edits of the program and their rollbacks), and retimes at least 5 million tasks a second on one core
+//   (`retimed_per_s`).
+// `changed_share` is the share of tasks whose times an edit changes.
 
 #include <benchmark/benchmark.h>
 
@@ -63,7 +64,7 @@ struct std_queue {
   }
 };
 
-// The program as one would write it down for this purpose alone.
+// The program in flat arrays, as hand-written for this purpose alone.
 template <class Queue>
 class by_hand {
  public:
@@ -114,7 +115,7 @@ class by_hand {
       const auto end = std::max(end_[t], start + duration_[t]);
       start_[t] = start;
       end_[t] = end;
-      free = resource_[t] + 1 < free_.size() ? end : 0;  // the last is that of tasks without a resource
+      free = resource_[t] + 1 < free_.size() ? end : 0;  // the last entry stands for tasks without a resource
       latest = std::max(latest, end);
       for (auto i = first_[t]; i < first_[t + 1]; ++i) {
         const auto s = after_[i] >> 1U;
@@ -169,7 +170,7 @@ void full_simulation_is_as_fast_as_a_loop_by_hand(benchmark::State& state) {
   state.counters["target_below"] = 1.2;
 }
 
-// The share of tasks to which the edits give other times; new ones among them.
+// The share of tasks whose times the edits change, including new tasks.
 double changed_share(simulate::delta_simulation& delta, const std::vector<random_plan::edit>& edits) {
   std::size_t changed = 0;
   std::size_t tasks = 0;
@@ -183,7 +184,7 @@ double changed_share(simulate::delta_simulation& delta, const std::vector<random
   return static_cast<double>(changed) / static_cast<double>(tasks);
 }
 
-// Counter `seconds`: of a full simulation.
+// Counter `seconds`: time of a full simulation.
 void a_million_tasks_take_less_than_half_a_second(benchmark::State& state) {
   random_engine random{1};
   test::random_plan_options o;
@@ -241,7 +242,7 @@ void delta_simulation_is_faster_than_full(benchmark::State& state) {
   state.counters["full_over_delta"] = median(gains);
 }
 
-// Operators, devices, and whether shards of an operator take the same time.
+// Arguments: operators, devices, whether all shards of an operator take the same time.
 void sizes(benchmark::internal::Benchmark* b) {
   for (const int symmetric : {0, 1}) {
     b->Args({40, 4, symmetric});

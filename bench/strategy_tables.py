@@ -3,11 +3,11 @@
 
 usage: strategy_tables.py PARALLELIZE strategies|scaling|times|long [--threads N] [--scale F]
 
-strategies  six networks on 64 K80 and 16 P100: data parallel, expert and searched, beside the ratios of Jia's
+strategies  six networks on 64 K80 and 16 P100: data parallel, expert and searched, with the ratios of Jia's
             dissertation (2020), figures 3.6 and 3.7
 scaling     DLRM and Candle Uno on 6 to 96 GPUs of Summit (section 3.7.3, figure 3.11)
-times       the 30 cells of table 3.4: a search of a fiftieth of the paper's time, half a second at least
-long        nmt on 64 K80: the same search for 43.8 s (a fiftieth of the paper's 2,190 s) and 20 times as long
+times       the 30 cells of table 3.4: a search of a fiftieth of the paper's time, at least half a second
+long        nmt on 64 K80: the same search for 43.8 s (a fiftieth of the paper's 2,190 s) and for 20 times as long
 
 --scale: budgets times F. Every row is one run with --seed 1; times are of the machine that runs this.
 """
@@ -32,7 +32,7 @@ PAPER_SECONDS = {
 
 
 def search(arguments, model, machine, seconds, *more):
-    """The result of one run, as its JSON says."""
+    """The JSON result of one run."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "result.json"
         command = [arguments.program, f"zoo:{model}", "--machine", machine,
@@ -45,7 +45,7 @@ def search(arguments, model, machine, seconds, *more):
 
 
 def shown(strategy):
-    """Milliseconds of an iteration; a strategy that does not fit in memory is marked."""
+    """Milliseconds of an iteration; marks a strategy that does not fit in memory."""
     return f"{strategy['iteration_s'] * 1e3:.2f}{'' if not strategy['out_of_memory'] else ' (no memory)'}"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ways to synchronize weights take and keep, simulated: data parallelism, Adam, as a table.
+"""Simulated time and memory of ways to synchronize weights, as a table: data parallelism with Adam.
 
 usage: synchronization.py BIN_DIR [MODEL MACHINE]...
 """

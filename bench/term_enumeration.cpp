@@ -1,6 +1,7 @@
-// Claims: all terms of at most 3 operators over TASO's list take at most 1.4 CPU seconds and 64 MB (TASO: 69.8 s and
-// 7.13 GB), of at most 4 at most 2 CPU minutes and 1 GB; of 5 over its part on matrices and its part on images at most
-// 10 minutes and 2 GB. Each runs in a process of its own, whose CPU time and peak memory are the system's.
+// Claims: enumerating all terms of at most 3 operators over TASO's list takes at most 1.4 CPU seconds and 64 MB (TASO:
+// 69.8 s and 7.13 GB); of at most 4, 2 CPU minutes and 1 GB; of 5 over only its matrix operators or only its image
+// operators, 10 minutes and 2 GB. Each case runs in its own process; CPU time and peak memory are the operating
+// system's figures.
 
 #include <sys/resource.h>
 
@@ -40,7 +41,7 @@ struct measured {
 vocabulary taso() {
   return unity::tensor::parse_vocabulary(bench::operators(), unity::tensor::taso_vocabulary, "vocabulary");
 }
-// TASO's list without what it has for matrices or for images alone.
+// TASO's list without the operators on matrices alone or on images alone.
 vocabulary taso_without(std::initializer_list<std::string_view> names) {
   const auto named = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   const auto kind = [](const auto& o) { return std::string_view{bench::operators().signature(o.kind).name}; };
@@ -50,8 +51,8 @@ vocabulary taso_without(std::initializer_list<std::string_view> names) {
   std::erase_if(v.operators, [&](const auto& o) { return named(kind(o)); });
   return v;
 }
-// Sampled at 7 x 7: through five operators with windows of 3 x 3 an image of 5 x 5 is seen whole from anywhere, so that
-// many different terms agree there and have to be told apart at other sizes.
+// Sampled at 7 x 7: five operators with 3 x 3 windows see all of a 5 x 5 image from every position, so many different
+// terms would agree there and need samples at other sizes.
 vocabulary taso_images() {
   auto v = taso_without({"M", "K", "activation", "matrix", "matmul", "identity_matrix", "transpose"});
   for (auto& [letter, size] : v.sizes) {

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Times of training GPT with PyTorch on the GPU at hand, as rows that published_iterations.py sets beside `simulate`.
+"""Times of training GPT with PyTorch on the local GPU, as rows that published_iterations.py compares with `simulate`.
 
-    python3 bench/torch_iterations.py --seconds 300 > iterations.csv     (where there is a GPU)
+    python3 bench/torch_iterations.py --seconds 300 > iterations.csv     (needs a GPU)
     bench/published_iterations.py PATH/TO/simulate --cost kernels --rows iterations.csv
 
-One device does what a statement `megatron:t=1,p=1,d=1` says: bfloat16 weights; after each micro-batch its gradients are
-added to float32 ones; then their norm, clipping, Adam on float32 weights, and the copy back. Dropouts are where
+One device runs the statement `megatron:t=1,p=1,d=1`: weights are bfloat16; the gradients of each micro-batch are added
+to float32 gradients; then come their norm, clipping, Adam on float32 weights, and the copy back. Dropouts are where
 Megatron-LM has them. `compiled`: torch.compile fuses each layer's element-wise operators, as Megatron-LM's kernels do;
-the core of attention stays products and a softmax, never one kernel, which each row checks. A row is a size and a plan
-with the median, the least and the greatest seconds of --repeats iterations, and the most bytes that tensors held.
+the attention core remains products and a softmax, never one kernel, which is checked for each row. A row is a size and
+a plan with the median, minimum and maximum seconds of --repeats iterations, and the peak bytes of tensors.
 """
 import argparse
 import csv
@@ -29,7 +29,7 @@ TINY = [(2, 64, 4, 32, 2, 2, "none"), (2, 64, 4, 32, 2, 2, "full")]
 
 
 def classes(torch):
-    """The layers; torch is imported late, so that --help needs none."""
+    """The layers. Imports torch late, so that --help works without it."""
     f = torch.nn.functional
     nn = torch.nn
 
@@ -80,7 +80,7 @@ def classes(torch):
 
 
 def measured(torch, gpt, row, arguments, device):
-    """Seconds of each iteration, and the most bytes."""
+    """Seconds of each iteration, and the peak bytes."""
     layers, hidden, heads, tokens, micro, count, recompute = row
     torch.manual_seed(1)
     model = gpt(layers, hidden, heads, tokens, recompute == "full", arguments.way == "compiled")
@@ -130,7 +130,7 @@ def measured(torch, gpt, row, arguments, device):
 
 
 def measure_row(torch, row, arguments):
-    """The row as a list of cells. Exits with a line that says why there is none."""
+    """The row as a list of cells. Exits with a one-line reason if there is none."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not arguments.tiny:
         sys.exit("torch_iterations: no GPU here; expected one, or --tiny")
@@ -174,7 +174,7 @@ def main():
         if time.monotonic() - start > arguments.seconds:
             print(f"not begun: {row}", file=sys.stderr)
             continue
-        # A process each, as compiled code keeps the memory of its model. One that fails says why, and has no row.
+        # One process per row, because compiled code keeps its model's memory. A process that fails prints why.
         subprocess.run([sys.executable, __file__, *sys.argv[1:], "--row", str(i)], check=False)
         print(f"{time.monotonic() - start:.0f} s: {row}", file=sys.stderr)
 

@@ -1,12 +1,12 @@
-"""Times of PyTorch's kernels on the GPU at hand, at the sizes of ../shared/data/kernels, in its columns and one more.
+"""Times of PyTorch's kernels on the local GPU, at the sizes of ../shared/data/kernels, in its columns and one more.
 
     python3 bench/torch_kernels.py sizes ../shared/data/kernels --count 200 > sizes.csv     (anywhere)
-    python3 bench/torch_kernels.py measure sizes.csv --seconds 90 > kernels.csv             (where there is a GPU)
+    python3 bench/torch_kernels.py measure sizes.csv --seconds 90 > kernels.csv             (needs a GPU)
 
 A row is operator, element, latency_ms, kernel_ms, grid, block, kernel, sizes. latency_ms: between two events around one
-call, mean of the 5 middle ones of 25, as in the data; kernel_ms: what the profiler says that the kernels took, 0 where
-it says nothing. float32 without TF32 for the operators of the data; what is fused (attention, bias with gelu, softmax
-with mask) and products also in bfloat16. Operators take turns, so a budget of seconds cuts all of them alike.
+call, mean of the 5 middle ones of 25, as in the data; kernel_ms: the profiler's sum over kernels, 0 if it has none.
+Operators of the data run in float32 without TF32; fused ones (attention, bias with gelu, softmax with mask) and
+products also in bfloat16. Operators alternate, so a budget of seconds shortens all of them equally.
 """
 import argparse
 import csv
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-# Sizes that models have, for what the data does not hold: batch x heads, tokens, width of a head; rows, columns.
+# Typical sizes of models that the data lacks: batch x heads, tokens, width of a head; rows, columns.
 ATTENTIONS = [(b, s, d) for b in (8, 32, 96, 256) for s in (128, 512, 1024, 2048, 4096) for d in (64, 128)]
 ROWS = [(r, c) for r in (512, 2048, 8192, 32768) for c in (128, 512, 1024, 2048, 4096, 12288)]
 PRODUCTS = [(b, m, n, k) for b in (1,) for m in (512, 2048, 8192, 16384) for n in (1024, 4096, 12288)
@@ -29,7 +29,7 @@ PRODUCTS = [(b, m, n, k) for b in (1,) for m in (512, 2048, 8192, 16384) for n i
 
 
 def sizes(arguments):
-    """Prints rows of operator, element, sizes, drawn from the data."""
+    """Prints random rows of the data: operator, element, sizes."""
     draw = random.Random(arguments.seed)
     chosen = {}
     for path in sorted(pathlib.Path(arguments.folder).glob("*.csv.gz")):
@@ -115,7 +115,7 @@ def latency_ms(torch, run):
 
 
 def kernels(torch, runs):
-    """For each function, its kernels as (name, ms, grid, block); a spinning kernel of one block parts them."""
+    """By function, its kernels as (name, ms, grid, block); spinning kernels of one block separate the functions."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA]) as p:
         for run in runs:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Trains models of the zoo under every strategy that parallelize compares, and under the found one, on 1, 2, 4 and 8
-ranks, and compares each step's loss with one device's.
+"""Trains models of the zoo on 1, 2, 4 and 8 ranks under every strategy that parallelize compares and under the one it
+finds, and compares each step's loss with that of one device.
 
 usage: training_matrix.py BIN_DIR [--ranks 1,2,4,8] [--steps 20] [--model TEXT]... [--keep DIR]
 
-BIN_DIR has parallelize and train. A row per model and number of ranks; a column per strategy: the largest relative
-difference of a loss from that of the undivided graph on one device, in float32 on the backend cpu. Exit code 1
-where one is above 1e-4."""
+BIN_DIR has parallelize and train. Rows are models and numbers of ranks, columns are strategies: the largest relative
+difference of a loss from that of the undivided graph on one device, in float32 on the cpu backend. Exit code 1 if one
+is above 1e-4."""
 import argparse, atexit, json, os, re, shutil, subprocess, sys, tempfile
 
-# The batch is of each rank.
+# The batch size is per rank.
 MODELS = [
     "zoo:mlp?layers=4&hidden=64&batch=8",
     "zoo:dlrm?form=ae&batch=8&hidden=16&vocab=200",
@@ -48,7 +48,7 @@ def main():
     for model in a.model or MODELS:
         for ranks in map(int, a.ranks.split(",")):
             own = os.path.join(folder, re.sub(r"[^A-Za-z0-9=.]+", "_", model[4:]) + f"_{ranks}")
-            shutil.rmtree(own, ignore_errors=True)  # of an earlier run with --keep
+            shutil.rmtree(own, ignore_errors=True)  # left by an earlier run with --keep
             os.makedirs(own)
             found = run([f"{a.bin}/parallelize", model, "--machine", f"host:1x{ranks}", "--search", "unity",
                          "--max-proposals", "50", "--candidates", "4", "--budget", "1h",

@@ -1,7 +1,7 @@
-// Claims: ten million vertices are divided among 64 devices in under a second, given the sums of their features, whose
-// time is told; on a skewed graph the slowest device takes less than with equal numbers of vertices or edges, or with
-// parts of METIS, by the costs that the division is made for (so this says nothing about how good costs are that were
-// learned); a graph goes to disk at a million edges a second and more in 64 MB.
+// Claims: ten million vertices are divided among 64 devices in under a second, given the prefix sums of their features,
+// whose time is reported; on a skewed graph the slowest device takes less time than with equal numbers of vertices or
+// edges, or with METIS's parts, under the cost model that the partition minimizes (so this does not judge learned
+// costs); a graph is written to disk at a million edges a second or more, in 64 MB.
 
 #include <benchmark/benchmark.h>
 
@@ -39,7 +39,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// A layer of 64 columns that takes what reading activations takes, on equal devices.
+// A layer of 64 columns with the cost of reading activations, on equal devices.
 std::vector<std::vector<gnn::layer_on_device>> equal_devices() {
   return std::vector<std::vector<gnn::layer_on_device>>(parts, {{{{2e-9, 1e-10, 1e-9, 1e-10, 3e-10}}, 0}});
 }
@@ -69,7 +69,7 @@ const gnn::csr_graph& skewed() {
   return g;
 }
 
-// What the slowest device takes, and what all read from others.
+// Time of the slowest device, and the rows that all devices read from others.
 void slowest_of_64_devices(benchmark::State& state, const std::string& name) {
   const auto& g = skewed();
   const gnn::vertex_feature_sums sums{g, {64}};
@@ -107,7 +107,7 @@ BENCHMARK_CAPTURE(slowest_of_64_devices, vertices, "vertices")->Iterations(1)->U
 BENCHMARK_CAPTURE(slowest_of_64_devices, edges, "edges")->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(slowest_of_64_devices, metis, "metis")->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// 16 edges for each of 2^scale vertices.
+// A graph of 2^scale vertices and 16 edges per vertex.
 void edges_to_disk(benchmark::State& state) {
   const auto scale = static_cast<unsigned>(state.range(0));
   const auto path = std::filesystem::temp_directory_path() / "unity_bench.lux";
@@ -125,7 +125,7 @@ void edges_to_disk(benchmark::State& state) {
 
 }  // namespace
 
-// bench_vertex_partition [SCALE]: of the graph that goes to disk, 20 if not said; 26 are 1.07 * 10^9 edges.
+// bench_vertex_partition [SCALE]: scale of the graph written to disk, 20 by default; 26 gives 1.07 * 10^9 edges.
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   const auto scale = argc > 1 ? unity::to_number<unsigned>(argv[1]) : std::optional{20U};

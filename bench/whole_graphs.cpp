@@ -1,9 +1,9 @@
-// whole_graphs [MODEL]...: does the sum of measured operators say how long a graph takes? For each model of the zoo
-// ("resnet50?batch=8"; by default all of them, at sizes for two cores), as the executor runs it on the cpu backend:
-// what its launches take one by one, in sum, and what a whole run takes.
+// whole_graphs [MODEL]...: does the sum of measured operator times predict the time of a graph? For each model of the
+// zoo ("resnet50?batch=8"; by default all, at sizes for two cores), as the executor runs it on the cpu backend: the sum
+// of the times of its launches measured one by one, and the time of a whole run.
 //
-// Both are measured in turns and compared round by round, so that what disturbs the machine disturbs both. The ratio is
-// the median of the rounds'; low and high leave out one round on each side.
+// The two are measured alternately and compared round by round, so that disturbances hit both. The ratio is the median
+// over rounds; low and high leave out one round on each side.
 
 #include <benchmark/benchmark.h>
 
@@ -52,7 +52,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// The median of runs in a row. The first of them brings the constants back, and does not count.
+// The median of consecutive runs. The first run warms up the constants and does not count.
 template <class Executor>
 double whole_seconds(Executor& run) {
   constexpr double enough = 1.5;
@@ -72,7 +72,7 @@ double whole_seconds(Executor& run) {
 void sum_over_whole(benchmark::State& state, const tensor::algebra& operators, backend::cpu_backend& device,
                     const std::string& model) {
   const auto g = tensor::zoo::build(operators, fmt::format("zoo:{}", model));
-  backend::device_timer timer{device, {.seconds = 0.02}};  // in several rounds
+  backend::device_timer timer{device, {.seconds = 0.02}};  // repeated in several rounds
   backend::executor run{device, operators, g, {.data = tensor::balanced_values(operators, g)}};
   std::vector<double> whole;
   std::vector<double> sum;

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Optimizes the backend tests of the installed onnx package and compares what the results compute.
+"""Optimizes the backend tests of the installed onnx package and compares the outputs of the results.
 
     backend_tests.py [--optimize PROGRAM] [--only PATTERN] [--keep DIR] [--json F]
 
 Every test is one model with inputs. `optimize` runs on it; then the original and the result run on the inputs in
 onnxruntime, or, where that cannot run the original, in onnx's reference evaluator. Their outputs are compared: names,
-order, types, sizes, and numbers within 1e-3 (1e-2 of 16 bits and fewer). What differs from run to run in the original
-itself is compared in type and size alone. A result is
+order, types, sizes, and numbers within 1e-3 (1e-2 for 16 bits and fewer). Outputs of the original that differ from run
+to run are compared by type and size only. A result is
 
     right         the outputs are those of the original
-    no engine     no engine runs the original: nothing is known but whether its nodes are unchanged
+    no engine     no engine runs the original; only unchanged nodes are checked
     wrong         other outputs, or the engine that runs the original cannot run the result
-    refused       optimize says in one line why it does not take the model
-    crashed       optimize ends in another way, or takes longer than --seconds
+    refused       optimize refuses the model with a one-line reason
+    crashed       optimize fails in another way, or takes longer than --seconds
 
-Needs Python 3.9 and `pip install onnx onnxruntime numpy`. Exit codes: 0; 1 where one is wrong, refused or crashed;
+Needs Python 3.9 and `pip install onnx onnxruntime numpy`. Exit codes: 0; 1 if one is wrong, refused or crashed;
 2 for bad usage.
 """
 
@@ -43,7 +43,7 @@ FLAGS = ["--max-expansions", "30", "--budget", "2s"]
 
 
 def cases(only):
-    """(name, model, inputs by name), in order of names."""
+    """Tuples (name, model, inputs by name), ordered by name."""
     found = {}
     for case in onnx.backend.test.case.node.collect_testcases(None):
         found[f"node/{case.name}"] = (case.model, [as_array(value) for value in case.data_sets[0][0]])
@@ -113,7 +113,7 @@ def attempt(engine, model, inputs):
 
 
 def difference(a, b, values=True):
-    """Why two outputs differ, or nothing."""
+    """Why two outputs differ, or None."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         if len(a) != len(b):
             return f"{len(a)} and {len(b)} values"
@@ -146,7 +146,7 @@ def sizes(model, inputs):
 
 
 def optimized(args, model, inputs, folder):
-    """(exit code or None, last line of what it says, model or None)."""
+    """Returns (exit code or None, last line of output, model or None)."""
     path, out = os.path.join(folder, "model.onnx"), os.path.join(folder, "out")
     with open(path, "wb") as f:
         f.write(model.SerializeToString())
@@ -162,7 +162,7 @@ def optimized(args, model, inputs, folder):
 
 
 def judged(args, model, inputs):
-    """(kind, why)."""
+    """Returns (kind of result, reason)."""
     with tempfile.TemporaryDirectory() as folder:
         code, said, result = optimized(args, model, inputs, folder)
         if args.keep and result:

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Exports models by PyTorch itself, with random weights: those that real files come from.
+"""Exports common models with random weights by PyTorch's own exporters.
 
     export_models.py FOLDER [NAME...] [--exporter script|dynamo] [--attention eager|sdpa] [--batch N]
                      [--layers N] [--width N] [--sequence N] [--open-batch]
 
 Writes FOLDER/NAME_EXPORTER.onnx for each NAME, by both exporters where none is named; without names all that the
-installed packages have. Language models (package transformers) have a mask of attention and, where nothing else is
-said, two layers of width 64; the others have their full size (torchvision; dlrm: eight tables of 100,000 rows). What
-an exporter refuses is said, and the others go on. --open-batch: the dimension of samples has no size but the name
-`samples`.
-Needs `pip install torch onnx onnxscript`, and transformers or torchvision. Exit codes: 0; 1 where nothing was written
+installed packages have. Language models (package transformers) have an attention mask and, by default, two layers of
+width 64; the others have their full size (torchvision; dlrm: eight tables of 100,000 rows). A model that an exporter
+refuses is reported and skipped. --open-batch: the dimension of samples is dynamic, named `samples`.
+Needs `pip install torch onnx onnxscript`, and transformers or torchvision. Exit codes: 0; 1 if nothing was written
 or for bad input (one line on standard error); 2 for bad usage.
 """
 
@@ -27,7 +26,7 @@ VISION = ["alexnet", "convnext_tiny", "densenet121", "densenet169", "efficientne
 
 
 def language_models(args):
-    """By name: the model, and the names of its inputs."""
+    """By name, the model and the names of its inputs."""
     try:
         import transformers as t
     except ImportError:
@@ -70,7 +69,7 @@ TABLES, ROWS, FEATURES = 8, 100_000, 64  # of dlrm
 
 
 def recommendation_model(torch):
-    """A network as DLRM (Naumov et al., 2019) has it: tables, and products of all pairs of their rows."""
+    """A network like DLRM (Naumov et al., 2019): tables, and products of all pairs of their rows."""
     class Recommendation(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -102,7 +101,7 @@ def example_inputs(torch, names, batch, sequence):
 
 
 def positional(torch, model, names):
-    """The model as a function of its inputs in order, of one result."""
+    """The model as a function of positional inputs with one result."""
     class Positional(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -156,7 +155,7 @@ def main():
                 export(torch, path, *known[name], exporter, args)
                 print(f"{path}", flush=True)
                 written += 1
-            except Exception as e:  # of any kind: exporters refuse in many ways
+            except Exception as e:  # exporters raise many kinds of exceptions
                 print(f"{name}, {exporter}: {type(e).__name__}: {' '.join(str(e).split())[:200]}", flush=True)
     sys.exit(0 if written else 1)
 

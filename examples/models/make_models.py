@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes ONNX models with random weights, in the form in which PyTorch's exporter writes them.
+"""Writes ONNX models with random weights, in the form of PyTorch's exporter.
 
     make_models.py FOLDER     the models that the tests and the quick start read (see FOLDER_MODELS below)
     make_models.py resnet OUT.onnx [--blocks 3,4,6,3] [--width 64] [--image 224] [--classes 1000]
@@ -7,7 +7,7 @@
                                  [--vocabulary 30522] [--positions 512] [--layer-norm decomposed|fused]
 
 Common flags: --seed N, --opset N (13 to 17), --external (weights go to OUT.onnx.data), --batch N and --sequence N
-(sizes of the dimensions that stay open under those names otherwise).
+(fix the dimensions that are otherwise dynamic under those names).
 The defaults are ResNet-50 and BERT-base.
 Needs Debian's python3-onnx and nothing else (run it with /usr/bin/python3).
 """
@@ -25,7 +25,7 @@ SMALL_BERT = "--layers 2 --hidden 32 --heads 4 --feed-forward 64 --vocabulary 50
 FOLDER_MODELS = {
     "resnet50.onnx": "resnet --batch 1",
     "bert.onnx": "bert --hidden 256 --heads 4 --feed-forward 1024 --vocabulary 1000 --batch 1 --sequence 64",
-    # Small, for tests; open dimensions.
+    # Small models for tests, with dynamic dimensions.
     "resnet_small.onnx": "resnet --width 4 --image 32 --classes 10 --opset 13",
     "bert_small.onnx": "bert " + SMALL_BERT,
     "bert_fused.onnx": "bert --layer-norm fused --external " + SMALL_BERT,
@@ -33,7 +33,7 @@ FOLDER_MODELS = {
 
 
 class Graph:
-    """Nodes and initializers in the order in which they are made, under names that say where they stand."""
+    """Nodes and initializers in order of creation, with names that tell their position."""
 
     def __init__(self, seed):
         self.random = numpy.random.default_rng(seed)
@@ -265,7 +265,7 @@ def make(words):
 
 
 def make_folder(folder):
-    """Models that are there and newer than this script stay."""
+    """Writes the folder's models; keeps those that are newer than this script."""
     os.makedirs(folder, exist_ok=True)
     for name, words in FOLDER_MODELS.items():
         path = os.path.join(folder, name)

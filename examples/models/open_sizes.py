@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Exports small models whose sizes are computed from open ones, optimizes them, and compares at three bindings each.
+"""Exports small models with sizes computed from dynamic ones, optimizes them, and compares at three bindings each.
 
     open_sizes.py FOLDER [NAME...] [--optimize PROGRAM] [--exporter script|dynamo]
 
-The models have halves of a sequence, a class token, all positions of all samples as rows, strides, images of open
-height and width, patches and windows, pooling and growing again, and positions of what pooling leaves. PyTorch writes
-FOLDER/NAME_EXPORTER.onnx with open batch, length, height and width; `optimize` runs on each; original and result run in
-onnxruntime. Prints a line per file: whether the result is optimized or the original, and the largest difference,
+The models have halves of a sequence, a class token, flattened samples and positions, strides, images of dynamic height
+and width, patches and windows, pooling and upsampling, and positions after pooling. PyTorch writes
+FOLDER/NAME_EXPORTER.onnx with dynamic batch, length, height and width; `optimize` runs on each; original and result run
+in onnxruntime. Prints a line per file: whether the result is optimized or the original, and the largest difference
 relative to the largest output.
 
-Needs `pip install torch onnx onnxscript onnxruntime numpy`. Exit codes: 0; 1 where a result differs, does not run, or
-is not for all sizes; 2 for bad usage.
+Needs `pip install torch onnx onnxscript onnxruntime numpy`. Exit codes: 0; 1 if a result differs, does not run, or
+does not support all sizes; 2 for bad usage.
 """
 
 import argparse
@@ -168,7 +168,7 @@ def run(path, x):
 
 
 def judged(args, path, bindings):
-    """(whether all is well, what happened)."""
+    """Returns (whether it passed, what happened)."""
     out = os.path.splitext(path)[0]
     ran = subprocess.run([args.optimize, path, "--target", "none", "--budget", "5s", "--out", out, "--json",
                           out + ".json"], capture_output=True, text=True, check=False)
@@ -182,7 +182,7 @@ def judged(args, path, bindings):
         before = run(path, x)
         try:
             after = run(os.path.join(out, "optimized.onnx"), x)
-        except Exception as e:  # of the engine, of many kinds
+        except Exception as e:  # the engine raises many kinds of exceptions
             return False, f"does not run at {dims}: {str(e)[:120]}"
         if before.shape != after.shape:
             return False, f"other sizes at {dims}: {after.shape} instead of {before.shape}"

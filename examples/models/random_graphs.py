@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Optimizes random graphs that NNSmith makes and compares what the results compute.
+"""Optimizes random graphs from NNSmith and compares the outputs of the results.
 
     random_graphs.py [--optimize PROGRAM] [--count N] [--seed S] [--nodes N] [--minutes M]
                      [--keep DIR] [--json F]
 
-Graph number i is the one of seed S + i, with up to N operators. `optimize` runs on it; then the original and the result
+Graph number i has seed S + i and up to N operators. `optimize` runs on it; then the original and the result
 run on the same random inputs in onnxruntime, as in backend_tests.py. A result is
 
     right         the outputs are those of the original
-    unstable      other numbers, but the original gives others, too, where its real inputs or constants change in their
-                  last digits or the engine's own optimizations are off
+    unstable      other numbers, but so has the original if the last digits of its real inputs or constants change, or
+                  without the engine's own optimizations
     differs       other outputs
-    cannot load   onnxruntime runs the original and not the result
-    refused       optimize says in one line why it does not take the graph
-    crashed       optimize ends in another way, or takes longer than --seconds
+    cannot load   onnxruntime runs the original but not the result
+    refused       optimize refuses the graph with a one-line reason
+    crashed       optimize fails in another way, or takes longer than --seconds
     no engine     onnxruntime does not run the original
-    not made      NNSmith or the exporter of PyTorch fails
+    not made      NNSmith or PyTorch's exporter fails
 
-Needs Python 3.9 and `pip install nnsmith torch onnx onnxruntime numpy`. Exit codes: 0; 1 where one differs, cannot load
+Needs Python 3.9 and `pip install nnsmith torch onnx onnxruntime numpy`. Exit codes: 0; 1 if one differs, cannot load
 or crashed; 2 for bad usage.
 """
 
@@ -54,16 +54,16 @@ KINDS = ("right", "unstable", "differs", "cannot load", "refused", "crashed", "n
 
 class Maker:
     def __init__(self):
-        # NNSmith's models ask whether a tensor has a number, which only the exporter by tracing takes.
+        # NNSmith's models test whether a tensor has a value, which only the tracing exporter supports.
         torch.onnx.export = functools.partial(torch.onnx.export, dynamo=False)
-        onnx._serialize = onnx.ModelProto.SerializeToString  # of older versions, for NNSmith
+        onnx._serialize = onnx.ModelProto.SerializeToString  # NNSmith needs this name of older versions
         logging.disable(logging.WARNING)
         self.kind = Model.init("onnx", backend_target="cpu")
-        # Takes some minutes the first time: tries each operator and type in the engine, and remembers.
+        # Takes minutes the first time: tries each operator and type in the engine, and caches the results.
         self.operators = auto_opset(self.kind, BackendFactory.init("onnxruntime", target="cpu", optmax=False))
 
     def make(self, seed, nodes):
-        """(model, inputs by name)."""
+        """Returns (model, inputs by name)."""
         numpy.random.seed(seed)
         torch.manual_seed(seed)
         made = model_gen(opset=self.operators, method="symbolic-cinit", seed=seed, max_nodes=nodes,
@@ -75,12 +75,12 @@ class Maker:
 
 
 def next_to(x, sign):
-    """The next numbers above or below real ones; others as they are."""
+    """Real numbers moved to a neighbouring one, up or down; others unchanged."""
     return numpy.nextafter(x, numpy.asarray(sign * numpy.inf, x.dtype)) if x.dtype.kind == "f" else x
 
 
 def with_other_constants(model, sign):
-    """The model with the next numbers for its real weights."""
+    """The model with its real weights moved to neighbouring numbers."""
     other = onnx.ModelProto()
     other.CopyFrom(model)
     for tensor in other.graph.initializer:
@@ -107,7 +107,7 @@ def is_unstable(model, inputs):
 
 
 def judged(args, model, inputs):
-    """(kind, why)."""
+    """Returns (kind of result, reason)."""
     _, problem = backend_tests.attempt(backend_tests.run_in_onnxruntime, model, inputs)
     if problem:
         return "no engine", problem
@@ -139,7 +139,7 @@ def main():
     args = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     maker, keeps, results = Maker(), args.keep, {}
-    args.kept, args.keep = set(), None  # of backend_tests
+    args.kept, args.keep = set(), None  # read by backend_tests
     end = time.monotonic() + 60 * args.minutes
     for seed in range(args.seed, args.seed + args.count):
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-// Every operator that the adjoints of standard operators are made of on a backend, against the double reference.
+// Checks on a backend every operator that occurs in adjoints of standard operators, against the double reference.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace unity::backend::test {
 
-// The kinds that adjoints have besides standard ones.
+// The operator kinds that occur in adjoints in addition to the standard ones.
 inline std::vector<std::string> adjoint_kinds() {
   std::vector<std::string> kinds;
   for (auto k = standard().kind_count(); k < training().kind_count(); ++k) {
@@ -40,16 +40,16 @@ inline std::vector<std::string> adjoint_kinds() {
   return kinds;
 }
 
-// Runs nodes of graphs by themselves, on the operands that the reference computes.
+// Runs single nodes of graphs, on operands that the reference computes.
 template <class Backend>
 class node_checker {
  public:
-  // others: what they compute must be what `backend` does, bit by bit.
+  // others: backends whose results must equal those of `backend` bit by bit.
   node_checker(Backend& backend, const suite_options& options, random_engine& random, std::vector<Backend*> others = {})
       : backend_{backend}, others_{std::move(others)}, options_{options}, random_{random} {}
 
-  // given: values of the first nodes. Checks the nodes whose kinds standard graphs do not have, and those of the bodies
-  // of pooling's adjoints.
+  // given: values of the first nodes. Checks the nodes of non-standard kinds, and those of the bodies of pooling's
+  // adjoints.
   void check(const tensor::tensor_graph& g, std::vector<dense<double>> given) {
     std::vector<dense<double>> values(g.value_count());
     for (const auto n : node_ids(g)) {
@@ -118,7 +118,7 @@ class node_checker {
     ++counts_[name];
   }
 
-  // Layouts, and what is constant, as graphs vary them.
+  // Varies layouts and constant operands as graphs do.
   void vary_types(suite_case& c) {
     for (auto& t : c.inputs) {
       t.order = t.rank() >= 2 && random_.below(3) == 0 ? tensor::layout::column_major : tensor::layout::row_major;
@@ -138,7 +138,7 @@ class node_checker {
   std::map<std::string, int> counts_;
 };
 
-// Operators of losses and messages, whose adjoints are of their own, and which are no standard ones themselves.
+// Operators of losses and messages: not standard, with adjoints of their own.
 inline constexpr std::array loss_kinds{"one_hot", "cross_entropy", "magnitude_place", "elements_at_places", "top_k"};
 
 inline tensor::test::random_case draw_selection(const std::string& kind, random_engine& random) {
@@ -166,8 +166,8 @@ inline tensor::test::random_case draw_loss(const std::string& kind, random_engin
           {tensor::test::type(logits), labels}};
 }
 
-// Operands of a drawn case, rounded to their types. Half of those among which the largest are looked for have few
-// different elements, so that there are several largest ones.
+// Operands of a drawn case, rounded to their types. Half of the operands of maximum-like operators have few different
+// elements, so that the maximum is tied.
 inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_case& c, random_engine& random) {
   const std::string_view kind = training().signature(c.op.kind).name;
   const bool ties = kind.ends_with("max_pool") || kind.ends_with("imum") || kind == "reduce_max" || kind == "relu" ||
@@ -188,7 +188,7 @@ inline std::vector<dense<double>> adjoint_operands(const tensor::test::random_ca
   return std::move(operands.numbers);
 }
 
-// One drawn case, where it is not of the standard algebra, and its adjoint, node by node.
+// Checks one drawn case (if it is not of the standard algebra) and its adjoint, node by node.
 template <class Backend>
 void check_adjoint(node_checker<Backend>& checker, tensor::test::random_case c, const suite_options& options,
                    random_engine& random) {
@@ -210,8 +210,8 @@ void check_adjoint(node_checker<Backend>& checker, tensor::test::random_case c, 
   checker.check(tensor::adjoint_of(training(), c.op, c.inputs).graph, std::move(given));
 }
 
-// make(algebra): a backend. The adjoints of random cases of every kind of operator. A kind that adjoints are made of
-// and that did not run as often as cases were asked for is a failure.
+// make(algebra): a backend. Checks the adjoints of random cases of every operator kind. Fails if a kind that occurs in
+// adjoints ran fewer times than cases were asked for.
 template <class MakeBackend>
 void check_adjoint_operators(const MakeBackend& make, const suite_options& options = {}) {
   auto backend = make(training());
@@ -237,7 +237,7 @@ void check_adjoint_operators(const MakeBackend& make, const suite_options& optio
   }
 }
 
-// Operators whose adjoints take more than one tile, row or piece.
+// Cases whose adjoints take more than one tile, row or chunk.
 inline std::vector<tensor::test::random_case> large_adjoint_cases() {
   using tensor::test::type;
   std::vector<tensor::test::random_case> all;
@@ -274,7 +274,7 @@ inline std::vector<tensor::test::random_case> large_adjoint_cases() {
   return all;
 }
 
-// The adjoint of one large case; see node_checker.
+// Checks the adjoint of one large case; see node_checker.
 template <class Backend>
 void check_large_adjoint(Backend& backend, const tensor::test::random_case& c, std::vector<Backend*> others = {}) {
   const suite_options options;

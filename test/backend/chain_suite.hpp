@@ -27,7 +27,7 @@ namespace unity::backend::test {
 
 using tensor::test::standard;
 
-// A random graph of element-wise operators, some of whose inputs are stretched.
+// A random graph of element-wise operators; some inputs are broadcast.
 inline tensor_graph random_elementwise_graph(random_engine& random, tensor::dtype element) {
   tensor::builder b{standard()};
   tensor::test::case_maker m{random};
@@ -58,11 +58,11 @@ inline tensor_graph random_elementwise_graph(random_engine& random, tensor::dtyp
       default: last = apply("sqrt", {apply("exp", {b.tanh(last)})}); break;
     }
   }
-  // Of the joint size whatever happened, and its last operators in one chain.
+  // The output always has the joint size, and the last operators always form one chain.
   return std::move(b).finish({b.add(apply("negate", {b.add(last, input(true))}), earlier)});
 }
 
-// The region with everything in the other layout.
+// The region with every layout swapped.
 inline tensor_graph in_column_major(const tensor_graph& region) {
   tensor_graph turned;
   for (const auto n : node_ids(region)) {

@@ -1,4 +1,4 @@
-// The smallest models of this room's concepts, and for each concept what just misses it.
+// Minimal models of this room's concepts, and near misses for each.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -51,9 +51,9 @@ struct device_without_wait : some_device<> {
   void wait() = delete;
 };
 struct device_that_copies_from_itself_alone : some_device<> {
-  void write(std::byte*, std::span<std::byte>);  // not from constant bytes
+  void write(std::byte*, std::span<std::byte>);  // does not accept constant bytes
 };
-struct device_that_knows_addresses : some_device<> {  // when it prepares: a kernel would serve one node
+struct device_that_knows_addresses : some_device<> {  // prepare() takes addresses: a kernel would serve one node only
   kernel prepare(const tensor::operation&, std::span<const std::byte* const>, std::span<std::byte* const>);
 };
 struct device_of_unknown_name : some_device<> {
@@ -67,7 +67,7 @@ static_assert(!device_backend<device_without_wait>);
 static_assert(!device_backend<device_that_copies_from_itself_alone>);
 static_assert(!device_backend<device_that_knows_addresses>);
 static_assert(!device_backend<device_of_unknown_name>);
-// The core alone is no refinement.
+// A minimal device models none of the refinements.
 static_assert(!packing_backend<some_device<>> && !fusing_backend<some_device<>> && !recording_backend<some_device<>> &&
               !clocked_backend<some_device<>> && !accelerator_backend<some_device<>> &&
               !narrow_float_backend<some_device<>>);
@@ -89,7 +89,7 @@ struct fusing_device : some_device<> {
   some_kernel prepare_chain(const tensor::tensor_graph&);
 };
 struct device_that_fuses_in_place : some_device<> {
-  some_kernel prepare_chain(tensor::tensor_graph&);  // changes the graph
+  some_kernel prepare_chain(tensor::tensor_graph&);  // takes a mutable graph
 };
 struct device_that_fuses_to_another_kernel : some_device<> {
   kernel_without_workspace prepare_chain(const tensor::tensor_graph&);
@@ -204,7 +204,7 @@ struct some_ranks {
   request send(int, std::span<const std::byte>, int);
   request receive(int, std::span<std::byte>, int);
 };
-// A channel between two ends, which knows no ranks.
+// A point-to-point channel without ranks.
 struct channel {
   using request = some_request;
   request send(std::span<const std::byte>, int);
@@ -289,7 +289,7 @@ struct splitting_ranks : some_ranks<> {
   std::optional<some_ranks<>> split(int);
 };
 struct ranks_always_in_a_group : some_ranks<> {
-  some_ranks<> split(int);  // no way to say that there is none
+  some_ranks<> split(int);  // cannot express that a rank is in no group
 };
 struct ranks_that_split_in_halves : some_ranks<> {
   std::optional<some_ranks<>> split();

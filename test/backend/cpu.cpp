@@ -51,7 +51,7 @@ tensor_type by_columns(tensor_type t) {
   return t;
 }
 
-// Larger than a tile, a cache line and what one thread takes.
+// Larger than a tile, than a cache line, and than the share of one thread.
 struct large_case {
   std::string name;
   attributes given;
@@ -81,7 +81,7 @@ contents run(const large_case& c, const suite_operands& operands, int threads) {
   return run_kernel(b, b.prepare(op, c.inputs, outputs), c.inputs, outputs, operands.bytes);
 }
 
-// Against the double reference, on one thread and on several. Returns whether these gave the same bytes.
+// Checks against the double reference, on one thread and on several. Returns whether the two gave the same bytes.
 bool check(const large_case& c) {
   const auto op = make(c);
   CAPTURE(describe(op, c.inputs));
@@ -203,7 +203,7 @@ TEST_CASE("large reductions are right, and the same on any number of threads", "
     CHECK(check({name, {{"axes", {1}}}, {type({50, 60, 70})}}));
     CHECK(check({name, {{"axes", {0, 1, 2}}}, {type({50, 60, 70})}}));
     CHECK(check({name, {{"axes", {1}}}, {by_columns(type({700, 100}))}}));
-    // Few results of many points, which are divided.
+    // Reductions with few results and many elements each, which are divided among threads.
     CHECK(check({name, {{"axes", {0}}}, {type({300001})}}));
     CHECK(check({name, {{"axes", {0}}}, {type({40001, 7})}}));
     CHECK(check({name, {{"axes", {0, 2}}}, {type({130, 3, 1501})}}));
@@ -318,7 +318,7 @@ TEST_CASE("weights that are multiplied transposed are not moved in a run", "[cpu
 }
 
 TEST_CASE("float64 is rounded to 16 bits once", "[cpu]") {
-  // Next to the middle of two neighbours: rounded to float32 first, it becomes the middle.
+  // Values next to the midpoint of two neighbours; rounding to float32 first would make them ties (double rounding).
   constexpr double tiny = 0x1p-40;
   const dense<double> near_ties{{4}, {1 + 0x1p-11 + tiny, 1 + 0x3p-11 - tiny, -1 - 0x1p-8 - tiny, 1 + 0x3p-8 - tiny}};
   const auto from = type({4}, dtype::float64);

@@ -1,4 +1,4 @@
-// What training runs besides what inference does, on the cpu backend.
+// Operators that training needs in addition to those of inference, on the cpu backend.
 #include <unity/backend/cpu.hpp>
 
 #include <catch2/catch.hpp>
@@ -53,7 +53,7 @@ std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g, std::sp
 
 constexpr auto few = static_cast<int>(unity::test::cases(10));
 
-// Operators on types, each once.
+// Skips operators with types already seen.
 class distinct_operators {
  public:
   bool add(const tensor::operation& op, std::span<const tensor::tensor_type> inputs) {
@@ -74,13 +74,13 @@ class distinct_operators {
   std::set<std::string> keys_;
 };
 
-// A kernel's memory, and that of what it reads and writes.
+// Bytes of a kernel's workspace, and of its operands and results.
 struct sizes {
   std::size_t workspace = 0;
   std::size_t values = 0;
 };
 
-// Prepares each operator of a graph that reads something.
+// Prepares each operator of a graph that has operands.
 class preparer {
  public:
   void prepare(const tensor::tensor_graph& g) {
@@ -113,7 +113,7 @@ class preparer {
         }
       }
       constexpr std::size_t small = std::size_t{1} << 24U;
-      constexpr std::size_t most = 8;  // the scores of attention outgrow what they are computed from
+      constexpr std::size_t most = 8;  // attention's scores are larger than its operands
       if (s.workspace > small && s.workspace > most * s.values) {
         large_.insert(name + " takes " + std::to_string(s.workspace) + " bytes for " + std::to_string(s.values));
       }
@@ -129,7 +129,7 @@ class preparer {
   std::set<std::string> kinds_;
 };
 
-// The adjoint of every operator of a model that has one.
+// Prepares the adjoint of every operator of a model that has one.
 void prepare_adjoints(const tensor::tensor_graph& g, distinct_operators& seen, preparer& p) {
   for (const auto n : node_ids(g)) {
     const auto& op = g.operation(n);
@@ -183,7 +183,7 @@ TEST_CASE("weights that an adjoint multiplies transposed are not moved in a run"
 
 TEST_CASE("the adjoint of every operator of every model has kernels, none with much memory of its own",
           "[cpu][exhaustive]") {
-  // Also where it is not asked for in training, and with the loss of a classifier.
+  // Covers every form of every model, whether or not it is usually trained, and each with a classifier's loss.
   preparer p;
   distinct_operators seen;
   for (const auto& m : zoo::models) {

@@ -1,7 +1,7 @@
-// What a run allocates on the heap: nothing of unity's own. The library allocates a little in each primitive that it
-// runs, and in each address that a primitive is given; that is counted apart.
+// Checks that a run allocates nothing of unity's own on the heap. oneDNN allocates a little for each primitive
+// execution and each memory argument; that is counted separately.
 //
-// Counts every operator new of the program that this file is part of.
+// Replaces and counts every operator new of the program that this file is linked into.
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/cpu/reduction.hpp>
 
@@ -40,7 +40,7 @@ void* counted_or_throw(std::size_t size, std::size_t alignment) {
   }
   throw std::bad_alloc{};
 }
-// Not in line: compilers would see what operator new gave go to free.
+// Not inlined: compilers would warn that memory from operator new is passed to free.
 [[gnu::noinline]] void release(void* p) noexcept { std::free(p); }
 constexpr std::size_t plain = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
@@ -84,7 +84,7 @@ std::size_t allocations_of(const F& f) {
   return allocations.load() - before;
 }
 
-// Of a run after the first.
+// Allocations of any run after the first.
 template <class Backend>
 std::size_t allocations_of_run(executor<Backend>& e) {
   e.run();
@@ -95,7 +95,7 @@ std::size_t allocations_of_run(executor<Backend>& e) {
   });
 }
 
-// The kernels that run in own loops alone.
+// Operators with kernels of unity's own loops.
 tensor_graph own_kernels() {
   unity::tensor::builder b{standard()};
   const auto x = b.input("x", {9, 40, 70});
@@ -110,7 +110,7 @@ tensor_graph own_kernels() {
   const auto c = b.input("c", {40});
   const auto normal = b.apply("batch_norm", {x, c, c, c, b.apply("exp", {c})[0]})[0];
   const auto padded = b.apply("pad", {x}, {{"pads", {0, 1, 2, 3, 0, 4}}, {"value", 1.5}})[0];
-  // Eight dimensions, which stay apart.
+  // Eight dimensions, none of which can be merged.
   const auto deep = b.input("deep", {2, 3, 2, 3, 2, 3, 2, 3});
   const auto spread = b.mul(deep, b.input("spread", {2, 1, 2, 1, 2, 1, 2, 1}));
   return std::move(b).finish({turned, joined, rows, bags, narrow, normal, padded, b.tanh(spread),

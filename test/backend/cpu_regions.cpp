@@ -50,7 +50,7 @@ const tensor::algebra& operators() {
   return all;
 }
 
-// A graph whose inputs with a name that begins with "x" are divided, with all that follows of them.
+// A region whose inputs named "x..." are divided into rows, and with them all values that depend on them.
 kernel_region divided(tensor_graph g, std::int64_t rows) {
   std::vector<value_id> inputs;
   for (const auto n : node_ids(g)) {
@@ -77,7 +77,7 @@ region_types types_of(const tensor_graph& g) {
   return t;
 }
 
-// Reals, positive where the operators of models need it; numbers of rows for integers.
+// Random reals, positive where the models' operators need it; for integers, row numbers.
 suite_operands random_operands(std::span<const tensor_type> types, random_engine& random) {
   suite_operands operands;
   for (const auto& t : types) {
@@ -98,8 +98,8 @@ std::vector<tensor::dense<double>> expected_of(const tensor_graph& g, const suit
   return tensor::evaluate<double>(operators(), g, given);
 }
 
-// As the evaluator computes it, and the same bytes on 1, 2 and 3 threads. Does not run where results are not finite: a
-// gradient of a maximum that is none of the elements.
+// Compares with the evaluator, and the bytes on 1, 2 and 3 threads with each other. Returns false without comparing if
+// results are not finite (the gradient of a maximum that equals no element).
 bool check(const kernel_region& region, std::uint64_t seed, double tolerance = 2e-5) {
   CAPTURE(seed);
   random_engine random{seed};
@@ -110,7 +110,7 @@ bool check(const kernel_region& region, std::uint64_t seed, double tolerance = 2
     return false;
   }
   std::vector<std::vector<std::byte>> first;
-  // A row, what a few small rows take, and all of what is small.
+  // Slices of one row, of a few small rows, and of all rows if they are small.
   const std::size_t slice = std::array<std::size_t, 3>{1, 4096, 512 << 10}[seed % 3];
   for (const int threads : {1, 2, 3}) {
     CAPTURE(threads, slice);
@@ -125,7 +125,7 @@ bool check(const kernel_region& region, std::uint64_t seed, double tolerance = 2
   return true;
 }
 
-// In slices of every size.
+// Checks with slices of every size.
 void check_slices(const kernel_region& region, std::uint64_t seed) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     CHECK(check(region, 3 * seed + i));
@@ -144,7 +144,7 @@ value_id softmax(tensor::builder& b, value_id x, std::int64_t axis) {
   return b.div(powers, reduced(b, "reduce_sum", powers, {axis}));
 }
 
-// The training iteration of a model: losses and gradients, of simple operators.
+// A model's training iteration (loss and gradients) in simple operators.
 struct iteration {
   tensor_graph graph;
   fusion::row_labels labels;
@@ -167,8 +167,8 @@ iteration training_of(const char* text, std::int64_t rows) {
   return t;
 }
 
-// Grows a region of up to `most` nodes from one of them: neighbours that go by rows, as long as no node outside lies
-// between two inside and nobody inside reads what rows add up to.
+// Grows a region of up to `most` nodes from one node. Adds neighbours that are computed by rows, as long as the region
+// stays convex and no node inside reads a sum over rows.
 class random_region {
  public:
   random_region(const iteration& t, random_engine& random) : t_{t}, random_{random}, uses_{t.graph} {}
@@ -223,9 +223,9 @@ class random_region {
     }
     return std::nullopt;
   }
-  // Does no path lead out and back in; nor is a sum over rows read inside.
+  // Whether no path leaves the region and returns, and no node inside reads a sum over rows.
   bool is_convex() const {
-    std::vector<bool> behind(t_.graph.node_count());  // outside, and after a node inside
+    std::vector<bool> behind(t_.graph.node_count());  // outside the region and downstream of it
     bool fine = true;
     for (const auto n : node_ids(t_.graph)) {
       for (const auto v : t_.graph.operands(n)) {

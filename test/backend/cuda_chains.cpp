@@ -1,4 +1,4 @@
-// Chains of element-wise operators in functions of the cuda backend, run here by loops on the host
+// Chains of element-wise operators in the cuda backend's device functions, run here as loops on the host
 // (cuda_functions.cpp).
 #include <unity/backend/cuda/kernel_factory.hpp>
 
@@ -37,7 +37,7 @@ using unity::tensor::test::type;
 
 using origin = tile_leaf::origin;
 
-// An element-wise computation and its operands, each large enough for every step.
+// An element-wise computation with operands that cover every loop step.
 struct chain_case {
   tile_program program{};
   std::vector<std::vector<std::byte>> operands{};
@@ -55,7 +55,7 @@ struct chain_case {
     operands.push_back(encode(values, type({last + 1}, element)));
     join(program.add_leaf({origin::operand, operand, element, 0, std::move(steps)}));
   }
-  // value = (value / 2 - leaf) + tanh(value): every instruction of the machine is needed.
+  // value = (value / 2 - leaf) + tanh(value), which uses every instruction.
   void join(std::size_t leaf) {
     if (value_ == none) {
       value_ = leaf;
@@ -69,7 +69,7 @@ struct chain_case {
     program.stores = {{value_, 0, element}};
     return *cuda::compile_chain(program);
   }
-  // One point after another, in double.
+  // Evaluates one element after another, in double.
   [[nodiscard]] std::vector<double> evaluate() const {
     std::vector<double> all(static_cast<std::size_t>(points()));
     std::vector<double> x(program.code.size());
@@ -112,7 +112,7 @@ struct chain_case {
   std::size_t value_ = none;
 };
 
-// Every kind of leaf that fits the sizes; short ones, so that small kernels take them too.
+// Covers every kind of leaf that fits the sizes, including short ones that small kernels accept.
 std::vector<chain_case> chain_cases(loop_steps sizes, random_engine& random) {
   std::vector<chain_case> all;
   const auto inner = sizes.back();
@@ -155,7 +155,7 @@ std::vector<chain_case> chain_cases(loop_steps sizes, random_engine& random) {
   return all;
 }
 
-// Runs one function on a case; false where the function does not take it.
+// Runs one function on a case; false if the function does not accept it.
 template <class Function>
 bool check_chain_function(chain_case& c, dtype element) {
   const auto code = c.code(element);
@@ -286,7 +286,7 @@ TEST_CASE("the smallest function that takes a chain is chosen", "[cuda]") {
   CHECK(chosen({8, 1024}, {0, 1}) == 1);
   CHECK(chosen({8, 1023}, {0, 1}) == 4);
   CHECK(chosen({large, large / 4}, {1, 0}) == 1);
-  CHECK(chosen({large, large / 2}, {1, 0}) == 5);  // 2^31 results
+  CHECK(chosen({large, large / 2}, {1, 0}) == 5);  // 2^31 elements
   CHECK(chosen({2, large}, {large * large, 1}) == 5);
   CHECK(chosen({8, 1024}, {0, 1}, true) == 6);
   CHECK(chosen({large, large}, {1, 0}, true) == 7);

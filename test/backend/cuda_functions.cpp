@@ -1,5 +1,5 @@
-// What the cuda backend runs on a device, run here by loops on the host: every function is the same code. Of the device
-// remain the launches, the reductions inside of a group, and the libraries (test/cuda).
+// The cuda backend's device functions, run here as loops on the host from the same source. Only launches, reductions
+// within a thread group, and library calls need a device (test/cuda).
 #include <unity/backend/cuda/kernel_factory.hpp>
 
 #include <catch2/catch.hpp>
@@ -155,7 +155,7 @@ TEST_CASE("a product's plan says where its matrices begin and what a message tel
   const auto p = cuda::plan_product(in, type({5, 3, 2, 7}), false, unity::tensor::operators::activation::none);
   CHECK(cuda::to_string(p) ==
         "float32, left 7 x 3 by 7 step 21, right 3 x 2 by 3 step 6, result 7 x 2 by 7 step 14, 3 at once, 5 times");
-  CHECK(cuda::alignment_of(p, 0) == 64);  // the second operand is the same each time
+  CHECK(cuda::alignment_of(p, 0) == 64);  // the second operand's offset is the same in every product
   CHECK(cuda::alignment_of(p, 1) == 8);
   CHECK(cuda::alignment_of(p, 2) == 8);
 }

@@ -1,4 +1,4 @@
-// A backend of the functions of the cuda backend, run by loops on the host.
+// A backend made of the cuda backend's device functions, run as loops on the host.
 #pragma once
 
 #include <cstddef>

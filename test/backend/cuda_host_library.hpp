@@ -1,4 +1,4 @@
-// What libraries compute for the cuda backend, computed here by the plans that they are given.
+// Host versions of the library routines that the cuda backend calls, driven by the same plans.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -25,12 +25,12 @@ inline float as_float(tensor::dtype t, const std::byte* from, std::int64_t i) {
   return cuda::load_element<float>(t, from, i);
 }
 
-// As libraries want workspaces: at their alignment, and none at all where none is needed.
+// Checks the workspace: aligned as libraries require it, and null if its size is 0.
 inline void check_library_work(const std::byte* work, std::size_t size) {
   REQUIRE((size == 0 ? work == nullptr : reinterpret_cast<std::uintptr_t>(work) % cuda::library_alignment == 0));
 }
 
-// A product by the definition of BLAS: what the plan says and nothing else. Refuses what cuBLASLt refuses.
+// A matrix product by the BLAS definition, with the plan as its only input. Refuses whatever cuBLASLt refuses.
 class host_product final : public cuda::routine<host_queue> {
  public:
   host_product(cuda::product_plan p, const tensor_type& result)
@@ -44,7 +44,7 @@ class host_product final : public cuda::routine<host_queue> {
     REQUIRE((plan_.batch == 1 || plan_.result.batch_step >= plan_.result.leading * plan_.result.columns));
   }
 
-  // Some need one, and others none.
+  // Every second inner size needs a workspace, so that both cases occur.
   [[nodiscard]] std::size_t workspace() const override { return plan_.inner % 2 == 0 ? 96 : 0; }
 
   void run(const cuda::call<host_queue>& c) const override {
@@ -61,7 +61,7 @@ class host_product final : public cuda::routine<host_queue> {
   }
 
  private:
-  // Each matrix begins at a multiple of what the library was told to count on.
+  // Each matrix must begin at a multiple of the alignment that the library was told.
   void check_places(const cuda::call<host_queue>& c) const {
     const std::array<const std::byte*, 3> from{c.inputs[plan_.left.operand], c.inputs[plan_.right.operand],
                                                c.outputs[0]};
@@ -74,7 +74,7 @@ class host_product final : public cuda::routine<host_queue> {
     }
   }
   void multiply(const cuda::call<host_queue>& c, std::int64_t left, std::int64_t right, std::int64_t result) const {
-    // Once for all elements: a check of each takes longer than the product.
+    // Checked once for the whole matrix; checking each element would take longer than the product.
     const auto check_size = [](const cuda::product_matrix& m, std::int64_t rows, std::int64_t columns) {
       if (m.transposed) {
         std::swap(rows, columns);
@@ -106,7 +106,7 @@ class host_product final : public cuda::routine<host_queue> {
   cuda::routine_ptr<host_queue> ending_;
 };
 
-// A convolution with one padding for both ends, of images in rows.
+// A convolution of NCHW images with the same padding at both ends.
 class host_convolution final : public cuda::routine<host_queue> {
  public:
   host_convolution(const cuda::convolution_plan& p, cuda::types inputs, const tensor_type& result)
@@ -167,7 +167,7 @@ class host_convolution final : public cuda::routine<host_queue> {
   cuda::routine_ptr<host_queue> ending_;
 };
 
-// The adjoint of a convolution with one padding for both ends: each product of the convolution gives to one element.
+// The adjoint of a convolution with the same padding at both ends: scatters each product of the convolution.
 class host_convolution_gradient final : public cuda::routine<host_queue> {
  public:
   host_convolution_gradient(const cuda::convolution_plan& p, cuda::convolution_operand of, cuda::types inputs,
@@ -221,8 +221,8 @@ class host_convolution_gradient final : public cuda::routine<host_queue> {
   tensor_type cotangent_;
 };
 
-// A pooling of images in rows as cuDNN does it: one padding for both ends, averages over all of a
-// window or over what of it lies in the image.
+// A pooling of NCHW images as cuDNN does it: the same padding at both ends; averages over the whole window or over its
+// part within the image.
 class host_pooling final : public cuda::routine<host_queue> {
  public:
   host_pooling(const cuda::pooling_plan& p, const tensor_type& image, const tensor_type& result)
@@ -292,7 +292,7 @@ class host_normalization final : public cuda::routine<host_queue> {
   tensor_type image_;
 };
 
-// present: are there libraries, as their contracts state them; or own functions for all.
+// present: library routines that check their documented contracts; otherwise unity's own functions do everything.
 struct host_library {
   bool present = true;
 

@@ -1,4 +1,4 @@
-// A queue on which the functions of the cuda backend run as loops on the host.
+// A queue that runs the cuda backend's device functions as loops on the host.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -22,13 +22,13 @@ struct lone_thread {
   [[nodiscard]] double largest(double x) const { return x; }
 };
 
-// Threads of the host as a group that shares a row. They sleep while they wait: there are more of them than cores, and
-// std::barrier spins and yields first.
+// Host threads that act as the thread group sharing a row. They block instead of spinning, because there are more
+// threads than cores (std::barrier spins and yields first).
 class team {
  public:
   explicit team(std::size_t size) : numbers_{numbers(size), numbers(size)} {}
 
-  // The members' folds by turns use one array and the other: who writes to one has met all others since they read it.
+  // Folds alternate between two arrays: before a thread overwrites one, all have met since they read it.
   template <class F>
   double fold(int rank, std::size_t turn, double x, const F& f) {
     const auto& all = numbers_[turn % 2];
@@ -67,7 +67,7 @@ struct team_member {
   int rank_;
   int size_;
   team* all_;
-  std::size_t* turns_;  // its folds
+  std::size_t* turns_;  // number of its folds so far
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -77,13 +77,13 @@ struct team_member {
   }
 };
 
-// members: threads per group; 1, or a team that stands for any width above 1.
+// members: threads per group; 1, or a number that represents any width above 1.
 struct host_queue {
   int members = 1;
 
   template <class F>
   void each(std::int64_t n, const F& f) {
-    for (std::int64_t i = n; i-- > 0;) {  // any order
+    for (std::int64_t i = n; i-- > 0;) {  // the order must not matter
       f(i);
     }
   }

@@ -22,7 +22,7 @@ using namespace unity::backend;
 using backend::test::operators;
 using tensor::tensor_type;
 
-// A device with a clock of its own, that takes what a roofline says: 1 us, 2 TFLOP/s (convolutions 1), 100 GB/s.
+// A device with a simulated clock that follows a roofline: 1 us, 2 TFLOP/s (convolutions 1), 100 GB/s.
 class toy_backend : public backend::test::toy_clock {
  public:
   [[nodiscard]] device_description description() const { return {"toy", "a clock", {{"tock", "2"}, {"tick", "1"}}}; }
@@ -40,7 +40,7 @@ class toy_backend : public backend::test::toy_clock {
 };
 static_assert(clocked_backend<toy_backend> && !accelerator_backend<toy_backend> && !narrow_float_backend<toy_backend>);
 
-// Its like beside the host, which multiplies bfloat16 as it is.
+// The same device as an accelerator beside the host, with native bfloat16 products.
 class toy_accelerator : public toy_backend {
  public:
   [[nodiscard]] std::size_t memory_size() const { return 12345; }
@@ -60,10 +60,10 @@ TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
   CHECK(d.peaks[1].flops_per_second == Approx(1e12).epsilon(0.01));
   CHECK(d.bytes_per_second == Approx(1e11).epsilon(0.01));
   CHECK(d.launch_seconds == Approx(1e-6).epsilon(0.01));
-  CHECK(d.host_bytes_per_second > 1e6);  // copies are this host's own
+  CHECK(d.host_bytes_per_second > 1e6);  // copies run at this host's speed
   CHECK(b.prepared == 6 + 5 + 2 + 1);
   CHECK(d.kind == hardware::device_kind::cpu);
-  CHECK(d.memory > bytes{std::int64_t{64} << 20U});  // this host's
+  CHECK(d.memory > bytes{std::int64_t{64} << 20U});  // this host's memory
 }
 
 TEST_CASE("a device beside the host has its own memory, and peaks of the narrow floats that it multiplies") {

@@ -43,7 +43,7 @@ std::vector<std::string> names(const elementwise_chain& c) {
 }
 value_id apply(builder& b, std::string_view name, std::initializer_list<value_id> in) { return b.apply(name, in)[0]; }
 
-// What must hold of all chains of a graph.
+// Invariants of all chains of a graph.
 void check_laws(const tensor_graph& g) {
   const unity::users uses{g};
   const auto needed = unity::backend::detail::needed_nodes(g);
@@ -106,8 +106,8 @@ TEST_CASE("a value that is read twice inside is inside", "[elementwise_chains]")
 TEST_CASE("what others read, what is an output, and what moves or reduces, ends a chain", "[elementwise_chains]") {
   builder b{standard()};
   const auto x = b.input("x", {4, 4});
-  const auto read = b.relu(b.tanh(x));              // by a matmul too
-  const auto output = b.sigmoid(b.tanh(read));      // an output
+  const auto read = b.relu(b.tanh(x));              // also read by a matmul
+  const auto output = b.sigmoid(b.tanh(read));      // also an output
   const auto moved = b.transpose(b.relu(b.gelu(output)), {1, 0});
   const auto g = std::move(b).finish({output, b.matmul(read, b.softmax(b.relu(b.tanh(moved)), 1))});
   const auto chains = elementwise_chains(standard(), g);

@@ -47,7 +47,7 @@ using unity::test::message_of;
 using unity::test::standard::operators;
 namespace zoo = unity::tensor::zoo;
 
-// The largest error of an output of a run against the double reference; `seed` gives the sources.
+// The largest error of an output of a run against the double reference; `seed` determines the sources.
 template <class Backend>
 double error_of_run(executor<Backend>& e, const tensor_graph& g, std::uint64_t seed) {
   e.run();
@@ -68,7 +68,7 @@ double error_on(const tensor_graph& g, std::uint64_t seed, const executor_option
   return error_of_run(e, g, seed);
 }
 
-// A graph of operators drawn at random, many of which move or relabel, some of constants alone.
+// A random graph of operators; many move or relabel data, some have constant operands only.
 tensor_graph random_graph(random_engine& random) {
   builder b{operators()};
   std::vector<value_id> values{b.input("x", {4, 6}), b.weight("w", {6, 6}), b.input("y", {4, 6}),
@@ -111,7 +111,7 @@ tensor_graph random_graph(random_engine& random) {
   return std::move(b).finish(outputs);
 }
 
-// `layers` of x = relu(x w), with weights of their own or one for all.
+// `layers` of x = relu(x w), each with its own weights or all sharing one.
 tensor_graph perceptron(int layers, bool one_weight, std::int64_t hidden = 32) {
   builder b{operators()};
   auto x = b.input("x", {8, hidden});
@@ -136,7 +136,7 @@ TEST_CASE("random graphs run as the double reference evaluates them", "[executor
     observed_backend b{operators()};
     executor e{b, operators(), g, {.seed = seed, .fuse = seed % 2 == 0, .record = seed % 3 == 0}};
     CHECK(error_of_run(e, g, seed) < 1e-5);
-    CHECK(error_of_run(e, g, seed) < 1e-5);  // and once more
+    CHECK(error_of_run(e, g, seed) < 1e-5);  // a second run
     CHECK(e.counts().arena <= e.counts().unshared + bytes{64 * static_cast<std::int64_t>(3 * g.value_count() + 1)});
     aliases += e.counts().aliases;
     chains += e.counts().chains;
@@ -178,7 +178,7 @@ TEST_CASE("running allocates nothing", "[executor]") {
   e.wait();
   CHECK(b.allocations == allocations);
   CHECK(b.prepared == prepared);
-  CHECK(b.runs == 6 * 12);  // once before it was recorded
+  CHECK(b.runs == 6 * 12);  // one run before recording
 }
 
 TEST_CASE("deep models reuse memory", "[executor]") {
@@ -228,9 +228,9 @@ TEST_CASE("relabelled values are not computed", "[executor]") {
   const auto flat = b.reshape(b.apply("identity", {dropped})[0], {12});
   const auto squeezed = b.apply("squeeze", {x}, {{"axes", {1}}})[0];
   const auto back = b.apply("unsqueeze", {squeezed}, {{"axes", {0}}})[0];
-  const auto moved = b.transpose(x, {1, 0, 2});           // past a dimension of size 1
-  const auto whole = b.slice(squeezed, {1}, {0}, {6});    // nothing is left out
-  const auto turned = b.transpose(squeezed, {1, 0});      // this one moves
+  const auto moved = b.transpose(x, {1, 0, 2});           // moves only a dimension of size 1
+  const auto whole = b.slice(squeezed, {1}, {0}, {6});    // the slice is the whole
+  const auto turned = b.transpose(squeezed, {1, 0});      // moves data
   const auto g = std::move(b).finish({flat, back, moved, whole, turned, x});
   reference_backend device{operators()};
   executor e{device, operators(), g, {.seed = 9}};
@@ -245,12 +245,12 @@ TEST_CASE("layouts are kept apart from relabels", "[executor]") {
   auto product = operators().make_operation("matmul", {});
   product.order = unity::tensor::layout::column_major;
   const auto y = b.apply(product, std::array{x, b.weight("w", {6, 5})})[0];
-  const auto plain = b.apply("identity", {y})[0];                    // to row-major: moves
-  const auto flat = b.reshape(y, {20});                              // of columns: moves
+  const auto plain = b.apply("identity", {y})[0];                    // to row-major: moves data
+  const auto flat = b.reshape(y, {20});                              // of column-major: moves data
   auto kept = operators().make_operation("identity", {});
   kept.order = unity::tensor::layout::column_major;
-  const auto same = b.apply(kept, std::array{y})[0];                 // stays
-  const auto turned = b.transpose(y, {1, 0});                        // of columns, into rows: stays
+  const auto same = b.apply(kept, std::array{y})[0];                 // no data moves
+  const auto turned = b.transpose(y, {1, 0});                        // column-major to row-major: no data moves
   const auto g = std::move(b).finish({y, plain, flat, same, turned});
   observed_backend device{operators()};
   executor e{device, operators(), g, {.seed = 4}};
@@ -278,7 +278,7 @@ TEST_CASE("constants are packed once for all nodes that do the same", "[executor
   CHECK(b.packs == 1);
   CHECK(one.counts().packed == 1);
   CHECK(one.counts().kernels == 2);  // matmul and softmax
-  CHECK(one.counts().constants.count() < 2 * 32 * 32 * 4);  // the packed form alone
+  CHECK(one.counts().constants.count() < 2 * 32 * 32 * 4);  // only the packed form is kept
   b.packs = 0;
   executor many{b, operators(), perceptron(5, false), {.seed = 1}};
   CHECK(b.packs == 5);
@@ -299,7 +299,7 @@ TEST_CASE("a recording is replayed where the backend has them and it is asked fo
   const auto g = perceptron(3, false);
   observed_backend b{operators()};
   executor recorded{b, operators(), g, {.seed = 6}};
-  CHECK(b.runs == 6);  // once before; recording is not running
+  CHECK(b.runs == 6);  // one run before recording; recording runs nothing
   CHECK(error_of_run(recorded, g, 6) < 1e-5);
   CHECK(b.replays == 1);
   executor plain{b, operators(), g, {.seed = 6, .record = false}};

@@ -28,7 +28,7 @@ using namespace unity::backend::test;
 using unity::picoseconds;
 using unity::tensor::tensor_graph;
 
-// New memory holds no numbers: what is read before it is written is noticed.
+// Fills new memory with NaN, so that reading before writing is noticed.
 class poisoned_cpu : public cpu_backend {
  public:
   using cpu_backend::cpu_backend;
@@ -40,7 +40,7 @@ class poisoned_cpu : public cpu_backend {
 };
 static_assert(packing_backend<poisoned_cpu> && fusing_backend<poisoned_cpu>);
 
-// Samples of a few runs, on a few bytes.
+// Few runs per measurement, on small buffers.
 timing_options quick() {
   timing_options o;
   o.least = o.most = 5;

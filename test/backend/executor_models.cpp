@@ -1,4 +1,4 @@
-// The reference backend, with everything that a backend may have, under models.
+// Models on the reference backend with every optional capability of a backend.
 #include <catch2/catch.hpp>
 
 #include <unity/backend/executor.hpp>

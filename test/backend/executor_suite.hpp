@@ -1,4 +1,4 @@
-// Models and what the optimizer makes of them, run by the executor on a backend.
+// Models and their optimized graphs, run by the executor on a backend.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,8 @@ double error_against_reference(Backend& backend, const tensor::tensor_graph& g, 
   return error;
 }
 
-// Both against the double reference and against each other, at small sizes. Returns the second, small.
+// Shrinks both graphs; checks each against the double reference and the two against each other. Returns the second,
+// shrunk.
 template <device_backend Backend>
 tensor::tensor_graph check_shrunk(Backend& backend, const tensor::tensor_graph& full, const tensor::tensor_graph& best,
                                   std::uint64_t seed) {

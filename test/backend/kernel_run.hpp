@@ -1,4 +1,4 @@
-// One kernel on given operands, watched.
+// Runs one kernel on given operands and checks its memory accesses.
 #pragma once
 
 #include <algorithm>
@@ -24,15 +24,15 @@ using tensor::tensor_graph;
 using tensor::tensor_type;
 
 struct suite_options {
-  double tolerance = 1e-5;  // of the largest magnitude of a result
-  int cases = 25;           // small ones, per kind of operator
+  double tolerance = 1e-5;  // relative to the largest magnitude of a result
+  int cases = 25;           // small cases per kind of operator
   std::uint64_t seed = 1;
-  tensor::dtype element = tensor::dtype::float32;  // instead of float32
+  tensor::dtype element = tensor::dtype::float32;  // replaces float32
   std::vector<tensor::dtype>
-      types{};  // that operands and results may be of, for backends that have not all; empty: all
+      types{};  // element types that the backend supports; empty: all
 };
 
-// Tensors on a device: each with a margin behind it that no run may touch.
+// Tensors on a device, each followed by a margin that no run may change.
 template <class Backend>
 class device_tensors {
  public:
@@ -68,7 +68,7 @@ class device_tensors {
   std::vector<std::size_t> sizes_;
 };
 
-// Packs what the kernel takes packed; the addresses to run it with.
+// Packs the operands that the kernel wants packed; returns the addresses to run it with.
 template <class Backend>
 std::vector<const std::byte*> pack_operands(Backend& backend, const typename Backend::kernel& kernel,
                                             std::span<const tensor_type> types, std::vector<const std::byte*> in,
@@ -85,7 +85,7 @@ std::vector<const std::byte*> pack_operands(Backend& backend, const typename Bac
   return in;
 }
 
-// Runs a kernel on operands of given bytes, twice: results must be the same, and nothing else may change.
+// Runs a kernel twice on the same operands: results must be equal, and no other memory may change.
 template <class Backend>
 std::vector<std::vector<std::byte>> run_kernel(Backend& backend, const typename Backend::kernel& kernel,
                                                std::span<const tensor_type> inputs,
@@ -132,7 +132,7 @@ inline bool all_finite(const std::vector<dense<double>>& tensors) {
   });
 }
 
-// Operands as bytes, and as the numbers that those hold.
+// Operands as bytes, and as the numbers that these represent.
 struct suite_operands {
   std::vector<std::vector<std::byte>> bytes;
   std::vector<dense<double>> numbers;

@@ -15,7 +15,7 @@ namespace unity::backend::test {
 
 using tensor::test::standard;
 
-// Sizes are no multiples of what tiles measure.
+// Sizes are not multiples of tile sizes.
 inline std::vector<tensor::test::random_case> large_cases() {
   using tensor::test::type;
   std::vector<tensor::test::random_case> all;

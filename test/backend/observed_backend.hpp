@@ -1,4 +1,4 @@
-// The reference backend with everything that a backend may have, watched: it packs, fuses and records, needs workspace,
+// The reference backend with every optional capability, instrumented: it packs, fuses and records, needs workspace,
 // fills new memory with NaN, and counts.
 #pragma once
 
@@ -26,7 +26,7 @@ class observed_backend {
   class kernel {
    public:
     [[nodiscard]] std::size_t workspace() const noexcept { return scratch; }
-    // Constants of rank 2 are kept packed: every bit turned around, behind a header.
+    // Constants of rank 2 are packed: every bit inverted, after a header.
     [[nodiscard]] std::size_t packed_size(std::size_t i) const {
       return inputs_[i].constant && inputs_[i].rank() == 2 ? header + byte_count(inputs_[i]) : 0;
     }
@@ -111,7 +111,7 @@ class observed_backend {
   void read(std::span<std::byte> to, const std::byte* from) { reference_.read(to, from); }
   void wait() noexcept {}
 
-  std::size_t limit = static_cast<std::size_t>(-1);  // bytes of one piece of memory
+  std::size_t limit = static_cast<std::size_t>(-1);  // most bytes per allocation
   int allocations = 0;
   int prepared = 0;
   int runs = 0;

@@ -1,4 +1,4 @@
-// Every operator of the standard algebra on a backend, against the double reference.
+// Checks every operator of the standard algebra on a backend, against the double reference.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ namespace unity::backend::test {
 
 using tensor::test::standard;
 
-// The operators of the standard algebra, with the same numbers, and those that their adjoints are made of.
+// The standard operators, under the same kind numbers, plus the operators of their adjoints.
 inline const tensor::algebra& training() {
   static const auto a = tensor::training_algebra();
   return a;
@@ -59,7 +59,7 @@ inline std::string describe(const operation& op, std::span<const tensor_type> in
   return text + " )";
 }
 
-// Values that the operator is defined on and does not make much larger errors of than the operand has.
+// Random values in the operator's domain, away from where it amplifies rounding errors.
 inline dense<double> random_values(std::string_view kind, std::size_t operand, const tensor_type& t,
                                    random_engine& random) {
   const bool is_boolean = t.element == tensor::dtype::boolean;
@@ -82,14 +82,14 @@ inline dense<double> random_values(std::string_view kind, std::size_t operand, c
   return values;
 }
 
-// A case, its operands' types varied as graphs vary them: layouts, and what is constant.
+// A case whose operands vary in layout and constness, as in graphs.
 struct suite_case {
   operation op;
   std::vector<tensor_type> inputs;
   std::vector<tensor_type> outputs;
 };
 
-// Nothing where the operator does not take the element type.
+// Returns nothing if the operator does not accept the element type.
 inline std::optional<suite_case> vary(tensor::test::random_case c, tensor::dtype element, bool packs,
                                       random_engine& random) {
   suite_case varied{std::move(c.op), std::move(c.inputs), {}};
@@ -110,7 +110,7 @@ inline std::optional<suite_case> vary(tensor::test::random_case c, tensor::dtype
   return varied;
 }
 
-// Does rounding alone, in the evaluator in float, come near the tolerance: much is subtracted from much.
+// Whether rounding alone comes near the tolerance (cancellation), according to the evaluator in float.
 inline bool is_ill_conditioned(const suite_case& c, const suite_operands& operands,
                                const std::vector<dense<double>>& expected, double tolerance) {
   if (tolerance < 1e-6) {  // not for results in float
@@ -128,8 +128,8 @@ inline bool is_ill_conditioned(const suite_case& c, const suite_operands& operan
   return !(error < tolerance / 4);
 }
 
-// False where a case says nothing: the operator or the backend does not take its types, or the result is not finite,
-// or mostly rounding errors.
+// Returns false if a case proves nothing: the operator or the backend does not support its types, or the result is not
+// finite or mostly rounding error.
 template <class Backend>
 bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_options& options,
                 random_engine& random) {
@@ -165,7 +165,7 @@ bool check_case(Backend& backend, tensor::test::random_case drawn, const suite_o
   return true;
 }
 
-// The kinds that a backend must have kernels for: those that read something and have a known meaning.
+// The kinds that a backend must have kernels for: those with operands and a defined meaning.
 inline std::vector<std::string> suite_kinds() {
   std::vector<std::string> kinds;
   for (std::size_t k = 0; k < standard().kind_count(); ++k) {
@@ -177,9 +177,8 @@ inline std::vector<std::string> suite_kinds() {
   return kinds;
 }
 
-// make(algebra): a backend. Checks every kind of operator with operands that has a known meaning:
-// random shapes, attributes and layouts, results poisoned before. A kind of which not as many
-// cases ran as were asked for is a failure.
+// make(algebra): a backend. Checks every kind with operands and a defined meaning on random shapes, attributes and
+// layouts, with poisoned results. Fails if a kind ran fewer cases than were asked for.
 template <class MakeBackend>
 void check_operators(const MakeBackend& make, const suite_options& options = {}) {
   auto backend = make(standard());
@@ -198,7 +197,7 @@ void check_operators(const MakeBackend& make, const suite_options& options = {})
   }
 }
 
-// The same for large_cases(), each in a few layouts.
+// The same for large_cases(), in several layouts.
 template <class MakeBackend>
 void check_large_operators(const MakeBackend& make, const suite_options& options = {}) {
   auto backend = make(standard());

@@ -21,7 +21,7 @@ using namespace unity::backend;
 using tensor::tensor_type;
 using backend::test::operators;
 
-// A device with a clock of its own, on which every kernel takes 1 us and products 10.
+// A device with a simulated clock: every kernel takes 1 us, products 10.
 template <bool Fuses>
 class toy_backend : public backend::test::toy_clock {
  public:
@@ -39,7 +39,7 @@ class toy_backend : public backend::test::toy_clock {
 static_assert(fusing_backend<toy_backend<true>> && clocked_backend<toy_backend<true>>);
 static_assert(device_backend<toy_backend<false>> && !fusing_backend<toy_backend<false>>);
 
-// Two products, each followed by two element-wise operators; a relabel; and work on weights alone.
+// Two products, each followed by two element-wise operators; a relabel; and operators on weights alone.
 tensor::tensor_graph layers() {
   tensor::builder b{operators()};
   auto x = b.input("x", {4, 4});

@@ -57,7 +57,7 @@ double round_trip(double value, dtype element) {
   return decode<double>(encode(dense<double>{{}, {value}}, t).data(), t).data[0];
 }
 
-// Leaves the first element of a result as it was.
+// A defective backend: leaves the first element of a result unwritten.
 class careless_backend : public reference_backend {
  public:
   using reference_backend::reference_backend;
@@ -69,7 +69,7 @@ class careless_backend : public reference_backend {
   }
 };
 
-// Writes behind its result.
+// A defective backend: writes past the end of its result.
 class overflowing_backend : public reference_backend {
  public:
   using reference_backend::reference_backend;
@@ -98,7 +98,7 @@ TEST_CASE("the suite notices what is written behind a result", "[reference][!sho
 }
 
 TEST_CASE("the suite notices kinds of which no case ran", "[reference][!shouldfail]") {
-  check_operators(make, {.cases = 1, .types = {dtype::float32}});  // none of embedding
+  check_operators(make, {.cases = 1, .types = {dtype::float32}});  // runs no case of embedding
 }
 
 TEST_CASE("the reference backend computes every operator", "[reference]") {
@@ -149,9 +149,9 @@ TEST_CASE("numbers are stored as their type says", "[reference]") {
   CHECK(bits_of(1, dtype::float16) == 0x3C00);
   CHECK(bits_of(-2, dtype::float16) == 0xC000);
   CHECK(bits_of(65504, dtype::float16) == 0x7BFF);
-  CHECK(bits_of(65520, dtype::float16) == 0x7C00);  // halfway to the next: infinite
+  CHECK(bits_of(65520, dtype::float16) == 0x7C00);  // halfway to the next value: rounds to infinity
   CHECK(bits_of(65519.99, dtype::float16) == 0x7BFF);
-  CHECK(bits_of(0x1p-24, dtype::float16) == 0x0001);      // the least above zero
+  CHECK(bits_of(0x1p-24, dtype::float16) == 0x0001);      // the least positive value
   CHECK(bits_of(0x1p-25, dtype::float16) == 0x0000);      // a tie, to even
   CHECK(bits_of(0x1.8p-24, dtype::float16) == 0x0002);    // a tie, to even
   CHECK(bits_of(1 + 0x1p-11, dtype::float16) == 0x3C00);  // a tie, to even

@@ -1,4 +1,4 @@
-// Kernels of the operators over edges: against plain loops, and the same bytes for any number of threads.
+// Kernels of the edge operators, against plain loops; and equal bytes for any number of threads.
 #include <unity/backend/cpu/segment.hpp>
 #include <unity/backend/cpu/segment_gradient.hpp>
 
@@ -40,13 +40,13 @@ struct element_case {
 constexpr element_case element_cases[] = {
     {dtype::float64, 1e-12}, {dtype::float32, 2e-6}, {dtype::float16, 1e-3}, {dtype::bfloat16, 8e-3}};
 
-// One operator on operands, on several backends.
+// One operator on given operands, run on several backends.
 class subject {
  public:
   subject(std::string_view name, std::vector<dense<double>> operands, dtype element, unity::random_engine& random)
       : op_{operators().make_operation(name)} {
     for (auto& x : operands) {
-      // Lists have one dimension and whole numbers; nothing else is given as such.
+      // Operands of one dimension are integer lists; all others have the element type.
       const bool is_list = x.dims.size() == 1;
       const auto integer = random.below(2) == 0 ? dtype::int32 : dtype::int64;
       inputs_.push_back(type(x.dims, is_list ? integer : element));
@@ -55,7 +55,7 @@ class subject {
     outputs_ = *operators().infer(op_, inputs_);
   }
 
-  // Rounded to the element type.
+  // The operand after rounding to the element type.
   [[nodiscard]] const dense<double>& operand(std::size_t i) const { return operands_.numbers[i]; }
 
   [[nodiscard]] std::vector<std::byte> run(int threads) const {
@@ -163,7 +163,7 @@ TEST_CASE("a softmax over edges is exact for large numbers and of one edge") {
   CHECK(y.data[3] == 1);
 }
 
-// What comes out of it is not said, but that it comes from inside of the operands.
+// Results for invalid indices are unspecified, but kernels must read only within their operands.
 TEST_CASE("numbers of edges and vertices that there are not are not followed", "[law]") {
   const auto cases = unity::test::cases(40);
   for (std::uint64_t i = 0; i < cases; ++i) {
@@ -187,7 +187,7 @@ TEST_CASE("numbers of edges and vertices that there are not are not followed", "
     const auto run = [&](std::string_view name, std::vector<dense<double>> operands) {
       CAPTURE(name);
       const subject s{name, std::move(operands), dtype::float32, random};
-      static_cast<void>(s.run(1));  // two runs are compared, and the bytes around what may be written
+      static_cast<void>(s.run(1));  // runs twice and checks the margins around results
     };
     run("segment_sum", {x, lists[0], lists[1], lists[2], lists[3]});
     run("segment_max", {x, lists[0], lists[1]});

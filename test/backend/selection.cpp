@@ -1,4 +1,4 @@
-// The largest elements: against sorting, on the evaluator and the cpu backend, numbers that are none among them.
+// Selection of the largest elements, against sorting, on the evaluator and the cpu backend, with NaNs.
 #include <unity/tensor/operators/selection.hpp>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ const algebra& operators() {
   return a;
 }
 
-// By a sort in which a NaN comes before all numbers, and equal ones in the order of their numbers.
+// Reference: sorts with NaN before all numbers and ties by index.
 std::vector<double> sorted(const std::vector<double>& x, std::int64_t count) {
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -74,7 +74,7 @@ TEST_CASE("the largest elements come by size, then by number, and what is no num
     const auto count = random.between(1, n);
     const auto element = std::vector{dtype::float64, dtype::float32, dtype::float16, dtype::bfloat16}[i / 2 % 4];
     std::vector<double> x(static_cast<std::size_t>(n));
-    for (auto& v : x) {  // few different ones, which all types have
+    for (auto& v : x) {  // few distinct values, representable in all types
       v = i % 2 == 0 ? static_cast<double>(random.between(-100, 100)) / 4 : special[random.below(special.size())];
     }
     CAPTURE(own, n, count, name_of(element));

@@ -1,4 +1,4 @@
-// Values that lie within others: what an executor makes of slices and splits that need not run.
+// Values that share memory with others: slices and splits that the executor does not run.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -37,7 +37,7 @@ double error_of(const tensor::tensor_graph& g, std::uint64_t seed) {
   return error;
 }
 
-// Views of views, read by kernels, by chains and as outputs.
+// Views of views that are read by kernels, by chains, and as outputs.
 tensor::tensor_graph random_graph(random_engine& random) {
   builder b{operators()};
   std::vector<value_id> values{b.input("x", {4, 32}), b.weight("w", {4, 32}), b.relu(b.input("y", {4, 32}))};

@@ -1,4 +1,4 @@
-// What toy devices of these tests have in common: their memory is the host's.
+// Common base of the tests' toy devices, whose memory is the host's.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class toy_host {
   void read(std::span<std::byte> to, const std::byte* from) { std::memcpy(to.data(), from, to.size()); }
 };
 
-// One that has a clock of its own, on which each kernel takes the time that it says.
+// A toy device with a simulated clock: each kernel advances it by the kernel's own time.
 class toy_clock : public toy_host {
  public:
   struct kernel {

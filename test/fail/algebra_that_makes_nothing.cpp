@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+pattern_algebra
 // expect: satisf[a-z ]+[^a-z]+has_attributes
 // expect: a[.]make[(]kind, values[)][^ ]* (is|would be) invalid
-// Rules put operators together as well as taking them apart.
+// An algebra that can match operators but not construct them.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

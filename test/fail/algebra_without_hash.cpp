@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+pattern_algebra
 // expect: satisf[a-z ]+[^a-z]+has_operators
 // expect: satisf[a-z ]+[^a-z]+hashable
-// Operators that are compared and not hashed.
+// An algebra whose operators can be compared but not hashed.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

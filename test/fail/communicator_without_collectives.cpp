@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+host_communicator
 // expect: satisf[a-z ]+[^a-z]+collective_communicator
 // expect: c[.]all_reduce[(]in, out, count, type, op[)][^ ]* (is|would be) invalid
-// Ranks that send messages and have no collectives cannot be calibrated.
+// A communicator without collectives cannot be calibrated.
 #include <cstddef>
 #include <span>
 

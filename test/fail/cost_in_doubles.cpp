@@ -1,6 +1,6 @@
 // expect: (satisf[a-z ]+[^a-z]+additive_cost_model|additive_cost_model<[^>]*>. evaluated to false)
 // expect: m[.]objective[(]total[)]([^ ]* does not satisfy return-type| } -> )
-// Sums of doubles depend on their order, so that what is minimized is an integer.
+// An objective must be an integer: sums of doubles depend on their order.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

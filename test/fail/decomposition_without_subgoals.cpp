@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+decomposition
 // expect: satisf[a-z ]+[^a-z]+has_subgoals
 // expect: d[.]subgoals[(]goal[)][^ ]* (is|would be) invalid
-// Goals that do not say what they consist of.
+// A decomposition that does not list a goal's subgoals.
 #include <span>
 
 #include <unity/search/dynamic_programming.hpp>

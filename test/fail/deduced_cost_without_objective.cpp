@@ -1,7 +1,7 @@
 // expect: rewrite_space: the second argument is no additive_cost_model
 // expect: (satisf[a-z ]+[^a-z]+additive_cost_model|additive_cost_model<[^>]*>. evaluated to false)
 // expect: m[.]objective[(]total[)]
-// Deduced arguments are told as early as written ones what they lack.
+// Deduced template arguments are checked as early as explicit ones.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 // expect: satisf[a-z ]+[^a-z]+equality_prover
 // expect: p[.]compare
-// Yes or no is not enough: where two graphs differ has to be said, or that nothing is known.
+// A prover that answers with a bool: it cannot say where two graphs differ, or that it does not know.
 #include <string>
 
 #include <unity/tensor/verification/validate.hpp>

@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+dataflow_graph
 // expect: satisf[a-z ]+[^a-z]+has_types
 // expect: type[(]g, v[)][^ ]* (is|would be) invalid
-// A graph that somebody else owns: the specialization of its traits leaves out what values carry.
+// A third-party graph whose graph_traits specialization lacks the types of values.
 #include <array>
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+dataflow_graph
 // expect: satisf[a-z ]+[^a-z]+has_outputs
 // expect: outputs[(]g[)][^ ]* (is|would be) invalid
-// A type that falls short of a concept is told which piece is missing.
+// The error for a type that does not model a concept names the missing requirement.
 #include <array>
 #include <cstddef>
 

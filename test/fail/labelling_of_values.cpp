@@ -1,5 +1,5 @@
 // expect: satisf[a-z ]+[^a-z]+node_labelling
-// A labelling says what nodes do, not what values are.
+// A labelling must label nodes, not values.
 #include <cstdint>
 
 #include <unity/graph/canonical.hpp>

@@ -1,6 +1,6 @@
 // expect: satisf[a-z ]+[^a-z]+term_language
 // expect: c[.]probe[(]type[)][^ ]* (is|would be) invalid
-// Terms that cannot be told apart at few elements.
+// A term language without probes, the few elements at which terms are compared.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // expect: no member named [^ ]*checkpoint
-// An option of backtracking, told to a beam, which has no checkpoints.
+// Passes an option of backtracking to a beam search, which has no checkpoints.
 #include <unity/search/beam.hpp>
 
 int main() {

@@ -1,6 +1,6 @@
 // expect: (satisf[a-z ]+[^a-z]+proposal_for|proposal_for<[^>]*>. evaluated to false)
 // expect: p[.]sample[(]state, random[)]([^ ]* does not satisfy return-type| } -> )
-// A proposal that draws moves and does not say how likely each was.
+// A proposal that draws moves without their proposal ratio.
 #include <optional>
 #include <span>
 

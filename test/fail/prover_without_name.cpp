@@ -1,6 +1,6 @@
 // expect: satisf[a-z ]+[^a-z]+prover
 // expect: p[.]name[(][)][^ ]* (is|would be) invalid
-// Rule files state who proved a rule.
+// A prover must have a name, which rule files record.
 #include <span>
 
 #include <unity/rewrite/verification/prover.hpp>

@@ -1,5 +1,5 @@
 // expect: small_vector moves its elements by memcpy
-// Elements with destructors would be copied without their knowledge.
+// small_vector copies bytes, so elements must not have destructors.
 #include <string>
 
 #include <unity/core/small_vector.hpp>

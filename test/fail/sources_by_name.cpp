@@ -1,6 +1,6 @@
 // expect: source_provider
 // expect: provider[(]op, type[)][^ ]* (is|would be) invalid
-// The values of a source depend on its type, not on its name alone.
+// A source provider must take the source's type, not only its name.
 #include <optional>
 #include <string>
 

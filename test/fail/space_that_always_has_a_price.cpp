@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+search_space
 // expect: satisf[a-z ]+[^a-z]+has_pricing
 // expect: s[.]price[(]state, move, scratch[)]([^ ]* does not satisfy return-type| } -> )
-// A price that cannot say that a move does not apply.
+// A space whose price cannot express that a move does not apply.
 #include <optional>
 #include <span>
 

@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+search_space
 // expect: satisf[a-z ]+[^a-z]+small_move
 // expect: sizeof.*8
-// A move that holds a list: millions of them are kept.
+// A move that holds a list; a search stores millions of moves.
 #include <optional>
 #include <span>
 

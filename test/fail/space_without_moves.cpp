@@ -1,7 +1,7 @@
 // expect: satisf[a-z ]+[^a-z]+search_space
 // expect: satisf[a-z ]+[^a-z]+has_moves
 // expect: s[.]moves[(]state[)][^ ]* (is|would be) invalid
-// A search space that does not say which moves there are.
+// A search space that does not list its moves.
 #include <optional>
 
 #include <unity/search/backtracking.hpp>

@@ -1,7 +1,7 @@
 // expect: (satisf[a-z ]+[^a-z]+duration_model|duration_model<[^>]*>. evaluated to false)
 // expect: m[.]duration_of[(][^ ]* .*(is|would be) invalid
-// Prices have to stay as they are for as long as a search runs: a timer measures anew each time. A timing_cache of it
-// remembers, and measured_durations of that are a model.
+// A timer measures anew on every call, but prices must not change during a search. A timing_cache stores its
+// measurements, and measured_durations of that cache is a duration model.
 #include <span>
 #include <string>
 

@@ -1,6 +1,6 @@
 // expect: (satisf[a-z ]+[^a-z]+kernel_timer|kernel_timer<[^>]*>. evaluated to false)
 // expect: t[.]time[(]op, types, types[)]([^ ]* does not satisfy return-type| } -> )
-// A timer answers with what was measured, and how often; an estimate is a cost model.
+// A timer returns a measurement with its number of runs; estimates belong in a cost model.
 #include <span>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Fusion strategies that are changed step by step, against ones that are made and simulated from scratch.
+// Fusion strategies changed step by step, against the same strategies built and simulated from scratch.
 #include <unity/fusion/fusion_session.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace fusion_session_test {
 using namespace unity;
 using namespace unity::fusion;
 
-// Do the groups depend on each other in a circle?
+// Whether the groups depend on each other in a cycle.
 bool is_cyclic(const instruction_graph& g, const fusion_strategy& s) {
   const auto members = members_of(s);
   std::vector<std::set<std::uint32_t>> before(members.size());
@@ -54,7 +54,7 @@ bool is_cyclic(const instruction_graph& g, const fusion_strategy& s) {
   return false;
 }
 
-// What no strategy may break, read off its definition.
+// Invariants of every strategy, checked from the definition.
 void check_groups(const instruction_graph& g, const kernel_limits& limits, const fusion_strategy& s) {
   const auto members = members_of(s);
   for (std::uint32_t k = 0; k < members.size(); ++k) {

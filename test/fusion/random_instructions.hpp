@@ -14,7 +14,8 @@
 
 namespace unity::test {
 
-// Sources, then instructions of all classes that read the last few, some of which give all-reduces, which updates read.
+// Sources, then instructions of all classes that read recent values; some gradients are all-reduced, and updates read
+// these.
 inline fusion::instruction_graph random_instructions(random_engine& random, std::size_t count) {
   using namespace fusion;
   instruction_graph g;
@@ -75,7 +76,7 @@ inline fusion::fusion_target random_target(random_engine& random) {
   return t;
 }
 
-// Makes one change of a random kind at a random place, if that can be made there.
+// Tries one random change at a random place; returns whether it was possible.
 inline bool change_at_random(fusion::fusion_session& s, const fusion::instruction_graph& g, random_engine& random) {
   using namespace fusion;
   const auto i = static_cast<instruction_id>(random.below(g.size()));
@@ -98,7 +99,7 @@ inline bool change_at_random(fusion::fusion_session& s, const fusion::instructio
   return random.below(3) == 0 ? s.duplicate(s.groups().group_of(from), to) : s.fuse(s.groups().group_of(from), to);
 }
 
-// Made of so many tries of random changes.
+// A strategy after `tries` attempted random changes.
 inline fusion::fusion_strategy random_strategy(const fusion::instruction_graph& g, const fusion::fusion_target& t,
                                                random_engine& random, int tries) {
   fusion::fusion_session s{g, t};

@@ -1,4 +1,4 @@
-// Ranks whose operators run as random kernels have the outputs and gradients of one device.
+// Ranks whose operators are fused into random kernels compute the outputs and gradients of one device.
 #include <cstddef>
 #include <cstdint>
 #include <variant>

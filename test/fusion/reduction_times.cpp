@@ -1,4 +1,4 @@
-// T = C x + D, of samples that lie on it, of a machine, and of measured collectives.
+// Fits T = C x + D to exact samples, to a machine's times, and to measured collectives.
 #include <unity/fusion/reduction_times.hpp>
 
 #include <cmath>
@@ -122,7 +122,7 @@ TEST_CASE("published all-reduces of sizes that were left out are predicted withi
     }
     const auto error = sum / static_cast<double>(unseen.size());
     CHECK(error <= 0.10);
-    // Ranges of sizes do better than one line.
+    // A piecewise fit over ranges of sizes is better than one line.
     CHECK(curves.at(hardware::exchange::all_reduce).at(ranks).sizes < error);
     WARN("mean error of T = C x + D: " << 100 * error << "%, of ranges: "
                                        << 100 * curves.at(hardware::exchange::all_reduce).at(ranks).sizes << "%");

@@ -65,7 +65,7 @@ values evaluate(const tensor::operation& op, std::span<const tensor_type> types,
   });
 }
 
-// An operator of a graph, on operands of values that look random.
+// An operator of a graph, on operands with pseudo-random values.
 struct example {
   parallel::part_of_operation whole;
   fusion::node_rows rows_of;
@@ -82,7 +82,7 @@ dense<double> rows_between(const dense<double>& x, const tensor_type& t, std::in
 
 bool near(double a, double b, double scale) { return std::abs(a - b) <= 1e-9 * (1 + scale); }
 
-// The results on the rows between begin and end alone, sums multiplied by their share.
+// The results of the rows [begin, end) alone, with sums multiplied by their share.
 values results_on(const example& e, std::int64_t begin, std::int64_t end) {
   auto part = e.whole;
   tensor::resizing sizes{e.whole.op, e.whole.inputs, e.whole.outputs, {}, {}, {}, {}};
@@ -112,7 +112,8 @@ values results_on(const example& e, std::int64_t begin, std::int64_t end) {
   return results;
 }
 
-// Rows of divided results are what the operator makes of the rows; the others, of two parts added up.
+// Checks the law: results divided by rows are the operator's results on those rows; the other results are the sums over
+// two parts.
 void check_law(const example& e) {
   const auto half = e.rows / 2;
   const auto first = results_on(e, 0, half);
@@ -158,7 +159,7 @@ struct counts {
   }
 };
 
-// Inputs are divided into rows where they can be.
+// Divides every input into rows that can be.
 void check_graph(const tensor_graph& g, std::int64_t rows, counts& seen, random_engine& random) {
   std::vector<value_id> inputs;
   for (const auto n : node_ids(g)) {
@@ -235,7 +236,7 @@ TEST_CASE("what an operator does with rows is read off its indices", "[row_roles
   };
   const std::vector<std::pair<value_id, row_role>> expected{
       {b.matmul(x, w), row_role::local},
-      {b.matmul(w, x), row_role::mixing},  // sums over rows that are not outermost
+      {b.matmul(w, x), row_role::mixing},  // sums over rows that are not the outermost dimension
       {b.matmul(square, x), row_role::mixing},
       {b.transpose(x, {1, 0}), row_role::mixing},
       {b.softmax(x, 1), row_role::local},
@@ -251,7 +252,7 @@ TEST_CASE("what an operator does with rows is read off its indices", "[row_roles
       {b.concat(0, std::array{x, x}), row_role::mixing},
       {b.reshape(x, {3, 2, 4}), row_role::local},
       {b.reshape(x, {24}), row_role::local},
-      {b.add(x, b.fill(1, {6, 4})), row_role::local},  // read by rows, though of none
+      {b.add(x, b.fill(1, {6, 4})), row_role::local},  // the fill is read by rows although it is not divided
       {b.add(x, b.fill(1, {4})), row_role::local},
       {b.relu(w), row_role::whole},
       {b.add(b.reshape(x, {1, 6, 4}), b.input("more", {5, 6, 4})), row_role::mixing}};

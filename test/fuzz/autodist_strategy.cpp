@@ -1,5 +1,5 @@
-// Any bytes are one of AutoDist's strategies or an error; what is read is written as the same message, and where it is
-// one of a small model on two nodes, its weights' synchronization is that of the plan that it makes.
+// Any bytes are an AutoDist strategy or an error. A strategy is written back as the same message; if it belongs to a
+// small model on two nodes, the resulting plan synchronizes weights as the strategy says.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     found = io::from_autodist(algebra, graph, nodes.machine.network, strategy, "fuzz");
   } catch (const error& e) {
     test::expect_one_line(e);
-    return 0;  // no strategy, or none of this model, and it said so
+    return 0;  // refused: not a strategy of this model
   }
   parallel::plan p;
   p.graph = graph;
@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     parallel::check(algebra, p);
   } catch (const error& e) {
     test::expect_one_line(e);
-    return 0;  // its replicas do not divide the batch
+    return 0;  // the replicas do not divide the batch
   }
   const auto again = io::from_autodist(
       algebra, graph, nodes.machine.network,

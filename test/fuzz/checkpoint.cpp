@@ -1,4 +1,4 @@
-// Whatever a checkpoint holds behind a right checksum, a search goes on from it or says why it cannot.
+// Whatever a checkpoint with a valid checksum contains, a search resumes from it or reports why it cannot.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Numbers from 100 down to 0, by steps of one or halving.
+// Counts down from 100 to 0, by one or by halving.
 struct countdown {
   using state_type = std::int64_t;
   using move_type = std::uint32_t;
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.limits.expansions = 200;
     static_cast<void>(unity::backtracking.resume(space, file.path(), options));
   } catch (const unity::error& e) {
-    unity::test::expect_one_line(e);  // not a checkpoint of this search, and it said so
+    unity::test::expect_one_line(e);  // refused: not a checkpoint of this search
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Whatever a data set says, behind a right checksum, is read or refused; of what was read batches can be drawn.
+// Whatever a data set with a valid checksum contains, it is read or refused; batches can be drawn from an accepted one.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace unity;
 
-// Of a batch of three: all fields of both parts are in their ranges.
+// Draws batches of three: all values of both fields and parts must be in range.
 void draw(const io::dataset& d) {
   const bool is_text = d.content() == io::dataset_content::text;
   constexpr std::int64_t window = 3;
@@ -38,7 +38,7 @@ void draw(const io::dataset& d) {
         d.fill(field, type, parallel::whole(type.dims), 5, {part, 1, 1}, bytes);
       } catch (const error& e) {
         test::expect_one_line(e);
-        continue;  // a text too short for windows
+        continue;  // the text is shorter than a window
       }
       for (const auto x : levels) {
         if (!(x >= 0 && x <= 1)) {
@@ -65,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     found.emplace(file.path());
   } catch (const error& e) {
     test::expect_one_line(e);
-    return 0;  // no data set, and it said so
+    return 0;  // refused: not a data set
   }
   draw(*found);
   return 0;

@@ -1,4 +1,4 @@
-// Whatever an estimator says, behind a right checksum, is read or refused; what was read estimates.
+// Whatever an estimator file with a valid checksum contains, it is read or refused; an accepted estimator can estimate.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

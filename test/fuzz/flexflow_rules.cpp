@@ -1,5 +1,5 @@
-// Any text is rules or an error; rules have text that the rule parser accepts, or a reason why they have none, and are
-// parallel computation graphs of what variables are given, or fit nothing.
+// Any text is rules or an error. Each rule has a text that the rule parser accepts, or a reason why it has none; on
+// given variables it builds parallel computation graphs, or its operators do not fit.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ const unity::parallel::pcg_algebra& operators() {
   return a;
 }
 
-// Both sides, of one matrix as every variable: not divided, or each of its dimensions in two.
+// Builds both sides with every variable bound to one matrix: undivided, or with each dimension halved.
 void write_both_sides(const unity::io::flexflow_parallel_rule& rule, std::int64_t degree) {
   constexpr std::size_t most_variables = 8;
   if (!rule.outside_because().empty() || rule.variables() > most_variables) {

@@ -1,5 +1,5 @@
-// Whatever a checkpoint of the rules that were generated holds behind a right checksum, it is gone on from or refused;
-// what was read is rules that compile.
+// Whatever a checkpoint of rule generation with a valid checksum contains, generation resumes from it or refuses it;
+// accepted rules compile.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(collection.resume(file.path(), 0));
   } catch (const error& e) {
     test::expect_one_line(e);
-    return 0;  // no rules of this run, and it said so
+    return 0;  // refused: not rules of this run
   }
   for (const auto& r : collection.rules()) {
     if (compile_rule(algebra, r.rule).empty()) {

@@ -1,5 +1,5 @@
-// Whatever a checkpoint of an enumeration holds behind a right checksum, the enumeration goes on from it or says why it
-// cannot. The first byte of an input says over which operators.
+// Whatever a checkpoint of an enumeration with a valid checksum contains, the enumeration resumes from it or reports
+// why it cannot. The first byte of an input selects the operators.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace unity;
 
-// Two sorts, and operations of two results.
+// A vocabulary with two sorts and an operator of two results.
 constexpr std::string_view words = R"(
 sizes M=2, K=2
 sort activation input [M, K]
@@ -38,7 +38,7 @@ void go_on(Language language, const std::string& path, std::size_t variables) {
     e.resume(path, 0);
   } catch (const error& problem) {
     test::expect_one_line(problem);
-    return;  // no enumeration of these terms, and it said so
+    return;  // refused: not an enumeration of these terms
   }
   e.run();
 }

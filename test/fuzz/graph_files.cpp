@@ -1,5 +1,5 @@
-// Whatever a file about a graph and its vertices says is read or refused, and what was read comes back from what is
-// written of it. The first byte chooses the format.
+// Whatever a graph or vertex file contains, it is read or refused; an accepted one survives writing and reading. The
+// first byte selects the format.
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -25,7 +25,7 @@ void expect(bool holds) {
   }
 }
 
-// What a graph out of a file is used for.
+// Uses a graph that was read as its readers do.
 void use(gnn::csr_view g) {
   const auto closed = gnn::with_self_edges(g);
   expect(closed.edges() >= g.vertices());

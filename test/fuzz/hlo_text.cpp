@@ -1,5 +1,5 @@
-// Any text is an HLO module or an error of one line; a module comes back from the text that it is written as, and stays
-// one under random edits.
+// Any text is an HLO module or a one-line error; a module survives printing and parsing, and stays valid under random
+// edits.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     m = io::parse_hlo({reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // no module, and it said so
+    return 0;  // refused: not a module
   }
   if (!(io::parse_hlo(io::to_text(m), "again") == m)) {
     __builtin_trap();
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   } catch (const unity::error& e) {
     if (std::string_view{e.what()}.find("too much in a fusion") == std::string_view::npos) {
-      __builtin_trap();  // all else that is drawn can be done
+      __builtin_trap();  // every other drawn edit is possible
     }
   }
   return 0;

@@ -1,4 +1,4 @@
-// Any text is a graph or an error; a graph comes back from its own text.
+// Any text is a graph or an error; a graph survives printing and parsing.
 #include <cstddef>
 #include <cstdint>
 
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     graph = unity::io::parse_graph(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // not a graph, and it said so
+    return 0;  // refused: not a graph
   }
   if (!(unity::io::parse_graph(algebra, unity::io::to_json(algebra, graph).dump(), "again") == graph)) {
     __builtin_trap();

@@ -1,4 +1,5 @@
-// Whatever a file of kernels says, behind a right checksum, is read or refused; what was read has finite features.
+// Whatever a file of kernel samples with a valid checksum contains, it is read or refused; accepted kernels have finite
+// features.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Any text is a machine or an error; a machine comes back from its own text.
+// Any text is a machine or an error; a machine survives printing and parsing.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -17,9 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     machine = unity::io::parse_machine(text, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // no machine, and it said so
+    return 0;  // refused: not a machine
   }
-  // Version 1 allowed rates that are refused since; what is written has the newest version.
+  // Version 1 allowed rates that are refused today, and files are written in the newest version.
   if (nlohmann::json::parse(text).at("version") == 2 &&
       !(unity::io::parse_machine(unity::io::to_json(machine).dump(), "again") == machine)) {
     __builtin_trap();

@@ -1,4 +1,4 @@
-// Any text names a machine, of as many devices as it says, or is an error.
+// Any text names a machine with the stated number of devices, or is an error.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   const auto counts = unity::hardware::detail::parse_size(text.substr(std::min(text.find(':') + 1, text.size())));
   if (counts && counts->nodes <= 4096 && counts->nodes > 64) {
-    return 0;  // larger ones are as these, and take long
+    return 0;  // larger machines add nothing and are slow
   }
   try {
     const auto machine = unity::hardware::preset(text);
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       __builtin_trap();
     }
   } catch (const unity::error& e) {
-    unity::test::expect_one_line(e);  // no machine, and it said so
+    unity::test::expect_one_line(e);  // refused: not a machine
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes are a model or an error. A model can be written, or it is an error why not. A file of data lies beside it.
+// Any bytes are a model or an error; a model can be written, or the error says why not. A file of external data exists.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// A parser's complaints go to the error; its log would drown the fuzzer's.
+// Silences the parser's log; its complaints are part of the error.
 void no_log(google::protobuf::LogLevel, const char*, int, const std::string&) {}
 
 }  // namespace
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto bytes = unity::io::serialize_onnx(algebra, model);
       (void)unity::io::parse_onnx(algebra, bytes, "again", folder, options);
     } catch (const unity::error& e) {
-      unity::test::expect_one_line(e);  // no model, or why it cannot be written
+      unity::test::expect_one_line(e);  // refused: not a model, or one that cannot be written
     }
   }
   return 0;

@@ -1,4 +1,4 @@
-// Any bytes are a tensor or an error; a tensor comes back from a file of its own, its data in the file wherever it was.
+// Any bytes are a tensor or an error; a tensor survives writing and reading, with its data moved into the file.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// A parser's complaints go to the error; its log would drown the fuzzer's.
+// Silences the parser's log; its complaints are part of the error.
 void no_log(google::protobuf::LogLevel, const char*, int, const std::string&) {}
 
 }  // namespace
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     first = unity::io::read_onnx_tensor(file);
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // no tensor, and it said so
+    return 0;  // refused: not a tensor
   }
   unity::io::write_onnx_tensor(copy, *first);
   const auto second = unity::io::read_onnx_tensor(copy);

@@ -1,4 +1,4 @@
-// Any text is a plan or an error; a plan comes back from its own text, with what its file notes, and can be drawn.
+// Any text is a plan or an error; a plan survives printing and parsing, including its file's notes, and can be drawn.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     notes = unity::io::parse_plan_notes(text, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // not a plan, and it said so
+    return 0;  // refused: not a plan
   }
   const auto again = unity::io::to_plan_text(algebra, plan, notes);
   if (!(unity::io::parse_plan(algebra, again, "again") == plan) ||

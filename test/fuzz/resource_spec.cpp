@@ -1,5 +1,4 @@
-// Any text is a machine or an error, and so is a whole specification; a machine comes back from the JSON that it is
-// written as.
+// Any text is a machine or an error, as is any whole specification; a machine survives writing as JSON and reading.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -24,7 +23,7 @@ void read_machine(std::string_view text) {
     machine = unity::io::parse_resource_spec(text, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return;  // no machine, and it said so
+    return;  // refused: not a machine
   }
   expect(unity::io::parse_machine(unity::io::to_json(machine).dump(), "again") == machine);
 }

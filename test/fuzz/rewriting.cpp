@@ -1,5 +1,5 @@
-// A tensor graph and a rule out of any bytes: wherever the rule matches, rewriting gives a graph that is acyclic, has
-// the types that its operators infer, costs what was said, and computes the same.
+// A tensor graph and a rule built from any bytes: wherever the rule matches, the rewritten graph is acyclic, has the
+// types that its operators infer, has the predicted cost, and computes the same values.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace unity;
 
-// Those of the file that UNITY_FUZZ_RULES names, or the shipped ones; not those that hold on real numbers alone.
+// The rules of the file named by UNITY_FUZZ_RULES, or the shipped ones; without rules that hold on real numbers only.
 rule_set make_rules(const tensor::algebra& a) {
   const char* const file = std::getenv("UNITY_FUZZ_RULES");
   const auto text =

@@ -1,4 +1,4 @@
-// Any text is rules or an error with a place; rules come back from their own text, and compile or say why not.
+// Any text is rules or an error with a position; rules survive printing and parsing, and compile or report why not.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rules = unity::parse_rules({reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // not rules, and it said so
+    return 0;  // refused: not rules
   }
   for (const auto& r : rules) {
     if (unity::parse_rules(unity::to_text(r)).at(0) != r) {
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     static_cast<void>(unity::compile_rules(algebra, rules));
   } catch (const unity::error& e) {
-    unity::test::expect_one_line(e);  // not rules about tensors
+    unity::test::expect_one_line(e);  // refused: not rules about tensors
   }
   return 0;
 }

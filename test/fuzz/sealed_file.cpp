@@ -1,5 +1,5 @@
-// Whatever stands before a right checksum, a sealed file is read or refused; what was read comes back from a file of
-// its own.
+// Whatever a sealed file with a valid checksum contains, it is read or refused; an accepted one survives writing and
+// reading.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     first.emplace(file.path(), line);
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // no such file, and it said so
+    return 0;  // refused: not a sealed file
   }
   const auto values = values_of(*first);
   static unity::test::memory_file again;

@@ -1,4 +1,4 @@
-// Any text is a strategy of a small model on a small machine or an error; a strategy comes back from its own text.
+// Any text is a strategy of a small model on a small machine or an error; a strategy survives printing and parsing.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -13,11 +13,11 @@
 
 namespace {
 
-// Sums, terms of sums and samples can be divided.
+// A model whose reductions, their terms, and samples can be divided.
 unity::parallel::plan make_plan(const unity::tensor::algebra& algebra) {
   unity::tensor::builder b{algebra};
   const auto x = b.input("x", {4, 6});
-  const auto w = b.weight("w", {6, 4});  // one after the other: nodes are numbered in the order of calls
+  const auto w = b.weight("w", {6, 4});  // a statement of its own: node numbers follow the order of calls
   const auto v = b.weight("v", {4, 2});
   const auto y = b.matmul(x, w);
   const auto doubled = b.add(y, b.relu(y));
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                     {reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // not a strategy, and it said so
+    return 0;  // refused: not a strategy
   }
   const auto text = unity::io::to_strategy_text(algebra, plan, "small");
   if (unity::io::parse_strategy(algebra, plan.graph, plan.machine, text, "again") != plan.configurations) {

@@ -1,4 +1,4 @@
-// Any bytes are rules or an error; rules have text that the rule parser accepts, or a reason why they have none.
+// Any bytes are rules or an error; each rule has a text that the rule parser accepts, or a reason why it has none.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Any text is a list of timings or an error; timings come back from their own text.
+// Any text is a list of timings or an error; timings survive printing and parsing.
 #include <cstddef>
 #include <cstdint>
 
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     table = unity::tensor::parse_timings({reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // no timings, and it said so
+    return 0;  // refused: not timings
   }
   if (!(unity::tensor::parse_timings(unity::tensor::timings_text(table), "again") == table)) {
     __builtin_trap();

@@ -1,4 +1,4 @@
-// Any bytes are traces of a job, which replays, or an error of one line.
+// Any bytes are traces of a job that can be replayed, or a one-line error.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// Any text is a vocabulary or an error. What was read is a language, whose operators say of every two sorts what they
-// make of them.
+// Any text is a vocabulary or an error. An accepted vocabulary is a term language whose operators answer for every pair
+// of sorts.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -47,13 +47,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     words = tensor::parse_vocabulary(algebra, {reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const error& e) {
     test::expect_one_line(e);
-    return 0;  // no vocabulary, and it said so
+    return 0;  // refused: not a vocabulary
   }
   try {
     tensor::term_language language{algebra, std::move(words)};
     apply_all(language);
   } catch (const error& e) {
-    test::expect_one_line(e);  // an operator that unity does not know the meaning of
+    test::expect_one_line(e);  // refused: an operator without a known meaning
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Whatever a checkpoint of training says, behind a right checksum, is read or refused; what was read comes back from a
-// file of its own, and so do the settings of the run.
+// Whatever a training checkpoint with a valid checksum contains, it is read or refused; an accepted one, including its
+// run settings, survives writing and reading.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// Row-major, tensor by tensor.
+// By tensor, its row-major values.
 std::vector<std::string> values_of(const unity::io::weights_reader& file) {
   std::vector<std::string> all;
   for (std::size_t i = 0; i < file.header().tensors.size(); ++i) {
@@ -43,11 +43,11 @@ std::optional<unity::train::run_settings> settings_of(const unity::io::weights_h
     return unity::train::settings_in(h, "fuzz");
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return std::nullopt;  // not those of an optimizer
+    return std::nullopt;  // refused: not settings of an optimizer
   }
 }
 
-// With those of another run.
+// Compares with the settings of another run.
 void compare(const unity::train::run_settings& s) {
   try {
     unity::train::expect_same(s, {}, "fuzz");
@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     first.emplace(file.path());
   } catch (const unity::error& e) {
     unity::test::expect_one_line(e);
-    return 0;  // no checkpoint, and it said so
+    return 0;  // refused: not a checkpoint
   }
   const auto values = values_of(*first);
   static unity::test::memory_file again;

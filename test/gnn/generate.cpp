@@ -22,7 +22,7 @@ using gnn::vertex_id;
 
 const std::filesystem::path folder{UNITY_TEST_SCRATCH_DIR};
 
-// By the transforms, which share no code with what is tested.
+// Reference: built by the graph transforms, which share no code with the tested function.
 template <class G>
 gnn::csr_graph reference(const G& g, const gnn::edge_rules& rules) {
   std::vector<edge> all;

@@ -23,7 +23,7 @@ static_assert(gnn::edge_generator<gnn::rmat>);
 static_assert(gnn::edge_generator<gnn::erdos_renyi>);
 static_assert(gnn::edge_generator<gnn::barabasi_albert>);
 
-// The smallest model: a path.
+// A minimal model of the concept: a path.
 struct path {
   vertex_id vertices() const { return 3; }
   edge_id edges() const { return 2; }
@@ -31,7 +31,7 @@ struct path {
 };
 static_assert(gnn::edge_generator<path>);
 
-// Near misses: edges that come in an order of their own; numbers of vertices that no id can count.
+// Near misses: edges without random access; a vertex count that ids cannot represent.
 struct stream_of_edges {
   vertex_id vertices() const { return 3; }
   edge_id edges() const { return 2; }
@@ -57,7 +57,7 @@ std::vector<edge> all_edges(const G& g) {
   return all;
 }
 
-// Edges at each vertex, both directions together, the most first.
+// Degrees (in plus out) of all vertices, in descending order.
 template <class G>
 std::vector<edge_id> degrees_of(const G& g) {
   std::vector<edge_id> degrees(g.vertices());
@@ -104,11 +104,11 @@ TEST_CASE("an Erdos-Renyi graph has different edges, none from a vertex to itsel
     CHECK(std::set<edge>(all.begin(), all.end()).size() == count);
     CHECK(std::none_of(all.begin(), all.end(), [](const edge& e) { return e.source == e.target; }));
   }
-  // Degrees are binomial: about 2 m / n, and none is far off.
+  // Degrees are binomial with mean 2 m / n = 20, so none is far off.
   const auto degrees = degrees_of(gnn::erdos_renyi{10000, 100000, 3});
   CHECK(degrees.front() < 50);
   CHECK(degrees.back() > 0);
-  // Each pair is as likely as any other: chi-square over blocks of the matrix, 99 degrees of freedom.
+  // All pairs are equally likely: chi-square test over blocks of the matrix, 99 degrees of freedom.
   std::array<double, 100> found{};
   for (const auto& e : all_edges(gnn::erdos_renyi{10000, 100000, 4})) {
     found[e.source / 1000 * 10 + e.target / 1000] += 1;
@@ -131,7 +131,7 @@ TEST_CASE("vertices of a Barabasi-Albert graph are attached to earlier ones, and
     grows &= e.target == k / each + 1 && e.source < e.target;
   }
   CHECK(grows);
-  // The expected share of vertices with a degree of d and more is about (m / d)^2.
+  // The expected share of vertices of degree at least d is about (m / d)^2.
   const auto degrees = degrees_of(g);
   CHECK(degrees.back() == each);
   for (const auto d : {16UL, 64UL, 128UL}) {

@@ -65,7 +65,7 @@ TEST_CASE("transforms of random graphs have the edges that they say") {
       expected.insert({t, s});
     }
     REQUIRE(pairs_of(back) == expected);
-    REQUIRE(gnn::transposed(back) == g);  // sources ascend
+    REQUIRE(gnn::transposed(back) == g);  // sources ascend in each list
     REQUIRE(gnn::is_symmetric(g) == (expected == edges));
     REQUIRE(gnn::in_degrees(back) == gnn::out_degrees(g));
 

@@ -73,7 +73,7 @@ TEST_CASE("no weight is below 0, and none that are not fit better") {
       learner.observe(rows.back(), times.back());
     }
     const auto found = learner.snapshot();
-    // What is minimized, in the unit of the longest time.
+    // The loss to minimize, relative to the longest time.
     const auto longest = *std::max_element(times.begin(), times.end());
     const auto loss = [&](const gnn::layer_cost& c) {
       double sum = 0;
@@ -101,13 +101,13 @@ TEST_CASE("no weight is below 0, and none that are not fit better") {
   }
 }
 
-// The weights of the best of all sets of features, each fitted to all observations.
+// Reference: fits every subset of features to all observations, and returns the best.
 gnn::layer_cost refit(const std::vector<vertex_features>& rows, const std::vector<double>& times, double ridge) {
   const auto longest = *std::max_element(times.begin(), times.end());
   gnn::layer_cost best;
   auto least = std::numeric_limits<double>::infinity();
   for (unsigned set = 1; set < 32; ++set) {
-    unity::least_squares fit{5, ridge};  // features out of the set are 0, and get no weight
+    unity::least_squares fit{5, ridge};  // features outside the subset are 0, and get weight 0
     vertex_features largest{};
     for (std::size_t r = 0; r < rows.size(); ++r) {
       std::vector<double> x(5);
@@ -138,14 +138,14 @@ gnn::layer_cost refit(const std::vector<vertex_features>& rows, const std::vecto
   return best;
 }
 
-// So what is learned takes as much memory and time after any number of observations.
+// The learner's memory and time do not grow with the number of observations.
 static_assert(std::is_trivially_copyable_v<gnn::layer_cost_learner>);
 
 TEST_CASE("what is learned step by step is what fits all observations at once") {
   for (std::uint64_t seed = 0; seed < test::cases(20); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const auto is_dependent = seed % 2 == 0;  // as of widths that are multiples of 32
+    const auto is_dependent = seed % 2 == 0;  // dependent features, as with widths that are multiples of 32
     gnn::layer_cost_learner learner{1e-6};
     std::vector<vertex_features> rows;
     std::vector<double> times;

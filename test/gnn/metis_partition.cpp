@@ -18,7 +18,7 @@ using namespace unity;
 using gnn::edge;
 using gnn::vertex_id;
 
-// A torus of 32 x 32 vertices, numbered in an order that says nothing about where they are.
+// A 32 x 32 torus whose vertex numbers say nothing about position.
 gnn::csr_graph torus() {
   constexpr vertex_id n = 32;
   const auto number = [](vertex_id x, vertex_id y) { return (x % n * n + y % n) * 389 % (n * n); };
@@ -47,9 +47,9 @@ TEST_CASE("METIS cuts fewer edges than ranges do, with parts of about equal size
   const auto order = gnn::order_by_part(parts, 4);
   const auto moved = gnn::renumbered(g, order.numbers);
   for (std::size_t k = 0; k < 4; ++k) {
-    CHECK(order.partition.range(k).size() <= 264);  // 3% more than a quarter
+    CHECK(order.partition.range(k).size() <= 264);  // a quarter plus 3%
   }
-  // Four squares of 16 x 16 have 64 edges to others each, both directions counted.
+  // Four squares of 16 x 16 have 64 edges each to the others, counting both directions.
   CHECK(edges_between(moved, order.partition) < 400);
   CHECK(edges_between(g, gnn::equal_vertices(g.vertices(), 4)) > 1000);
 }
@@ -66,7 +66,7 @@ TEST_CASE("weights are balanced, and one part is all") {
     sums[parts[v]] += weights[v];
   }
   for (const auto s : sums) {
-    CHECK(s < 2200);  // a third is 1974
+    CHECK(s < 2200);  // a third of the total is 1974
   }
   CHECK(gnn::metis_parts(g, 1) == std::vector<std::uint32_t>(g.vertices()));
   CHECK(gnn::metis_parts(gnn::csr_graph{}, 3).empty());

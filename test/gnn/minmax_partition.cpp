@@ -20,7 +20,7 @@ using namespace unity;
 using gnn::vertex_id;
 using gnn::vertex_range;
 
-// Each device has its own costs of vertices.
+// Costs of vertices that differ by device.
 class table {
  public:
   explicit table(std::vector<std::vector<std::uint64_t>> costs) : sums_{std::move(costs)} {
@@ -36,7 +36,7 @@ class table {
 };
 static_assert(gnn::range_cost<table>);
 
-// Near misses: costs of parts alone, and costs that are rounded.
+// Near misses: a cost of a device without a range; a cost in floating point.
 struct without_range {
   std::uint64_t operator()(std::size_t) const { return 0; }
 };
@@ -46,10 +46,10 @@ struct rounded {
 };
 static_assert(!gnn::range_cost<rounded>);
 
-// What the dearest of the parts costs at best: all places of all cuts, O(P V^2).
+// Reference: the least possible maximum over parts, by trying all positions of all cuts, O(P V^2).
 std::uint64_t exhaustive(std::size_t parts, vertex_id vertices, const table& cost) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint64_t> best(vertices + 1UL, none);  // of the parts so far, which end there
+  std::vector<std::uint64_t> best(vertices + 1UL, none);  // by end: least maximum of the parts so far
   best[0] = 0;
   for (std::size_t k = 0; k < parts; ++k) {
     std::vector<std::uint64_t> next(best.size(), none);
@@ -87,7 +87,7 @@ TEST_CASE("no division into ranges has a cheaper dearest part, on equal devices 
     REQUIRE(p.parts() == parts);
     REQUIRE(p.vertices() == vertices);
     for (std::size_t k = 0; k < parts && are_equal; ++k) {
-      // Empty parts come last, and there are none where vertices suffice.
+      // Empty parts come last, and only if there are fewer vertices than parts.
       REQUIRE(p.range(k).size() >= (vertices > k ? 1U : 0U));
     }
   }

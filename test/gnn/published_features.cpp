@@ -1,4 +1,4 @@
-// The features of table 4.2 on graphs that were published.
+// The features of table 4.2 on published graphs.
 #include <unity/gnn/vertex_features.hpp>
 
 #include <cstdint>

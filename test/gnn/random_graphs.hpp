@@ -9,7 +9,7 @@
 
 namespace unity::test {
 
-// Edges may be equal, and from a vertex to itself; every second vertex has few in-edges.
+// May contain parallel edges and self-loops; vertices with low numbers have the most in-edges.
 [[nodiscard]] inline std::vector<gnn::edge> random_edges(random_engine& random, gnn::vertex_id vertices,
                                                          std::size_t count) {
   std::vector<gnn::edge> all;

@@ -37,7 +37,7 @@ double seconds_of(const gnn::vertex_feature_sums& sums, const std::vector<layer_
   return all;
 }
 
-// What the slowest device takes at best, in floating-point numbers: O(P V^2).
+// Reference: the least possible time of the slowest device, in floating point, O(P V^2).
 double exhaustive(const gnn::vertex_feature_sums& sums, const std::vector<std::vector<layer_on_device>>& devices) {
   std::vector<double> best(sums.vertices() + 1UL, std::numeric_limits<double>::infinity());
   best[0] = 0;

@@ -22,7 +22,7 @@ using namespace unity;
 using gnn::edge_split;
 using gnn::vertex_id;
 
-// Edges as pairs of source and target, in the order of in-edges.
+// Edges as (source, target) pairs, in the order of in-edges.
 std::vector<std::pair<std::int32_t, std::int32_t>> pairs(const gnn::edge_lists& e) {
   std::vector<std::pair<std::int32_t, std::int32_t>> all;
   for (std::size_t t = 0; t + 1 < e.offsets.size(); ++t) {
@@ -33,7 +33,7 @@ std::vector<std::pair<std::int32_t, std::int32_t>> pairs(const gnn::edge_lists& 
   return all;
 }
 
-// The lists by source are those by target, turned round.
+// The out-edge lists must be the transpose of the in-edge lists.
 void check_out_edges(const gnn::edge_lists& e, std::size_t rows) {
   const auto in = pairs(e);
   REQUIRE(e.out_offsets.size() == (e.offsets.empty() ? e.out_offsets.size() : rows + 1));

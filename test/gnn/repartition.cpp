@@ -31,7 +31,7 @@ vertex_partition drawn(random_engine& random, vertex_id vertices, std::size_t pa
   return vertex_partition{cuts};
 }
 
-// Eight vertices of one second each, with an in-edge from the next one.
+// Eight vertices that take one second each; each has an in-edge from the next.
 struct subject {
   gnn::csr_graph graph{{0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 0}};
   gnn::vertex_feature_sums sums{graph, {1}};
@@ -68,7 +68,7 @@ TEST_CASE("a partition is given up for one that is better by more than a share, 
   const subject s;
   const vertex_partition now{{0, 5, 8}};
   const vertex_partition next{{0, 4, 8}};
-  // Of 5 s, 1 s is saved in each of 10 iterations: 10 s of 50 s.
+  // Saves 1 s of 5 s in each of 10 iterations: 10 s of 50 s.
   CHECK(s(now, next, {.least_gain = 0.19, .iterations = 10}) == gnn::repartition_decision{true, 5, 4, 0, 1});
   CHECK_FALSE(s(now, next, {.least_gain = 0.2, .iterations = 10}).is_worth_it);
   const gnn::move_cost moving{.seconds_per_vertex = 2, .seconds_per_edge = 3, .seconds_each = 1};
@@ -76,7 +76,7 @@ TEST_CASE("a partition is given up for one that is better by more than a share, 
         gnn::repartition_decision{true, 5, 4, 6, 1});
   CHECK_FALSE(s(now, next, {.least_gain = 0.08, .iterations = 10, .moving = moving}).is_worth_it);
   CHECK(s(now, next, {.least_gain = 0.19, .iterations = 1000, .moving = moving}).is_worth_it);
-  // To stay costs nothing and gains nothing; what is worse is never taken.
+  // Staying costs nothing and gains nothing; a worse partition is never chosen.
   CHECK(s(next, next, {.least_gain = 0, .iterations = 10, .moving = moving}) ==
         gnn::repartition_decision{false, 4, 4, 0, 0});
   CHECK_FALSE(s(next, now, {.least_gain = 0, .iterations = 1e9}).is_worth_it);

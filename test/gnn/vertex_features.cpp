@@ -20,7 +20,7 @@ using namespace unity;
 using gnn::vertex_features;
 using gnn::vertex_id;
 
-// As table 4.2 says it, one vertex at a time.
+// Reference: table 4.2 literally, one vertex at a time.
 vertex_features of_vertex(gnn::csr_view g, vertex_id v, std::uint64_t width, std::uint64_t warp) {
   const auto own = g.sources_of(v);
   const std::set<vertex_id> all(own.begin(), own.end());
@@ -55,7 +55,7 @@ TEST_CASE("sums over ranges are those of their vertices, for lists in any order 
     random_engine random{seed};
     const auto sorted = test::random_graph(random, 12, 400);
     std::vector<vertex_id> sources(sorted.view().sources().begin(), sorted.view().sources().end());
-    for (vertex_id v = 0; v < sorted.vertices(); ++v) {  // the same lists, in another order
+    for (vertex_id v = 0; v < sorted.vertices(); ++v) {  // the same lists in another order
       const auto first = sources.begin() + static_cast<std::ptrdiff_t>(sorted.view().offsets()[v]);
       for (auto i = sorted.view().in_degree(v); i > 1; --i) {
         std::iter_swap(first + static_cast<std::ptrdiff_t>(i - 1),
@@ -80,7 +80,7 @@ TEST_CASE("sums over ranges are those of their vertices, for lists in any order 
       }
       REQUIRE(sums.total(w) == total);
     }
-    REQUIRE(sums.total(1)[4] == sums.total(1)[3]);  // one column
+    REQUIRE(sums.total(1)[4] == sums.total(1)[3]);  // one column: a transaction per source
   }
 }
 

@@ -20,7 +20,8 @@ using hardware::exchange;
 constexpr double alpha = 3e-5;
 constexpr double beta = 2e-11;
 
-// Time grows as a power of the ranks: the line of collective_seconds through two groups meets every other.
+// The true time is a power of the number of ranks, so a line of collective_seconds through two group sizes predicts
+// every other.
 double truth(int ranks, std::int64_t size) { return (alpha + beta * static_cast<double>(size)) * std::pow(ranks, 0.5); }
 std::vector<collective_sample> sampled(const std::vector<int>& groups) {
   std::vector<collective_sample> samples;
@@ -92,7 +93,8 @@ TEST_CASE("errors are those of samples that the fit did not see") {
     CHECK(exact.at(ranks).group < 1e-9);
     CHECK((exact.at(ranks).samples == 61 && exact.at(ranks).padded == 0));
   }
-  // Were the left-out sizes seen, their error could be fitted away; a group of twice the time is off by half.
+  // Group 4 takes twice the time: predicted from the other groups it is off by half, while its held-out sizes are
+  // exact.
   for (auto& s : samples) {
     s.seconds *= s.ranks == 4 ? 2 : 1;
   }

@@ -32,12 +32,12 @@ using hardware::exchange;
 
 device_id d(std::size_t i) { return device_id{i}; }
 
-// What ranks hold, symbolically: of each chunk, how often every rank's own data is in it. All zero: nothing.
+// The ranks' data, symbolically: per chunk, how often it contains each rank's own data. All zero: no data.
 class symbolic_ranks {
  public:
   using value = std::vector<int>;
 
-  // A switch that adds up is one rank more, which begins with nothing.
+  // A switch that reduces in the network is an extra rank that begins without data.
   symbolic_ranks(const hardware::topology& t, const collective& c)
       : c_{c},
         chunks_{hardware::chunk_count(t, c)},
@@ -56,7 +56,7 @@ class symbolic_ranks {
       mine[r] = v[r] + (reduces ? mine[r] : 0);
     }
   }
-  // Whether the promise of the collective is kept.
+  // Whether every rank ends with the data that the collective defines.
   [[nodiscard]] bool complete() const {
     const auto ranks = c_.devices.size();
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -84,9 +84,9 @@ class symbolic_ranks {
       default: return true;
     }
   }
-  // Of those that a rank begins or ends with.
+  // Chunks of the data that a rank begins or ends with.
   [[nodiscard]] std::size_t chunks_each() const { return chunks_ / c_.devices.size(); }
-  // Whether in the end the rank has the chunk.
+  // Whether the rank must have the chunk at the end.
   [[nodiscard]] bool promised(std::size_t rank, std::size_t chunk) const {
     switch (c_.kind) {
       case exchange::reduce_scatter: return chunk / chunks_each() == rank;
@@ -95,7 +95,7 @@ class symbolic_ranks {
       default: return true;
     }
   }
-  // Whether the data of rank s is in the chunk in the end.
+  // Whether the final chunk must contain the data of rank s.
   [[nodiscard]] bool belongs(std::size_t s, std::size_t chunk) const { return begins_with(s, chunk); }
 
   const collective& c_;
@@ -103,8 +103,8 @@ class symbolic_ranks {
   std::vector<std::vector<value>> held_;
 };
 
-// Runs the transfers: each reads when it begins and delivers when it ends; which ready one begins and which running one
-// ends next is random, so that only dependencies keep the order.
+// Runs the transfers: each reads when it begins and delivers when it ends. Starts and ends happen in random order, so
+// only dependencies guarantee the result.
 bool keeps_promise(const hardware::topology& t, const hardware::transfer_graph& g, const collective& c,
                    random_engine& random) {
   symbolic_ranks ranks{t, c};
@@ -140,7 +140,7 @@ bool keeps_promise(const hardware::topology& t, const hardware::transfer_graph& 
         r.values.push_back(ranks.of(rank_of(g[i].from), chunk));
         const auto& v = r.values.back();
         if (std::all_of(v.begin(), v.end(), [](int n) { return n == 0; })) {
-          return false;  // sends what it does not have
+          return false;  // sends a chunk that it does not have
         }
       }
       under_way.push_back(std::move(r));
@@ -177,7 +177,7 @@ hardware::route_cost cost_between(const hardware::topology& t, const hardware::r
   const auto link = t.link_between(from, to).value();
   return {t.latency(link), t.bytes_per_second(link)};
 }
-// The longest chain of transfers, each of which meets no other.
+// The longest chain of dependent transfers, without contention.
 picoseconds longest_chain(const hardware::topology& t, const hardware::route_table& routes,
                           const hardware::transfer_graph& g) {
   std::vector<picoseconds> ends(g.size());
@@ -228,7 +228,7 @@ TEST_CASE("transfers move exactly the data that the collective promises, in any 
   CAPTURE(seed);
   random_engine random{seed};
   const auto t = some_machine(random);
-  // Whole nodes now and then, in any order, so that both levels of a hierarchy are there.
+  // Half of the time all devices, so that both levels of a hierarchy occur.
   const auto count = random.below(2) == 0 ? t.device_count() : 1 + random.below(t.device_count());
   const auto devices = some_devices(random, t, count);
   for_all_kinds([&](exchange kind, collective_algorithm how) {
@@ -350,12 +350,12 @@ TEST_CASE("the closed form is the longest chain of transfers where all links are
   }
   for_all_kinds([&](exchange kind, collective_algorithm how) {
     if (kind == exchange::all_reduce && how == collective_algorithm::in_switch) {
-      return;  // its chunks wait for links, not for each other: see parallel/lowering/collectives
+      return;  // its chunks wait for links, not for one another: see parallel/lowering/collectives
     }
     auto used = std::span<const device_id>{devices};
     const collective c{kind, how, kind == exchange::message ? used.first(2) : used, bytes{8 << 20}, 0};
     const auto g = hardware::lower(m.network, c);
-    const auto rounding = static_cast<std::int64_t>(g.size());  // of each transfer, to a picosecond
+    const auto rounding = static_cast<std::int64_t>(g.size());  // one picosecond per transfer
     const auto difference = hardware::collective_time(m.network, routes, c) - longest_chain(m.network, routes, g);
     CHECK(std::abs(difference.count()) <= rounding);
   });
@@ -375,7 +375,7 @@ TEST_CASE("the closed form is never less than the longest chain of transfers") {
     auto used = std::span<const device_id>{devices};
     used = kind == exchange::message ? used.first(2) : used;
     const collective c{kind, how, used, bytes{random.between(0, 1'000'000)}, random.below(used.size())};
-    // Chunks are rounded to bytes, each; a flow is rounded once.
+    // Each chunk is rounded up to bytes; a flow is rounded once.
     const auto most = bytes{c.size.count() + static_cast<std::int64_t>(4 * hardware::chunk_count(t, c))};
     const auto bound = hardware::collective_time(t, routes, {kind, how, used, most, c.root});
     CHECK(bound + picoseconds{1000} >= longest_chain(t, routes, hardware::lower(t, c)));
@@ -426,7 +426,7 @@ TEST_CASE("what an empty all-reduce takes is as measured on 2 and 8 A100 of a no
 }
 
 TEST_CASE("rails carry 85 GB/s where one ring through one adapter carries 25") {
-  // 3 nodes of 8 A100 with an adapter of 25 GB/s for two of them each.
+  // 3 nodes of 8 A100; every two GPUs share an adapter of 25 GB/s.
   std::vector<hardware::placed_device> devices;
   std::vector<std::string> switches{"fabric"};
   std::vector<hardware::cable> cables;
@@ -455,7 +455,7 @@ TEST_CASE("rails carry 85 GB/s where one ring through one adapter carries 25") {
   for (std::size_t i = 0; i < 24; ++i) {
     all.push_back(d(i));
   }
-  const auto bus_rate = [&](collective_algorithm how) {  // bytes that cross the slowest cut, per second
+  const auto bus_rate = [&](collective_algorithm how) {  // bytes per second across the slowest cut
     constexpr double size = 1 << 30;
     const collective c{exchange::all_reduce, how, all, bytes{1 << 30}, 0};
     return 2.0 * 23 / 24 * size / to_seconds(hardware::collective_time(t, routes, c)) * 1e-9;

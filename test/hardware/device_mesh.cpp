@@ -1,4 +1,4 @@
-// Devices as arrays.
+// Device meshes: devices as arrays.
 
 #include <catch2/catch.hpp>
 #include <cstddef>

@@ -30,9 +30,9 @@ TEST_CASE("what calibrate measured of a device is taken as it is") {
   CHECK(narrow.rates.brief == 5e14);
   CHECK(narrow.bytes_per_second == 2e12);
   CHECK(narrow.launch_seconds == 4e-6);
-  CHECK(narrow.units == 132);  // of the board
+  CHECK(narrow.units == 132);  // the board's
   CHECK(of(all, tensor::dtype::float32).rates.sustained == 3e13);
-  CHECK(of(all, tensor::dtype::float16).rates.brief == 3e13);  // none of its own
+  CHECK(of(all, tensor::dtype::float16).rates.brief == 3e13);  // no rate for float16: uses that of float32
   d.units = 100;
   CHECK(of(hardware::kernel_devices_of(d), tensor::dtype::float32).units == 100);
 }

@@ -71,7 +71,7 @@ TEST_CASE("K80: neighbours share a switch, pairs share the way to the processor,
   const hardware::route_table routes{m.network};
   const auto there = routes.between(m.network, d(0), d(2));
   const auto back = routes.between(m.network, d(3), d(1));
-  CHECK(m.network.resource(there[1]) == m.network.resource(back[2]));  // both ways take turns
+  CHECK(m.network.resource(there[1]) == m.network.resource(back[2]));  // half duplex: both directions share a resource
   CHECK(m.network.resource(there[0]) != m.network.resource(back[3]));
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("a kind of device agrees with the roofline of its name") {
     CHECK(d.name == g.name);
     CHECK((d.units > 0 || g.id == "b200"));  // not published
     CHECK((d.kind == hardware::device_kind::gpu) == g.is_gpu);
-    // Twice as fast in half the bits, or no rate.
+    // At half the bits at least twice as fast, or no rate is given.
     const auto half = hardware::peak_flops_per_second(d, tensor::dtype::float16);
     CHECK((!half || *half >= 2 * known->flops_per_second));
     CHECK(d.bytes_per_second == known->bytes_per_second);
@@ -183,7 +183,7 @@ TEST_CASE("a measured machine is refused where a file with its topology would be
   m.devices[0].memory = bytes{};
   CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: 0 bytes of memory of device"));
   m.devices[0] = hardware::find_model("t4").value();
-  m.devices[0].peaks[0].flops_per_second = 8.1;  // TFLOPS, in a file of version 1
+  m.devices[0].peaks[0].flops_per_second = 8.1;  // version 1 files state TFLOPS
   CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: a rate of 2.0"));
   m.devices[0] = hardware::find_model("t4").value();
   m.devices.push_back(m.devices[0]);

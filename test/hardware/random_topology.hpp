@@ -13,7 +13,7 @@
 
 namespace unity::test {
 
-// A tree of switches with devices as its leaves, and as many cables besides, of few kinds so that routes tie.
+// A tree of switches with devices as leaves, plus as many extra cables, of few kinds so that routes tie.
 inline hardware::topology random_topology(random_engine& random, std::size_t devices, std::size_t switches) {
   using hardware::vertex_id;
   std::vector<hardware::placed_device> placed;

@@ -36,7 +36,7 @@ struct way {
   std::int64_t width = std::numeric_limits<std::int64_t>::max();
 };
 
-// Tries every path without a repeated vertex.
+// Enumerates every simple path.
 class every_way {
  public:
   every_way(const topology& t, device_id to) : t_{t}, to_{to}, visited_(t.vertex_count(), false) {}

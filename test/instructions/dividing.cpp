@@ -1,5 +1,5 @@
-// Paths of searches for divisions of a training iteration: a language model, as in bench/proposals.cpp and
-// bench/lowering_rate.cpp, on sixteen devices.
+// Counted paths of searches for strategies: training a language model on sixteen devices, as in bench/proposals.cpp and
+// bench/lowering_rate.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -92,7 +92,7 @@ work simulate_changes() {
   };
 }
 
-// A chain that takes what is no dearer.
+// A chain that accepts every proposal that costs no more.
 work propose_strategies() {
   auto d = std::make_shared<division>();
   auto evaluator = std::make_shared<systems::strategy_evaluator>(d->lowering, parallel::memory_limits(d->machine));
@@ -134,7 +134,7 @@ work map_onto_meshes() {
   };
 }
 
-// As many values as a step of a deep network has, of a few sizes.
+// As many values as a training step of a deep network, with few distinct sizes.
 work plan_memory() {
   random_engine random{1};
   std::vector<tasks::stored_value> values;

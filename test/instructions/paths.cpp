@@ -1,4 +1,5 @@
-// paths NAME: does one path once, in a function of its own that callgrind counts (check.py). paths: their names.
+// paths NAME: runs one path once, inside a function of its own whose instructions callgrind counts (check.py). paths:
+// lists the names.
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
@@ -31,7 +32,7 @@ constexpr path paths[] = {
 
 }  // namespace
 
-// Stores the result, so that the call is no last jump: it would end before the work.
+// Stores the result so that the call is not a tail call, which would leave the counted function before the work.
 extern "C" [[gnu::noinline]] void unity_counted(const work& w, volatile std::uint64_t& result) { result = w(); }
 
 int main(int argc, char** argv) {

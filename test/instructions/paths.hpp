@@ -1,4 +1,4 @@
-// What of the library is counted in instructions: each path is work, made ready and then done once.
+// Code paths of the library whose instructions are counted: each is prepared first and then run once.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace unity::test {
 
-// Returns a number that depends on all that was computed, so that none of it is left out.
+// Returns a number that depends on the whole computation, so that the compiler removes none of it.
 using work = std::function<std::uint64_t()>;
 
-// Searches of substitutions.
+// Searches for substitutions.
 work match_rules();
 work price_candidates();
 work canonical_fingerprints();
@@ -18,7 +18,7 @@ work read_rules();
 work evaluate_modulo_a_prime();
 work enumerate_terms();
 
-// Divisions of a training iteration.
+// Searches for strategies of a training iteration.
 work simulate_in_full();
 work simulate_changes();
 work propose_strategies();

@@ -1,4 +1,5 @@
-// Paths of searches of substitutions: BERT, at whose rates bench/candidate_rate.cpp looks, with all shipped rules.
+// Counted paths of searches for substitutions: BERT with all shipped rules (bench/candidate_rate.cpp measures its
+// rates).
 #include <cstdint>
 #include <memory>
 
@@ -50,7 +51,7 @@ struct matching {
 
 }  // namespace
 
-// Finds all matches of a state, and makes nothing of them.
+// Finds all matches in a state and only counts them.
 work match_rules() {
   return [m = std::make_shared<matching>()] {
     std::uint64_t found = 0;

@@ -27,7 +27,7 @@ using unity::test::training::operators;
 
 namespace {
 
-// No block is zero, as blocks are at first.
+// Random weights, so that no block is zero (some are initialized to zero).
 std::vector<float> random_weights(const network_shape& s, std::uint64_t seed) {
   random_engine random{seed};
   std::vector<float> w(learn::weight_count(s));
@@ -67,7 +67,7 @@ std::vector<readable> some_kernels(std::size_t count, std::size_t parts) {
   return ready;
 }
 
-// The graph on one batch, its inputs written down as the header says.
+// One batch through the network's graph, with inputs as the header documents.
 struct batch_run {
   double loss = 0;
   std::vector<float> y{};
@@ -120,7 +120,7 @@ float forward(const network_shape& s, const std::vector<float>& weights, const r
   return learn::attention_forward(s, weights, k.kernel, k.features);
 }
 
-// The same kernel, parts in another order in which operands come before readers.
+// The same kernel with its parts permuted, operands still before readers.
 fusion::kernel_description relabelled(const fusion::kernel_description& k, std::uint64_t seed) {
   random_engine random{seed};
   const auto count = k.parts.size();

@@ -23,7 +23,7 @@ using learn::attention_estimator;
 
 namespace {
 
-// A name of a file that is not there, nor what one before it held.
+// A path at which neither a file nor its predecessor exists.
 std::filesystem::path scratch(const std::string& name) {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("learn_estimator_" + name);
   std::filesystem::remove(file);
@@ -44,7 +44,7 @@ attention_estimator some_estimator() {
   return e;
 }
 
-// What reading complains of. The file goes: those that are left must be right.
+// The reader's error message. Deletes the file, so every file that remains is valid.
 std::string read_message(const std::filesystem::path& file) {
   const auto m = test::message_of([&] { static_cast<void>(learn::read_estimator(file)); });
   std::filesystem::remove(file);

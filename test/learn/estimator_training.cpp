@@ -130,7 +130,7 @@ TEST_CASE("training ends where nothing has become better for long, and keeps the
   auto settings = small_settings();
   settings.epochs = 50;
   settings.patience = 2;
-  settings.rate = 1;  // nothing is learned so fast
+  settings.rate = 1;  // too high a rate to learn anything
   estimator_training run{operators(), some_samples(100), settings, 1};
   const auto start = run.state().best_error;
   while (!run.is_done()) {

@@ -43,7 +43,7 @@ static_assert(kernel_estimator<archetype>);
 static_assert(!kernel_estimator<estimates_seconds>);
 static_assert(!kernel_estimator<changes_as_it_estimates>);
 
-// Of classes that have a law each: a launch, and so much per flop and byte.
+// A kernel whose time is linear: a launch plus a cost per flop and byte that depends on the class.
 learn::kernel_sample linear_sample(random_engine& random) {
   learn::kernel_sample s{"net", {}, {}};
   double time = 3e6;
@@ -117,7 +117,7 @@ TEST_CASE("a chain of a trace reads in between what it does not read outside") {
   CHECK(seen.parts[1].reads_outside == 70);
   CHECK(seen.parts[1].writes_outside == 80);
   CHECK(time(std::array<trace::fused_part, 2>{{{first, picoseconds{30}}, {second, picoseconds{20}}}}) ==
-        picoseconds{50});  // no more than the parts take
+        picoseconds{50});  // at most the sum of the parts
   CHECK(time(std::array<trace::fused_part, 1>{{{first, picoseconds{30}}}}) == picoseconds{30});
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("a kernel of more parts than a network takes is the sum of its pieces"
   for (auto& p : k.parts) {
     p.duration = picoseconds{1'000'000};
   }
-  // A network without training says what the parts take.
+  // An untrained network predicts the sum of the parts.
   CHECK(static_cast<double>(e(k).count()) == Approx(1e6 * static_cast<double>(k.parts.size())).epsilon(1e-5));
 }
 

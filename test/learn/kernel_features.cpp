@@ -22,7 +22,7 @@ using learn::part_features;
 
 namespace {
 
-// relu(x), then its sum along rows.
+// relu(x) and its sum along rows.
 fusion::kernel_description relu_and_sum() {
   fusion::kernel_description k;
   k.parts.push_back({operator_class::elementwise, false, 1024, 4096, 4096, 4096, 0, picoseconds{3'000'000}});

@@ -26,7 +26,7 @@ using unity::test::message_of;
 
 namespace {
 
-// A name of a file that is not there, nor what one before it held.
+// A path at which neither a file nor its predecessor exists.
 std::filesystem::path scratch(const std::string& name) {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / ("learn_samples_" + name);
   std::filesystem::remove(file);
@@ -38,7 +38,7 @@ std::string read_message(const std::filesystem::path& file) {
   return message_of([&] { static_cast<void>(learn::read_kernel_samples(file)); });
 }
 
-// Two parts and an edge, in a file one of whose lists is another.
+// A file of two parts and an edge in which the list `name` is replaced by `list`; returns the reader's error message.
 template <class T>
 std::string message_with(const std::string& name, const std::vector<T>& list) {
   io::sealed_tensors_writer file;

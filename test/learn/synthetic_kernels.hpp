@@ -1,5 +1,5 @@
-// Kernels at random, and a law of what they take that no sum over parts is: arithmetic and memory overlap, what lies
-// between parts costs memory where it is larger than a cache, and classes have rates of their own.
+// Random kernels, and a law for their times that no sum over parts can express: arithmetic overlaps memory traffic,
+// intermediate results cost memory traffic if they exceed a cache, and each class has its own rates.
 #pragma once
 
 #include <algorithm>
@@ -41,10 +41,10 @@ class synthetic_kernels {
     return all;
   }
 
-  // Microseconds.
+  // Microseconds of a kernel.
   [[nodiscard]] static double time(const fusion::kernel_description& k) {
     constexpr std::array rates{8e3, 6e3, 1e9, 4e3, 3e4, 2e4, 3e3};     // flops per us
-    constexpr std::array slowness{1.0, 1.1, 2.5, 1.5, 1.0, 1.2, 1.8};  // of memory
+    constexpr std::array slowness{1.0, 1.1, 2.5, 1.5, 1.0, 1.2, 1.8};  // factor on memory time
     double computing = 0;
     double memory = 0;
     std::vector<bool> is_inside(k.parts.size());
@@ -129,7 +129,7 @@ class synthetic_kernels {
     }
     p.writes = 4 * elements;
   }
-  // Networks have mixes of their own.
+  // Each network has its own mix of classes.
   [[nodiscard]] fusion::operator_class draw_class(std::uint64_t network) {
     std::array<double, 7> weights{4, 2, 1, 1.5, 0.4, 0.2, 0.4};
     weights[network % 7] *= 3;

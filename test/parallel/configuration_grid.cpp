@@ -36,8 +36,8 @@ std::vector<device_id> numbered(std::size_t count) {
 }  // namespace
 
 TEST_CASE("tasks of a configuration are those of its grid: equal parts of equal terms, under other numbers") {
-  // Grid: terms of {0}, of {1}, copies, b, n, k as the structure has them; configuration:
-  // the sum's parts before those of results.
+  // Grid order: terms of {0}, terms of {1}, copies, b, n, k as in the structure. Configuration order: parts of the sum
+  // before parts of results.
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   const parallel::configuration c{{2, 1}, {device_id{5U}, device_id{6U}, device_id{7U}, device_id{4U}}, {2}, {}, 1};
   const auto g = grid_of(o, c);
@@ -50,7 +50,7 @@ TEST_CASE("tasks of a configuration are those of its grid: equal parts of equal 
   for (std::size_t t = 0; t < 4; ++t) {
     moved += same.devices[t] == device_id{t} ? 0U : 1U;
   }
-  CHECK(moved == 2);  // the sum is inner to rows there, outer here
+  CHECK(moved == 2);  // in the grid the sum is inner to rows; in the configuration it is outer
 }
 
 TEST_CASE("operands and results are as many terms as the types on the grid say") {
@@ -65,7 +65,7 @@ TEST_CASE("operands and results are as many terms as the types on the grid say")
     REQUIRE(task_count(grid) == static_cast<std::int64_t>(c.task_count()));
     const auto types = parallel::types_on(o, grid);
     if (!types) {
-      return;  // windows whose parts are no even blocks
+      return;  // the parts of windows are not even blocks
     }
     ++compared;
     const auto tasks = static_cast<std::int64_t>(c.task_count());
@@ -74,7 +74,7 @@ TEST_CASE("operands and results are as many terms as the types on the grid say")
       REQUIRE(terms.count == types->operands[x].partial);
       REQUIRE(total(types->operands[x]) == tasks);
       partial += terms.count > 1 && !c.reductions.empty() ? 1U : 0U;
-      for (std::uint32_t t = 0; t < terms.count && terms.count > 1; ++t) {  // as often as there are copies and parts
+      for (std::uint32_t t = 0; t < terms.count && terms.count > 1; ++t) {  // terms repeat for every copy and part
         REQUIRE(std::count(terms.of.begin(), terms.of.end(), t) == tasks / terms.count);
       }
     }

@@ -1,4 +1,4 @@
-// Where the tasks of an operator run, as numbers.
+// The devices of an operator's tasks, as numbers.
 #pragma once
 
 #include <cstddef>

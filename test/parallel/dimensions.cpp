@@ -36,7 +36,7 @@ tensor_type weight(shape dims) {
   return t;
 }
 
-// The kinds of divisible dimensions as "letter dimension:size", then those of reductions as their sizes.
+// Divisible dimensions as "kind dimension:size", then reductions as sizes.
 std::string spell(std::string_view name, std::initializer_list<tensor::named_attribute> attributes,
                   const std::vector<tensor_type>& inputs) {
   const auto o = parallel::dimensions_of(operators(), operators().make_operation(name, attributes), inputs);
@@ -56,7 +56,7 @@ std::string spell(std::string_view name, std::initializer_list<tensor::named_att
 }  // namespace
 
 TEST_CASE("table 3.1 falls out of the definitions: sample, attribute and parameter dimensions") {
-  // In one dimension images have a height of 1, which cannot be divided.
+  // One-dimensional operators use images of height 1, which cannot be divided.
   CHECK(spell("max_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) == "S0:8 A1:6 A3:16");
   CHECK(spell("average_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) ==
         "S0:8 A1:6 A3:16");

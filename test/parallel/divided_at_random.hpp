@@ -1,4 +1,4 @@
-// Configurations that divide results, sums and terms, with copies, on any devices.
+// Random configurations that divide results, sums and terms, with copies, on any devices.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace unity::parallel::test {
 
-// May its results be terms of a sum; may tasks share a device.
+// sums: results may be terms of a sum; shares: tasks may share a device.
 struct random_kind {
   bool sums = true;
   bool shares = true;
@@ -46,7 +46,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
       axis = before;
     }
   }
-  const auto grid = c.grid();  // lists of ones are empty
+  const auto grid = c.grid();  // lists of ones are stored empty
   c.reductions = grid.reductions;
   c.terms = grid.terms;
   std::vector<std::size_t> order;
@@ -62,7 +62,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
   return c;
 }
 
-// Of a graph, whose outputs are no terms.
+// A random strategy of a graph; outputs are never terms.
 inline strategy divided_at_random(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices,
                                   random_engine& random) {
   strategy s;

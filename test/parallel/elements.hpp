@@ -1,4 +1,4 @@
-// Boxes element by element: slow, and independent of the library's arithmetic on boxes.
+// Boxes element by element: slow, and independent of the library's box arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace unity::parallel::test {
 
-// How often the boxes hold each element, in row-major order.
+// How many of the boxes contain each element, in row-major order.
 inline std::vector<int> counts(const std::vector<box>& boxes, const tensor::shape& dims) {
   std::vector<int> all(static_cast<std::size_t>(tensor::element_count(dims)), 0);
   for (const auto& b : boxes) {
@@ -29,7 +29,7 @@ inline std::vector<int> counts(const std::vector<box>& boxes, const tensor::shap
   return all;
 }
 
-// Any box within the sizes, now and then an empty one.
+// A random box within the sizes, sometimes empty.
 inline box random_box(random_engine& random, const tensor::shape& dims) {
   auto b = whole(dims);
   for (std::size_t d = 0; d < dims.size(); ++d) {

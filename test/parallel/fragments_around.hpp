@@ -1,4 +1,4 @@
-// What a change of one operator's configuration replaces in a lowered program.
+// The fragments of a lowered program that change with one operator's configuration.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace unity::parallel::test {
 
-// All fragments that depend on the configuration of the node, under the whole strategy, which is valid.
+// All fragments that depend on the node's configuration, under the whole strategy, which must be valid.
 inline std::vector<fragment_code> fragments_around(lowering& l, const strategy& s, node_id n) {
   std::vector<fragment_code> all{{l.fragment_of(n), l.code_of(s, n)}};
   for (const auto e : l.training().edges_of(n)) {

@@ -1,4 +1,4 @@
-// How much memory offloaded results take on devices in a simulation.
+// Memory of offloaded results on each device in a simulation.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace unity::parallel::test {
 
-// By device: the most bytes that it holds at once of results of these operators and of copies of them that came back.
+// By device: peak bytes of the results of offloaded operators and of their fetched copies.
 inline std::vector<bytes> held_results(tasks::program p, const offloading& away) {
-  // Of other buffers nothing is left.
+  // Removes all other buffers.
   std::vector<tasks::fragment> codes;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     const tasks::fragment_id id{f};

@@ -1,4 +1,4 @@
-// A graph on a machine, and the programs of its strategies.
+// A graph on a machine, and the programs lowered from its strategies.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -41,7 +41,7 @@ struct lowered_graph {
   [[nodiscard]] strategy data() const { return data_parallel(lower.dimensions(), machine.network); }
 };
 
-// Bytes that messages of fragments of the kind carry.
+// Total bytes of messages in fragments of the kind.
 [[nodiscard]] inline std::int64_t message_volume(const tasks::program& p, tasks::owner_kind kind) {
   std::int64_t sum = 0;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -52,8 +52,8 @@ struct lowered_graph {
   return sum;
 }
 
-// Gives one operator at a time another configuration, draw(node), and keeps it or not: delta simulation ends each time
-// when the program of that strategy does, made from nothing.
+// Repeatedly changes one operator's configuration to draw(node), and keeps or reverts it: after each change, delta
+// simulation must give the time of that strategy lowered from scratch.
 template <class Draw>
 void check_deltas(lowered_graph& x, strategy s, int rounds, random_engine& random, const Draw& draw) {
   simulate::delta_simulation delta{x.lower.run(s)};

@@ -1,4 +1,4 @@
-// A graph on parts of its samples makes parts of what it makes of all.
+// A graph on a part of its samples computes that part of the results.
 
 #include <unity/parallel/pipeline.hpp>
 
@@ -34,7 +34,7 @@ std::optional<tensor::tensor_graph> part_of(const tensor::tensor_graph& g, std::
 
 using values = tensor::dense<tensor::modular61>;
 
-// Part k of `count` along the one dimension in which `part` is smaller.
+// Part k of `count`, along the one dimension in which `part` is smaller than the whole.
 values cut(const values& whole, const tensor::shape& part, std::int64_t k, std::int64_t count) {
   std::size_t axis = 0;
   while (axis < part.size() && whole.dims[axis] == part[axis]) {
@@ -54,13 +54,13 @@ values cut(const values& whole, const tensor::shape& part, std::int64_t k, std::
   return cut;
 }
 
-// The values of a source of a graph whose types are those of all samples.
+// Values of a source of the graph on all samples.
 values source(const tensor::operation& op, const tensor::tensor_type& type, std::uint64_t seed) {
   const auto kind = operators().definition_of(op.kind).source;
   return tensor::arbitrary_source<tensor::modular61>(operators().read(op).word("name"), type, kind, seed);
 }
 
-// Runs each part on its samples.
+// Runs each part on its samples and compares with the whole.
 void check_parts(const tensor::tensor_graph& g, std::int64_t count, std::uint64_t seed) {
   const auto part = part_of(g, count);
   REQUIRE(part);

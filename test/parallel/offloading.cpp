@@ -1,4 +1,4 @@
-// Which results can wait on the host.
+// Which results can be offloaded to the host.
 #include <unity/parallel/offloading.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using parallel::test::operators;
 
 namespace {
 
-// Nodes 0 to 5: x, v, x v, its relu, w, and the product with w, which is the output.
+// Nodes 0 to 5: x, v, x v, relu, w, and the product with w, which is the output.
 tensor::tensor_graph two_products() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {64, 96});
@@ -41,7 +41,7 @@ TEST_CASE("operators between inputs and outputs can be offloaded, products alone
   const auto g = two_products();
   CHECK(parallel::offloaded_results(operators(), g, {}, false) ==
         parallel::offloading{false, false, true, true, false, false});
-  // The backward pass of a rectifier reads its result, and nothing reads the product.
+  // relu's backward pass reads relu's result; no backward pass reads the product.
   CHECK(parallel::offloaded_results(operators(), g, {}, true) ==
         parallel::offloading{false, false, false, true, false, false});
   CHECK(parallel::offloaded_results(operators(), g, {false, false, false, true, false, false}, true) ==
@@ -67,8 +67,8 @@ TEST_CASE("of products the results wait on the host that the backward pass reads
       kinds.emplace_back(operators().signature(g.operation(node_id{i}).kind).name);
     }
   }
-  // Read are the product with q, the transposed one with k, the softmax and not the scores, and the sum that gelu
-  // reads, not its operands. What gelu makes is made of a value that is read.
+  // The backward pass reads the product with q, the transposed product with k, the softmax (not the scores), and the
+  // sum before gelu (not its operands). gelu's result can be recomputed from a value that is read.
   CHECK(kinds == std::vector<std::string>{"transpose", "matmul", "softmax", "add"});
 }
 

@@ -1,5 +1,5 @@
-// Every division of operands into up to four tasks: the algebra takes those, and only those, from whose shards the
-// operator, run by each task on one shard of each, makes the shards of its result.
+// Every division of operands into up to four tasks. The algebra accepts exactly those where the operator, run by each
+// task on one shard of each operand, yields the shards of its result.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -81,7 +81,7 @@ dense block_of(const dense& whole, const parallel_type& t, const tensor::shape& 
   return part;
 }
 
-// Any terms whose sum is the value.
+// Random terms that add up to the value.
 shards divide(random_engine& random, const dense& whole, const parallel_type& t) {
   auto x = parallel::detail::empty_shards<modular61>(t);
   auto rest = whole;
@@ -99,7 +99,7 @@ shards divide(random_engine& random, const dense& whole, const parallel_type& t)
   return x;
 }
 
-// Are the tasks' results, in some order, the shards of the value on that division.
+// Whether the tasks' results, in some order, are the shards of the value under that division.
 bool are_shards(const std::vector<const dense*>& made, const dense& value, const parallel_type& t) {
   if (made[0]->dims != shard_type(t).dims) {
     return false;
@@ -129,7 +129,7 @@ bool are_shards(const std::vector<const dense*>& made, const dense& value, const
   return false;
 }
 
-// Can tasks that have one shard of each operand, however they are paired, make the shards of the result.
+// Whether tasks with one shard of each operand, under any pairing, can yield the shards of the result.
 class pairing {
  public:
   pairing(const tensor::operation& op, std::vector<shards> operands, const dense& value,
@@ -203,19 +203,19 @@ class pairing {
 struct counts {
   std::uint64_t combinations = 0;
   std::uint64_t accepted = 0;
-  std::uint64_t unsound = 0;   // accepted, and not what the operator computes
-  std::uint64_t rejected = 0;  // although tasks could make the result of their shards
+  std::uint64_t unsound = 0;   // accepted, but the operator computes something else
+  std::uint64_t rejected = 0;  // rejected, but tasks could yield the result's shards
 };
 
 struct question {
   std::string_view name;
   std::vector<tensor::named_attribute> attributes;
   std::vector<tensor::tensor_type> inputs;
-  std::int64_t most = 4;        // tasks
-  bool reads_own_shard = true;  // and no halo, statistics or positions
+  std::int64_t most = 4;        // most tasks
+  bool reads_own_shard = true;  // no halo, statistics or positions
 };
 
-// All combinations of divisions, one per operand.
+// Visits all combinations of divisions, one per operand.
 template <class Visit>
 void for_each_combination(const question& q, const Visit& visit) {
   std::vector<std::vector<parallel_type>> choices;

@@ -1,4 +1,4 @@
-// Operators and their dimensions, for the tests of this room.
+// The algebra and dimensions of operators, for the tests of this room.
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// What optimizers keep, and their names.
+// Optimizer states and their names.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -16,7 +16,7 @@ using tensor::dtype;
 static_assert(state_bytes(optimizer::sgd, dtype::float32) == 0);
 static_assert(state_bytes(optimizer::momentum, dtype::float32) == 4);
 static_assert(state_bytes(optimizer::adam, dtype::float32) == 8);
-// With a copy of four bytes: 16 bytes a weight with its gradient under Adam, as in mixed precision training.
+// With a float32 master copy: 16 bytes per weight, including the gradient, for Adam in mixed precision.
 static_assert(state_bytes(optimizer::sgd, dtype::bfloat16) == 4);
 static_assert(2 + 2 + state_bytes(optimizer::adam, dtype::float16) == 16);
 static_assert(state_bytes(optimizer::adam, dtype::float64) == 16);

@@ -1,4 +1,4 @@
-// The shipped rules of parallel computation graphs: what makes them, and that each holds, forward and backward.
+// The shipped rules of parallel computation graphs: what generates them, and that each holds, forward and backward.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -85,7 +85,7 @@ std::vector<value_id> sources_of(const pcg& g) {
   return all;
 }
 
-// Shard by shard: values, and gradients of the sources.
+// Compares values and gradients of the sources, shard by shard.
 void check_values(const pcg& g) {
   const auto erased = erase_values(parallel_operators(), g);
   CHECK(evaluate<modular61>(parallel_operators(), g) == tensor::evaluate<modular61>(operators(), erased.graph));
@@ -101,7 +101,7 @@ void check_values(const pcg& g) {
         tensor::evaluate<modular61>(operators(), tensor::differentiate(operators(), erased.graph, what).graph));
 }
 
-// All that the rule makes of the graph, for all dimensions; counts how often it applies.
+// Applies the rule with all values of its dimensions to the graph; returns the number of applications.
 template <class Check>
 std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const std::int64_t> degrees,
                       const Check& check) {
@@ -117,7 +117,8 @@ std::size_t apply_all(const syntax::rule& rule, const pcg& g, std::span<const st
   return count;
 }
 
-// Does the graph compute the same by the same operators, as far as it is divided. Operands of a sum may change places.
+// Whether the graphs compute the same with the same operators once divisions are erased. Operands of a sum may be
+// swapped.
 bool same_erased(const pcg& x, const pcg& y) {
   return parallel::test::meaning_of(operators(), erase(parallel_operators(), x)) ==
          parallel::test::meaning_of(operators(), erase(parallel_operators(), y));

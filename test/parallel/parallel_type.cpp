@@ -1,4 +1,4 @@
-// What edges of parallel computation graphs carry.
+// The types on edges of parallel computation graphs.
 #include <concepts>
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// What the indices of operators are divided for.
+// The kind of parallelism that dividing an index of an operator gives.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -18,7 +18,7 @@ using unity::parallel::test::type;
 
 namespace {
 
-// One letter per index of more than one position, in their order: d, m, s(patial), r, o(perator's own).
+// One letter per index of size above 1, in order: d(ata), m(odel), s(patial), r(eduction), o(perator's own).
 std::string uses_of(const operator_dimensions& o) {
   std::string all;
   for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {

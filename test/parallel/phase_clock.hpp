@@ -1,4 +1,4 @@
-// When phases of pipelines begin and end, found one by one: a slow list scheduler to hold others against.
+// Reference for the times of pipeline phases: a slow list scheduler.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace unity::parallel::test {
 
-// What each pass takes, by virtual stage: forward, backward, gradients of weights.
+// Time of each pass by virtual stage: forward, backward, weight gradient.
 using pass_times = std::vector<std::array<std::int64_t, 3>>;
 
 inline pipeline scheduled(pipeline_schedule schedule, std::uint32_t stages, std::int64_t microbatches,
@@ -57,7 +57,7 @@ struct clocked_phases {
   bool is_complete = false;
 };
 
-// Stage by stage, each phase when what it waits for has ended.
+// Runs each stage's phases in order, each when its dependencies have ended.
 inline clocked_phases clock_phases(const pipeline& p, const pass_times& takes) {
   const auto stages = p.stage_count();
   const auto last = stages * p.chunks - 1;

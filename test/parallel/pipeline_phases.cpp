@@ -1,5 +1,5 @@
-// The order of phases: every one once, what each waits for before it, how much is held, and what a pipeline of equal
-// stages takes.
+// The order of phases: each occurs once and after its dependencies, how much is held, and the time of a pipeline of
+// equal stages.
 
 #include <unity/parallel/pipeline.hpp>
 
@@ -29,7 +29,8 @@ using parallel::test::scheduled;
 
 namespace {
 
-// The most forward passes of a chunk whose last pass, that of weights where they have one, has not come.
+// Peak number of forward passes of a chunk whose last pass (backward, or weight gradient if that is separate) is
+// pending.
 std::int64_t most_held(const pipeline& p, std::uint32_t stage) {
   const auto last =
       p.schedule == pipeline_schedule::zero_bubble ? pipeline_pass::weight_gradient : pipeline_pass::backward;
@@ -67,7 +68,7 @@ TEST_CASE("every phase comes once, in the order of micro-batches, behind what it
         REQUIRE(count == p.microbatches);
       }
     }
-    // Whatever passes take, no two stages wait for each other.
+    // No pass times make two stages wait for each other.
     REQUIRE(clock_phases(p, parallel::test::passes_at_random(random, p)).is_complete);
   }
 }
@@ -83,7 +84,7 @@ TEST_CASE("stages hold the activations that the papers say") {
               std::min<std::int64_t>(m, p - stage));
         CHECK(most_held(scheduled(pipeline_schedule::zero_bubble, stages, m), stage) == std::min(m, p));
         for (std::uint32_t v = 2; v <= 4; ++v) {
-          // Of the first stage, p (1 + (p - 1) / (p v)) times what it holds of a micro-batch: Korthikanti et al., 2022.
+          // The first stage holds p (1 + (p - 1) / (p v)) micro-batches: Korthikanti et al., 2022.
           const auto ahead = 2 * (p - stage - 1) + (v - 1) * p + 1;
           CHECK(most_held(scheduled(pipeline_schedule::interleaved, stages, p * m, v), stage) ==
                 std::min<std::int64_t>(p * m * v, ahead));
@@ -104,12 +105,13 @@ TEST_CASE("filling and draining equal stages takes what the papers say") {
           const auto pipe = scheduled(s, stages, microbatches, v);
           return clock_phases(pipe, equal_passes(pipe, f, b, w)).end - microbatches * v * whole;
         };
-        // Fractions of what is done: (p - 1) / m, (p - 1) / (v m), and (p - 1) (f + b - w) / (m (f + b + w)).
+        // Bubble fractions: (p - 1) / m, (p - 1) / (v m), and (p - 1) (f + b - w) / (m (f + b + w)).
         CHECK(idle(pipeline_schedule::gpipe, m) == (p - 1) * whole);
         CHECK(idle(pipeline_schedule::one_forward_one_backward, m) == (p - 1) * whole);
         CHECK(idle(pipeline_schedule::zero_bubble, m) == (p - 1) * (f + b - w));
         for (std::uint32_t v = 2; v <= 4 && m % p == 0; ++v) {
-          CHECK(idle(pipeline_schedule::interleaved, m, v) == (p - 1) * whole);  // of a chunk, a v-th of the stage
+          // `whole` is the time of a chunk, a v-th of a stage.
+          CHECK(idle(pipeline_schedule::interleaved, m, v) == (p - 1) * whole);
         }
       }
     }

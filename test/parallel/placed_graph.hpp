@@ -1,4 +1,4 @@
-// Graphs, and devices to lay them onto, for tests of mappings.
+// Graphs, and device meshes to map them onto, for tests of mappings.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace unity::parallel::test {
 
-// A graph with its operator graph, which refers to the rest.
+// A graph with its operator graph, which refers to the other members.
 struct placed_graph {
   tensor::tensor_graph graph;
   graph_dimensions dimensions;
@@ -39,7 +39,7 @@ struct placed_graph {
   placed_graph& operator=(const placed_graph&) = delete;
 };
 
-// Four devices as an array of the given sizes, with tables.
+// Four devices as a mesh of the given sizes, with cost tables.
 struct placed_mesh {
   hardware::machine machine = hardware::preset("p100:1x4");
   hardware::route_table routes{machine.network};

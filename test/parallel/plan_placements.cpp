@@ -30,7 +30,7 @@ using unity::test::training::operators;
 
 const hardware::mesh_sizes sizes{2, 2, 2};
 
-// Which task the device at a place of the mesh has, where each axis is a digit of the task's number.
+// Maps a place on the mesh to its task: each axis is a digit of the task's number.
 struct assignment {
   std::vector<std::size_t> digit{};  // by axis
   std::vector<std::int64_t> degrees{};
@@ -45,7 +45,7 @@ parallel::configuration whole_on(std::size_t devices, const parallel::operator_d
   return c;
 }
 
-// Each axis divides a dimension or a sum of the operator, or none. Devices are in the order of the mesh.
+// Each axis divides a dimension or a sum of the operator, or nothing. Devices are in mesh order.
 parallel::configuration drawn(const parallel::operator_dimensions& o, random_engine& random) {
   const auto reductions = o.reductions.size();
   assignment a{{}, std::vector<std::int64_t>(1 + reductions + o.divisible.size(), 1)};
@@ -76,7 +76,7 @@ parallel::configuration drawn(const parallel::operator_dimensions& o, random_eng
   return c;
 }
 
-// What a device at that place has of a tensor, by its layout.
+// The box of a tensor that the device at a place holds under the layout.
 parallel::box box_at(const hardware::device_mesh& m, const parallel::tensor_placement& l, const tensor::shape& dims,
                      std::size_t place) {
   auto b = parallel::whole(dims);
@@ -103,7 +103,7 @@ void check_boxes(const parallel::plan& p, const parallel::plan_placements& l) {
       const auto at = std::find(c.devices.begin(), c.devices.end(), l.mesh.devices[place]);
       const auto s = parallel::shard_of(all[n], c.grid(), static_cast<std::size_t>(at - c.devices.begin()));
       for (std::size_t i = 0; i < s.operands.size(); ++i) {
-        // Padding is not read, so of windows a task may have less than the device has.
+        // Padding is not read, so with windows a task may read less than its device holds.
         const auto has =
             box_at(l.mesh, l.nodes[n.index()].operands[i], p.graph.type(p.graph.operands(n)[i]).dims, place);
         REQUIRE(parallel::intersection(has, s.operands[i]) == s.operands[i]);
@@ -138,7 +138,8 @@ TEST_CASE("layouts give each device of the mesh what its task reads and writes")
     }
     auto& c = p.configurations[n.index()];
     c = drawn(all[n], random);
-    // Alone first: those that are not valid, or for which there are no words, run whole on each device.
+    // Tries the configuration with all other operators replicated; replaces it by a replicated one if it is invalid or
+    // has no placement.
     auto alone = p;
     for (const auto other : node_ids(p.graph)) {
       if (other != n && !p.graph.operands(other).empty()) {

@@ -1,4 +1,4 @@
-// Small tensor graphs of any operators at random, and parallel computation graphs of them.
+// Small random tensor graphs of any operators, and parallel computation graphs of them.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@
 
 namespace unity::parallel::test {
 
-// Draws operators that take what is there; what they take besides are new weights.
+// Draws operators that accept existing values; their other operands are new weights.
 class model_maker {
  public:
   model_maker(random_engine& random, const tensor::algebra& a) : random_{random}, b_{a} {
@@ -33,7 +33,7 @@ class model_maker {
     values_.push_back(b_.input("image", {size(), size(), even(), even()}));
   }
 
-  // What draws no operator, as its operands would not fit, draws another.
+  // Draws again if a drawn operator does not accept its operands.
   void add(std::size_t operators) {
     for (std::size_t left = operators; left > 0;) {
       const auto before = values_.size();
@@ -82,7 +82,7 @@ class model_maker {
       }
     }
   }
-  // Another value of these sizes, or a weight that broadcasts to them.
+  // Another value of the same sizes, or a weight that broadcasts to them.
   value_id other(value_id v) {
     for (int tries = 0; tries < 4; ++tries) {
       if (const auto w = any(); b_.dims(w) == b_.dims(v)) {
@@ -267,7 +267,7 @@ inline tensor::tensor_graph random_model(random_engine& random, std::size_t oper
   return std::move(m).finish();
 }
 
-// The names of operators that a graph has.
+// Adds the names of the graph's operators.
 template <class Algebra, class Graph>
 void count_kinds(const Algebra& a, const Graph& g, std::set<std::string>& names) {
   for (const auto n : node_ids(g)) {
@@ -275,8 +275,8 @@ void count_kinds(const Algebra& a, const Graph& g, std::set<std::string>& names)
   }
 }
 
-// Divides a graph at random: a grid per operator, chains that lead nowhere between them, now and then a sum or a concat
-// out of terms or blocks. Its erasure is the graph.
+// Divides a graph at random: a grid per operator, redundant chains in between, sometimes a sum or concat expressed as
+// terms or blocks. Its erasure is the graph.
 class graph_divider {
  public:
   graph_divider(random_engine& random, const pcg_algebra& a, const tensor::tensor_graph& g)
@@ -326,7 +326,7 @@ class graph_divider {
   }
   bool random_below(std::uint64_t n) { return random_.below(n) != 0; }
 
-  // As terms or blocks.
+  // Expresses a sum as terms, or a concat as blocks.
   bool gather(node_id n, const std::vector<value_id>& operands) {
     const auto& name = algebra_.signature(graph_.operation(n).kind).name;
     const bool is_sum = name == "add";

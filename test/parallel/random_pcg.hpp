@@ -1,4 +1,4 @@
-// Parallel types, grids and chains at random.
+// Random parallel types, grids and chains.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline const pcg_algebra& parallel_operators() {
   return a;
 }
 
-// What an operator is on the graph's own sizes; null for sources.
+// The operator's dimensions at the graph's own sizes; null for sources.
 inline const operator_dimensions* dimensions_in(const tensor::tensor_graph& g, node_id n) {
   std::vector<parallel_type> inputs;
   for (const auto v : g.operands(n)) {
@@ -33,7 +33,7 @@ inline const operator_dimensions* dimensions_in(const tensor::tensor_graph& g, n
   return parallel_operators().dimensions(g.operation(n), inputs);
 }
 
-// With a split, a weight that is read twice, and an output that others read.
+// Has a split, a weight that is read twice, and an output that other operators read.
 inline tensor::tensor_graph some_graph() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 6});
@@ -52,13 +52,13 @@ inline parallel_type divided(tensor::shape dims, degree_list degrees, std::int64
   return t;
 }
 
-// 1 more often than not.
+// Returns 1 more often than not.
 inline std::int64_t random_divisor(random_engine& random, std::int64_t n) {
   const auto d = random.between(1, n);
   return random.below(2) == 0 && n % d == 0 ? d : 1;
 }
 
-// Any division of the tensor; steps only where asked for.
+// A random division of the tensor; with steps only on request.
 inline parallel_type random_division(random_engine& random, const tensor::tensor_type& t, bool with_steps = false) {
   auto p = undivided(t);
   for (std::size_t d = 0; d < t.rank(); ++d) {
@@ -70,7 +70,7 @@ inline parallel_type random_division(random_engine& random, const tensor::tensor
   return p;
 }
 
-// Any grid of the operator with at most so many tasks.
+// A random grid of the operator with at most `most_tasks` tasks.
 inline operator_grid random_grid(random_engine& random, const operator_dimensions& o, std::int64_t most_tasks) {
   while (true) {
     auto g = undivided_grid(o);
@@ -89,7 +89,7 @@ inline operator_grid random_grid(random_engine& random, const operator_dimension
   }
 }
 
-// Some operators that take what is before them.
+// A random chain of operators that accept the current type.
 inline parallel_chain random_chain(random_engine& random, parallel_type t, std::size_t most) {
   parallel_chain chain;
   for (auto tries = random.below(4 * most); tries > 0 && chain.size() < most; --tries) {

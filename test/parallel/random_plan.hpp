@@ -1,4 +1,4 @@
-// Plans at random: a graph, a machine, and how operators are divided among its devices.
+// Random plans: a graph, a machine, and a strategy.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace unity::parallel::test {
 
-// Up to 7 operators on 4 or 6 devices. Nothing where a kernel that is enlarged
-// would be divided: its parts are no kernels.
+// Up to 7 operators on 4 or 6 devices. Returns nothing if an enlarged kernel would be divided, because its parts are no
+// kernels.
 inline std::optional<plan> plan_at_random(std::uint64_t seed) {
   random_engine random{seed};
   model_maker maker{random, operators()};

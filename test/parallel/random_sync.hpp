@@ -1,4 +1,4 @@
-// Weights synchronized at random, each in a way of its own.
+// Random synchronization, drawn for each weight separately.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace unity::parallel::test {
 
-// Of a plan whose weights are of one element type. with_sparse: tables are whole on each device that reads them.
+// For plans whose weights all have one element type. with_sparse: tables are whole on each device that reads them.
 inline synchronization random_sync(random_engine& random, const tensor::algebra& a, const plan& p,
                                    bool with_sparse = false) {
   synchronization all;
@@ -59,7 +59,7 @@ inline synchronization random_sync(random_engine& random, const tensor::algebra&
                        with_sparse && random.below(2) == 0;
     }
   }
-  // Buckets that have a weight, by names that say their order.
+  // Renumbers and names the buckets that have a weight, in order.
   std::vector<std::uint32_t> number(2, synchronizer::no_bucket);
   for (auto& w : all.weights) {
     for (auto& part : w.parts) {

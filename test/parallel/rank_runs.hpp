@@ -1,4 +1,4 @@
-// Programs of ranks, run in one thread in double: what a step needs has come, or the next rank goes on.
+// Runs the programs of ranks in one thread, in double: when a step's inputs have not arrived, the next rank continues.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ inline void put_part(numbers& x, const box& b, const numbers& part) {
   for_each_offset(x.dims, b, [&](std::size_t offset) { x.data[offset] = part.data[i++]; });
 }
 
-// Where every rank is, and what is on its way.
+// The position of every rank, and messages in flight.
 class rank_run {
  public:
   rank_run(const tensor::algebra& a, const rank_programs& p)
@@ -56,7 +56,7 @@ class rank_run {
     REQUIRE(values_[rank][v.index()].has_value());
     return *values_[rank][v.index()];
   }
-  // Returns whether all came to the end.
+  // Returns whether all ranks reached the end.
   [[nodiscard]] bool run() {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
@@ -93,7 +93,7 @@ class rank_run {
         if (g.results(s.node)[0] != s.value) {
           return gather(rank, s);
         }
-        if (!values_[rank][s.value.index()]) {  // what a rank did not make is zero: the shares are the sum
+        if (!values_[rank][s.value.index()]) {  // zero if the rank has no share: the value is the sum of shares
           set(rank, s.value, numbers{g.type(s.value).dims});
         }
         [[fallthrough]];
@@ -110,11 +110,11 @@ class rank_run {
       }
       case step_kind::wait: return wait(rank, programs_.ranks[rank].steps[s.peer]);
       case step_kind::store:
-      case step_kind::fetch: return true;  // a value is where it was
+      case step_kind::fetch: return true;  // values are never moved here
     }
     return false;
   }
-  // Rows of each, in the order of the group.
+  // Copies the rank's rows to their place, in the order of the group.
   bool gather(std::size_t rank, const rank_step& s) {
     const auto& g = programs_.ranks[rank].graph;
     auto& all = sums_[s.tag];
@@ -140,7 +140,7 @@ class rank_run {
       set(rank, g.results(n)[i], results[i]);
     }
   }
-  // The next version is the gradient here, where other ranks need it.
+  // Writes the gradient into the weight's next version, if other ranks need it.
   bool update(std::size_t rank, const weight_part& w) {
     const auto& gradient = values_[rank][w.gradient.index()];
     if (gradient && w.next.valid()) {
@@ -195,8 +195,8 @@ class rank_run {
   std::map<std::uint32_t, partial_sum> sums_{};
 };
 
-// Runs the plan on its ranks and on one device. Returns the largest difference of an output's or gradient's element.
-// change: of the ranks' programs, before they run.
+// Runs the plan on ranks and on one device. Returns the largest difference of an element of an output or gradient.
+// change: edits the ranks' programs before they run.
 template <class Change>
 double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed, const Change& change) {
   const auto source = [&](value_id v) {
@@ -253,7 +253,7 @@ double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t see
         } else {
           auto own = w.gradient.valid() ? run.get(r, w.gradient) : numbers{w.weight.part.sizes()};
           REQUIRE(own.data.size() >= static_cast<std::size_t>(w.weight.part.volume()));
-          own.dims = w.weight.part.sizes();  // of a share that others have more rows of, its beginning
+          own.dims = w.weight.part.sizes();  // the beginning of its share, if others have more rows
           own.data.resize(static_cast<std::size_t>(w.weight.part.volume()));
           meet(whole, w.weight.part, own);
         }

@@ -34,7 +34,7 @@ std::size_t operators_in(const tensor::tensor_graph& g) {
   return all;
 }
 
-// Names of the operators that are kept, in their order.
+// Names of the operators that are not recomputed, in order.
 std::string kept(const tensor::tensor_graph& g, const parallel::recomputation& r) {
   std::string text;
   for (const auto n : node_ids(g)) {
@@ -45,7 +45,7 @@ std::string kept(const tensor::tensor_graph& g, const parallel::recomputation& r
   return text;
 }
 
-// x w0 relu w1 relu .. of so many products.
+// x w0 relu w1 relu ..., with `products` products.
 tensor::tensor_graph chain(std::size_t products) {
   tensor::builder b{operators()};
   auto x = b.input("x", {4, 4});
@@ -83,7 +83,7 @@ TEST_CASE("every k-th operator is kept") {
   const auto g = chain(4);
   CHECK(kept(g, parallel::recomputation_but_every(g, 1)) == "matmul relu matmul relu matmul relu matmul relu ");
   CHECK(kept(g, parallel::recomputation_but_every(g, 2)) == "relu relu relu relu ");
-  CHECK(kept(g, parallel::recomputation_but_every(g, 3)) == "matmul relu relu ");  // and the output
+  CHECK(kept(g, parallel::recomputation_but_every(g, 3)) == "matmul relu relu ");  // the output is kept as well
 }
 
 TEST_CASE("between products, these are kept: convolutions and products with activations among them") {
@@ -111,7 +111,7 @@ TEST_CASE("checkpoints are as many as the root of the operators, where all paths
   const auto g = zoo("zoo:gpt?layers=6&hidden=8&heads=2&seq=4&vocab=16&batch=2");
   const auto r = parallel::full_recomputation(g);
   CHECK_NOTHROW(parallel::check(operators(), g, r));
-  for (const auto n : node_ids(g)) {  // nothing behind a checkpoint reads what is in front of it
+  for (const auto n : node_ids(g)) {  // no operator after a checkpoint reads a value from before it
     if (g.operands(n).empty() || r[n.index()]) {
       continue;
     }
@@ -130,7 +130,7 @@ TEST_CASE("checkpoints: what is kept and the largest span are little more than t
   random_engine random{seed};
   double worst = 1;
   for (int trial = 0; trial < 60; ++trial) {
-    const auto g = chain(5);  // ten operators, the last of which is an output
+    const auto g = chain(5);  // ten operators, of which the last is an output
     parallel::recomputation all(g.node_count());
     std::vector<bytes> held(g.node_count());
     std::vector<std::size_t> free;
@@ -145,7 +145,7 @@ TEST_CASE("checkpoints: what is kept and the largest span are little more than t
         }
       }
     }
-    // In a chain, an operator that is kept ends a span.
+    // In a chain, every kept operator ends a segment.
     const auto peak = [&](const parallel::recomputation& r) {
       bytes kept;
       bytes since;

@@ -1,4 +1,4 @@
-// A zoo model on a machine by data parallelism.
+// A zoo model under data parallelism on a machine.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Parallel computation graphs rewritten rule by rule, by the engine that searches use.
+// Parallel computation graphs rewritten rule by rule, by the search's engine.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace unity::parallel::test {
 
-// What a graph is, whatever its nodes are numbered like and however often the same stands in it: its nodes and outputs.
+// A graph up to node numbers and duplicates: its nodes and outputs.
 struct graph_meaning {
   std::vector<std::uint64_t> nodes{};
   std::vector<std::uint64_t> outputs{};
@@ -74,7 +74,7 @@ graph_meaning meaning_of(const Algebra& a,
   return m;
 }
 
-// All cost the same: what is looked at is what can be reached.
+// A constant cost, for tests of reachability.
 struct no_cost {
   using cost_type = std::int64_t;
 
@@ -85,7 +85,7 @@ struct no_cost {
   [[nodiscard]] cost_value objective(cost_type total) const { return static_cast<cost_value>(total); }
 };
 
-// The graphs that one application of one of the rules leads to, each with its rule's name.
+// The graphs that one application of a rule leads to, each with the rule's name.
 inline std::vector<std::pair<std::string, pcg>> rewritten(const pcg_algebra& a, const pcg& g, rule_set rules) {
   rewrite_space space{a, no_cost{}, std::move(rules), g};
   const auto start = space.initial();
@@ -101,7 +101,7 @@ inline std::vector<std::pair<std::string, pcg>> rewritten(const pcg_algebra& a, 
   return all;
 }
 
-// Those that one application of the direction of that name leads to.
+// The graphs that one application of the rule direction `name` leads to.
 inline std::vector<pcg> rewritten(const pcg_algebra& a, const pcg& g, const syntax::rule& rule,
                                   const std::string& name) {
   auto rules = compile_rule(a, rule);

@@ -49,7 +49,7 @@ parallel::operator_dimensions product() {
                                   std::vector{type({8, 4}), type({4, 6}, true)});
 }
 
-// Of an image of 8 rows.
+// A convolution of 8 x 8 images.
 parallel::operator_dimensions convolution(std::int64_t kernel, std::int64_t stride) {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 3, 8, 8});
@@ -117,9 +117,9 @@ TEST_CASE("windows of a divided image: apart, or nothing where they overlap or d
     return layout_of(o, c);
   };
   CHECK(rows(2, 2, 2).operands[0] == shard_layout{{1, 1, 2, 1}, {on({0}), on({1})}});
-  CHECK(rows(1, 2, 4).operands[0].parts == parallel::degree_list{1, 1, 4, 1});  // odd rows are read by none
+  CHECK(rows(1, 2, 4).operands[0].parts == parallel::degree_list{1, 1, 4, 1});  // nobody reads the odd rows
   CHECK(rows(3, 1, 1).operands[0].parts == parallel::degree_list{1, 1, 1, 1});
-  CHECK(rows(3, 1, 2).operands[0].empty());  // the middle rows are read by both
+  CHECK(rows(3, 1, 2).operands[0].empty());  // both read the middle rows
   CHECK(rows(3, 1, 2).results[0] == shard_layout{{1, 1, 2, 1}, {on({0}), on({1})}});
 }
 

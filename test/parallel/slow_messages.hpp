@@ -1,4 +1,4 @@
-// What devices send each other, found by looking at all pairs of tasks and at the boxes that are sent.
+// Reference for messages between devices: looks at all pairs of tasks and at every box sent.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace unity::parallel::test {
 
-// From the task that wrote elements to a device where tasks read them.
+// A message from the task that wrote elements to a device whose tasks read them.
 struct slow_message {
-  std::uint32_t producer = 0;  // a task
+  std::uint32_t producer = 0;  // task number
   hardware::device_id to{};
   std::int64_t elements = 0;
-  std::vector<std::uint32_t> consumers{};  // tasks there that read some of them, ascending
+  std::vector<std::uint32_t> consumers{};  // its tasks that read some of the elements, ascending
   std::vector<box> parts{};                // disjoint
 
   friend bool operator==(const slow_message&, const slow_message&) = default;
@@ -39,7 +39,7 @@ struct slow_messages {
                                                     std::span<const hardware::device_id> to) {
   UNITY_EXPECTS(written.size() == from.size() && read.size() == to.size(), "a device per task");
   slow_messages all;
-  std::vector<std::size_t> sent;  // messages of this producer
+  std::vector<std::size_t> sent;  // indices of this producer's messages
   std::vector<box> rest;
   std::vector<box> left;
   for (std::uint32_t p = 0; p < written.size(); ++p) {

@@ -1,4 +1,4 @@
-// Plans of zoo transformers that do what a statement says.
+// Plans of zoo transformers that follow a plan statement.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace unity::parallel::test {
 
-// A GPT of so many layers on one node; operators before the layers are on the first stage. attention: products or
+// A GPT of `layers` layers on one node; operators before the layers are on the first stage. attention: products or
 // flash.
 inline plan stated_training(const tensor::algebra& operators, const std::string& text, std::int64_t layers,
                             bool are_stages_inside_data = false, const std::string& attention = "products") {
@@ -68,7 +68,7 @@ inline plan stated_training(const tensor::algebra& operators, const std::string&
     by_stage.push_back(
         detail::megatron_writer{operators, p.graph, all, mesh, sample_axis, layer_axis, s.is_sequence_parallel}.run());
   }
-  std::vector<std::size_t> core(static_cast<std::size_t>(layers) + 2);  // products of activations met in the layer
+  std::vector<std::size_t> core(static_cast<std::size_t>(layers) + 2);  // activation products so far, by layer
   for (const auto n : node_ids(p.graph)) {
     const auto part = parts[pieces[n.index()]];
     p.configurations.push_back(by_stage[static_cast<std::size_t>(part % s.pipeline)][n.index()]);

@@ -32,7 +32,7 @@ TEST_CASE("cotangents are computed between weights and outputs, and of nothing e
   CHECK_FALSE(t.has_backward(g.producer(dead)));
   CHECK(t.wanted(g.producer(h)) == std::vector<bool>{false, true});
   CHECK(t.wanted(g.producer(g.outputs()[0])) == std::vector<bool>{true, true});
-  REQUIRE(t.edges().size() == 3);  // early to h, h to dead, h to the product, whose operands are one value
+  REQUIRE(t.edges().size() == 3);  // early to h, h to dead, h to the product (whose operands are one value)
   CHECK(t.edges()[2].operands.size() == 2);
   CHECK(t.edges_of(g.producer(h)).size() == 3);
   REQUIRE(t.weights().size() == 1);

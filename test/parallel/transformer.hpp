@@ -1,6 +1,6 @@
-// A decoder of transformer blocks, layer norms first, as GPT-2 and GPT-3 are, for tests and benchmarks that divide it
-// by tensors. Unlike zoo:gpt the logits have a matrix of their own: the table of words, transposed, would be computed
-// by one group of devices for all, which SOAP cannot have each group do for itself.
+// A decoder of pre-norm transformer blocks, like GPT-2 and GPT-3, for tests and benchmarks of tensor parallelism.
+// Unlike zoo:gpt, logits have their own matrix: with a shared one, a single group of devices would compute the
+// transposed table for all, because SOAP cannot express that each group computes it for itself.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ class transformer {
  public:
   transformer(const tensor::algebra& a, const transformer_sizes& s) : b_{a}, s_{s} {}
 
-  // Shapes: logits are [batch, seq, vocab]. Positions are an input, as ids are, and looked up as they are.
+  // Shapes: logits are [batch, seq, vocab]. Positions are an input, looked up in a table as ids are.
   tensor::tensor_graph build() && {
     const auto ids = b_.input("ids", {s_.batch, s_.seq}, tensor::dtype::int64);
     const auto places = b_.input("positions", {s_.batch, s_.seq}, tensor::dtype::int64);

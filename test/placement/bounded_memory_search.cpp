@@ -1,4 +1,4 @@
-// The beam against the dynamic program, and beyond it.
+// Beam search against the dynamic program, and on graphs that are too large for it.
 
 #include <unity/placement/find_memory_plan.hpp>
 
@@ -56,7 +56,7 @@ TEST_CASE("choices that are not tried are in the bound") {
   INFO("seed " << seed);
   random_engine random{seed};
   for (std::size_t i = 0; i < test::cases(100); ++i) {
-    memory_graph g;  // a chain that reads twelve tensors of any sizes, twice
+    memory_graph g;  // a chain that reads each of twelve tensors of random sizes twice
     std::vector<tensor_id> all;
     for (std::size_t t = 0; t < 12; ++t) {
       all.push_back(g.add_tensor("w", bytes{random.between(5, 20)}));

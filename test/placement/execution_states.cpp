@@ -1,4 +1,4 @@
-// Table 4.3 of ROC's chapter, and states of other graphs.
+// Execution states: table 4.3 of ROC's chapter, and other graphs.
 
 #include <unity/placement/memory_program.hpp>
 
@@ -53,7 +53,7 @@ TEST_CASE("the states of the graph isomorphism network, and their live tensors, 
   for (std::size_t s = 0; s < states->size(); ++s) {
     const auto& state = (*states)[s];
     INFO("after " << s << " operators");
-    CHECK(state.done.count() == s);  // the operators 1 to s
+    CHECK(state.done.count() == s);  // operators 1 to s
     CHECK((s == 0 || state.done[s - 1]));
     CHECK(names_of(g, state.live) == table[s]);
     REQUIRE(state.last.size() == (s == 0 ? 0U : 1U));

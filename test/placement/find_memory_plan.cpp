@@ -1,4 +1,4 @@
-// A plan for a graph made by hand, as docs/memory.md shows it, and which method finds it.
+// Plans for a hand-made graph, as in docs/memory.md, and which method finds them.
 
 #include <unity/placement/find_memory_plan.hpp>
 
@@ -40,7 +40,7 @@ TEST_CASE("with room for all each input is loaded once, with less the cheaper on
   const auto roomy = planned_by_hand(bytes{1200});
   CHECK(roomy.traffic.loaded == bytes{700});
   CHECK(roomy.traffic.stored == bytes{100});
-  const auto narrow = planned_by_hand(bytes{1000});  // x leaves while the loss runs
+  const auto narrow = planned_by_hand(bytes{1000});  // evicts x while the loss runs
   CHECK(narrow.traffic.loaded == bytes{1300});
   CHECK(narrow.is_best());
   CHECK(narrow.is_of_program);

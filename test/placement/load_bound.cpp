@@ -1,4 +1,4 @@
-// The bound on loads against trying everything.
+// The lower bound on loads, against exhaustive search.
 
 #include <unity/placement/load_bound.hpp>
 
@@ -79,7 +79,7 @@ TEST_CASE("from any step of any plan on, what it still loads is no less than the
     tensor_set cached(g.tensor_count());
     std::vector<bytes> expected{bound.loads_after(done, cached)};
     std::vector<bytes> loaded;
-    while (!done.all()) {  // a random operator that can run, and of the rest at random what still fits
+    while (!done.all()) {  // a random runnable operator; keeps a random part of the rest that fits
       std::vector<operator_id> ready;
       for (std::size_t o = 0; o < g.operator_count(); ++o) {
         bool is_ready = !done[o];

@@ -21,9 +21,9 @@ using namespace unity::placement;
 
 namespace {
 
-// A cache by least recent use that counts what it loads, without a plan.
+// Reference: an LRU cache that only counts loaded bytes.
 std::int64_t loaded_by_cache(const memory_graph& g, std::int64_t capacity) {
-  std::list<tensor_id> cache;  // the most recent first
+  std::list<tensor_id> cache;  // most recently used first
   std::int64_t held = 0;
   std::int64_t loaded = 0;
   for (std::size_t o = 0; o < g.operator_count(); ++o) {
@@ -90,7 +90,7 @@ TEST_CASE("each rule lets leave what it says") {
   g.add_operator("1", {old}, {});
   g.add_operator("2", {large}, {});
   g.add_operator("3", {late}, {});
-  g.add_operator("4", {fresh}, {});  // 9 bytes of 9 are held: one of the three leaves
+  g.add_operator("4", {fresh}, {});  // 9 of 9 bytes are held: one of the three is evicted
   g.add_operator("5", {old}, {});
   g.add_operator("6", {large}, {});
   g.add_operator("7", {late}, {});

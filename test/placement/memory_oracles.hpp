@@ -1,4 +1,4 @@
-// Least loads found by trying everything, and algorithm 3 as it is printed; random graphs to compare on.
+// Exhaustive searches for the least loads, algorithm 3 as printed, and random graphs to compare them on.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace unity::test {
 
 inline constexpr std::int64_t impossible = std::numeric_limits<std::int64_t>::max();
 
-// A graph as masks of tensors, of which there are 20 at most.
+// A graph as bit masks of at most 20 tensors.
 struct masked_graph {
   explicit masked_graph(const placement::memory_graph& g) {
     for (std::size_t t = 0; t < g.tensor_count(); ++t) {
@@ -49,7 +49,7 @@ struct masked_graph {
     }
     return sum;
   }
-  // What the operators of the mask have written.
+  // The tensors written by the operators in the mask.
   [[nodiscard]] std::uint32_t written(std::uint32_t done) const {
     std::uint32_t all = 0;
     for (std::size_t o = 0; o < reads.size(); ++o) {
@@ -68,7 +68,7 @@ struct masked_graph {
   std::uint32_t computed = 0;
 };
 
-// All orders, and in each all subsets of what is on the device that may stay, every one by itself.
+// Tries all orders, and in each all subsets of the resident tensors that may be kept.
 class every_plan {
  public:
   every_plan(const placement::memory_graph& g, std::int64_t capacity) : graph_{g}, capacity_{capacity} { go(0, 0, 0); }
@@ -100,7 +100,7 @@ class every_plan {
   std::int64_t least_ = impossible;
 };
 
-// The same for more operators: forward through all that may have run and all that may be on the device, each met once.
+// The same for more operators: goes forward through all pairs of (operators done, resident tensors), each visited once.
 inline std::int64_t least_of_all_plans(const placement::memory_graph& g, std::int64_t capacity) {
   const masked_graph m{g};
   std::unordered_map<std::uint64_t, std::int64_t> level{{0, 0}};
@@ -133,9 +133,8 @@ inline std::int64_t least_of_all_plans(const placement::memory_graph& g, std::in
   return least;
 }
 
-// COST(S, T) of algorithm 3, from everything and nothing cached.
-// chooses: T' is any set of live tensors that has what T has beside OUT and IN, and has to fit, too; otherwise as
-// printed: T' = (T minus OUT) in A(S').
+// COST(S, T) of algorithm 3, from all operators and an empty cache. chooses: T' is any set of live tensors that fits
+// and contains T without OUT and IN; otherwise, as printed, T' = (T minus OUT) in A(S').
 class algorithm_3 {
  public:
   algorithm_3(const placement::memory_graph& g, std::int64_t capacity, bool chooses)
@@ -200,7 +199,7 @@ class algorithm_3 {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> costs_{};
 };
 
-// Each operator reads up to three tensors, mostly recent ones, and writes one or two; a few inputs.
+// Each operator reads up to three tensors, mostly recent ones, and writes one or two; the graph has a few inputs.
 inline placement::memory_graph random_memory_graph(random_engine& random, std::size_t operators, std::size_t inputs,
                                                    bool is_chain = false) {
   placement::memory_graph g;

@@ -1,4 +1,4 @@
-// What the replay of a plan counts, and which plans it refuses.
+// What replaying a plan counts, and which plans it refuses.
 
 #include <unity/placement/memory_plan.hpp>
 
@@ -74,7 +74,7 @@ TEST_CASE("plans that do not run are refused, and the step is told") {
   CHECK_THROWS_WITH(replay(s.graph, {{s.f, {s.z}}, {s.g, {}}, {s.h, {}}}, capacity),
                     Contains("step 0 (f): keeps tensor 2"));
   CHECK_THROWS_AS(replay(s.graph, {{s.f, {tensor_id{}}}, {s.g, {}}, {s.h, {}}}, capacity), error);
-  // What is kept without need takes room, too.
+  // A tensor that is kept without need takes memory, too.
   CHECK_THROWS_WITH(replay(s.graph, {{s.f, {s.x}}, {s.g, {}}, {s.h, {}}}, bytes{59}), Contains("step 1 (g): 60 bytes"));
 }
 

@@ -1,4 +1,4 @@
-// The dynamic program of the memory manager against trying everything, and what ROC's chapter says of it.
+// The memory manager's dynamic program, against exhaustive search and against ROC's chapter.
 
 #include <unity/placement/memory_program.hpp>
 
@@ -40,7 +40,7 @@ bytes loaded_by_program(const memory_graph& g, bytes capacity) {
   return replay(g, *plan, capacity).loaded;
 }
 
-// 2^20 bytes, rounded: ROC's numbers on Reddit, which the issue calls MB.
+// MiB, rounded: the unit of ROC's numbers on Reddit.
 std::int64_t megabytes(bytes b) { return (b.count() + (std::int64_t{1} << 19U)) >> 20U; }
 
 std::vector<std::int64_t> megabytes_on(const memory_graph& g, bytes capacity) {
@@ -120,7 +120,7 @@ TEST_CASE("more memory loads no more, with all of it every input is loaded once,
 }
 
 TEST_CASE("of plans that load the same the one that stores less is taken") {
-  // While `large` runs there is room for one of an input and a computed tensor, of one size.
+  // While `large` runs, only one of an input and a computed tensor of equal size fits.
   const auto stored = [](bool is_input_first, bool is_read_before) {
     memory_graph g;
     const auto first = g.add_tensor("first", bytes{10});
@@ -162,7 +162,7 @@ TEST_CASE("bytes loaded on Reddit are those of ROC's reproduction: streaming, LR
   const auto three = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 256, 41});
   const auto unit = [](std::int64_t count) { return bytes{count << 20U}; };
   CHECK(megabytes_on(gin, unit(2000)) == std::vector<std::int64_t>{4539, 1415, 976});
-  // 1,122 is the least capacity, rounded down: 1,176,927,636 bytes.
+  // 1,122 is the least capacity (1,176,927,636 bytes), rounded down.
   CHECK(megabytes(least_capacity(two).size) == 1122);
   CHECK(megabytes_on(two, least_capacity(two).size) == std::vector<std::int64_t>{4342, 1511, 1511});
   CHECK(megabytes_on(two, unit(1796)) == std::vector<std::int64_t>{4342, 1511, 976});
@@ -170,7 +170,7 @@ TEST_CASE("bytes loaded on Reddit are those of ROC's reproduction: streaming, LR
 }
 
 TEST_CASE("16 states with up to 4,096 sets of tensors each take less than a second") {
-  memory_graph g;  // 15 operators after each other; 12 tensors are live in the middle
+  memory_graph g;  // a chain of 15 operators; 12 tensors are live in the middle
   std::vector<tensor_id> shared;
   random_engine random{3};
   for (std::size_t i = 0; i < 11; ++i) {
@@ -207,7 +207,7 @@ TEST_CASE("beyond the limits on states or alternatives there is no program") {
   CHECK(memory_program::make(g, capacity));
   CHECK_FALSE(memory_program::make(g, capacity, {9, 1U << 20U}));
   CHECK_FALSE(memory_program::make(g, capacity, {1U << 10U, 50}));
-  memory_graph wide;  // 40 live tensors: more than a word has bits for, with the rest
+  memory_graph wide;  // 70 live tensors: more than a word has bits
   std::vector<tensor_id> all;
   for (std::size_t i = 0; i < 70; ++i) {
     all.push_back(wide.add_tensor("t", bytes{1}));

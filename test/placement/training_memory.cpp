@@ -1,4 +1,4 @@
-// Training iterations as memory graphs, against the differentiated graph.
+// Training iterations as memory graphs, compared with the differentiated graph.
 
 #include <unity/placement/training_memory.hpp>
 
@@ -29,7 +29,7 @@ using namespace unity::placement;
 
 namespace {
 
-// "name: what it reads -> what it writes"
+// "name: tensors read -> tensors written"
 std::vector<std::string> lines_of(const memory_graph& g) {
   std::vector<std::string> lines;
   for (std::size_t o = 0; o < g.operator_count(); ++o) {
@@ -47,7 +47,7 @@ std::vector<std::string> lines_of(const memory_graph& g) {
   return lines;
 }
 
-// What the memory graph calls a value of the graph; a reshape's result has its operand's name.
+// The memory graph's name of a value; a reshape's result has its operand's name.
 std::string name_of(const tensor::algebra& a, const tensor::tensor_graph& g, value_id v) {
   const auto n = g.producer(v);
   const std::string kind{a.signature(g.operation(n).kind).name};
@@ -82,7 +82,7 @@ TEST_CASE(
         std::vector<std::string>{
             "matmul 2: x, w, -> matmul 2,", "relu 3: matmul 2, -> relu 3,", "matmul 5: relu 3, u, -> matmul 5,",
             "add 6: relu 3, matmul 5, -> add 6,",
-            "loss: add 6, -> gradient of reshape 7,",  // an addition passes it on: the gradient of both operands
+            "loss: add 6, -> gradient of reshape 7,",  // the gradient of an addition is that of both operands
             "matmul 5 backward: relu 3, u, gradient of reshape 7, -> gradient of relu 3, gradient of u,",
             "sum of gradient of relu 3 (2): gradient of reshape 7, gradient of relu 3, -> gradient of relu 3 (2),",
             "relu 3 backward: relu 3, gradient of relu 3 (2), -> gradient of matmul 2,",
@@ -122,7 +122,7 @@ TEST_CASE("backward passes read the values of the forward pass that the differen
         if (d.graph.producer(v).index() < d.forward_nodes && kind != "reshape") {
           expected.insert(name_of(a, g, v));
         }
-        const auto from = d.graph.producer(v);  // a reshape among the adjoint's nodes stands for what it renames
+        const auto from = d.graph.producer(v);  // a reshape in the adjoint stands for its operand
         if (from.index() >= d.forward_nodes && d.graph.operation(from).kind == a.kind("reshape") &&
             d.graph.producer(d.graph.operands(from)[0]).index() < d.forward_nodes) {
           expected.insert(name_of(a, g, d.graph.operands(from)[0]));

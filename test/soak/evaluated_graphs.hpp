@@ -1,5 +1,5 @@
-// What graphs compute modulo a prime, where each application of an operator to values is evaluated once, in whatever
-// graph it stands: what rewriting makes of a graph is compared with it in the time of a walk.
+// Values of graphs modulo a prime. Each application of an operator to values is evaluated once, in whatever graph it
+// occurs, so checking a rewritten graph takes about the time of a traversal.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ namespace unity::test {
 
 class evaluated_graphs {
  public:
-  using number = std::uint32_t;  // of a value: equal for equal elements, sizes and types of elements
+  using number = std::uint32_t;  // identifies a value: equal for equal elements, sizes and element types
   using scalar = tensor::modular61;
 
   evaluated_graphs(const tensor::algebra& a, std::uint64_t seed) : algebra_{a}, seed_{seed} {}
 
-  // The values of the outputs, in order. Throws: unity::error where an operator does not take its operands.
+  // The values of the outputs, in order. Throws: unity::error if an operator does not accept its operands.
   [[nodiscard]] std::vector<number> outputs(const tensor::tensor_graph& g) {
     of_value_.assign(g.value_count(), 0);
     for (const auto n : node_ids(g)) {

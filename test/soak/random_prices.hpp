@@ -1,4 +1,4 @@
-// Prices of operators at random.
+// Random prices of operators.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace unity::test {
 
-// A price for each operator, whatever its sizes: searches with other prices go other ways.
+// A random price per operator kind, independent of sizes, so that searches take different paths.
 class random_prices {
  public:
   using cost_type = cost_value;

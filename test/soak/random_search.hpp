@@ -1,4 +1,4 @@
-// Models and searches at random.
+// Random models and searches.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct named_model {
   tensor::tensor_graph graph{};
 };
 
-// A model of the zoo on small sizes, what a rule is about, or operators that fit each other.
+// A random model: from the zoo at small sizes, an example of a rule, or random operators that fit each other.
 inline named_model random_model(const tensor::algebra& a, const rule_set& rules, random_engine& random) {
   constexpr std::array<std::string_view, 14> zoo{
       "nasrnn", "bert?layers=1", "bert?layers=2", "resnet50", "squeezenet1_1", "inception_v3", "nasnet_a", "resnext50",
@@ -61,7 +61,7 @@ inline named_model random_model(const tensor::algebra& a, const rule_set& rules,
   }
 }
 
-// Effects: searches.
+// Effects: runs a random search over the space.
 template <class Space>
 void random_search(Space& space, random_engine& random) {
   best_first_options common;

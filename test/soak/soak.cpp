@@ -1,10 +1,11 @@
-// Random searches over random models: every graph that a search builds must compute
-// what its model computes, modulo 2^61 - 1.
+// Random searches over random models: modulo 2^61 - 1, every graph that a search builds must compute the same as its
+// model.
 //
-// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE] Prints how many states
-// were compared and how many different graphs they are, by canonical fingerprints of the whole run; how many compute
-// something else, and the seed; the first of these ends it, with exit code 1. Rules that
-// hold on real numbers alone are left out.
+// usage: test_soak [--seconds S] [--seed N] [--first ROUND] [--rounds N] [--rules FILE]
+//
+// Prints the number of compared states, the number of different graphs among them (by canonical fingerprint), the
+// number of mismatches, and the seed. The first mismatch ends the run with exit code 1. Leaves out rules that hold on
+// real numbers only.
 
 #include <unistd.h>
 
@@ -76,13 +77,13 @@ arguments parse(int argc, char** argv) {
   return a;
 }
 
-// A graph that computes something else.
+// Thrown if a graph computes something else than its model.
 class mismatch : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Which round a contract was broken in: all that can be said then.
+// The current round, for a broken contract's report: nothing else can be said then.
 std::atomic<std::uint64_t> current_round{0};
 std::atomic<std::uint64_t> current_seed{0};
 void tell_round(int) {
@@ -113,7 +114,7 @@ class soak {
     const auto how = random.below(3) == 0 ? layouts::searched : layouts::kept;
     rewrite_space space{algebra_, test::random_prices{random(), fixed}, rules, model.graph, how};
     using space_type = decltype(space);
-    std::unordered_set<fingerprint, hash_of_fingerprint> met;  // of ids: one graph on two routes counts twice
+    std::unordered_set<fingerprint, hash_of_fingerprint> met;  // by node ids: a graph reached on two paths counts twice
     typename space_type::scratch_type scratch{};
     const test::traced_space<space_type>* path = nullptr;
     test::traced_space<space_type> traced{space, [&](const typename space_type::state_type& s) {
@@ -145,7 +146,7 @@ class soak {
     std::size_t operator()(const fingerprint& f) const noexcept { return static_cast<std::size_t>(f.low); }
   };
 
-  // Those that may be used, or about half of them. weights_are_fixed: as in inference.
+  // All rules that may be used, or a random half of them. weights_are_fixed: as in inference.
   [[nodiscard]] rule_set some_rules(random_engine& random, bool weights_are_fixed) const {
     const bool all = random.below(2) == 0;
     rule_set some;
@@ -161,7 +162,7 @@ class soak {
   const tensor::algebra& algebra_;
   const rule_set& rules_;
   std::uint64_t states_ = 0;
-  std::unordered_set<fingerprint, hash_of_fingerprint> different_{};  // canonical, of all rounds
+  std::unordered_set<fingerprint, hash_of_fingerprint> different_{};  // canonical fingerprints of all rounds
   std::uint64_t evaluations_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A space that knows how a search came to each state.
+// A space that records how a search reached each state.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace unity::test {
 
-// What recording_space is, over a rewrite_space.
+// A recording_space over a rewrite_space, with the path to each state.
 template <search_space Space>
 class traced_space : public recording_space<Space> {
  public:
@@ -28,7 +28,7 @@ class traced_space : public recording_space<Space> {
     came_from_[child.serial] = last_;
     return child;
   }
-  // The rules that led to the state which is being visited, first to last.
+  // The rules on the path to the state that is being visited, first to last.
   [[nodiscard]] std::string rules() const {
     std::string all;
     for (auto at = last_; at.parent != 0;) {

@@ -1,4 +1,4 @@
-// Languages of terms without tensors, whose meaning is a truth table: what the enumeration of terms is tested on.
+// Term languages without tensors, whose meaning is a truth table; for tests of the enumeration of terms.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ inline std::uint64_t truth_table(std::span<const gate_form> gates, const written
   return tables.back();
 }
 
-// A sample value is the truth table over all assignments of the variables. probes: how many of its rows stand for all;
-// with few of them different terms agree, and only the deep fingerprint tells them apart.
+// A sample value is the truth table over all assignments. probes: number of its rows used as probes; with few,
+// different terms agree on the probes, and only the deep fingerprint distinguishes them.
 class boolean_terms {
  public:
   boolean_terms(std::vector<gate_form> gates, std::size_t variables, std::size_t probes)
@@ -81,7 +81,7 @@ class boolean_terms {
   [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t, bool) { return mix64(truth_table(gates_, t)); }
 
  private:
-  // a and b are 0 or 1.
+  // Precondition: a and b are 0 or 1.
   [[nodiscard]] sample_program make_program(gate_form g) const {
     using ref = sample_program::ref;
     sample_program p;

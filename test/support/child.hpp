@@ -1,4 +1,4 @@
-// Code that is expected to abort, run where it can: in a child process.
+// Runs code that is expected to abort in a child process.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// Rules about circuits, with a way to tell the true ones.
+// Rules about circuits, and a way to decide whether they are true.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace unity::test {
 
-// Both sides in one circuit on shared inputs: the outputs of the source first, then those of the target.
+// Both sides in one circuit on shared inputs: first the outputs of the source, then those of the target.
 inline circuit circuit_question(const syntax::rule& r) {
   circuit_builder builder;
   std::map<std::string, value_id> inputs;
@@ -56,7 +56,7 @@ inline circuit circuit_question(const syntax::rule& r) {
   return made;
 }
 
-// Whether the two sides have the same truth tables, of rules with up to six variables.
+// Whether both sides have equal truth tables. Precondition: at most six variables.
 inline bool is_true(const syntax::rule& r) {
   const auto values = meaning(circuit_question(r));
   const auto half = static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -74,8 +74,8 @@ inline std::set<std::string> variables_of(const syntax::term& t) {
   return all;
 }
 
-// All true rules whose source has up to `gates` gates over three variables, and whose target is the first term with
-// the same truth table.
+// All true rules whose source has up to `gates` gates over three variables and whose target is the first term with the
+// same truth table.
 inline std::vector<syntax::rule> small_circuit_rules(std::size_t gates) {
   std::vector<std::vector<syntax::term>> terms(1);
   for (const auto* name : {"x", "y", "z"}) {
@@ -111,7 +111,7 @@ inline std::vector<syntax::rule> small_circuit_rules(std::size_t gates) {
     for (const auto& t : level) {
       syntax::rule r;
       r.name = "r" + std::to_string(rules.size());
-      // Inputs in one order for all: a term that names the three, whose gates do not matter.
+      // A fixed prefix that reads all three variables in order, so that inputs have the same order for every term.
       r.source = {apply("and", {apply("and", {terms[0][0], terms[0][1]}), terms[0][2]}), t};
       r.target = r.source;
       const auto [known, is_new] = first.emplace(meaning(circuit_question(r))[1], t);

@@ -26,7 +26,7 @@ struct gate {
   enum class form : std::uint8_t { input, zero, one, negation, conjunction, disjunction, difference, half_adder };
 
   form kind = form::zero;
-  attribute name{};  // of an input
+  attribute name{};  // an input's name
 
   friend bool operator==(const gate&, const gate&) = default;
 };
@@ -50,7 +50,7 @@ struct std::hash<unity::test::bit> {
 
 namespace unity::test {
 
-// Kinds in the order of gate::form; half_adder(x, y) yields the sum and the carry.
+// Kinds in the order of gate::form; half_adder(x, y) has two results, sum and carry.
 class circuits {
  public:
   using op_type = gate;
@@ -136,7 +136,7 @@ class circuit_builder {
   circuit graph_;
 };
 
-// The truth tables of the outputs, over all assignments of the inputs a .. f.
+// The truth tables of the outputs over all assignments of the inputs a to f.
 inline std::vector<std::uint64_t> meaning(const circuit& g) {
   static constexpr std::array<std::uint64_t, 6> columns{0xaaaaaaaaaaaaaaaaU, 0xccccccccccccccccU, 0xf0f0f0f0f0f0f0f0U,
                                                         0xff00ff00ff00ff00U, 0xffff0000ffff0000U, 0xffffffff00000000U};
@@ -165,7 +165,7 @@ inline std::vector<std::uint64_t> meaning(const circuit& g) {
   return outputs;
 }
 
-// `gates` gates over `inputs` inputs, each reading values at random. What no gate reads is an output.
+// `gates` gates over `inputs` inputs with random operands. Values that no gate reads are outputs.
 inline circuit random_circuit(random_engine& random, std::size_t inputs, std::size_t gates) {
   circuit g;
   std::vector<value_id> values;
@@ -196,8 +196,8 @@ inline circuit random_circuit(random_engine& random, std::size_t inputs, std::si
   return g;
 }
 
-// True of all circuits. Every feature of rules that boolean algebra has room for: commutative matching, variables
-// that occur twice, aliases, several roots, several results, and targets that contain what they replace.
+// Rules that hold for all circuits. They cover every feature that boolean algebra allows: commutative matching,
+// repeated variables, aliases, several roots, several results, and targets that contain the source.
 inline constexpr std::string_view circuit_rules = R"(
 rule double_negation   not(not(?x)) => ?x
 rule and_idempotent    and(?x, ?x) => ?x
@@ -221,7 +221,7 @@ rule negate_pair       (not(?x), not(?y)) => (xor(?x, one()), xor(?y, one()))
 rule one_by_xor        xor(?x, one()) => not(?x)
 )";
 
-// Rules under which a circuit turns into finitely many others.
+// Rules under which a circuit has finitely many equivalents.
 inline constexpr std::string_view finite_circuit_rules = R"(
 rule double_negation   not(not(?x)) => ?x
 rule and_idempotent    and(?x, ?x) => ?x

@@ -1,5 +1,4 @@
-// Which terms are equal by given equalities of terms: congruence closure with
-// the instances that match, found one by one.
+// Which terms are equal under given equalities: congruence closure with pattern instances found one by one.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 
 namespace unity::test {
 
-// Written for this test alone, and slow: of terms with one sort, whose operators of two operands are commutative.
+// A slow reference for tests: terms have one sort, and binary operators are commutative.
 class equality_closure {
  public:
   using class_id = std::size_t;
@@ -40,7 +39,7 @@ class equality_closure {
     return c;
   }
 
-  // Effects: merges what the rules say, in both directions of reading an equality, until nothing changes.
+  // Effects: applies the rules in both directions until nothing changes.
   void saturate(std::span<const std::pair<written_term, written_term>> rules) {
     for (bool changed = true; changed;) {
       changed = false;
@@ -65,7 +64,7 @@ class equality_closure {
  private:
   static constexpr class_id none = ~class_id{0};
   using node = std::tuple<std::uint16_t, std::uint16_t, std::vector<class_id>>;
-  using binding = std::array<class_id, 9>;  // by number of the variable, plus one; 0: not bound
+  using binding = std::array<class_id, 9>;  // by number of the variable, plus one; 0: unbound
   using goals = std::vector<std::pair<std::uint32_t, class_id>>;
 
   bool merge(class_id a, class_id b) {
@@ -74,7 +73,7 @@ class equality_closure {
     parents_[std::max(a, b)] = std::min(a, b);
     return a != b;
   }
-  // Equal operators on equal classes are equal.
+  // Merges the classes of equal operators on equal classes; returns whether any changed.
   bool congruent() {
     bool changed = false;
     std::map<node, class_id> now;
@@ -90,7 +89,7 @@ class equality_closure {
     nodes_ = std::move(now);
     return changed;
   }
-  // Below its root a pattern is matched with the smallest members of a class alone: rules speak of representatives.
+  // Below the root, a pattern matches only the smallest members of a class, because rules are about representatives.
   void index() {
     constexpr std::size_t huge = 1000;
     std::vector<std::size_t> sizes(parents_.size(), huge);

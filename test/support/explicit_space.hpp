@@ -1,4 +1,4 @@
-// A search space that is written down: states are numbers, moves are edges.
+// An explicitly listed search space: states are numbers, moves are edges.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace unity::test {
 
-// Models search_space alone. State 0 is the start; an edge to `nowhere` is a move that never applies.
+// Models only search_space. State 0 is initial; an edge to `nowhere` is a move that never applies.
 struct explicit_space {
   using state_type = std::uint32_t;
   using move_type = std::uint32_t;  // where the edge leads
@@ -34,7 +34,7 @@ struct explicit_space {
   [[nodiscard]] state_type apply(state_type, move_type to, scratch_type&, scratch_type&) const { return to; }
 };
 
-// Models bounded_space as well: the bound is the least cost that can be reached from a state.
+// Also models bounded_space: a state's bound is the least cost reachable from it.
 struct bounded_explicit_space : explicit_space {
   std::vector<cost_value> bounds{};
   mutable std::size_t asked = 0;
@@ -54,7 +54,7 @@ struct bounded_explicit_space : explicit_space {
   }
 };
 
-// Models measured_space as well: every state that is built counts a kilobyte.
+// Also models measured_space: every built state counts a kilobyte.
 struct measured_explicit_space : explicit_space {
   std::size_t built = 0;
 
@@ -67,7 +67,7 @@ struct measured_explicit_space : explicit_space {
   [[nodiscard]] std::size_t memory(state_type) const { return 0; }
 };
 
-// 0 -> 1 -> .. -> n-1, each state cheaper by one than the one before it.
+// 0 -> 1 -> .. -> n-1, each state one cheaper than its predecessor.
 inline explicit_space staircase(std::uint32_t n) {
   explicit_space s;
   for (std::uint32_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// Ground problems with their answers, for every prover.
+// Ground problems with known answers, for tests of every prover.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Machines on which messages and collectives begin at once, as papers have it whose examples are of a few elements.
+// Machines without start times of messages and collectives, for papers' examples of a few elements.
 #pragma once
 
 #include <string_view>

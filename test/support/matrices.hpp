@@ -1,5 +1,5 @@
-// A small algebra without tensors: matrices modulo a prime, with attributes of every form, operators of any number of
-// operands and results, and shapes as types.
+// A small algebra without tensors: matrices modulo a prime, with attributes of every form, operators of any arity and
+// number of results, and shapes as types.
 #pragma once
 
 #include <algorithm>
@@ -206,7 +206,7 @@ class matrices {
 
 using matrix_graph = compact_graph<matrix_op, matrix_shape>;
 
-// Multiplications dominate; small operators cost a start.
+// Multiplications dominate; small operators cost their start.
 struct matrix_cost {
   using cost_type = std::int64_t;
   [[nodiscard]] std::int64_t node_cost(const matrix_op& op, std::span<const matrix_shape> in,
@@ -227,7 +227,7 @@ struct matrix_cost {
   [[nodiscard]] std::int64_t objective(const std::int64_t& total) const { return total; }
 };
 
-// Builds graphs whose operators take their operands; a broken contract otherwise.
+// Builds graphs. Precondition: operators accept their operands.
 class matrix_builder {
  public:
   using form = matrix_op::form;
@@ -254,7 +254,7 @@ class matrix_builder {
   [[nodiscard]] matrix_shape shape(value_id v) const { return graph_.type(v); }
   [[nodiscard]] std::size_t value_count() const { return graph_.value_count(); }
 
-  // The results, or nothing where the operator does not take the operands.
+  // The results, or nothing if the operator does not accept the operands.
   std::optional<std::vector<value_id>> add_node(form kind, attribute_list attributes,
                                                 const std::vector<value_id>& operands) {
     std::vector<matrix_shape> in;
@@ -281,7 +281,7 @@ class matrix_builder {
   matrix_graph graph_;
 };
 
-// Elements modulo a prime, row-major.
+// A row-major matrix modulo a prime.
 struct residues {
   static constexpr std::int64_t prime = 1'000'003;
 
@@ -334,14 +334,14 @@ inline std::int64_t dot(const residues& x, const residues& y, std::int64_t i, st
   }
   return sum;
 }
-// The part of x that begins at `from` along `axis`.
+// The part of x with shape s that begins at `from` along `axis`.
 inline residues part(const residues& x, std::int64_t axis, std::int64_t from, matrix_shape s) {
   return from_places(s, [&](auto i, auto j) { return axis == 0 ? x.at(i + from, j) : x.at(i, j + from); });
 }
 
 }  // namespace detail
 
-// What one operator computes.
+// Evaluates one operator.
 inline std::vector<residues> evaluate_matrix_op(const matrix_op& op, const std::vector<residues>& in,
                                                 std::span<const matrix_shape> out) {
   using form = matrix_op::form;
@@ -395,7 +395,7 @@ inline std::vector<residues> evaluate_matrix_op(const matrix_op& op, const std::
   return {};
 }
 
-// What the outputs are, for inputs that depend on their names.
+// The outputs, for inputs whose values depend on their names.
 inline std::vector<residues> meaning(const matrix_graph& g) {
   std::vector<residues> values(g.value_count(), residues{{0, 0}});
   for (const auto n : node_ids(g)) {
@@ -419,7 +419,7 @@ inline std::vector<residues> meaning(const matrix_graph& g) {
   return outputs;
 }
 
-// A random graph of small matrices in which shapes often fit.
+// A random graph of small matrices whose shapes often match.
 inline matrix_graph random_matrix_graph(random_engine& random, std::size_t inputs, std::size_t nodes) {
   using form = matrix_op::form;
   matrix_builder b;
@@ -439,7 +439,7 @@ inline matrix_graph random_matrix_graph(random_engine& random, std::size_t input
       case 1: made = attempt(form::add, {}, {x, any()}); break;
       case 2: made = attempt(form::mul, {}, {x, any()}); break;
       case 3:
-      case 4: {  // two that share an operand
+      case 4: {  // two operators that share an operand
         made = attempt(form::matmul, {}, {x, any()});
         attempt(form::matmul, {}, {x, any()});
         break;
@@ -465,7 +465,7 @@ inline matrix_graph random_matrix_graph(random_engine& random, std::size_t input
   return b.build(unused_values(b.build({})));
 }
 
-// True of all matrices. Every feature that rules have.
+// Rules that hold for all matrices; they cover every feature of rules.
 inline constexpr std::string_view matrix_rules = R"(
 rule matmul_associative  matmul(?x, matmul(?y, ?z)) == matmul(matmul(?x, ?y), ?z)
 rule matmul_distributive matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))

@@ -1,4 +1,4 @@
-// What an action complains of.
+// The error message of an action.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace unity::test {
 
-// Nothing where it does not throw unity::error.
+// Returns the message of the unity::error that the action throws; "" if it throws none.
 template <class Action>
 std::string message_of(const Action& action) {
   try {

@@ -1,4 +1,4 @@
-// The algebras that ship, made once for all tests of a program.
+// The shipped algebras, constructed once per test program.
 #pragma once
 
 #include <unity/tensor/algebra.hpp>

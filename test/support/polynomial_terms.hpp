@@ -1,4 +1,4 @@
-// Terms of integers with sums, products and a one: what they compute are polynomials.
+// Terms over integers with sums, products and one; they compute polynomials.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace unity::test {
 enum class arithmetic : std::uint8_t { one, sum, product };
 inline constexpr std::array all_arithmetic{arithmetic::one, arithmetic::sum, arithmetic::product};
 
-// Coefficients by the exponents of the variables.
+// Coefficients by exponents of the variables.
 class exact_polynomial {
  public:
   using powers = std::array<std::uint8_t, 6>;
@@ -80,7 +80,7 @@ inline exact_polynomial polynomial_of(const written_term& t) {
   return values.back();
 }
 
-// Samples are random residues. No term ignores a variable, as nothing cancels.
+// Samples are random residues. Every term depends on all its variables, because nothing cancels.
 class polynomial_terms {
  public:
   static constexpr std::size_t points = 3;
@@ -118,7 +118,7 @@ class polynomial_terms {
   [[nodiscard]] const sample_program& program(std::size_t p) const { return programs_[p]; }
   [[nodiscard]] const sample_program& probe(std::size_t p) const { return programs_[p]; }
   [[nodiscard]] std::span<const std::size_t> probe_elements(std::uint16_t) const { return probed_; }
-  // At a point of unsigned integers: arithmetic modulo 2^64.
+  // Evaluates at a point of unsigned integers, in arithmetic modulo 2^64.
   [[nodiscard]] std::uint64_t deep_fingerprint(const written_term& t, bool thorough) {
     std::vector<std::uint64_t> values;
     for (const auto& n : t) {

@@ -16,7 +16,7 @@
 
 namespace unity::test {
 
-// Computations that run as they are, not as part of an instruction: entries, bodies, branches, what is called.
+// Computations that run by themselves rather than as part of an instruction: entry, bodies, branches, callees.
 inline std::vector<std::string> running_computations(const io::hlo_module& m) {
   std::vector<bool> runs(m.computations.size());
   runs[m.entry.index()] = true;
@@ -39,7 +39,7 @@ inline std::vector<std::string> running_computations(const io::hlo_module& m) {
   return names;
 }
 
-// Whether instructions of one color, each color as one, need each other in no circle.
+// Whether merging the instructions of each color leaves the dependencies acyclic.
 inline bool is_acyclic(const io::hlo_computation& c, const std::vector<std::size_t>& color) {
   const auto n = c.instructions.size();
   std::vector<std::vector<std::size_t>> after(n);
@@ -77,7 +77,7 @@ inline bool is_acyclic(const io::hlo_computation& c, const std::vector<std::size
   return edges == 0;
 }
 
-// Of instructions for which can_fuse(i) holds; some of what groups read is copied into them.
+// Groups of instructions for which can_fuse(i) holds; some operands of groups are duplicated into them.
 template <class Predicate>
 std::vector<io::hlo_fusion_group> random_fusions(const io::hlo_computation& c, random_engine& random,
                                                  const Predicate& can_fuse) {
@@ -116,7 +116,7 @@ std::vector<io::hlo_fusion_group> random_fusions(const io::hlo_computation& c, r
   return groups;
 }
 
-// All-reduces that can be combined are, in random sets; `made`: how many sets.
+// Combines random sets of combinable all-reduces; `made`: number of sets.
 inline io::hlo_module random_combinations(io::hlo_module m, const std::string& computation, random_engine& random,
                                           std::size_t& made) {
   for (int tries = 0; tries < 4; ++tries) {
@@ -131,7 +131,7 @@ inline io::hlo_module random_combinations(io::hlo_module m, const std::string& c
       auto combined = io::combine_all_reduces(m, k, {set});
       made += set.size() > 1 ? 1 : 0;
       m = std::move(combined);
-    } catch (const error&) {  // of other types, or one needs another
+    } catch (const error&) {  // different types, or one depends on another
     }
   }
   return m;

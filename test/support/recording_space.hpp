@@ -1,4 +1,4 @@
-// A space that tells which states a search builds.
+// A space that reports the states that a search builds.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace unity::test {
 
-// Forwards to another space, which it does not own; visit(state) is called for every state that is applied to, and for
-// the initial one. Models what `Space` models.
+// Forwards to another space, which it does not own, and calls visit(state) for the initial state and every state built
+// by apply. Models the concepts that `Space` models.
 template <search_space Space>
 class recording_space {
  public:

@@ -1,5 +1,5 @@
-// Files that others published, which this project does not hold; docs/architecture.md says where they come from. Tests
-// that read one have the tag [shared], and ctest runs those of a file of tests apart, to say where they are skipped.
+// Files published by others that are not in this repository; docs/architecture.md gives their origin. Tests that read
+// one have the tag [shared]; ctest runs these separately, so that skipping them is visible.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 
 namespace unity::test {
 
-// In the folder UNITY_SHARED_DIR; where it is not there, nothing, and the test says that it is skipped.
+// The file's path in the folder UNITY_SHARED_DIR; nothing, with a warning that the test is skipped, if it is absent.
 [[nodiscard]] inline std::optional<std::filesystem::path> shared_file(const std::string& name) {
   auto path = std::filesystem::path{UNITY_SHARED_DIR} / name;
   if (!std::filesystem::exists(path)) {

@@ -1,4 +1,4 @@
-// Writing that fails as on a full disk.
+// Makes writes fail as on a full disk.
 #pragma once
 
 #include <sys/resource.h>
@@ -6,7 +6,7 @@
 
 namespace unity::test {
 
-// Files of this process cannot grow beyond a size while this lives: writing fails as on a full disk.
+// Limits the size of this process's files during its lifetime, so that writes fail as on a full disk.
 class small_files {
  public:
   explicit small_files(rlim_t bytes) {

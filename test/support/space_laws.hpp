@@ -1,4 +1,4 @@
-// The laws of rewrite_space, looked at from outside: everything is computed again from what a state lists.
+// The laws of rewrite_space, checked from outside: recomputes everything from the nodes of a state.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 
 namespace unity::test {
 
-// What is wrong with the nodes of a state, or nothing: each value is defined once and before it is used, only the last
-// node is a sink, and everything leads there.
+// Describes a fault in a state's nodes, or "": each value is defined once and before its use, only the last node is a
+// sink, and every node leads to it.
 template <class Space>
 std::string structural_fault(const Space& space, const typename Space::state_type& s) {
   const auto& store = space.store();
@@ -56,7 +56,7 @@ std::string structural_fault(const Space& space, const typename Space::state_typ
   return {};
 }
 
-// The cost and the fingerprint, summed anew over the nodes.
+// The cost and fingerprint, summed over the nodes again.
 template <class Space>
 candidate recomputed(const Space& space, const typename Space::state_type& s) {
   const auto& store = space.store();
@@ -74,11 +74,11 @@ candidate recomputed(const Space& space, const typename Space::state_type& s) {
   return {space.model().objective(total), f};
 }
 
-// The moves that a state would have if all its nodes were new.
+// Finds the moves that a state would have if all its nodes were new.
 template <class Space>
 class rematcher {
  public:
-  // Interning what is interned changes nothing, so that the space's own tables can be asked.
+  // Interning an interned node changes nothing, so the space's own tables can be used.
   explicit rematcher(Space& space)
       : space_{space}, store_{const_cast<typename Space::store_type&>(space.store())}, index_{space.rules(), store_} {}
 
@@ -114,7 +114,7 @@ class rematcher {
   state_view view_;
 };
 
-// Walks at random from the initial state; calls visit(state before, move, candidate, state after) for each move taken.
+// Random walks from the initial state; calls visit(state before, move, candidate, state after) for each move.
 template <class Space, class Visit>
 void random_walk(Space& space, random_engine& random, std::size_t steps, Visit visit) {
   typename Space::scratch_type from;
@@ -132,8 +132,7 @@ void random_walk(Space& space, random_engine& random, std::size_t steps, Visit v
   }
 }
 
-// Every state that moves lead to, told apart by fingerprint alone; visit(state) for each. False if there are more than
-// `most`.
+// Visits every reachable state once, identified by fingerprint. Returns false if there are more than `most`.
 template <class Space, class Visit>
 bool explore(Space& space, std::size_t most, Visit visit) {
   typename Space::scratch_type from;
@@ -160,8 +159,8 @@ bool explore(Space& space, std::size_t most, Visit visit) {
   return pending.empty();
 }
 
-// What is wrong with the path that a search returned, or nothing: each move of it makes a state that costs what the
-// path says and what pricing it says, and the last one the best state.
+// Describes a fault in the path that a search returned, or "": each move must yield a state with the cost that both the
+// path and pricing state, and the last must be the best state.
 template <class Space, class Result>
 std::string path_fault(Space& space, const Result& r) {
   typename Space::scratch_type from;

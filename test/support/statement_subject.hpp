@@ -1,4 +1,4 @@
-// Small transformers on small machines for tests of plan statements, and all their statements by trial.
+// Small transformers on small machines for tests of plan statements, and exhaustive lists of their statements.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct statement_subject {
         durations{unity::parallel::analytic_durations(operators, on)},
         times{operators, durations, unity::parallel::optimizer::adam} {}
 
-  // layers: 0: as many as it has.
+  // layers: 0 for the model's own number.
   [[nodiscard]] unity::tensor::tensor_graph graph(std::int64_t micro, std::uint32_t layers = 0) const {
     using namespace unity;
     auto r = tensor::zoo::parse(model);
@@ -73,15 +73,15 @@ struct statement_subject {
     }
     return r;
   }
-  // Every statement that is not refused, by trying all numbers. Those of sp with t=1, and of ZeRO and overlap with d=1
-  // are left out: they say what others do.
+  // All statements that are not refused, by trying all numbers. Leaves out sp with t=1, and ZeRO and overlap with d=1,
+  // because they equal other statements.
   [[nodiscard]] std::vector<simulated_statement> simulate_all(std::int64_t batch, std::int64_t layers) const;
 };
 
-// Layers of the first and of the last stage, by trial: 0 for equal stages; or those that are as equal as they can be
-// beside stages of one layer more than an equal share. Two stages may differ by two layers.
+// By trial, the layers of the first and last stage: 0 for equal stages, or as equal as possible when the other stages
+// have one layer more than an equal share. Two stages may differ by two layers.
 inline std::vector<std::pair<std::int64_t, std::int64_t>> searched_ends(std::int64_t stages, std::int64_t layers) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> all{{0, 0}};  // refused where it does not divide
+  std::vector<std::pair<std::int64_t, std::int64_t>> all{{0, 0}};  // refused if the stages do not divide the layers
   for (std::int64_t first = 1; first < layers && stages > 1; ++first) {
     for (std::int64_t last = 1; first + last <= layers; ++last) {
       const auto apart = std::max(first, last) - std::min(first, last);
@@ -100,7 +100,7 @@ inline std::vector<std::pair<std::int64_t, std::int64_t>> searched_ends(std::int
 inline std::vector<simulated_statement> statement_subject::simulate_all(std::int64_t batch, std::int64_t layers) const {
   using namespace unity::parallel;
   std::vector<simulated_statement> all;
-  // What a work depends on: micro-batch, t, sp, recomputation, and, where gradients are divided, d.
+  // What the work depends on: micro-batch, t, sp, recomputation, and d if gradients are divided.
   std::map<std::tuple<std::int64_t, std::int64_t, bool, recomputed_part, std::int64_t>, transformer_work> works;
   const auto devices = static_cast<std::int64_t>(on.network.device_count());
   std::map<std::int64_t, unity::tensor::tensor_graph> graphs;
@@ -109,7 +109,7 @@ inline std::vector<simulated_statement> statement_subject::simulate_all(std::int
     if (g == graphs.end()) {
       g = graphs.emplace(s.micro, graph(s.micro)).first;
     }
-    try {  // only for what the statement is refused for
+    try {  // catches only refusals of the statement
       check(s, on.network.device_count());
       static_cast<void>(layers_of_stages(s, layers));
       const std::tuple key{s.micro, s.tensor, s.is_sequence_parallel, s.recomputed,

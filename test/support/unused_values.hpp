@@ -1,4 +1,4 @@
-// Outputs for random graphs: with these nothing is dead.
+// Outputs for random graphs, such that no node is dead.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace unity::test {
 
-// The values that no node reads, but for those of nodes of which another result is read.
+// The values that no node reads, except those of nodes with another result that is read.
 template <class Graph>
 std::vector<value_id> unused_values(const Graph& g) {
   std::vector<bool> used(g.value_count());

@@ -1,5 +1,5 @@
-// The cheapest choice of options for all operators of a graph, by another way than the library's: operators are
-// eliminated one after another, whatever the graph is like.
+// The cheapest choice of options for all operators of a graph, by a method unlike the library's: elimination of
+// operators one by one, for any graph.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 
 namespace unity::test {
 
-// What a mapping takes is a sum: a price for the option of each operator, and for each operand that another operator
-// makes the shortest chain of steps from the layout it is made in to the one it is read in. Costs of options and of
-// single steps are the tables'; everything else is computed here. Refers to the tables, and keeps chains that were met.
+// The cost of a mapping is a sum: the price of each operator's option, and for each operand produced by another
+// operator the shortest chain of steps from the layout in which it is produced to the one in which it is read. Prices
+// and step costs come from the tables; everything else is computed here. Refers to the tables, and caches chains.
 class all_mappings {
  public:
   all_mappings(parallel::mesh_tables& tables, const parallel::mapping_objective& o) : tables_{tables}, objective_{o} {}
 
-  // No mapping takes less, as each operator takes its least. Complexity: linear in the options.
+  // A lower bound on all mappings: the sum of each operator's cheapest option. Complexity: linear in the options.
   [[nodiscard]] std::int64_t bound(const parallel::operator_graph& g) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < g.size(); ++i) {
@@ -33,7 +33,7 @@ class all_mappings {
     return sum;
   }
   // Source: Bertele and Brioschi, Nonserial dynamic programming, 1972.
-  // Complexity: options to the power of the neighbours that an operator has when it is eliminated, fewest first.
+  // Complexity: options to the power of the number of neighbours that an operator has when eliminated (fewest first).
   [[nodiscard]] std::int64_t least(const parallel::operator_graph& g) {
     auto all = factors(g);
     std::vector<std::size_t> options;
@@ -57,7 +57,7 @@ class all_mappings {
     }
     return sum;
   }
-  // Of one choice.
+  // The cost of one choice of options.
   [[nodiscard]] std::int64_t cost(const parallel::operator_graph& g, const std::vector<std::uint32_t>& chosen) {
     std::int64_t sum = 0;
     for (const auto& f : factors(g)) {
@@ -71,7 +71,7 @@ class all_mappings {
   }
 
  private:
-  // Costs by the options of some operators, row-major.
+  // Costs by the options of the operators `over`, row-major.
   struct factor {
     std::vector<std::uint32_t> over{};
     std::vector<std::int64_t> costs{};
@@ -114,7 +114,7 @@ class all_mappings {
     }
     return costs;
   }
-  // By layout at the end, of chains from one layout. Source: Bellman, On a routing problem, 1958.
+  // Costs of the shortest chains from one layout, by final layout. Source: Bellman, On a routing problem, 1958.
   [[nodiscard]] const std::vector<std::int64_t>& chains(const parallel::layout_space& space, std::uint32_t from) {
     auto& d = chains_[{&space, from}];
     if (d.empty()) {
@@ -149,7 +149,7 @@ class all_mappings {
     }
     return n;
   }
-  // Effects: one factor over the neighbours of an operator, at the operator's best option, instead of all that hold it.
+  // Effects: replaces all factors over the operator by one over its neighbours, with the operator at its best option.
   static void eliminate(std::vector<factor>& all, std::uint32_t op, const std::vector<std::size_t>& options) {
     factor rest{around(all, op), {}};
     auto over = rest.over;
@@ -176,7 +176,7 @@ class all_mappings {
     all.erase(first, all.end());
     all.push_back(std::move(rest));
   }
-  // The same costs by the options of more operators.
+  // The same costs as a factor over more operators.
   [[nodiscard]] static factor spread(const factor& f, const std::vector<std::uint32_t>& over,
                                      const std::vector<std::size_t>& options) {
     std::vector<std::size_t> strides(over.size(), 0);

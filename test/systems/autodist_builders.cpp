@@ -67,7 +67,7 @@ double load(const systems::sync_problem& p, const parallel::synchronization& s) 
 
 TEST_CASE("parts are the smallest divisor of the first axis, or the smallest number that is none") {
   const std::vector<std::vector<std::int64_t>> expected{
-      // size, even, uneven
+      // size, even parts, uneven parts
       {1, 1, 1}, {2, 2, 2}, {3, 3, 2}, {4, 2, 3}, {6, 2, 4}, {7, 7, 2}, {9, 3, 2}, {12, 2, 5}, {13, 13, 2}, {25, 5, 2}};
   for (const auto& e : expected) {
     CAPTURE(e[0]);
@@ -233,8 +233,8 @@ TEST_CASE("parts on the emptiest servers balance their loads") {
     const char* model;
     double whole, even, uneven, sharded;
   };
-  // docs/performance.md has them. A weight that is more than a server's share of all (the tables of NCF, the first
-  // product of VGG-16) needs as many parts as there are servers.
+  // docs/performance.md quotes these numbers. A weight that exceeds a server's share of all weights (NCF's tables,
+  // VGG-16's first dense layer) needs as many parts as there are servers.
   for (const auto& expected :
        {loads{"zoo:bert?layers=24&hidden=1024&heads=16", 1.021, 1.001, 1.006, 1.0},
         loads{"zoo:vgg16", 3.057, 1.582, 1.285, 1.002}, loads{"zoo:ncf?form=large", 2.205, 1.040, 1.316, 1.003}}) {

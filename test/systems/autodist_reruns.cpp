@@ -23,7 +23,7 @@ std::vector<picoseconds> times_of(const std::vector<double>& milliseconds) {
   return all;
 }
 
-// Ways whose runs take up to `noise` more or less than is true of them; a third of it is their standard deviation.
+// Candidates whose measured times deviate from the true ones by up to `noise` (three standard deviations).
 struct noisy_ways {
   noisy_ways(std::size_t rules, std::size_t others, double least_of_others, std::uint64_t seed) : random{seed} {
     for (std::size_t i = 0; i < rules + others; ++i) {
@@ -45,13 +45,13 @@ struct noisy_ways {
 TEST_CASE("of noisy ways one is chosen that is truly fast, where the luckiest first run is not", "[law]") {
   constexpr std::size_t rules = 11;
   constexpr int count = 1000;
-  for (const double least : {0.9, 1.0, 1.05}) {  // of what trials find: rules may be slower, alike, or faster
+  for (const double least : {0.9, 1.0, 1.05}) {  // true times of trials relative to rules: faster, equal, slower
     CAPTURE(least);
     int lucky_right = 0;
     int right = 0;
-    double lucky_loss = 0;  // beside the fastest there is
+    double lucky_loss = 0;  // over the fastest candidate
     double loss = 0;
-    int lucky_far = 0;  // slower than the fastest rule by more than the deviation of a run
+    int lucky_far = 0;  // slower than the fastest rule by more than a run's deviation
     int far = 0;
     for (std::uint64_t seed = 1; seed <= count; ++seed) {
       CAPTURE(seed);
@@ -70,7 +70,7 @@ TEST_CASE("of noisy ways one is chosen that is truly fast, where the luckiest fi
       loss += ways.truly[found.best] / fastest - 1;
       lucky_far += ways.truly[lucky] > (1 + noisy_ways::noise / 3) * rule ? 1 : 0;
       far += ways.truly[found.best] > (1 + noisy_ways::noise / 3) * rule ? 1 : 0;
-      // Whatever the luck: each median is within the noise.
+      // Holds for any noise: each median is within it.
       CHECK(ways.truly[found.best] <= rule * (1 + noisy_ways::noise) / (1 - noisy_ways::noise) * 1.000001);
     }
     CHECK(10 * right > 13 * lucky_right);
@@ -81,7 +81,7 @@ TEST_CASE("of noisy ways one is chosen that is truly fast, where the luckiest fi
 }
 
 TEST_CASE("the fastest three rules and the fastest three others are run again, in turns") {
-  // Rules are the first five.
+  // The first five are rules.
   const auto first = times_of({5, 3, 9, 4, 8, 7, 1, 6, 2});
   std::vector<std::size_t> runs;
   const auto found = systems::run_again(first, 5,
@@ -91,7 +91,7 @@ TEST_CASE("the fastest three rules and the fastest three others are run again, i
                                         },
                                         {.rounds = 2});
   CHECK(runs == std::vector<std::size_t>{1, 3, 0, 6, 8, 7, 1, 3, 0, 6, 8, 7});
-  CHECK(found.best == 0);  // the first runs, of which the fastest was 6, do not count
+  CHECK(found.best == 0);  // first measurements, of which candidate 6 was the fastest, do not count
   for (std::size_t i = 0; i < first.size(); ++i) {
     CAPTURE(i);
     const bool is_finalist = std::find(runs.begin(), runs.end(), i) != runs.end();

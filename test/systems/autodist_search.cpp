@@ -44,7 +44,7 @@ static_assert(evaluator<systems::sync_evaluator>);
 static_assert(proposal_for<systems::sync_moves, systems::sync_evaluator>);
 static_assert(search_space<evaluator_space<systems::sync_evaluator, systems::sync_moves>>);
 
-// A model on a preset, all of whose devices compute and serve.
+// A model on a preset; all devices compute and serve.
 struct setting {
   explicit setting(const std::string& model, const std::string& preset = "p100:2x2")
       : plan{plan_of(model, preset)}, problem{systems::sync_problem_of(operators(), plan.graph, devices())} {}
@@ -104,7 +104,7 @@ void check_guided(const setting& at, const parallel::synchronization& s) {
     most = std::max(most, loads[server]);
     least = std::min(least, loads[server]);
   }
-  CHECK(most - least <= largest);  // whoever has the most had the fewest before its last part
+  CHECK(most - least <= largest);  // the most loaded server was the least loaded before its last part
 }
 
 }  // namespace
@@ -317,7 +317,7 @@ TEST_CASE("trials are found again by their seed, and counted") {
       }
       made.insert(systems::detail::sync_hash(t.how));
     }
-    CHECK(made.size() == 25);  // none twice
+    CHECK(made.size() == 25);  // no duplicates
     CHECK(found.hits == hits);
     CHECK(found.first_hit.has_value() == (hits > 0));
     const auto again = find(1);
@@ -330,7 +330,7 @@ TEST_CASE("trials are found again by their seed, and counted") {
 }
 
 TEST_CASE("a ranker learns from trials which ways are fast", "[exhaustive]") {
-  // All devices compute and serve over slow links: how is what matters. Held-out pairs, of a ranker that has seen
+  // With slow links and servers on all devices, the strategy matters. Checks held-out pairs, with a ranker trained on
   // seven of ten trials.
   const setting at{"zoo:alexnet?batch=64", "p100:4x1"};
   systems::sync_simulation simulation{operators(), at.plan};
@@ -397,7 +397,7 @@ TEST_CASE("a ranker is trusted up to where its pairs are right") {
     round[i].time = picoseconds{static_cast<std::int64_t>(1000 - 100 * i)};
   }
   CHECK(systems::detail::trusted_below(round, 0.8) == 7);
-  std::swap(round[7].time, round[0].time);  // the one that is ranked last is the fastest
+  std::swap(round[7].time, round[0].time);  // the candidate that is ranked last is the fastest
   CHECK(systems::detail::trusted_below(round, 0.9) == std::nullopt);
   CHECK(systems::detail::trusted_below(std::span{round}.first(3), 0.1) == std::nullopt);
 }

@@ -1,4 +1,4 @@
-// Devices shared out among branches, against all ways to do so.
+// Divisions of devices among branches, against exhaustive search.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ bool are_apart(device_range a, device_range b) {
   return a == b || a.first + a.count <= b.first || b.first + b.count <= a.first;
 }
 
-// The least time of all ways to give each branch a range; two ranges are the same or have nothing in common.
+// The least time over all assignments of ranges to branches; two ranges are equal or disjoint.
 std::int64_t slow_least(const cost_table& costs, std::uint32_t devices, std::vector<device_range>& chosen) {
   if (chosen.size() == costs.size()) {
     std::map<device_range, std::int64_t> load;
@@ -65,7 +65,7 @@ std::int64_t slow_least(const cost_table& costs, std::uint32_t devices, std::vec
   return least;
 }
 
-// Each branch once, on blocks that have nothing in common; the time of the block that takes longest.
+// Checks that each branch occurs once, on disjoint blocks; returns the time of the slowest block.
 std::int64_t checked_time(const systems::branch_division& d, const cost_table& costs) {
   std::vector<bool> seen(costs.size());
   std::int64_t longest = 0;
@@ -92,7 +92,7 @@ TEST_CASE("no way to share devices out among few branches takes less than the fi
   const std::uint64_t seed = 28;
   INFO("seed " << seed);
   random_engine random{seed};
-  std::set<std::uint32_t> sizes;  // of blocks that were the best
+  std::set<std::uint32_t> sizes;  // sizes of the best blocks
   for (std::uint64_t i = 0; i < unity::test::cases(60); ++i) {
     const auto devices = static_cast<std::uint32_t>(2 + random.below(4));
     const auto costs = random_costs(random, 2 + random.below(3), devices);

@@ -1,4 +1,4 @@
-// Branches side by side on blocks of devices: against all divisions and options, and against simulation.
+// Branches side by side on blocks of devices, against all divisions and options, and against simulation.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ using unity::test::training::operators;
 constexpr auto uses =
     parallel::all_index_uses & ~(parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement));
 
-// Branches of products, each from an input of its own or all behind one operator, and what brings them together.
+// Branches of products, each from its own input or all after one operator, and a concat that joins them.
 tensor::tensor_graph branches(const std::vector<std::vector<std::int64_t>>& widths, std::int64_t samples,
                               bool has_stem) {
   tensor::builder b{operators()};
@@ -142,7 +142,7 @@ TEST_CASE("a mapping with blocks is no dearer than one without, and each branch 
 
 TEST_CASE("branches that divide by three and by nothing share four devices as three and one; simulation agrees") {
   split_machine at{"p100:1x4"};
-  // Samples are a prime number; 6561 is a power of three, 3779 a prime.
+  // The samples (1999) and 3779 are primes, so only 6561, a power of three, can be divided.
   const analyzed g{branches({{6561, 6561, 3}, {3779, 3779, 1}}, 1999, false)};
   auto room = at.room(hardware::meshes_of(at.machine.network, 1).front());
   const auto without = room.solve(g.ops, all_counts);
@@ -197,7 +197,7 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
     const analyzed g{branches(widths, static_cast<std::int64_t>(960 + random.below(4)), false)};
     const auto with = at.splits.solve(room, g.ops, all_counts);
     split += systems::split_mappings::has_blocks(with) ? 1 : 0;
-    // Behind the two products: concat, then what hands it over.
+    // The concat after the two products, and the cost of handing its inputs over.
     REQUIRE(g.ops.size() == 4);
     const auto price = [&](systems::mesh_room& on, std::uint32_t op, std::size_t o) {
       return parallel::price_of(on.tables().of(g.ops.placed(op)).options[o], all_counts);
@@ -205,7 +205,7 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
     const auto& concat = room.tables().of(g.ops.placed(2));
     const auto& last = room.tables().of(g.ops.placed(3));
     auto slowest_wins = room.solve(g.ops, all_counts).cost;
-    // By block: rooms of their own, made here.
+    // By block: a mesh room of its own.
     std::vector<std::pair<hardware::device_mesh, std::unique_ptr<systems::mesh_room>>> blocks;
     std::vector<std::pair<std::size_t, std::size_t>> ranges;
     for (std::size_t first = 0; first < 4; ++first) {
@@ -219,7 +219,7 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
         }
       }
     }
-    // By product, block and option of concat.
+    // Times by product, block and option of the concat.
     std::vector<std::vector<std::vector<std::int64_t>>> takes(2);
     for (std::uint32_t op = 0; op < 2; ++op) {
       const auto& type = g.ops.placed(op).dimensions->outputs[0];
@@ -270,7 +270,7 @@ TEST_CASE("for single operators side by side no choice of blocks, meshes and opt
     }
     CAPTURE(i, widths[0][0], widths[1][0], with.cost, slowest_wins);
     CHECK(with.cost >= slowest_wins);
-    // Divisions are chosen by what branches take alone, before they are priced with what is handed over.
+    // Divisions are chosen by the branches' own times, before handing over is priced.
     CHECK(static_cast<double>(with.cost) <= 1.05 * static_cast<double>(slowest_wins));
   }
   CHECK(split > 0);

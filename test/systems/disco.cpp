@@ -1,4 +1,4 @@
-// DisCo's search against the rules of compilers, its bound, and itself; and HLO through it.
+// DisCo's search against compilers' heuristics, its bound, and itself; and on HLO.
 #include <unity/systems/disco.hpp>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace disco_test {
 using namespace unity;
 using namespace unity::systems;
 
-// What instructions take by themselves is what a kernel of one takes, as of a machine's.
+// Gives each instruction the time of a kernel of its own under the machine's roofline.
 fusion::instruction_graph by_roofline(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
   fusion::instruction_graph all;
   for (fusion::instruction_id i = 0; i < g.size(); ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("buckets of rules hold what the rules say") {
   const auto combined = sizes(combined_reductions(g, t, fusion::unfused(g), 2500));
   CHECK(combined.size() < plain.size());
   CHECK(*std::max_element(combined.begin(), combined.end()) <= std::max(2500.0, largest));
-  // A bucket is closed once it holds enough: one gradient more than that at most.
+  // A bucket is closed once it holds enough, so it exceeds the size by at most one gradient.
   const auto ddp = sizes(ddp_buckets(g, t, fusion::unfused(g), 2500, 500));
   CHECK(*std::max_element(ddp.begin(), ddp.end()) <= 2500 + largest);
   CHECK(sizes(horovod_buckets(g, t, fusion::unfused(g), 1e9, picoseconds{1})).size() == plain.size());

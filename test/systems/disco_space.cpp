@@ -1,4 +1,4 @@
-// DisCo's space: laws, and searches of it against each other.
+// DisCo's space: its laws, and different searches of it compared.
 #include <unity/systems/disco.hpp>
 
 #include <cstdint>

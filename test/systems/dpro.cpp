@@ -61,7 +61,7 @@ dpro_strategy random_strategy(const dpro_view& v, random_engine& random) {
   return s;
 }
 
-// Every strategy of tensors, as operators are few: the least iteration of the job on all ranks.
+// The least iteration over all strategies of tensors (operators as they are), of the job on all ranks.
 picoseconds least_of_all(const dpro_view& v, const dpro_strategy& from, std::uint32_t most_parts) {
   picoseconds least{std::numeric_limits<std::int64_t>::max()};
   const auto tensors = v.tensors().size();
@@ -121,7 +121,7 @@ TEST_CASE("one worker and stages of the network stand for all workers", "[system
       const auto one = to_seconds(systems::iteration_of(folded, s));
       const auto all = to_seconds(systems::iteration_of(whole, s));
       errors += std::abs(one - all) / all / static_cast<double>(test::cases(100));
-      CHECK(one > 0.6 * all);  // of many small parts, which wait for each other on every link
+      CHECK(one > 0.6 * all);  // many small parts wait for each other on every link
       CHECK(one < 1.2 * all);
     }
     CHECK(errors < 0.1);
@@ -143,7 +143,7 @@ TEST_CASE("strategies of jobs that are not alike are applied to each rank", "[sy
 
 TEST_CASE("operators that wait for each other by way of others do not run as one", "[systems]") {
   auto job = job_of(0, 2);
-  // On rank 0 the third operator waits for the first by way of the host.
+  // On rank 0, makes the third operator depend on the first by way of the host.
   std::vector<std::uint32_t> kernels;
   for (std::uint32_t t = 0; t < job.graph.tasks.size(); ++t) {
     if (job.graph.tasks[t].rank == 0 && job.graph.tasks[t].type == trace::task_type::kernel) {
@@ -161,7 +161,7 @@ TEST_CASE("operators that wait for each other by way of others do not run as one
   CHECK(v.may_fuse(1, 2));
   auto s = v.recorded();
   s.fused[1] = 1;
-  CHECK(systems::iteration_of(v, s) > picoseconds{});  // no cycle
+  CHECK(systems::iteration_of(v, s) > picoseconds{});  // there is no cycle
 }
 
 TEST_CASE("the optimizer is never slower than the job, and close to the best of all tensor strategies", "[systems]") {
@@ -248,7 +248,7 @@ TEST_CASE("a bucket of several gradients is divided where the trace tells them",
   auto job = job_of(0, 2);
   const dpro_view whole{job.graph, job.names, job.fused()};
   REQUIRE(whole.tensors().size() == 5);
-  // The first bucket has two gradients, of a quarter and three quarters; the others one each.
+  // The first bucket has two gradients, a quarter and three quarters of it; the others have one each.
   for (const auto& r : {0U, 1U}) {
     for (std::size_t t = 0; t < whole.tensors().size(); ++t) {
       for (const auto& e : whole.tensors()[t].ready) {

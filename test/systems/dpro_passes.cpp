@@ -26,8 +26,8 @@ namespace {
 
 constexpr picoseconds us{1'000'000};
 
-// A rank with a stream that runs forward operators of 10 us with these names, and backward ones of 20 us in the other
-// order. Each result, of 1000 bytes, is there up to its backward operator. 500 bytes are always there.
+// A rank with one stream of forward operators of 10 us with these names, and backward operators of 20 us in reverse
+// order. Each result, of 1000 bytes, lives until its backward operator; 500 bytes are permanent.
 struct small_job {
   trace::flow_graph graph{};
   trace::name_table names{};
@@ -93,7 +93,7 @@ TEST_CASE("recomputation makes again what lies between products, and frees it in
   CHECK(before.peak == bytes{500 + 8 * 1000});
   const auto after = job.after(systems::recomputation());
   CHECK(after.iteration == before.iteration + 6 * 10 * us);
-  // Of the two products, of the segment that is made again, and of what the first backward operator frees.
+  // Live at the peak: the two products, the recomputed segment, and what the first backward operator frees.
   CHECK(after.peak <= bytes{500 + 6 * 1000});
   CHECK(after.peak >= bytes{500 + 4 * 1000});
 }
@@ -102,8 +102,8 @@ TEST_CASE("what is made again is made of what it reads, which stays or is made a
   // conv -> relu -> add (of conv and relu) -> matmul; each backward operator reads its forward one's operands.
   small_job job{{"conv2d", "relu", "add", "matmul"}};
   auto& g = job.graph;
-  const auto task = [&](std::size_t k) { return static_cast<std::uint32_t>(1 + k); };  // behind begin
-  // Backward operators, 4 to 7: of matmul, add, relu, conv2d. Allocations are those of 3, 2, 1, 0.
+  const auto task = [&](std::size_t k) { return static_cast<std::uint32_t>(1 + k); };  // task 0 is begin
+  // Backward operators 4 to 7 belong to matmul, add, relu, conv2d; the allocations are in the order 3, 2, 1, 0.
   for (const auto& [made, reader] : {std::pair{0, 1}, std::pair{0, 2}, std::pair{1, 2}, std::pair{2, 3},
                                      std::pair{2, 4}, std::pair{1, 6}, std::pair{0, 6}}) {
     g.reads.push_back({static_cast<std::uint32_t>(3 - made), task(static_cast<std::size_t>(reader))});
@@ -114,7 +114,7 @@ TEST_CASE("what is made again is made of what it reads, which stays or is made a
   const auto before = job.effect(g);
   auto changed = g;
   REQUIRE(systems::recomputation().change(changed, job.names));
-  // relu and add are made again before the matmul's backward operator, relu for add and for its own backward operator.
+  // relu and add are recomputed before the matmul's backward operator; relu for add and for its own backward operator.
   CHECK(job.effect(changed).iteration == before.iteration + 2 * 10 * us);
   std::vector<std::string> again;
   for (std::size_t t = g.tasks.size(); t < changed.tasks.size(); ++t) {
@@ -122,7 +122,7 @@ TEST_CASE("what is made again is made of what it reads, which stays or is made a
   }
   CHECK(again == std::vector<std::string>{"relu", "add"});
   CHECK(changed.allocations.size() == g.allocations.size() + 2);
-  CHECK(changed.allocations[1].last == task(3));  // add's, up to the matmul
+  CHECK(changed.allocations[1].last == task(3));  // that of add: until the matmul
 }
 
 TEST_CASE("accumulation goes over smaller batches one after the other", "[systems]") {
@@ -130,7 +130,7 @@ TEST_CASE("accumulation goes over smaller batches one after the other", "[system
   const auto free = job.after(systems::accumulation(4, {}));
   CHECK(free.iteration == job.effect(job.graph).iteration);
   CHECK(free.peak == bytes{500 + 8 * 250});
-  // Of each operator 2 us do not depend on the batch.
+  // 2 us of each operator do not depend on the batch.
   const auto costly = job.after(systems::accumulation(2, 2 * us));
   CHECK(costly.iteration == job.effect(job.graph).iteration + 16 * 2 * us);
 }

@@ -19,7 +19,7 @@ using systems::fusion_pair;
 
 namespace {
 
-// T_n by running operators and tensors one after the other, in whatever groups they are.
+// T_n by executing operators and tensors in order, with the given groups.
 picoseconds slow_end(picoseconds begin, picoseconds sync_begin, const std::vector<picoseconds>& operators,
                      const std::vector<std::pair<std::size_t, picoseconds>>& tensors) {
   std::vector<picoseconds> ends;
@@ -92,12 +92,12 @@ TEST_CASE("Theorem 1 holds with its premises", "[systems][law]") {
 }
 
 TEST_CASE("without its premises Theorem 1 as printed is wrong", "[systems]") {
-  // The network is busy until long after operator n: when operators end does not matter, though fusing saves time.
+  // The network is busy until long after operator n: fusing saves operator time, but the pair does not end earlier.
   const auto busy = pair_of(0, 100, 10, 10, 12, 5, 5, 10);
   REQUIRE_FALSE(systems::fits_theorem_1(busy));
   CHECK(busy.first_sync < busy.first + busy.second - busy.fused);
   CHECK(busy.operators_fused() == busy.separate());
-  // Tensor n - 1 takes longer than operator n: what is printed says not to fuse, and yet it pays.
+  // Tensor n - 1 takes longer than operator n: the theorem as printed says not to fuse, but fusing pays.
   const auto hidden = pair_of(0, 0, 10, 10, 9, 40, 5, 45);
   REQUIRE_FALSE(systems::fits_theorem_1(hidden));
   CHECK_FALSE(hidden.first_sync < hidden.first + hidden.second - hidden.fused);
@@ -134,7 +134,7 @@ TEST_CASE("Theorem 2 holds with its premises", "[systems][law]") {
 }
 
 TEST_CASE("without its premises Theorem 2 is wrong", "[systems]") {
-  // One large tensor takes more than two: the network is busy, and it pays to keep them apart.
+  // One large tensor takes longer than two small ones: the network is busy, and keeping them separate pays.
   const auto p = pair_of(0, 50, 10, 10, 20, 20, 5, 30);
   REQUIRE_FALSE(systems::fits_theorem_2(p));
   CHECK(p.first_sync_end() > p.second_end() + p.fused_sync - p.second_sync);
@@ -152,7 +152,7 @@ TEST_CASE("Theorem 3 holds with its premises, and not without", "[systems][law]"
       REQUIRE(p.both_fused() <= p.operators_fused());
     }
   }
-  const auto slower = pair_of(0, 0, 10, 10, 30, 5, 5, 8);  // one operator that takes longer than both
+  const auto slower = pair_of(0, 0, 10, 10, 30, 5, 5, 8);  // the fused operator takes longer than both
   REQUIRE_FALSE(systems::fits_theorem_3(slower));
   CHECK(slower.both_fused() > slower.tensors_fused());
 }

@@ -1,5 +1,5 @@
-// The fastest plan of a small graph on a few devices, by trying all of them: no tables, layouts or predictions of
-// Unity's search, the simulator alone says what a plan takes.
+// The fastest plan of a small graph on a few devices by exhaustive search. It uses no tables, layouts or predictions of
+// Unity's search, only the simulator.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@
 
 namespace unity::test {
 
-// Lists of devices for tasks that lie in a grid of so many axes with more than one task: aligned blocks, of every
-// device or every second one; and where a grid has two axes, with either of them the inner one.
+// Device lists for tasks in a grid: aligned blocks of every device or of every second one; where two axes of the grid
+// have more than one task, with either of them the inner one.
 inline std::vector<std::vector<hardware::device_id>> device_lists(std::size_t tasks, std::size_t devices,
                                                                   bool is_grid) {
   std::vector<std::vector<hardware::device_id>> all;
@@ -52,8 +52,8 @@ inline std::vector<std::vector<hardware::device_id>> device_lists(std::size_t ta
   return all;
 }
 
-// Every division of an operator into 1, 2 or 4 tasks: of dimensions, sums, terms and copies alike, on each of the
-// lists. sums: its results may be terms of a sum.
+// Every division of an operator into 1, 2 or 4 tasks (dimensions, sums, terms and copies) on each device list. sums:
+// results may be terms of a sum.
 inline std::vector<parallel::configuration> all_configurations(const parallel::operator_dimensions& o,
                                                                std::size_t devices, bool sums) {
   const auto axes = o.divisible.size() + o.reductions.size() + o.groups.size() + 1;
@@ -106,16 +106,16 @@ inline std::vector<parallel::configuration> all_configurations(const parallel::o
 }
 
 struct exhaustive_result {
-  std::optional<parallel::strategy> best{};  // faster than what was known
-  cost_value cost = 0;                       // of it, or what was known
-  cost_value lower_bound = 0;                // no plan takes less
+  std::optional<parallel::strategy> best{};  // if faster than `known`
+  cost_value cost = 0;                       // the cost of `best`, or `known`
+  cost_value lower_bound = 0;                // no plan is faster
   bool is_complete = true;
   std::uint64_t simulated = 0;
 };
 
-// Branch and bound over all configurations of all operators: a bound is the longest path and the loads of what is
-// decided, which hold for the simulator (parallel/strategies/strategy_bound). known: only what takes less is looked
-// for.
+// Branch and bound over all configurations of all operators. The bound is the longest path and the loads of the decided
+// operators, which are lower bounds on the simulator's time (parallel/strategies/strategy_bound). known: searches only
+// for plans faster than this.
 inline exhaustive_result exhaustive_plan(const tensor::algebra& a, const tensor::tensor_graph& g,
                                          const hardware::machine& m, cost_value known, std::uint64_t most_prefixes) {
   parallel::lowering lowering{a, g, m};

@@ -113,7 +113,7 @@ TEST_CASE("there are never more proposals than asked for, and the limit is named
       const auto r = x.search(o);
       CAPTURE(most, chains);
       REQUIRE(r.proposals <= most);
-      REQUIRE(r.proposals + 3 * chains > most);  // all but what does not divide
+      REQUIRE(r.proposals + 3 * chains > most);  // all proposals except the few that do not divide
       REQUIRE(r.accepted <= r.proposals);
       REQUIRE(r.stopped == stop_reason::expansions);
     }
@@ -185,7 +185,7 @@ TEST_CASE("chains find the optimum of LeNet on four devices that is proved", "[e
     chains.strides = parallel::block_strides::one;
     chains.patience = 1;
     const auto r = x.search(chains);
-    REQUIRE(r.cost >= proof.cost);  // it is in the space that was searched
+    REQUIRE(r.cost >= proof.cost);  // it belongs to the exhaustively searched space
     found += r.cost == proof.cost ? 1 : 0;
   }
   CHECK(found == 5);

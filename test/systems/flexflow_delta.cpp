@@ -1,4 +1,4 @@
-// Delta simulation under the search's own moves: times equal those of a full simulation, of every task.
+// Delta simulation under the search's own moves: the times of all tasks equal those of a full simulation.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,7 @@ constexpr std::array models{"zoo:lenet?batch=64", "zoo:alexnet?batch=64", "zoo:r
                             "zoo:nmt?batch=24&hidden=48&vocab=60&seq=2", "zoo:candle_uno?batch=48&layers=2&hidden=40"};
 constexpr std::array machines{"p100:1x4", "k80:2x4", "summit:2x6"};
 
-// In all. UNITY_PROPOSALS=1000000 makes the test as long as docs/performance.md says; it takes minutes.
+// Number of proposals. UNITY_PROPOSALS=1000000 gives docs/performance.md's test, which takes minutes.
 std::uint64_t proposals() {
   const char* text = std::getenv("UNITY_PROPOSALS");
   return text == nullptr ? 6000 : std::strtoull(text, nullptr, 10);
@@ -59,7 +59,7 @@ TEST_CASE("under a search's moves delta simulation equals full simulation, task 
   std::uint64_t accepted = 0;
   std::uint64_t compared = 0;
   for (std::uint64_t seed = 0; seed * 2000 < each; ++seed) {
-    // Single operators on any devices, as in the paper; and regions on blocks. Cold and hot chains.
+    // Proposes single operators on any devices, as in the paper, or regions on blocks; in cold and hot chains.
     const systems::strategy_proposal proposal{
         &moves, seed % 2 == 0 ? 0.0 : 0.9, 0.4,
         seed % 2 == 0 ? systems::device_choice::any : systems::device_choice::blocks};

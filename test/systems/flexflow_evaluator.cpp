@@ -43,7 +43,7 @@ struct example {
   const char* model;
   const char* machine;
   std::int64_t
-      fitting_share;  // percent of the strategies one move from data parallelism that fit in memory; 0: no limit
+      fitting_share;  // percent of strategies one move from data parallelism that fit in memory; 0: no limit
 };
 
 parallel::strategy moved(parallel::strategy s, const systems::strategy_change& by) {
@@ -53,7 +53,7 @@ parallel::strategy moved(parallel::strategy s, const systems::strategy_change& b
   return s;
 }
 
-// Of all devices, so that of 60 strategies one move from `start` that share fits.
+// Memory limits by device such that this share of 60 strategies one move from `start` fits.
 std::vector<bytes> limits_for(parallel::lowering l, const parallel::strategy& start, const strategy_proposal& proposal,
                               std::int64_t share) {
   std::vector<bytes> peaks;
@@ -75,7 +75,7 @@ std::vector<bytes> limits_for(parallel::lowering l, const parallel::strategy& st
   return std::vector<bytes>(devices, peaks[static_cast<std::size_t>(share) * peaks.size() / 100]);
 }
 
-// What a strategy costs, from nothing.
+// A strategy's cost, computed from scratch.
 cost_value slow_cost(parallel::lowering l, const parallel::strategy& s, std::span<const bytes> limits) {
   const auto p = l.run(s);
   simulate::full_simulation simulation;
@@ -119,7 +119,7 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
     const auto after = moved(before, move);
     const auto expected = slow_cost(l, after, limits);
     fitting += expected < systems::over_memory ? 1 : 0;
-    // A bound below the cost is refused, one at the cost is not; nothing has changed in either case.
+    // A bound below the cost rejects the move, a bound equal to it accepts it; the state is unchanged in both cases.
     REQUIRE(!evaluator.try_move(move, random.below(2) == 0 ? expected - 1 : expected / 8));
     REQUIRE(evaluator.state() == before);
     REQUIRE(evaluator.cost() == cost);
@@ -141,7 +141,7 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
     CHECK(fitting < unity::test::cases(120));
     CHECK(evaluator.counts().profiled > 0);
   } else {
-    CHECK(evaluator.counts().overloaded > 0);  // bounds of an eighth of the time
+    CHECK(evaluator.counts().overloaded > 0);  // by bounds of an eighth of the time
   }
 }
 

@@ -41,7 +41,7 @@ static_assert(assignment_problem<systems::strategy_problem>);
 
 namespace {
 
-// Two ways from one product, joined again. Small sizes, so that many configurations cost nearly the same.
+// Two branches from one product that join again. Small sizes make many configurations cost nearly the same.
 tensor::tensor_graph diamond(std::int64_t batch, std::int64_t wide) {
   tensor::builder b{operators()};
   const auto w = b.weight("w", {wide, wide});
@@ -67,13 +67,13 @@ struct subject {
   [[nodiscard]] parallel::strategy data() const {
     return parallel::data_parallel(parallel::graph_dimensions{operators(), graph}, machine.network);
   }
-  // A strategy's cost, by an evaluator of its own.
+  // A strategy's cost, by a fresh evaluator.
   [[nodiscard]] cost_value cost(const parallel::strategy& s) const {
     return systems::strategy_evaluator{lower(), parallel::memory_limits(machine)}.reset(s);
   }
 };
 
-// Every strategy, lowered and simulated from nothing.
+// Lowers and simulates every strategy from scratch.
 struct enumeration {
   cost_value cheapest = std::numeric_limits<cost_value>::max();
   double strategies = 0;
@@ -138,7 +138,7 @@ TEST_CASE("the optima of LeNet and of two steps of RNNLM on four devices are pro
     REQUIRE(x.cost(r.best) == r.cost);
     REQUIRE(r.cost < x.cost(x.data()));
 
-    // Nothing that differs in one or two operators costs less.
+    // No strategy that differs in one or two operators costs less.
     auto lower = x.lower();
     const parallel::placements placements{lower.dimensions(), 4, parallel::block_strides::one};
     simulate::full_simulation full;
@@ -173,7 +173,8 @@ TEST_CASE("an initial strategy that is an optimum is kept, and a search that is 
 }
 
 TEST_CASE("renumbering like devices keeps the time of the optimum, but not of every strategy", "[exhaustive]") {
-  // Rings go in order of numbers, and ties are broken by them; so `exact` takes no two strategies for the same.
+  // Rings follow device numbers, and these break ties, so renumbered devices give different costs: `exact` must not
+  // treat such strategies as equal.
   const subject x{tensor::zoo::build(operators(), "zoo:rnnlm?seq=2&batch=256"), "p100:1x4"};
   auto lower = x.lower();
   const parallel::placements placements{lower.dimensions(), 4, parallel::block_strides::one};
@@ -205,7 +206,7 @@ TEST_CASE("renumbering like devices keeps the time of the optimum, but not of ev
 }
 
 TEST_CASE("strategies that do not fit in memory are not optima where others fit") {
-  subject x{perceptron(16), "p100:1x4"};  // all of it on one device
+  subject x{perceptron(16), "p100:1x4"};  // everything on one device
   const auto before = x.exact();
   auto lower = x.lower();
   const simulate::delta_simulation run{lower.run(before.best)};

@@ -27,7 +27,7 @@ namespace {
 
 const auto always = [] { return true; };
 
-// What the plan's iteration takes with these configurations, from nothing.
+// The plan's iteration time with these configurations, from scratch.
 cost_value slow_price(const parallel::plan& p, const parallel::strategy& s) {
   parallel::lowering l{operators(),
                        p.graph,
@@ -48,7 +48,7 @@ TEST_CASE("the next best division is the best of all on aligned blocks, by whole
     if (!p) {
       continue;
     }
-    if (seed % 3 == 1) {  // prices of whole simulations
+    if (seed % 3 == 1) {  // prices by full simulation
       p->recomputed = parallel::recomputation_but_every(p->graph, 2);
     }
     systems::plan_prices prices{operators(), *p, parallel::analytic_durations(operators(), p->machine)};

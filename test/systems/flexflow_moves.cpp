@@ -94,7 +94,7 @@ TEST_CASE("a region is connected, all of it where spread is one, and a unit alon
   for (const auto& [model, devices] : subjects) {
     const subject x{model, devices};
     const auto& units = x.moves.units();
-    // Which units a value joins, found by looking at every edge.
+    // The units that a value connects, found by looking at every edge.
     std::vector<std::set<std::size_t>> joined(units.size());
     for (std::size_t u = 0; u < units.size(); ++u) {
       for (std::size_t v = 0; v < units.size(); ++v) {
@@ -136,7 +136,7 @@ TEST_CASE("a region is connected, all of it where spread is one, and a unit alon
         }
       }
       REQUIRE(region.contains(u));
-      std::set<std::size_t> reached{u};  // inside the region; anywhere where spread is one
+      std::set<std::size_t> reached{u};  // within the region, or anywhere where its spread is one
       std::vector<std::size_t> pending{u};
       while (!pending.empty()) {
         const auto at = pending.back();
@@ -196,7 +196,7 @@ TEST_CASE("proposals are of units with the probability asked for, and operators 
     std::map<node_id, double> singles;
     double units = 0;
     const int samples = 20000;
-    double in_large = 0;  // units of several operators
+    double in_large = 0;  // units with several operators
     for (const auto& u : x.moves.units()) {
       in_large += u.nodes.size() > 1 ? 1 : 0;
     }

@@ -65,7 +65,7 @@ constexpr std::pair<std::string_view, std::string_view> subjects[] = {
     {"zoo:rnnlm?batch=16&hidden=32&vocab=48&seq=2", "k80:2x3"},
     {"zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "summit:1x6"}};
 
-// One after another, always to the cheapest neighbour, as long as that is cheaper; priced by an evaluator of its own.
+// Steepest descent: moves to the cheapest neighbour while that is cheaper, priced by a fresh evaluator.
 cost_value slow_descent(const subject& x, const parallel::strategy& from) {
   auto e = x.evaluator();
   auto at = from;
@@ -149,7 +149,7 @@ TEST_CASE("a price is the cost and the fingerprint of the state after the move",
           ++nothing;
           continue;
         }
-        const auto again = space.price(s, m, from);  // pricing leaves the scratch as it was
+        const auto again = space.price(s, m, from);  // pricing leaves the scratch unchanged
         REQUIRE(again->cost == c->cost);
         REQUIRE(again->fingerprint == c->fingerprint);
         REQUIRE(c->cost == slow.reset(expected));
@@ -158,7 +158,7 @@ TEST_CASE("a price is the cost and the fingerprint of the state after the move",
         REQUIRE(next.at == expected);
         REQUIRE(space.cost(next) == c->cost);
         REQUIRE(space.fingerprint_of(next) == c->fingerprint);
-        // The scratches are ready for both states.
+        // Both scratches are prepared for their states.
         const auto other = moves[random.below(moves.size())];
         strategy_space::scratch_type fresh;
         space.prepare(next, fresh);
@@ -195,7 +195,7 @@ TEST_CASE("fingerprints tell strategies apart, and do not depend on the way", "[
       const auto print = space.fingerprint_of(s);
       const auto [at, is_new] = known.emplace(std::pair{print.low, print.high}, s.at);
       REQUIRE(at->second == s.at);
-      // From nothing.
+      // A space built from scratch.
       auto there = x.space(s.at);
       REQUIRE(space.fingerprint_of(there.initial()) == print);
     }
@@ -219,7 +219,7 @@ TEST_CASE("a beam of one that stops at once is steepest descent") {
     REQUIRE(greedy.cost == x.evaluator().reset(greedy.best.at));
     auto before = space.cost(space.initial());
     REQUIRE(greedy.cost < before);
-    for (const auto& [move, cost] : greedy.path) {  // only down
+    for (const auto& [move, cost] : greedy.path) {  // only descends
       REQUIRE(cost < before);
       before = cost;
     }
@@ -253,7 +253,7 @@ TEST_CASE("a wider beam mostly ends below greedy descent, and never above what i
         return r.cost;
       };
       const auto greedy = search(1, 1);
-      REQUIRE(search(1, 3) <= greedy);  // the same way, and further
+      REQUIRE(search(1, 3) <= greedy);  // the same path, and further
       const auto wide = search(6, 3);
       better += wide < greedy ? 1 : 0;
       worse += wide > greedy ? 1 : 0;

@@ -1,4 +1,4 @@
-// Pipelines of unequal stages from one device of each kind, beside the simulation of all devices.
+// Pipelines of unequal stages simulated with one device of each kind, compared with the simulation of all devices.
 
 #include <unity/parallel/strategies/folded_report.hpp>
 
@@ -42,7 +42,7 @@ namespace {
 
 using subject = unity::test::pipeline_subject;
 
-// A candidate as the lowering sees it.
+// A pipeline candidate in the form that lowering takes.
 struct plan_of {
   const systems::microbatch_graph& g;
   parallel::strategy strategy;
@@ -163,7 +163,7 @@ TEST_CASE("many operators on many devices: a folded report is fast, and near the
 }
 
 TEST_CASE("plans of unequal stages are found where programs are too large for all devices") {
-  const auto m = unity::hardware::preset("dgx_a100:3x8");  // two stages have 8 and 16 devices
+  const auto m = unity::hardware::preset("dgx_a100:3x8");  // two stages: 8 and 16 devices
   const auto g =
       tensor::zoo::build(operators(), "zoo:gpt?layers=2&hidden=1024&heads=8&seq=128&vocab=1000&batch=96");
   systems::unity_options o;

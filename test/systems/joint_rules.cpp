@@ -1,4 +1,4 @@
-// The rules that Unity's search has besides those of tensor graphs.
+// The rules of Unity's search in addition to those of tensor graphs.
 
 #include <catch2/catch.hpp>
 #include <set>

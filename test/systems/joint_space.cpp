@@ -1,4 +1,4 @@
-// Graphs as states whose price is that of their mapping.
+// Graphs as search states, priced by their mapping.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -57,13 +57,13 @@ const rule_set& rules() {
           "a test"));
   return all;
 }
-// Between two transposes a product by a number: three steps make it one without transposes.
+// A scalar product between two transposes; three steps remove the transposes.
 tensor::tensor_graph graph() {
   tensor::builder b{operators()};
   const auto x = b.transpose(b.input("x", {4, 6}), {1, 0});
   return std::move(b).finish({b.transpose(b.scalar_multiply(x, b.weight("s", {})), {1, 0})});
 }
-// Transposes, products by a number and sums of earlier values, some of them used more than once.
+// Transposes, scalar products and sums of earlier values, some of them used several times.
 tensor::tensor_graph random_graph(random_engine& random) {
   tensor::builder b{operators()};
   std::vector<value_id> square{b.input("x", {4, 4})};
@@ -81,7 +81,7 @@ tensor::tensor_graph random_graph(random_engine& random) {
 bool is_transpose(const tensor::tensor_graph& g, node_id n) {
   return operators().signature(g.operation(n).kind).name == "transpose";
 }
-// Ten for each operator, and a hundred for a transpose of a transpose: the first of the three steps leads uphill.
+// Ten per operator, plus a hundred for a transpose of a transpose, so that the first of the three steps leads uphill.
 cost_value price(const tensor::tensor_graph& g, cost_value) {
   cost_value cost = 0;
   for (const auto n : node_ids(g)) {
@@ -164,7 +164,7 @@ TEST_CASE("graphs near another are found behind dearer ones, in as many steps as
   CHECK(nearer->state.cost == 20);
   CHECK_FALSE(space.cheapest_near(s, 1, 100, 30));
   CHECK_FALSE(space.cheapest_near(s, 3, 100, 10));
-  CHECK(space.cheapest_near(s, 3, 2, 30)->state.cost == 20);  // the third step would make a third graph
+  CHECK(space.cheapest_near(s, 3, 2, 30)->state.cost == 20);  // the third step would need a third graph
 }
 
 TEST_CASE("a graph whose price could not be made has none") {

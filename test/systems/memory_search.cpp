@@ -1,4 +1,4 @@
-// Frontiers of time and memory with pipelines of unequal stages, and without.
+// Pareto fronts of time and memory, with and without pipelines of unequal stages.
 
 #include <unity/systems/unity/memory_search.hpp>
 
@@ -32,7 +32,7 @@ using unity::test::training::operators;
 
 namespace {
 
-// Products one after another, each of so many columns.
+// A chain of products with these numbers of columns.
 tensor::tensor_graph chain(std::int64_t samples, const std::vector<std::int64_t>& widths) {
   tensor::builder b{operators()};
   auto x = b.input("x", {samples, widths[0]});
@@ -45,7 +45,7 @@ tensor::tensor_graph chain(std::int64_t samples, const std::vector<std::int64_t>
 struct subject : unity::test::pipeline_subject {
   using pipeline_subject::pipeline_subject;
 
-  // All plans, without a clock.
+  // All plans, without a time limit.
   [[nodiscard]] std::vector<memory_plan> plans(bool has_unequal) {
     std::vector<std::unique_ptr<systems::mesh_room>> made;
     std::vector<std::pair<systems::mesh_room*, int>> rooms;
@@ -64,7 +64,7 @@ struct subject : unity::test::pipeline_subject {
   }
 };
 
-// The least time of plans with at most so much memory.
+// The least time of plans within the memory.
 std::int64_t least_time(const std::vector<memory_plan>& plans, std::int64_t memory) {
   auto least = std::numeric_limits<std::int64_t>::max();
   for (const auto& p : plans) {
@@ -81,7 +81,7 @@ TEST_CASE("where a part is heavy, the frontier gains plans of unequal stages") {
     tensor::tensor_graph graph;
   };
   const auto x = GENERATE(values<heavy>({
-      {"p100:1x3", chain(512, {256, 256, 1024, 1024, 256, 256})},           // time and memory in the middle
+      {"p100:1x3", chain(512, {256, 256, 1024, 1024, 256, 256})},           // time and memory peak in the middle
       {"p100:1x3", chain(64, {128, 128, 128, 128, 128, 128, 128, 16384})},  // memory at the end, as of a vocabulary
   }));
   CAPTURE(x.on, x.graph.node_count());
@@ -94,7 +94,7 @@ TEST_CASE("where a part is heavy, the frontier gains plans of unequal stages") {
       continue;
     }
     const auto memory = p.report.memory_peak().count();
-    // By a twentieth at the same memory.
+    // Counts plans that are at least 5% faster at the same memory.
     gained += static_cast<double>(p.report.iteration.count()) < 0.95 * static_cast<double>(least_time(without, memory))
                   ? 1
                   : 0;

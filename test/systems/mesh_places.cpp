@@ -1,4 +1,4 @@
-// Who gets which place of a mesh.
+// Which operators are placed where on a mesh.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ using parallel::test::placed_graph;
 using parallel::test::placed_mesh;
 using kinds = parallel::axis_role::kinds;
 
-// So many branches of two operators, of different sizes, side by side.
+// Branches of two operators with different sizes, side by side.
 tensor::tensor_graph branches(const std::vector<std::int64_t>& widths) {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {64, 64}));
@@ -37,7 +37,7 @@ tensor::tensor_graph branches(const std::vector<std::int64_t>& widths) {
   }
   return std::move(b).finish({b.relu(b.concat(1, ends))});
 }
-// Every operator with such a role along all axes as far as it has that, else copies.
+// The option of every operator with the wanted role along all axes, where it exists; otherwise copies.
 std::vector<std::uint32_t> options_with(placed_mesh& at, const placed_graph& g, kinds wanted) {
   std::vector<std::uint32_t> chosen;
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
@@ -90,7 +90,7 @@ TEST_CASE("the longest goes first, each to where least is to do") {
   const auto places = systems::mesh_places(at.tables, g.ops, options_with(at, g, kinds::placed));
   CHECK(places[1] == 0);
   for (std::uint32_t i = 3; i < 11; i += 2) {
-    CHECK(places[i] != 0);  // the long one has a device for itself
+    CHECK(places[i] != 0);  // the long branch has a device for itself
   }
 }
 

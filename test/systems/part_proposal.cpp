@@ -47,7 +47,7 @@ struct four_devices {
                           parallel::optimizer::sgd};
   systems::detail::analyzed_graph one{operators(), graph};
 
-  // All operators on one device: none has two readers on different devices, so none can be repeated.
+  // All operators on one device: no operator has readers on different devices, so none can be repeated.
   [[nodiscard]] parallel::strategy on_one_device() const {
     parallel::strategy s(graph.node_count());
     for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("where connected parts move, an operator that cannot be repeated ends 
   for (int i = 0; i < 2000; ++i) {
     ends += proposal.sample(s, random) ? 0U : 1U;
   }
-  CHECK(ends > 100);  // one of eight is of an operator to repeat
+  CHECK(ends > 100);  // one in eight proposals tries to repeat an operator
   CHECK(ends < 500);
 }
 

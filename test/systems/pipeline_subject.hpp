@@ -37,7 +37,7 @@ struct pipeline_subject {
   pipeline_subject(const pipeline_subject&) = delete;
   pipeline_subject& operator=(const pipeline_subject&) = delete;
 
-  // Of all devices, without what the candidate trades. Checks that the candidate is a plan.
+  // Report on all devices, without the candidate's memory trades. Checks that the candidate is a valid plan.
   [[nodiscard]] parallel::strategy_report report(const systems::pipeline_candidate& c) const {
     parallel::lowering low{training::operators(), c.graph->graph, machine};
     return parallel::report_on(low, c.graph->graph, machine, systems::pipeline_search::strategy_of(c),
@@ -45,7 +45,7 @@ struct pipeline_subject {
   }
 };
 
-// The devices of each stage.
+// The number of devices of each stage.
 inline std::vector<std::size_t> group_sizes(const parallel::pipeline& p) {
   std::vector<std::size_t> sizes(p.stage_count());
   for (const auto k : p.stages) {

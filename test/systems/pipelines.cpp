@@ -1,4 +1,4 @@
-// Pipelines: plans that hold, and programs of one device of each stage beside those of all.
+// Pipelines: valid plans, and programs of one device of each stage compared with those of all devices.
 
 #include <unity/systems/unity/pipelines.hpp>
 
@@ -55,7 +55,7 @@ TEST_CASE("all pipelines that are found are plans, and take about what is said o
     CHECK(32 % c.graph->count == 0);
     CHECK(c.graph->count >= stages);
     CHECK(*std::max_element(c.mapping.stages.begin(), c.mapping.stages.end()) + 1 == stages);
-    const auto whole = x.report(c);  // checks the plan
+    const auto whole = x.report(c);  // checks that the plan is valid
     const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
                                            c.mapping, c.graph->count);
     CHECK(one.simulated == parallel::simulated_devices::one_of_each_stage);
@@ -115,7 +115,8 @@ TEST_CASE("one device alone: the program of representatives recomputes what that
       parallel::lowering low{operators(), x.graph, x.machine};
       const auto whole = parallel::report_on(
           low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()), {}, {}, again);
-      // An operator without work takes a picosecond in the one, which may decide which of two tasks goes first.
+      // In one of the programs an operator without work takes a picosecond, which may decide which of two tasks goes
+      // first.
       const auto most = static_cast<std::int64_t>(3 * known.ops.size());
       CHECK(std::abs(one.iteration.count() - whole.iteration.count()) <= most);
       CHECK(static_cast<double>(one.memory_peak().count()) ==
@@ -123,7 +124,7 @@ TEST_CASE("one device alone: the program of representatives recomputes what that
       equal += one.memory_peak() == whole.memory_peak() ? 1 : 0;
     }
   }
-  CHECK(equal >= 11);  // of twelve
+  CHECK(equal >= 11);  // of twelve pipelines
 }
 
 TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all devices and by one of each stage") {
@@ -204,14 +205,14 @@ TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
 }
 
 TEST_CASE("a transformer that no device holds is trained in stages") {
-  // 3.6 billion parameters with Adam's numbers: 58 GB, on 8 devices of 40 GB with links to others alone.
+  // 3.6 billion parameters with Adam's states: 58 GB, on 8 devices of 40 GB.
   const auto m = unity::hardware::preset("dgx_a100:2x4");
   const auto g = tensor::converted(
       operators(), tensor::zoo::build(operators(), "zoo:gpt?layers=8&hidden=6144&heads=32&seq=512&vocab=8000&batch=16"),
       tensor::dtype::float32, tensor::dtype::bfloat16);
   systems::unity_options o;
   o.optimizer = parallel::optimizer::adam;
-  o.program_tasks = 1000;  // by representatives
+  o.program_tasks = 1000;  // forces simulation by representatives
   const auto r = systems::unity(operators(), {}, g, m, parallel::analytic_durations(operators(), m), o);
   CHECK(r.report.excess.empty());
   CHECK(r.report.simulated == parallel::simulated_devices::one_of_each_stage);

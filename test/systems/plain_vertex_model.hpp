@@ -1,5 +1,5 @@
-// Models of vertices in plain loops over the edges of the whole graph, on any kind of number: an independent
-// implementation to compare with. On dual numbers it gives exact derivatives.
+// An independent reference for vertex models: plain loops over the edges of the whole graph, for any number type. With
+// dual numbers it gives exact derivatives.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace unity::test {
 
-// A number and its derivative in one direction.
+// A dual number: a value and its derivative in one direction.
 struct dual {
   double x = 0;
   double d = 0;
 
   dual() = default;
-  dual(double v) : x{v} {}  // NOLINT: as a double
+  dual(double v) : x{v} {}  // NOLINT: implicit, as a double
   dual(double v, double derivative) : x{v}, d{derivative} {}
 
   friend dual operator+(dual a, dual b) { return {a.x + b.x, a.d + b.d}; }
@@ -98,7 +98,7 @@ class plain_vertex_model {
     std::transform(a.data.begin(), a.data.end(), a.data.begin(), f);
     return a;
   }
-  static matrix sum(matrix a, const matrix& b) {  // b: of the same rows, or one
+  static matrix sum(matrix a, const matrix& b) {  // b: as many rows as a, or one
     for (std::size_t i = 0; i < a.rows; ++i) {
       for (std::size_t j = 0; j < a.columns; ++j) {
         a(i, j) = a(i, j) + b(b.rows == a.rows ? i : 0, j);
@@ -106,7 +106,7 @@ class plain_vertex_model {
     }
     return a;
   }
-  // share(source, target): what an edge's source counts.
+  // share(source, target): the weight of an edge's source.
   template <class Share>
   matrix over_edges(const matrix& h, const Share& share) const {
     matrix out{h.rows, h.columns};

@@ -1,4 +1,4 @@
-// What plans compute, held against their graphs.
+// Checks that plans compute what their graphs do.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@
 
 namespace unity::test {
 
-// The graph divided so beside what it computes; gradients of the weights that are trained, too.
+// Compares the divided graph with the graph, including the gradients of trained weights.
 inline parallel::value_comparison compared_values(const tensor::tensor_graph& g, const parallel::strategy& s,
                                                   std::uint64_t seed) {
   static const parallel::pcg_algebra algebra{training::operators()};
@@ -39,7 +39,7 @@ inline parallel::value_comparison compared_values(const tensor::tensor_graph& g,
   return parallel::compare_values(algebra, g, grids, 20'000'000, seed);
 }
 
-// They are equal, and there are gradients.
+// Checks that the values are equal, and that there are gradients.
 inline void check_values(const tensor::tensor_graph& g, const parallel::strategy& s, std::uint64_t seed) {
   const auto r = compared_values(g, s, seed);
   CAPTURE(r.sizes, r.nodes, r.elements);
@@ -47,16 +47,16 @@ inline void check_values(const tensor::tensor_graph& g, const parallel::strategy
   CHECK(r.gradients > 0);
 }
 
-// The found graph computes what the given one does.
+// Checks that the found graph computes what the given one does.
 inline void check_graph(const tensor::tensor_graph& g, const systems::unity_result& r) {
-  if (r.pipeline.microbatches == 1) {  // else its graph is of fewer samples
+  if (r.pipeline.microbatches == 1) {  // otherwise its graph has fewer samples
     const auto same = tensor::check_equivalence(training::operators(), g, r.graph);
     CAPTURE(same.problem);
     CHECK(same.passed);
   }
 }
 
-// The plan that is found for the graph computes what the graph does.
+// Checks that the plan found for the graph computes what the graph does.
 inline void check_found(const tensor::tensor_graph& g, const hardware::machine& m, systems::unity_options o) {
   CAPTURE(o.seed);
   const auto r = systems::unity(training::operators(), standard_rules(), g, m,

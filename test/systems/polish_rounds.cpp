@@ -1,4 +1,4 @@
-// Plans that are improved together.
+// Plans that are polished together.
 #include <unity/systems/unity/polish_rounds.hpp>
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ struct four_devices {
   systems::unity_options options{};
   search_context context{operators(), machine, parallel::analytic_durations(operators(), machine), options};
 
-  // Samples divided, on no mesh.
+  // A data-parallel plan, on no mesh.
   [[nodiscard]] polish_start start() {
     auto lowering = context.lowering_of(graph);
     return {graph, parallel::replicated_data_parallel(lowering.dimensions(), machine.network)};
@@ -90,7 +90,7 @@ TEST_CASE("without proposals or time, and of graphs that are too large, no plan 
   CHECK(systems::detail::polished(large.context, {large.start()}).empty());
   CHECK(large.context.record.proposals == 0);
 
-  four_devices mapped;  // a plan on no mesh may only change freely
+  four_devices mapped;  // a plan on no mesh can only be changed freely
   mapped.options.uses = systems::detail::samples_alone;
   CHECK(systems::detail::polished(mapped.context, {mapped.start()}).empty());
 

@@ -1,4 +1,4 @@
-// All graphs that substitutions make of one in a few steps.
+// All graphs that substitutions reach from a graph in a few steps.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace unity::test {
 
-// Effects: visit(graph, steps) for each, the given one first, those in the fewest steps before others; graphs that are
-// equal up to the names of their values are met once. Returns false where there are more than `most`.
+// Effects: calls visit(graph, steps) once for each, the given one first, in order of the fewest steps; graphs that
+// differ only in the names of values are one. Returns false if there are more than `most`.
 template <class Visit>
 bool for_each_rewritten(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
                         std::size_t steps, std::size_t most, Visit visit) {
@@ -25,7 +25,7 @@ bool for_each_rewritten(const tensor::algebra& a, const rule_set& rules, const t
   space_type::scratch_type from;
   space_type::scratch_type to;
   std::set<fingerprint> met;
-  std::set<fingerprint> named;  // fingerprints that tell names apart, too: cheaper to ask first
+  std::set<fingerprint> named;  // fingerprints that include names, checked first because they are cheap
   std::vector<space_type::state_type> level;
   const auto meet = [&](space_type::state_type s, std::size_t step, std::vector<space_type::state_type>& into) {
     if (met.insert(space.canonical_fingerprint(s, to)).second) {

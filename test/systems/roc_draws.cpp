@@ -1,4 +1,4 @@
-#include <unity/systems/roc/range_model_writer.hpp>  // alone, before what includes it
+#include <unity/systems/roc/range_model_writer.hpp>  // first, to check that it includes what it needs
 
 #include <unity/systems/roc/range_model.hpp>
 
@@ -41,7 +41,7 @@ gnn::vertex_dataset data_on(gnn::csr_graph g, std::size_t columns) {
   return data;
 }
 
-// A part's model, and what it refers to. Stays where it is.
+// A part's model with everything that it refers to. Not movable.
 struct part_model {
   const gnn::vertex_dataset& data;
   systems::vertex_rows rows{data.features, data.labels, data.roles, data.classes};
@@ -65,7 +65,7 @@ struct part_model {
     return static_cast<std::size_t>(
         std::count_if(model.values.begin(), model.values.end(), [](const auto& v) { return v.is_drawn; }));
   }
-  // The numbers of the drawn value of that place.
+  // The numbers of the drawn value at index `place`.
   [[nodiscard]] std::vector<double> drawn(std::size_t place, const systems::drawing& d) const {
     for (const auto& v : model.values) {
       if (v.is_drawn && place-- == 0) {
@@ -93,11 +93,11 @@ TEST_CASE("dropout leaves out its rate, and makes the rest as much larger, in tr
     m.dropout = 0.3;
     m.element = tensor::dtype::float64;
     const part_model one{data, m, gnn::equal_vertices(400, 1), 0};
-    REQUIRE(one.drawn_count() == (layer == vertex_layer::gat ? 4 : 2));  // of gat weights of edges, too
+    REQUIRE(one.drawn_count() == (layer == vertex_layer::gat ? 4 : 2));  // gat also draws edge weights
     for (std::size_t place = 0; place < one.drawn_count(); ++place) {
       CAPTURE(place);
       const auto mask = one.drawn(place, {1, 5, true});
-      REQUIRE(mask.size() >= 3000);  // so 0.04 are four standard deviations and more
+      REQUIRE(mask.size() >= 3000);  // makes 0.04 at least four standard deviations
       for (const auto x : mask) {
         REQUIRE((x == 0 || x == Approx(1 / 0.7).epsilon(1e-12)));
       }
@@ -108,7 +108,7 @@ TEST_CASE("dropout leaves out its rate, and makes the rest as much larger, in tr
       REQUIRE(one.drawn(place, {1, 5, false}) == std::vector<double>(mask.size(), 1.0));
       REQUIRE((place == 0 || one.drawn(place - 1, {1, 5, true}) != mask));
     }
-    // Rows of a part are those of the whole.
+    // A part's rows are rows of the whole.
     const part_model third{data, m, gnn::vertex_partition{{0, 100, 300, 400}}, 1};
     const auto whole = one.drawn(0, {1, 5, true});
     REQUIRE(third.drawn(0, {1, 5, true}) == std::vector<double>(whole.begin() + 1000, whole.begin() + 3000));
@@ -116,8 +116,8 @@ TEST_CASE("dropout leaves out its rate, and makes the rest as much larger, in tr
 }
 
 TEST_CASE("vertices are drawn by the squares of what they give, and count as much more as they are rarer") {
-  // 0 is read by 0 and 1, 1 by 1, 2 by 2: of the square of each weight, 1 / (in-edges of both ends), there are
-  // 1 + 1/2, 1/4 and 1.
+  // 0 is read by 0 and 1; 1 by 1; 2 by 2. The sums of squared weights, 1 / (in-degrees of both ends), are 1 + 1/2, 1/4
+  // and 1.
   const auto data = data_on(gnn::csr_graph{{0, 1, 3, 4}, {0, 0, 1, 2}}, 4);
   systems::vertex_model m;
   m.layer = vertex_layer::fastgcn;
@@ -131,10 +131,10 @@ TEST_CASE("vertices are drawn by the squares of what they give, and count as muc
   }
   auto more = m;
   more.drawn = 2;
-  REQUIRE(systems::scales_of(more, data.graph).taken[0] == 1);  // not 3 / 2.75
+  REQUIRE(systems::scales_of(more, data.graph).taken[0] == 1);  // clamped: not 3 / 2.75
   REQUIRE(systems::scales_of(more, data.graph).taken[2] == Approx(2 / 2.75).epsilon(1e-12));
 
-  REQUIRE(one.drawn_count() == 2);  // one in each layer
+  REQUIRE(one.drawn_count() == 2);  // one per layer
   constexpr std::uint64_t steps = 4000;
   for (std::size_t layer = 0; layer < 2; ++layer) {
     CAPTURE(layer);
@@ -148,7 +148,7 @@ TEST_CASE("vertices are drawn by the squares of what they give, and count as muc
       }
     }
     for (std::size_t v = 0; v < 3; ++v) {
-      REQUIRE(std::abs(taken[v] - expected[v]) < 0.04);  // five standard deviations and more
+      REQUIRE(std::abs(taken[v] - expected[v]) < 0.04);  // at least five standard deviations
     }
     REQUIRE(one.drawn(layer, {7, 1, false}) == std::vector<double>(3, 1.0));
   }

@@ -33,7 +33,7 @@ gnn::csr_graph skewed(std::uint32_t scale, std::uint64_t edges) {
   return gnn::generate(gnn::rmat{scale, edges, 1}, {.both_directions = true, .self_edges = true, .distinct = true});
 }
 
-// What the layers of a part take: a secret sum of features, and noise of 2% in either direction.
+// The measured times of a part's layers: an unknown sum of features, with noise of up to 2%.
 struct secret_costs {
   const gnn::vertex_feature_sums& sums;
   random_engine random{1};
@@ -67,7 +67,7 @@ TEST_CASE("ranges go to where the slowest part is fast, and times are predicted 
   secret_costs costs{sums};
   systems::range_balancer balancer{g, widths, std::vector<std::size_t>(4)};
   auto p = gnn::equal_vertices(g.vertices(), 4);
-  REQUIRE_FALSE(balancer.better(p, {}));  // nothing is known
+  REQUIRE_FALSE(balancer.better(p, {}));  // no measurements yet
   const auto before = slowest(costs.of(p));
   const gnn::repartition_rule rule{.least_gain = 0.01, .iterations = 100, .moving = {}};
   for (int i = 0; i < 10; ++i) {
@@ -88,7 +88,7 @@ TEST_CASE("ranges go to where the slowest part is fast, and times are predicted 
     all += std::accumulate(part.begin(), part.end(), 0.0);
   }
   REQUIRE(slowest(after) < 1.05 * all / 4);
-  // No gain is worth such a way.
+  // No gain justifies this cost of moving.
   const gnn::repartition_rule far{.least_gain = 0.01, .iterations = 1, .moving = {.seconds_each = 1e9}};
   REQUIRE_FALSE(balancer.better(gnn::equal_vertices(g.vertices(), 4), far));
 
@@ -129,7 +129,7 @@ TEST_CASE("a simulated epoch moves the rows that ranks move, and takes what its 
   for (const auto& part : gnn::report(t.what.graph, p)) {
     rows += part.remote_sources;
   }
-  // Rows of 8 columns, of features, that need no cotangents; and of 4, forward and backward. float32.
+  // Rows of 8 columns (features, which need no cotangents), and of 4, forward and backward. float32.
   REQUIRE(e.exchanged.count() == rows * (8 + 4 + 4) * 4);
   REQUIRE(e.widths == std::vector<std::uint32_t>{8, 4});
   REQUIRE(to_seconds(e.takes) >= slowest(e.parts));

@@ -60,9 +60,9 @@ systems::vertex_training training_on(const gnn::vertex_dataset& data, const syst
 
 struct result {
   std::vector<double> losses{};
-  std::vector<std::vector<double>> weights{};  // before, then after the steps
+  std::vector<std::vector<double>> weights{};  // before and after the steps
   std::vector<std::vector<double>> first{};
-  std::int64_t sent = 0;  // by all ranks
+  std::int64_t sent = 0;  // elements sent by all ranks
   systems::vertex_accuracy accuracy{};
 };
 
@@ -77,7 +77,7 @@ std::vector<std::vector<double>> weights_of(Trainer& t) {
   return all;
 }
 
-// next: the partition after the first step.
+// next: partition to use after the first step.
 result trained(const systems::vertex_training& t, const gnn::vertex_partition& p, std::uint64_t steps,
                const std::optional<gnn::vertex_partition>& next = {}) {
   result r;
@@ -130,7 +130,7 @@ systems::vertex_model small_model(vertex_layer layer, double dropout) {
 constexpr std::array all_layers{vertex_layer::gcn,      vertex_layer::gin,     vertex_layer::sage_mean,
                                 vertex_layer::sage_max, vertex_layer::commnet, vertex_layer::fastgcn,
                                 vertex_layer::gat};
-constexpr auto apart = test::all_or<std::size_t>(1, 3);  // of these, each so many-th
+constexpr auto apart = test::all_or<std::size_t>(1, 3);  // under sanitizers, every third case only
 
 TEST_CASE("losses and gradients are those of plain loops, on any number of ranks") {
   for (const auto layer : all_layers) {
@@ -186,7 +186,7 @@ TEST_CASE("what ranks train does not depend on how vertices are divided, nor on 
     m.layers = 3;
     m.drawn = 8;
     auto t = training_on(data, m);
-    t.rule = {parallel::optimizer::momentum, 0.05};  // Adam makes steps of rounding errors
+    t.rule = {parallel::optimizer::momentum, 0.05};  // Adam would turn rounding errors into steps
     t.program.decay = 0.01;
     t.seed = 5;
     const auto one = trained(t, gnn::equal_vertices(23, 1), 4);
@@ -243,7 +243,7 @@ TEST_CASE("decay adds its share of the first layer's weights to their gradients,
   const auto with = trained(t, gnn::equal_vertices(17, 2), 1);
   REQUIRE(with.first == without.first);
   REQUIRE(with.losses == without.losses);
-  REQUIRE(with.weights.size() == 6);  // own, sum and bias, of two layers
+  REQUIRE(with.weights.size() == 6);  // two layers: own weights, sum weights, bias
   for (std::size_t w = 0; w < 6; ++w) {
     CAPTURE(w);
     std::vector<double> expected;
@@ -284,7 +284,7 @@ TEST_CASE("under a limit of memory losses are the same, bit for bit, and bytes m
       all = rank.executor().arena_size();
       losses = {rank.step(0), rank.step(1)};
     });
-    // The least of so many that suffice.
+    // The least percentage of the memory that suffices.
     bool fits = false;
     for (std::int64_t percent = 50; percent < 100 && !fits; percent += 5) {
       t.memory = bytes{all.count() * percent / 100};

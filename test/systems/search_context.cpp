@@ -1,4 +1,4 @@
-// What the steps of Unity's search share.
+// State that the steps of Unity's search share.
 #include <unity/systems/unity/search_context.hpp>
 
 #include <catch2/catch.hpp>
@@ -58,7 +58,7 @@ TEST_CASE("without limits no step is late, and all have as long as they like") {
 TEST_CASE("a step that the time is too short for is noted, and whether only the polish has time is told apart") {
   search_time t{no_limit, 1000};
   CHECK_FALSE(t.is_late());
-  CHECK(t.seconds_for(0.25) == 250);  // no more than what is left
+  CHECK(t.seconds_for(0.25) == 250);  // at most the time that is left
   CHECK(t.seconds_for(2) <= 1000);
   CHECK_FALSE(t.is_over(2000));
   CHECK_FALSE(t.ended_early());
@@ -118,7 +118,7 @@ TEST_CASE("sizes are those of the machine and the options") {
   CHECK(c.time.own() == Approx(0.75 * 0.8 * 100));
   CHECK(c.allows(parallel::index_use::data));
   CHECK_FALSE(c.allows(parallel::index_use::model));
-  // Two tasks of each operator on each device, of which a stage has its share; so often for each micro-batch.
+  // Two tasks per operator and device, of which a stage has its share; once per micro-batch.
   CHECK_FALSE(c.is_large(100, 1, 1));
   CHECK(c.is_large(101, 1, 1));
   CHECK_FALSE(c.is_large(101, 2, 1));

@@ -1,4 +1,4 @@
-// The steps of Unity's search, each by itself: mappings, substituted graphs, pipelines.
+// The steps of Unity's search, each tested alone: mappings, substituted graphs, pipelines.
 #include <unity/systems/unity/mapping_trials.hpp>
 #include <unity/systems/unity/pipeline_trials.hpp>
 #include <unity/systems/unity/substituted_graphs.hpp>
@@ -38,7 +38,7 @@ using systems::detail::simulated_best;
 using unity::test::training::operators;
 using use = parallel::index_use;
 
-// A graph on four devices, with a search that has made no step.
+// A graph on four devices, and a search that has made no step.
 struct subject {
   explicit subject(const std::string& model) : graph{tensor::zoo::build(operators(), model)} {
     context.record.graphs_bound = context.computing_of(graph);
@@ -50,7 +50,7 @@ struct subject {
   search_context context{operators(), machine, parallel::analytic_durations(operators(), machine), options};
   std::vector<graph_variant> variants{{graph, {}, {}}};
 
-  // What was found takes as long as its strategy does for whoever simulates it.
+  // The reported iteration time is that of simulating the strategy again.
   void check(const simulated_best& found) {
     const auto& g = variants[found.graph].graph;
     auto lowering = context.lowering_of(g);
@@ -121,7 +121,7 @@ TEST_CASE("substituted graphs are new, compute the same, and say which rules led
   mapping_trials trials{on.context};
   static_cast<void>(trials.simulate(on.variants[0], 0));
   systems::detail::add_substituted(on.context, trials, rule_set{}, on.variants);
-  CHECK(on.variants.size() == 1);  // without rules
+  CHECK(on.variants.size() == 1);  // there are no rules
 
   systems::detail::add_substituted(on.context, trials, test::joint_rules(), on.variants);
   REQUIRE(on.variants.size() > 1);

@@ -100,7 +100,7 @@ TEST_CASE("cuts are where fewer rules lie across") {
   CHECK(edges.across(operators().kind("relu"), operators().kind("tanh")) == 1);
   CHECK(edges.across(operators().kind("tanh"), operators().kind("relu")) == 0);
   for (const auto& s : systems::cut(graph, one.ops, steps, edges, 3)) {
-    CHECK(s.last % 2 == 0);  // behind a tanh
+    CHECK(s.last % 2 == 0);  // ends after a tanh
   }
   CHECK(systems::cut(graph, one.ops, steps, systems::rule_edges{rule_set{}}, 3)[0].last == 3);
 }
@@ -246,7 +246,7 @@ TEST_CASE("a graph that no operator divides is rewritten in windows, and gets no
   const auto same = tensor::check_equivalence(operators(), g, r.graph);
   CAPTURE(same.problem);
   CHECK(same.passed);
-  // Without time nothing changes, and that is said.
+  // Without time nothing changes, and the result says so.
   o.limits.seconds = 0;
   const auto none = systems::improve(operators(), unity::test::joint_rules(), g, room, {16, 0}, o);
   CHECK(none.ended_early);

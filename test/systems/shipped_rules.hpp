@@ -1,4 +1,4 @@
-// The proved rules that ship, as searches for training take them.
+// The shipped, proved rules that searches for training use.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ inline const rule_set& standard_rules() {
   static const auto all = training_rules(std::string{tensor::standard_rules});
   return all;
 }
-// And those for searches that map what they rewrite.
+// The same for searches that also map the rewritten graphs.
 inline const rule_set& joint_rules() {
   static const auto all = training_rules(std::string{tensor::standard_rules} + std::string{systems::joint_rules});
   return all;

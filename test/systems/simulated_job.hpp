@@ -1,5 +1,5 @@
-// Training jobs that are simulated: a network of the zoo on workers that sum gradients in a ring or by servers. Times
-// of operators are those of a roofline, as if each had been measured alone.
+// Simulated training jobs: a network of the zoo on workers that all-reduce gradients in a ring or through servers.
+// Operator times are those of a roofline, as if each had been measured alone.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,22 @@ struct simulated_job_options {
   std::string model = "zoo:lenet?batch=32";
   std::uint32_t workers = 16;
   std::uint32_t per_machine = 8;
-  std::uint32_t servers = 0;  // 0: a ring
+  std::uint32_t servers = 0;  // 0: ring all-reduce
   std::string device = "v100";
-  double latency = 20e6;             // of a message
+  double latency = 20e6;             // ps per message
   double bytes_per_second = 12.5e9;  // between machines
-  double inside = 100e9;             // within one
-  bytes smallest_tensor{};           // smaller gradients are left out
+  double inside = 100e9;             // within a machine
+  bytes smallest_tensor{};           // smaller gradients are not sent
 };
 
 struct simulated_job {
   trace::flow_graph graph{};
   trace::name_table names{};
-  std::map<std::uint32_t, double> streamed{};  // by name: picoseconds of its result's way through memory
+  std::map<std::uint32_t, double> streamed{};  // by operator name: ps to move its result through memory
   double start = 0;
 
-  // An operator but the first saves its start and its operand's way from memory and back, at most its own time.
+  // Each fused operator but the first saves its launch and its operand's round trip through memory, at most its own
+  // time.
   [[nodiscard]] trace::fusion_time fused() const {
     return [this](std::span<const trace::fused_part> parts) {
       double time = 0;
@@ -101,12 +102,12 @@ class job_simulator {
     std::string name{};
     picoseconds time{};
     trace::phase part = trace::phase::forward;
-    double result = 0;  // picoseconds of memory
+    double result = 0;  // ps to move the result through memory
   };
   struct gradient {
     std::string name{};
     bytes size{};
-    std::uint32_t producer = 0;          // place in operators_
+    std::uint32_t producer = 0;          // index in operators_
     std::vector<std::uint32_t> ready{};  // by rank
     std::vector<std::uint32_t> update{};
   };
@@ -221,7 +222,8 @@ class job_simulator {
     const bool is_inside = a < o_.workers && b < o_.workers && a / o_.per_machine == b / o_.per_machine;
     return is_inside ? o_.inside : o_.bytes_per_second;
   }
-  // Sends from one rank to another; returns where it begins at the sender and has come at the receiver.
+  // Adds a message between two ranks; returns the tasks at which it begins at the sender and has arrived at the
+  // receiver.
   std::pair<message_tasks, message_tasks> send(std::uint32_t from, std::uint32_t to, std::uint32_t k,
                                                trace::exchange way, bytes size, std::uint32_t round,
                                                std::uint32_t chunk) {
@@ -257,7 +259,7 @@ class job_simulator {
     };
     const auto sent = add(from, trace::task_type::send, 3 * from + 1);
     const auto received = add(to, trace::task_type::receive, 3 * to + 2);
-    g.link(sent.in + 1, received.in);  // as a whole: stores, and forwards
+    g.link(sent.in + 1, received.in);  // store and forward: starts once the whole message has arrived
     g.tasks[received.in + 1].duration = g.tasks[received.in + 1].recorded_duration = picoseconds{1'000'000};
     return {sent, received};
   }
@@ -282,7 +284,7 @@ class job_simulator {
     }
   }
 
-  // Each tensor on one server, in turn. A server that receives from many does so one after the other.
+  // Tensors are assigned to servers in turn. A server receives its messages one after another.
   void add_servers(std::uint32_t k) {
     auto& g = all_.graph;
     const auto server = o_.workers + k % o_.servers;
@@ -290,7 +292,7 @@ class job_simulator {
     for (std::uint32_t r = 0; r < o_.workers; ++r) {
       const auto [sent, received] = send(r, server, k, trace::exchange::push, gradients_[k].size, 0, 0);
       g.link(gradients_[k].ready[r], sent.in);
-      g.tasks[received.in + 1].duration = g.tasks[sent.in + 1].duration / 4;  // four links of a server
+      g.tasks[received.in + 1].duration = g.tasks[sent.in + 1].duration / 4;  // a server has four links
       pushed.push_back(received.out);
     }
     for (std::uint32_t r = 0; r < o_.workers; ++r) {

@@ -1,4 +1,4 @@
-// Cuts into stages against all cuts and groups there are.
+// Cuts into stages, against all cuts and all groups of devices.
 
 #include <unity/systems/unity/stage_cuts.hpp>
 
@@ -26,7 +26,8 @@ using systems::stage_piece;
 
 namespace {
 
-// Of some stages, which begin before the pieces `first`, on some ways: {excess, through + rounds * slowest}.
+// The worth of some stages, which begin before the pieces `first` and run in the given ways: {excess, through + rounds
+// * slowest}.
 using worth = std::pair<bytes, picoseconds>;
 constexpr worth worst{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()};
 
@@ -67,7 +68,7 @@ struct subject {
     return {excess, through + goal.rounds * slowest};
   }
 
-  // By device, the node that it is on.
+  // By device, its node.
   [[nodiscard]] bool lies_well(const std::vector<std::size_t>& way) const {
     std::vector<std::size_t> node_of;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -247,7 +248,7 @@ TEST_CASE("who is late has the best cut so far, or none") {
 }
 
 TEST_CASE("a heavy piece has more devices than the others") {
-  // Pieces of 2, 2, 12 on one device; on three, a third of it.
+  // Pieces take 2, 2, 12 on one device, and a third of that, rounded up, on three.
   const std::vector<stage_piece> one{{picoseconds{2}}, {picoseconds{2}}, {picoseconds{12}}};
   const std::vector<stage_piece> three{{picoseconds{1}}, {picoseconds{1}}, {picoseconds{4}}};
   const std::vector<systems::stage_way> ways{{1, one}, {3, three}};

@@ -128,7 +128,7 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
     state = space.apply(state, m, from, to);
     REQUIRE(space.cost(state) == priced->cost);
     REQUIRE(space.fingerprint_of(state) == priced->fingerprint);
-    // The same graph, read in afresh, costs the same.
+    // The same graph, interned afresh, has the same cost.
     systems::taso_space again{
         operators(), systems::make_cost(operators(), objective), {}, space.graph(state), layouts::kept};
     REQUIRE(again.cost(again.initial()) == priced->cost);
@@ -137,8 +137,7 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
   CHECK(equal(bert, space.graph(state), false));
 }
 
-// A target in the layouts that operators have by themselves may read values that
-// live already, defined by what it replaces.
+// With operators' own layouts, a target may read existing values that are computed from what it replaces.
 TEST_CASE("a change of layouts closes no cycle") {
   tensor::builder b{operators()};
   const auto first = b.relu(b.input("x", {2, 4}));

@@ -1,4 +1,4 @@
-// Small graphs to train, at random.
+// Small random training graphs.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 
 namespace unity::test {
 
-// Draws operators that networks are made of, on values of sizes that 4 divides; of what takes the drawn value and
-// another, the other is drawn, too. Whatever nothing reads is an output.
+// Draws operators of networks on values whose sizes are divisible by 4; the second operand of an operator is also
+// drawn. Values that nobody reads are outputs.
 class training_graph_maker {
  public:
   training_graph_maker(random_engine& random, const tensor::algebra& a) : random_{random}, b_{a} {
@@ -32,7 +32,7 @@ class training_graph_maker {
     while (count_ < operators) {
       try {
         draw();
-      } catch (const error&) {  // the drawn values do not fit each other: another draw
+      } catch (const error&) {  // the drawn values do not fit: draws again
       }
     }
     std::vector<value_id> outputs;
@@ -50,7 +50,7 @@ class training_graph_maker {
     values_.push_back(v);
     is_read_.push_back(false);
   }
-  // An operator on some of the values.
+  // Adds an operator's results, and marks its operands as read.
   void put(const std::vector<value_id>& operands, const std::vector<value_id>& results) {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       is_read_[i] = is_read_[i] || std::find(operands.begin(), operands.end(), values_[i]) != operands.end();
@@ -60,7 +60,7 @@ class training_graph_maker {
     }
     ++count_;
   }
-  // The last more often than others, so that graphs are deep as well as wide.
+  // Prefers the last value, so that graphs are deep as well as wide.
   value_id any() { return random_.below(2) == 0 ? values_.back() : values_[random_.below(values_.size())]; }
   value_id weight(const tensor::shape& s) { return b_.weight("w" + std::to_string(weights_++), s); }
 

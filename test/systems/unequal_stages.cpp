@@ -1,5 +1,5 @@
-// Pipelines of stages with unequal numbers of devices: plans that hold, faster than equal ones where a part of a graph
-// is heavier than the others, and trained as one device trains.
+// Pipelines of stages with unequal numbers of devices: valid plans, faster than equal ones where one part of a graph is
+// heavier, and trained to the same result as on one device.
 
 #include <unity/systems/unity/unequal_stages.hpp>
 
@@ -44,7 +44,7 @@ using unity::test::training::operators;
 
 namespace {
 
-// A chain of products, of which the one in the middle does most.
+// A chain of products whose middle one does most of the work.
 tensor::tensor_graph heavy_middle(std::int64_t samples, std::int64_t narrow, std::int64_t wide) {
   tensor::builder b{operators()};
   auto x = b.input("x", {samples, narrow});
@@ -91,7 +91,7 @@ TEST_CASE("all unequal pipelines that are found are plans, and take about what i
       CHECK(systems::is_block(nodes, at, n));
       at += n;
     }
-    const auto took = static_cast<double>(x.report(c).iteration.count());  // checks the plan
+    const auto took = static_cast<double>(x.report(c).iteration.count());  // checks that the plan is valid
     CHECK(static_cast<double>(c.predicted.count()) == Approx(took).epsilon(0.5));
   }
   CHECK(unequal > 0);
@@ -136,7 +136,7 @@ TEST_CASE("unequal stages stay within memory") {
 }
 
 TEST_CASE("what has no unequal stages, has none") {
-  subject two{heavy_middle(64, 16, 32), "p100:1x2"};  // two devices have no unequal groups
+  subject two{heavy_middle(64, 16, 32), "p100:1x2"};  // two devices allow no unequal groups
   CHECK(systems::unequal_stages{two.pipelines}.run(two.graph).empty());
   subject one{heavy_middle(1, 16, 32), "p100:1x4"};
   CHECK(systems::unequal_stages{one.pipelines}.run(one.graph).empty());
@@ -149,7 +149,7 @@ TEST_CASE("what unequal stages are predicted to take, they take, also where grou
   for (std::uint64_t seed = 0; seed < unity::test::cases(8); ++seed) {
     random_engine random{seed};
     const auto* const on = std::array{"p100:1x3", "p100:2x4", "dgx_a100:1x5", "p100:4x2"}[seed % 4];
-    // Thin layers of many samples: what is handed over takes as long as what is computed.
+    // Thin layers with many samples: handing over takes as long as computing.
     const bool is_thin = seed >= 4;
     tensor::builder b{operators()};
     auto width = is_thin ? 64 : 512;
@@ -195,7 +195,7 @@ TEST_CASE("above 64 devices, groups are blocks of nodes") {
   CHECK(unequal > 0);
   CHECK(static_cast<double>(all.front().predicted.count()) ==
         Approx(static_cast<double>(x.report(all.front()).iteration.count())).epsilon(0.5));
-  subject one{heavy_middle(64, 16, 32), "dgx_a100:67x1"};  // a prime number of nodes is one block, or too many
+  subject one{heavy_middle(64, 16, 32), "dgx_a100:67x1"};  // a prime number of nodes gives one block, or too many
   CHECK(systems::unequal_stages{one.pipelines}.run(one.graph).empty());
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("unequal stages that are found train as one device does") {
   std::size_t trained = 0;
   std::size_t traded = 0;
   auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
-  if (o.trades != parallel::memory_trades::none) {  // those that hold least
+  if (o.trades != parallel::memory_trades::none) {  // least memory first
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.held < b.held; });
   }
   all.resize(std::min(all.size(), unity::test::all_or<std::size_t>(4, 2)));

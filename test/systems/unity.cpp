@@ -1,4 +1,4 @@
-// Unity's search: what it finds, and that it computes the same.
+// Unity's search: the plans it finds, and that they compute the same.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ using unity::test::training::operators;
 
 tensor::tensor_graph model(const char* name) { return tensor::zoo::build(operators(), name); }
 
-// The polish of tiny graphs tries tens of thousands of plans, which takes too long under sanitizers.
+// On tiny graphs the polish tries tens of thousands of plans, too many under sanitizers.
 systems::unity_options standard_options() {
   systems::unity_options o;
   o.proposals = unity::test::all_or<std::uint64_t>(o.proposals, 10);
@@ -119,9 +119,9 @@ TEST_CASE("dimensions that are not allowed are not divided") {
   const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
   const auto m = hardware::preset("p100:1x4");
   auto o = standard_options();
-  o.uses = 1;  // samples alone
+  o.uses = 1;  // samples only
   const auto r = search(g, m, {}, o);
-  CHECK(r.report.iteration <= data_parallel_time(r.graph, m));  // which hands its output over
+  CHECK(r.report.iteration <= data_parallel_time(r.graph, m));  // data parallelism with delivered outputs
   CHECK(r.report.iteration > search(g, m, {}).report.iteration);
   for (const auto& c : r.strategy) {
     CHECK(c.reductions.empty());
@@ -132,7 +132,7 @@ TEST_CASE("dimensions that are not allowed are not divided") {
 }
 
 TEST_CASE("a mesh that was registered is used where it is better") {
-  // Devices 0 and 3 share a link that is faster than all others, so do 1 and 2: neighbours in no mesh of the machine.
+  // Devices 0 and 3 share the fastest link, and so do 1 and 2; they are neighbours on no mesh of the machine.
   std::vector<hardware::placed_device> devices{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}, {"d", 0, 0}};
   std::vector<hardware::cable> cables;
   const auto join = [&](std::size_t a, std::size_t b, std::int64_t rate) {
@@ -163,7 +163,7 @@ TEST_CASE("a mesh that was registered is used where it is better") {
 TEST_CASE("where all copies of weights do not fit, bytes have a price until a mapping does") {
   const auto g = model("zoo:mlp?layers=4&hidden=1024&batch=16");
   auto m = hardware::preset("p100:1x4");
-  m.devices[0].memory = bytes{14'000'000};  // of weights with gradients there are 33.6 million bytes
+  m.devices[0].memory = bytes{14'000'000};  // weights with gradients take 33.6 million bytes
   const auto r = search(g, m, {});
   CHECK(r.report.excess.empty());
   parallel::lowering l{operators(), g, m};
@@ -220,12 +220,12 @@ TEST_CASE("the polish begins at the best of what is known, and ends where nothin
   CHECK(found.proposals >= 300);
   CHECK(found.proposals < 20'000);
   CHECK(found.stopped == stop_reason::exhausted);
-  // Beside a start that cannot compete, the better one is what it would be without.
+  // An uncompetitive start does not make the result worse than without it.
   std::size_t asked = 0;
   const auto with_known = [&](const parallel::strategy& s) {
     auto with = o;
     with.uses = parallel::all_index_uses;
-    with.proposals = 1;  // nothing is found
+    with.proposals = 1;  // too few to find anything
     with.known = [&asked, &found, &s] {
       ++asked;
       return std::vector<systems::known_plan>{{found.graph, s}};
@@ -249,7 +249,7 @@ TEST_CASE("all kinds of parallelism together find no slower plan than some of th
     o.seed = 3;
     o.mesh_axes = 2;
     const auto all = search(g, m, test::joint_rules(), o);
-    // Samples; weights, too; all but placement.
+    // Samples only; also weights; everything except placement.
     for (const parallel::index_uses uses : {1U, 3U, parallel::all_index_uses & ~32U}) {
       CAPTURE(name, uses);
       o.uses = uses;

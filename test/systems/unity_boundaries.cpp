@@ -1,4 +1,4 @@
-// Unity's search where rewriting changes what runs beside the boundary of a segment.
+// Unity's search where rewriting changes which values cross the boundary of a segment.
 #include <unity/systems/unity.hpp>
 
 #include <catch2/catch.hpp>
@@ -30,8 +30,8 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-// A recommender as PyTorch writes it: rows of tables and the result of a perceptron, stacked; their products by pairs,
-// and a perceptron of these and of the rows.
+// A recommender as PyTorch exports it: rows of tables and a perceptron's result are stacked; another perceptron reads
+// their pairwise products and the rows.
 tensor::tensor_graph stacked_recommender() {
   constexpr std::int64_t batch = 64;
   constexpr std::int64_t width = 64;
@@ -62,8 +62,8 @@ tensor::tensor_graph stacked_recommender() {
   return std::move(b).finish({b.sigmoid(last)});
 }
 
-// Layers that each read another value of a chain of operators on integers alone, which no input reaches; as T5's
-// positions of words.
+// Each layer reads another value of a chain of integer operators that depends on no input, like T5's relative
+// positions.
 tensor::tensor_graph layers_with_positions() {
   constexpr std::int64_t size = 64;
   tensor::builder b{operators()};

@@ -1,4 +1,4 @@
-// What Unity's search says that no plan takes less than, and what is left of it without dynamic programming.
+// The lower bounds of Unity's search, and the search's result without dynamic programming.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-// Chains, branches that meet and do not, values that are read twice.
+// Chains, branches that join and that do not, values that are read twice.
 std::vector<tensor::tensor_graph> small_graphs() {
   std::vector<tensor::tensor_graph> all;
   const auto layer = [](tensor::builder& b, const std::string& name, value_id x, std::int64_t columns) {
@@ -132,7 +132,7 @@ TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive]
   const auto m = hardware::preset(machine);
   const auto r = systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m));
   CHECK(r.graphs_bound > picoseconds{});
-  // An average of what devices compute is a whole number of picoseconds for each operator.
+  // Averages over devices are rounded to picoseconds per operator.
   CHECK(r.graphs_bound.count() <= r.mapping_bound.count() + static_cast<std::int64_t>(4 * r.graph.node_count()));
   CHECK(r.mapping_bound <= r.report.iteration);
   for (const auto& s : r.simulated) {

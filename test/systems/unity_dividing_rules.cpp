@@ -1,4 +1,4 @@
-// Unity's plans against parallel computation graphs that backtracking reaches by the rules that divide operators.
+// Unity's plans, against parallel computation graphs that backtracking reaches by the rules that divide operators.
 
 #include <algorithm>
 #include <array>
@@ -76,7 +76,7 @@ bool has_any(const syntax::rule& r, const std::set<std::string>& names) {
   return in(r.source) || in(r.target);
 }
 
-// The shipped parallel rules without those that plans cannot follow: steps, and sums and blocks of several tensors.
+// The shipped parallel rules, except those that plans cannot express: steps, and sums and blocks of several tensors.
 const std::vector<syntax::rule>& shipped() {
   static const auto all = [] {
     auto rules = parse_rules(std::string{parallel::parallel_rules}, "parallel_rules");
@@ -86,7 +86,7 @@ const std::vector<syntax::rule>& shipped() {
   return all;
 }
 
-// For one operator, or, without a name, those of chains: of every degree up to the devices' number.
+// The rules of one operator, or of chains if there is no name, with every degree up to the number of devices.
 const rule_set& rules_of(const std::string& name, std::size_t devices) {
   static std::map<std::pair<std::string, std::size_t>, rule_set> known;
   const auto [at, is_new] = known.try_emplace({name, devices});
@@ -104,11 +104,11 @@ const rule_set& rules_of(const std::string& name, std::size_t devices) {
   return at->second;
 }
 
-// A parallel computation graph as a plan: each operator's tasks lie on the first devices, in the order of its grid.
+// A parallel computation graph as a plan: each operator's tasks are on the first devices, in grid order.
 struct divided_plan {
   tensor::tensor_graph graph{};
   std::vector<parallel::operator_grid> grids{};  // by node
-  unity::fingerprint fingerprint{};              // of operators and grids alone, however chains are written
+  unity::fingerprint fingerprint{};              // of operators and grids only, independent of chains
 };
 
 divided_plan plan_of(const parallel::pcg& g) {
@@ -151,7 +151,8 @@ divided_plan plan_of(const parallel::pcg& g) {
   return p;
 }
 
-// Nothing if plans have no such division, if it needs more devices, or if an output is not added up.
+// Returns nothing if plans cannot express the division, if it needs more devices, or if an output is left as partial
+// sums.
 std::optional<parallel::strategy> strategy_of(const parallel::lowering& lowering, const divided_plan& p,
                                               std::size_t devices) {
   parallel::strategy s(p.graph.node_count());
@@ -182,8 +183,8 @@ std::optional<parallel::strategy> strategy_of(const parallel::lowering& lowering
   return s;
 }
 
-// Moves are applications of the rules; a graph costs what its plan takes by simulation. Graphs of one plan are one
-// state. Models search_space.
+// A search space whose moves are applications of the rules, and whose cost is the simulated time of a graph's plan.
+// Graphs with the same plan are one state. Models search_space.
 class divided_space {
  public:
   using inner_space = rewrite_space<parallel::pcg_algebra, parallel::test::no_cost>;
@@ -224,7 +225,7 @@ class divided_space {
     const auto cost = prices_.get(p.fingerprint, [&] { return std::optional{simulated(p)}; });
     return *cost ? std::optional{candidate{**cost, p.fingerprint}} : std::nullopt;
   }
-  // Nothing if the plan cannot run.
+  // Returns nothing if the plan cannot run.
   [[nodiscard]] std::optional<cost_value> simulated(const divided_plan& p) const {
     parallel::lowering lowering{operators(), p.graph, machine_};
     const auto strategy = strategy_of(lowering, p, machine_.network.device_count());
@@ -274,11 +275,11 @@ comparison compare(std::uint64_t seed, std::uint64_t expansions) {
   }
   divided_space space{plain, rules, m};
   backtracking_options o;
-  o.alpha = 1.5;  // dividing one operator alone moves its operands and results
+  o.alpha = 1.5;  // dividing a single operator moves its operands and results
   o.limits.expansions = expansions;
   const auto best = backtracking(space, o);
   CAPTURE(seed, devices);
-  // Rules of chains change no plan, so that they are no moves.
+  // Rules of chains do not change the plan, so they are not moves.
   const auto reached = space.graph(best.best);
   const auto plan = plan_of(reached);
   for (const auto& [name, made] : parallel::test::rewritten(parallel_operators(), reached, rules_of({}, devices))) {
@@ -306,7 +307,7 @@ void compare_all(std::uint64_t first, std::uint64_t count, std::uint64_t expansi
     equal += c.by_rules == c.found ? 1 : 0;
     plans += c.plans;
   }
-  if (count >= 10) {  // the few graphs that sanitizers have time for all are best undivided
+  if (count >= 10) {  // the few graphs tried under sanitizers are best undivided
     CHECK(divided > 0);
   }
   CHECK(plans > 20 * count);
@@ -325,7 +326,7 @@ TEST_CASE("backtracking with all rules that divide operators finds no plan that 
   compare_all(0, unity::test::cases(10), 40);
 }
 
-// By hand: test_systems "[dividing]"; FIRST, COUNT and EXPANSIONS in the environment.
+// Run by hand: test_systems "[dividing]"; FIRST, COUNT and EXPANSIONS in the environment.
 TEST_CASE("the same of 200 graphs, with more of their plans", "[.][dividing]") {
   compare_all(number_of("FIRST", 0), number_of("COUNT", 200), number_of("EXPANSIONS", 300));
 }

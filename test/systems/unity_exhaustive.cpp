@@ -1,4 +1,4 @@
-// Unity's plans against the fastest of all plans of all graphs that substitutions make in a step, by simulation.
+// Unity's plans, against the fastest of all plans of all graphs that substitutions reach in one step, by simulation.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -45,12 +45,12 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-// What Unity's search found for a random graph of five operators, and the best that all plans have.
+// Unity's plan for a random graph of five operators, and the best of all plans.
 struct comparison {
-  cost_value found = 0;  // picoseconds, and more than over_memory where a plan does not fit
+  cost_value found = 0;  // picoseconds; above over_memory if the plan does not fit
   cost_value best = 0;
-  cost_value lower_bound = 0;    // of all plans; best, where all were looked at
-  cost_value best_of_graph = 0;  // of the graph that the search chose
+  cost_value lower_bound = 0;    // of all plans; equals `best` if all were tried
+  cost_value best_of_graph = 0;  // best plan of the graph that the search chose
   cost_value graphs_bound = 0;
   cost_value mapping_bound = 0;
   bool is_limited = false;  // the fastest plan does not fit
@@ -58,7 +58,7 @@ struct comparison {
   [[nodiscard]] double ratio() const { return static_cast<double>(found) / static_cast<double>(best); }
 };
 
-// share: of the memory that the fastest plan takes, in percent, that devices have; 0: as much as wanted.
+// share: the devices' memory in percent of what the fastest plan takes; 0: no limit.
 comparison compare(std::uint64_t seed, std::int64_t share, std::uint64_t most_prefixes) {
   random_engine random{seed};
   const auto g = test::random_training_graph(random, operators(), 5);
@@ -81,7 +81,7 @@ comparison compare(std::uint64_t seed, std::int64_t share, std::uint64_t most_pr
                 : r.report.iteration.count() + (r.report.excess.empty() ? 0 : systems::over_memory);
   c.best = c.found;
   c.lower_bound = c.found;
-  c.best_of_graph = r.pipeline.microbatches == 1  // else its graph is of fewer samples
+  c.best_of_graph = r.pipeline.microbatches == 1  // otherwise its graph has fewer samples
                         ? test::exhaustive_plan(operators(), r.graph, m, c.found, most_prefixes).cost
                         : c.found;
   c.graphs_bound = r.graphs_bound.count();
@@ -100,11 +100,11 @@ struct summary {
   std::size_t all = 0;
   std::size_t equal = 0;
   std::size_t close = 0;
-  std::size_t proved = 0;  // best is known to be
+  std::size_t proved = 0;  // `best` is known to be optimal
   std::size_t limited = 0;
-  std::size_t fitting = 0;  // of those
+  std::size_t fitting = 0;  // limited cases whose plan fits
   double worst = 1;
-  double gaps = 0;  // of all, over the bound of the graph's mappings
+  double gaps = 0;  // sum of found / mapping bound - 1
 };
 
 summary compare_all(std::uint64_t first, std::uint64_t count, std::int64_t share, std::uint64_t most_prefixes,
@@ -187,13 +187,13 @@ TEST_CASE("all plans of two operators on two devices, tried one by one: none is 
 }
 
 TEST_CASE("of all plans of all graphs a substitution away, none is much faster than the one that is found") {
-  // The polish draws: of 500 seeds, 2 are more than 5% off, none of them among these (docs/performance.md).
+  // The polish is random: of 500 seeds, 2 are more than 5% off, none of them among these (docs/performance.md).
   const auto s = compare_all(0, unity::test::cases(8), 0, 200, 1.05);
   CHECK(s.close == s.all);
   CHECK(10 * s.equal >= 8 * s.all);
 }
 
-// By hand, an hour: test_systems "[plans]"; FIRST, COUNT, PREFIXES and, of percent, MEMORY in the environment.
+// Run by hand, takes an hour: test_systems "[plans]"; FIRST, COUNT, PREFIXES and MEMORY (percent) in the environment.
 TEST_CASE("the same of 500 graphs", "[.][plans]") {
   const auto share = static_cast<std::int64_t>(number_of("MEMORY", 0));
   const auto s = compare_all(number_of("FIRST", 0), number_of("COUNT", 500), share, number_of("PREFIXES", 2000),

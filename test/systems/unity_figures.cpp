@@ -1,4 +1,4 @@
-// The joint optimizations that Unity's paper shows, found by the search. Source: Unity (OSDI 2022), figures 10 and 16.
+// The joint optimizations shown in Unity's paper, found by the search. Source: Unity (OSDI 2022), figures 10 and 16.
 
 #include <algorithm>
 #include <array>
@@ -58,11 +58,11 @@ systems::unity_options only(std::initializer_list<index_use> uses) {
 
 struct found_plan {
   systems::unity_result result{};
-  std::map<std::string, std::size_t> algebraic{};  // rules, by name: in how many segments
-  std::map<std::string, std::size_t> parallel{};   // how often
+  std::map<std::string, std::size_t> algebraic{};  // by rule name: number of segments
+  std::map<std::string, std::size_t> parallel{};   // by rule name: number of applications
 };
 
-// Checks that the plan's graph computes what the given one does, and that rules lead from it to the plan.
+// Checks that the plan's graph computes what the given one does, and that rules lead from the graph to the plan.
 found_plan search(const tensor::tensor_graph& g, const hardware::machine& m, const rule_set& rules,
                   const systems::unity_options& o) {
   found_plan f{systems::unity(operators(), rules, g, m, parallel::analytic_durations(operators(), m), o), {}, {}};
@@ -83,7 +83,7 @@ found_plan search(const tensor::tensor_graph& g, const hardware::machine& m, con
   return f;
 }
 
-// The fastest of Megatron's plans, simulated.
+// The simulated time of Megatron's fastest plan.
 picoseconds megatron_time(const tensor::tensor_graph& given, const hardware::machine& m) {
   const auto g = tensor::with_delivered_outputs(operators(), given);
   parallel::lowering l{operators(), g, m};
@@ -104,7 +104,7 @@ tensor::tensor_graph for_one_device(const tensor::tensor_graph& g, const hardwar
       .graph;
 }
 
-// Attention and two layers, with what goes around them.
+// Attention and two linear layers, with layer norms and residuals.
 tensor::tensor_graph transformer_block(std::int64_t batch, std::int64_t length, std::int64_t width) {
   tensor::builder b{operators()};
   const auto x = b.input("x", {batch, length, width});
@@ -119,7 +119,7 @@ tensor::tensor_graph transformer_block(std::int64_t batch, std::int64_t length, 
   return std::move(b).finish({b.add(z, b.matmul(wide, b.weight("narrow", {4 * width, width})))});
 }
 
-// Sums of rows of tables, joined, and a perceptron, as XDL and DLRM have it.
+// Joined bags of table rows and a perceptron, as in XDL and DLRM.
 tensor::tensor_graph recommendation(std::int64_t samples, std::size_t tables, std::int64_t columns,
                                     std::int64_t width) {
   tensor::builder b{operators()};
@@ -139,14 +139,14 @@ TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron
   const std::string machine = GENERATE("p100:1x2", "p100:1x4", "summit:1x2");
   CAPTURE(machine);
   const auto m = unity::test::machine_without_starts(machine);
-  // Few samples: else they are what is divided, and the layers stay whole.
+  // With more samples the search would divide these and leave the layers whole.
   const auto g = transformer_block(1, 128, 1024);
   const auto f = search(g, m, test::joint_rules(), {});
   CHECK(f.result.report.iteration <= megatron_time(g, m));
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000");
   CHECK(search(bert, m, test::joint_rules(), {}).result.report.iteration <= megatron_time(bert, m));
 
-  // Without samples to divide: heads, columns, then rows, as Megatron has it, and what is between as it comes.
+  // Without division of samples: heads, columns, then rows, as in Megatron; the operators in between follow.
   const auto layers = search(g, m, test::joint_rules(),
                              only({index_use::model, index_use::reduction, index_use::special, index_use::spatial}));
   CHECK(layers.result.report.iteration <= megatron_time(g, m));
@@ -165,27 +165,27 @@ TEST_CASE("figure 16a: a product and its activation stay apart, as the product i
   CHECK(f.parallel.at("matmul_over_k") == 1);
   CHECK(f.parallel.at("relu_repeated") == 1);
 
-  // One device gains by the activation in the product, which then follows a sum that cannot be divided.
+  // On one device, fusing the activation into the product pays, but the fused product's sum cannot be divided.
   const auto fused = for_one_device(g, m);
   const auto sequential = search(fused, m, {}, sums);
   CHECK_FALSE(sequential.parallel.contains("relu_repeated"));
   CHECK(f.result.report.iteration < sequential.result.report.iteration);
   CHECK(f.result.report.communicated_elements < sequential.result.report.communicated_elements);
-  // With columns to divide as well, a cheaper plan fuses.
+  // If columns can be divided as well, a cheaper plan fuses.
   CHECK(search(g, m, test::joint_rules(), {}).result.report.iteration < f.result.report.iteration);
 }
 
 TEST_CASE("figure 16b: products of the parts instead of a product of their join, divided as the tables are") {
   const auto m = unity::test::machine_without_starts("summit:1x2");
   const auto g = recommendation(6144, 2, 512, 32);
-  systems::unity_options as_mapped;  // the polish finds plans beside the figure's
+  systems::unity_options as_mapped;  // without the polish, which finds plans other than the figure's
   as_mapped.proposals = 0;
   const auto f = search(g, m, test::joint_rules(), as_mapped);
   CHECK(f.algebraic.contains("matmul_of_concat_is_sum"));
   CHECK(f.parallel.at("embedding_bag_over_e") == 2);
   CHECK(f.parallel.at("matmul_over_k") == 2);
   CHECK(f.parallel.at("add_of_terms_in_x_y") == 1);
-  CHECK(f.parallel.at("inject_of_reduce") == 2);  // terms are added up once, behind the sum
+  CHECK(f.parallel.at("inject_of_reduce") == 2);  // terms are reduced once, after the sum
   const auto without = search(g, m, test::standard_rules(), {});
   CHECK(f.result.report.iteration < without.result.report.iteration);
   CHECK(f.result.report.communicated_elements * 10 < without.result.report.communicated_elements);
@@ -193,7 +193,7 @@ TEST_CASE("figure 16b: products of the parts instead of a product of their join,
 
 TEST_CASE("figure 16c: rows of bags are added up on several devices, where a bag as such has no other dimension") {
   const auto m = unity::test::machine_without_starts("summit:1x2");
-  // A batch of one sample, an odd table: only the bag can be divided.
+  // One sample and a table with an odd number of columns: only the bag can be divided.
   tensor::builder b{operators()};
   const auto rows = b.embedding_bag(b.weight("table", {101, 63}), b.input("ids", {1, 1'000'000}, tensor::dtype::int64));
   const auto g = std::move(b).finish({b.relu(rows)});

@@ -1,4 +1,4 @@
-// A kind of parallelism more never makes a plan slower.
+// An additional kind of parallelism never makes a plan slower.
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -29,18 +29,18 @@ using unity::test::training::operators;
 
 namespace {
 
-// Adds kinds of parallelism one by one, as figure 15a does.
+// Adds kinds of parallelism one by one, as in figure 15a.
 void check_that_none_makes_it_slower(const tensor::tensor_graph& g, const hardware::machine& m) {
   using use = parallel::index_use;
   systems::unity_options o;
   o.uses = 0;
-  o.proposals = 0;  // of chains, which are drawn from other moves
+  o.proposals = 0;  // chains draw different moves for each set of kinds
   auto fewer = std::numeric_limits<std::int64_t>::max();
   for (const auto kind :
        {use::data, use::model, use::reduction, use::special, use::spatial, use::placement, use::pipeline}) {
     o.uses |= parallel::index_uses{1} << static_cast<unsigned>(kind);
     if (kind != use::data && kind != test::all_or(kind, use::pipeline)) {
-      continue;  // the first and the last alone are searched with
+      continue;  // sanitizers: only the first and the last
     }
     const auto r =
         systems::unity(operators(), test::joint_rules(), g, m, parallel::analytic_durations(operators(), m), o);
@@ -57,8 +57,8 @@ void check_that_none_makes_it_slower(const tensor::tensor_graph& g, const hardwa
 }  // namespace
 
 TEST_CASE("kinds of parallelism that are added as figure 15a adds them: none makes a plan slower", "[exhaustive]") {
-  // Of these, two were up to 3% slower, because other substitutions are predicted to help: the plans of fewer kinds
-  // were not looked at.
+  // Two of these were once up to 3% slower, because other substitutions were predicted to help and plans of fewer kinds
+  // were not tried.
   for (const auto& [name, preset] :
        {std::pair{"zoo:mlp?hidden=512&batch=32", "p100:1x4"}, std::pair{"zoo:alexnet?batch=48", "summit:2x6"},
         std::pair{"zoo:bert?layers=1&hidden=256&heads=4&seq=64&vocab=1000&batch=8", "p100:1x4"}}) {

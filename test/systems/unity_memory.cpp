@@ -90,7 +90,7 @@ TEST_CASE("plans of the frontier are faster or smaller than each other, and simu
   CHECK(sharding > 0);
   CHECK(accumulating > 0);
   CHECK(2 * r.frontier.back().report.memory_peak().count() < r.frontier.front().report.memory_peak().count());
-  // The result is the fastest of all, and of these the smallest.
+  // The result is the fastest plan, and the smallest among equally fast ones.
   CHECK(r.report == r.frontier.front().report);
 }
 

@@ -1,4 +1,4 @@
-// Unity's joint search against all graphs that substitutions reach in three steps, each with all its mappings.
+// Unity's joint search, against all graphs that substitutions reach in three steps with all their mappings.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-// Four devices as a row and as two by two.
+// Four devices as meshes of 4 and of 2 x 2.
 struct meshes {
   hardware::machine machine = hardware::preset("p100:1x4");
   hardware::route_table routes{machine.network};
@@ -69,7 +69,7 @@ tensor::tensor_graph graph_of(std::uint64_t seed, std::size_t least, std::size_t
   return tensor::with_delivered_outputs(operators(), test::random_training_graph(random, operators(), size));
 }
 
-// Every choice of options, one after the other.
+// Tries every choice of options.
 std::int64_t least_of_all(test::all_mappings& slow, parallel::mesh_tables& tables, const parallel::operator_graph& g) {
   std::vector<std::uint32_t> chosen(g.size(), 0);
   auto least = parallel::unreachable;
@@ -133,13 +133,13 @@ TEST_CASE(
                                          least = std::min(least, slow.least(one.ops));
                                        }
                                      }));
-    equal += s.cost <= least ? 1 : 0;  // the search may go on behind three steps
+    equal += s.cost <= least ? 1 : 0;  // the search may go beyond three steps
     CHECK(static_cast<double>(s.cost) <= 1.1 * static_cast<double>(least));
   }
   CAPTURE(equal, improved, irreducible, graphs);
   CHECK(equal >= count * 95 / 100);
-  CHECK(improved > count / 10);     // there was something to find
-  CHECK(irreducible > count / 20);  // and not only where the mapping is easy
+  CHECK(improved > count / 10);     // substitutions help
+  CHECK(irreducible > count / 20);  // not only where the mapping is trivial
   CHECK(graphs > 20 * count);
 }
 

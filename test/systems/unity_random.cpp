@@ -1,4 +1,4 @@
-// Unity's search on random graphs and machines: none ends it, its budget is kept, and plans compute what graphs do.
+// Unity's search on random graphs and machines: it never fails, keeps its budget, and plans compute what graphs do.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ namespace {
 using namespace unity;
 using unity::test::training::operators;
 
-// Of up to 12 devices, whose memory may be too small for any plan.
+// A random machine of up to 12 devices, whose memory may be too small for any plan.
 hardware::machine random_machine(random_engine& random) {
   constexpr std::array kinds{"dgx_h100", "p100", "k80", "summit", "dgx_a100", "t4"};
   const auto nodes = 1 + random.below(3);
@@ -45,10 +45,10 @@ hardware::machine random_machine(random_engine& random) {
   return m;
 }
 
-// Seconds that this process computed: others may share its core.
+// CPU seconds of this process, because others may share its core.
 double computed() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Returns how much longer than its budget the search computed, in seconds.
+// Returns how many seconds the search computed beyond its budget.
 double try_one(std::uint64_t seed) {
   random_engine random{seed};
   const auto g = test::random_training_graph(random, operators(), 1 + random.below(24));
@@ -97,10 +97,10 @@ double try_all(std::uint64_t first, std::uint64_t count) {
 
 TEST_CASE("a plan is found for any graph and any machine, in time, and computes what the graph does") {
   const auto over = try_all(0, unity::test::cases(20));
-  CHECK(over <= 0.5 * unity::test::one_case_of);  // sanitizers make a step as much longer
+  CHECK(over <= 0.5 * unity::test::one_case_of);  // sanitizers make each step longer by that factor
 }
 
-// By hand, some minutes: test_systems "[random]"; FIRST and COUNT in the environment.
+// Run by hand, takes minutes: test_systems "[random]"; FIRST and COUNT in the environment.
 TEST_CASE("the same of 1,000 graphs", "[.][random]") {
   const auto over = try_all(number_of("FIRST", 0), number_of("COUNT", 1000));
   fmt::print("at most {:.2f} s more than the budget\n", over);

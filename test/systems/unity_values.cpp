@@ -1,4 +1,4 @@
-// Every plan computes what its graph does, forward and backward: those that are found, and those that have names.
+// Every plan, found or named, computes what its graph does, forward and backward.
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ using namespace unity;
 using test::check_found;
 using test::check_values;
 
-// But for networks of images, which take longer: unity_values_images.cpp.
+// Networks of images take longer and are in unity_values_images.cpp.
 constexpr std::array<const char*, 9> models{"zoo:mlp?layers=3&hidden=96&batch=48",
                                             "zoo:mlp?form=ae&layers=2&hidden=96&batch=48",
                                             "zoo:dlrm?batch=96",

@@ -1,4 +1,4 @@
-// As unity_values.cpp, of networks of images: their pools and convolutions keep images so large that it takes a while.
+// As unity_values.cpp, for networks of images, whose pools and convolutions need images so large that it takes a while.
 
 #include <catch2/catch.hpp>
 

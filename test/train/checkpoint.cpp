@@ -1,4 +1,4 @@
-// Runs that stop and go on, under whatever plan.
+// Runs that stop and resume, under any plan.
 
 #include <unity/parallel/ranks/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
@@ -105,7 +105,7 @@ TEST_CASE("a run with micro-batches in stages goes on under other stages; what w
   };
   const auto p = staged(2, 4);
   const auto file = fresh("stages");
-  std::vector<double> rest;  // of a run that writes a checkpoint and goes on
+  std::vector<double> rest;  // losses after the checkpoint, in the run that writes it
   train::test::on_threads(p, rule, seed, {operators(), p.graph, seed}, [&](auto& rank, auto& world) {
     for (std::uint64_t s = 0; s < 6; ++s) {
       const auto loss = rank.step(s);
@@ -140,7 +140,7 @@ TEST_CASE("a checkpoint that is read and written again, whatever the plan, is th
 
 namespace {
 
-// Every weight alike.
+// The same compressor for every weight.
 parallel::plan compressed(parallel::plan p, const parallel::compressor& how, std::uint32_t bucket) {
   const parallel::training_graph training{operators(), p.graph};
   p.synchronization.weights.resize(training.weights().size());
@@ -183,9 +183,9 @@ TEST_CASE("a run with compressors goes on as one that did not stop, bit for bit"
   train_some(p, rule, 2, 2, file, again);
   CHECK((content_of(again) == content_of(file)));
 
-  // Of other messages nothing is known: ranks begin with nothing kept, as if the file had no such values.
+  // A plan with other messages ignores the kept errors: ranks begin without any, as if the file had none.
   const auto before = fresh("not_compressed");
-  train_some(plain, rule, 2, 2, file, before);  // the same weights, as an older program would have written them
+  train_some(plain, rule, 2, 2, file, before);  // the same weights in a file without kept errors
   const auto without = train_some(p, rule, 2, 4, before, {});
   CHECK(without[0] == whole[2]);
   CHECK((without[1] == whole[3]) == (devices == 1));
@@ -237,7 +237,7 @@ TEST_CASE("a checkpoint of another run is refused, and says in what it is anothe
   other.momentum = 0.5;
   CHECK(refused(p, other).starts_with(where + "momentum 0.9000000000000000"));
   other = rule;
-  other.beta1 = 0.5;  // momentum has none
+  other.beta1 = 0.5;  // momentum has no beta1
   CHECK(refused(p, other).empty());
 }
 

@@ -1,4 +1,4 @@
-// What compressors of gradients lose, keep and do not do, by what ranks run.
+// What gradient compressors lose and keep, as ranks run them.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -50,7 +50,7 @@ parallel::plan compressed(parallel::plan p, const compressor& how) {
   return p;
 }
 
-// On a thread per rank: f(rank's executor, its number). Weights are zeros, cotangents ones.
+// Calls f(rank's executor, rank) on a thread per rank. Weights are zeros, cotangents ones.
 template <class Backend, class F>
 void on_ranks(const parallel::plan& p, double rate, const F& f) {
   const auto programs = parallel::programs_of_ranks(operators(), p);
@@ -79,14 +79,14 @@ numbers read(const Executor& rank, value_id v) {
   return backend::decode<double>(bytes.data(), rank.program().graph.type(v)).data;
 }
 
-// What became of gradients that were chosen.
+// The results of synchronizing chosen gradients.
 struct synchronized_gradients {
-  std::vector<numbers> applied{};             // by iteration: the change of the weight, on the first rank
-  std::vector<std::vector<numbers>> rests{};  // by rank and iteration: what it keeps
+  std::vector<numbers> applied{};             // by iteration: change of the weight on the first rank
+  std::vector<std::vector<numbers>> rests{};  // by rank and iteration: the error that it keeps
 };
 
-// gradients: of a weight of that shape, by iteration and rank. The weight is read once, in products with an input, so
-// that a rank's gradient is its input.
+// gradients: those of a weight of that shape, by iteration and rank. The weight is read once, in a product with an
+// input, so a rank's gradient is its input.
 template <class Backend = backend::reference_backend>
 synchronized_gradients synchronize(const tensor::shape& dims, const compressor& how,
                                    const std::vector<std::vector<numbers>>& gradients, dtype element = dtype::float64) {
@@ -154,7 +154,7 @@ numbers sum_of(const numbers& x, const numbers& y, double factor = 1) {
   return all;
 }
 
-// By iteration and rank.
+// Random gradients by iteration and rank.
 std::vector<std::vector<numbers>> random_gradients(std::size_t iterations, std::size_t ranks, std::int64_t count,
                                                    random_engine& random) {
   std::vector<std::vector<numbers>> all(iterations, std::vector<numbers>(ranks));
@@ -175,10 +175,10 @@ const std::vector<compressor> with_feedback{{compression::float16, true, 0},   {
 TEST_CASE("an element is rounded to the nearest of its 16 bits", "[law]") {
   struct format {
     compression kind;
-    double relative;  // half a unit in the last place of 1
-    double smallest;  // normal number
+    double relative;  // half an ulp of 1
+    double smallest;  // smallest normal number
     double largest;
-    double infinite;  // from where on
+    double infinite;  // least magnitude that overflows
   };
   const auto f = GENERATE(format{compression::float16, 0x1p-11, 0x1p-14, 65504, 65520},
                           format{compression::bfloat16, 0x1p-8, 0x1p-126, 0x1.fep127, 0x1.ffp127});
@@ -186,7 +186,7 @@ TEST_CASE("an element is rounded to the nearest of its 16 bits", "[law]") {
   CAPTURE(f.kind, seed);
   random_engine random{seed};
   numbers g;
-  for (int i = 0; i < 4000; ++i) {  // of all sizes, some of them too large, some too small
+  for (int i = 0; i < 4000; ++i) {  // of all magnitudes, including too large and too small ones
     const auto least = std::log2(f.smallest) - 14;
     const auto most = std::log2(f.largest) + 1;
     g.push_back(std::copysign(std::exp2(least + (most - least) * random.unit()), random.unit() - 0.5));
@@ -214,7 +214,7 @@ TEST_CASE("an element is rounded to the nearest of its 16 bits", "[law]") {
       CHECK(lost <= f.relative * f.smallest);
     }
   }
-  CHECK(largest_share > 0.95 * f.relative / (1 + f.relative));  // no bound is much better
+  CHECK(largest_share > 0.95 * f.relative / (1 + f.relative));  // the bound is nearly tight
 }
 
 TEST_CASE("a sum of messages is a sum in 16 bits", "[law]") {
@@ -233,7 +233,7 @@ TEST_CASE("a sum of messages is a sum in 16 bits", "[law]") {
           sum += own[i];
           sizes += std::abs(own[i]);
         }
-        // Each was rounded, and each sum of some of them.
+        // Each gradient was rounded, and so was each partial sum.
         CHECK(std::abs(made.applied[0][i] - sum) <= (std::pow(1 + unit, static_cast<double>(ranks)) - 1) * sizes);
       }
     }
@@ -266,7 +266,7 @@ TEST_CASE("what is not among the largest elements is no more than its share", "[
   }
 }
 
-// P P^T, P with columns at right angles no longer than 1, takes away no more than there is.
+// P P^T does not increase norms if the columns of P are orthogonal and of length at most 1.
 TEST_CASE("what two narrow matrices leave is no more than there was", "[law]") {
   const auto cases = unity::test::cases(40);
   for (std::size_t i = 0; i < cases; ++i) {
@@ -276,7 +276,7 @@ TEST_CASE("what two narrow matrices leave is no more than there was", "[law]") {
     const auto m = random.between(3, 20);
     const auto columns = random.between(1, std::min(n, m) - 1);
     const auto ranks = static_cast<std::size_t>(random.between(2, 3));
-    const auto product_of = random.between(0, columns);  // so many columns and rows; 0: any matrix
+    const auto product_of = random.between(0, columns);  // numbers of columns and rows; 0: any matrix
     CAPTURE(seed, n, m, columns, ranks, product_of);
     auto g = random_gradients(4, ranks, n * m, random);
     const auto x = random_numbers(n * std::max<std::int64_t>(product_of, 1), random);
@@ -305,7 +305,7 @@ TEST_CASE("what two narrow matrices leave is no more than there was", "[law]") {
         CAPTURE(s, r);
         CHECK(norm(made.rests[r][s]) <= (1 + 1e-9) * norm(given));
       }
-      // The columns of all are sums of those of x: from the first iteration on rounding alone is lost, and kept.
+      // All columns are sums of those of x, so from the first iteration on only rounding errors are lost and kept.
       most = std::max(most, all);
       for (std::size_t r = 0; product_of > 0 && r < ranks; ++r) {
         CHECK(norm(made.rests[r][s]) <= 1e-9 * most);
@@ -342,7 +342,7 @@ TEST_CASE("with feedback, what was applied and what is kept is all that was give
           for (const auto& own : made.rests) {
             applied += own.back()[i];
           }
-          // What a sum of 16 bits was rounded by is not kept.
+          // The rounding error of a 16-bit sum is not kept.
           const auto unit = how.kind == compression::float16 ? 0x1p-11 : how.kind == compression::bfloat16 ? 0x1p-8 : 0;
           CHECK(std::abs(applied - given) <= (rounding + 1.1 * unit * static_cast<double>(ranks - 1)) * sizes);
         }
@@ -394,8 +394,8 @@ TEST_CASE("zeros stay zeros", "[law]") {
   }
 }
 
-// Of zeros no direction comes, and of a product of few columns no more directions than those: the next iteration needs
-// some nevertheless.
+// A zero gradient gives no direction, and a product of few columns no more directions than columns, but the next
+// iteration needs all of them.
 TEST_CASE("narrow matrices have all their columns again after gradients that were zero, or of few columns", "[law]") {
   const auto cases = unity::test::cases(20);
   for (std::size_t i = 0; i < cases; ++i) {
@@ -427,7 +427,7 @@ TEST_CASE("narrow matrices have all their columns again after gradients that wer
   }
 }
 
-// What is no number must be seen: the weight becomes none either, and a run of training stops there.
+// Non-finite gradients must remain visible: the weight becomes non-finite, too, and training stops.
 TEST_CASE("what is no finite number is sent, and nothing hangs", "[law]") {
   constexpr std::uint64_t seed = 8;
   for (const auto bad : {not_a_number, infinity, -infinity}) {
@@ -444,7 +444,7 @@ TEST_CASE("what is no finite number is sent, and nothing hangs", "[law]") {
       CHECK(made.applied[0] == good.applied[0]);
       CHECK_FALSE(std::isfinite(made.applied[1][17]));
       if (how.kind == compression::power_sgd) {
-        continue;  // and spreads over the whole matrix
+        continue;  // it spreads over the whole matrix
       }
       for (std::size_t i = 0; i < 5 * 6; ++i) {
         CHECK((i == 17 || std::isfinite(made.applied[1][i])));
@@ -460,7 +460,7 @@ TEST_CASE("what is no finite number is sent, and nothing hangs", "[law]") {
 
 namespace {
 
-// Least squares of fixed numbers with noise.
+// Least squares on fixed data with noise.
 struct least_squares {
   std::int64_t samples = 32;
   std::int64_t inputs = 8;
@@ -476,7 +476,7 @@ struct least_squares {
     each([&](std::size_t k, double product) { y[k] = product + y[k] / 10; }, w);
   }
 
-  // f(element of the products, its value)
+  // Calls f(element of the product, its value).
   template <class F>
   void each(const F& f, const numbers& w) const {
     for (std::int64_t s = 0; s < samples; ++s) {
@@ -538,7 +538,7 @@ TEST_CASE("least squares are found by every compressor with feedback", "[law]") 
       for (const auto& how : with_feedback) {
         const auto found = problem.loss_after(400, 1, ranks, how);
         CAPTURE(seed, ranks, how.kind, how.amount, before, expected);
-        // One element of 48 waits for the others, and what waits is as large as steps are.
+        // One of 48 elements is sent and the rest waits, so the kept error is as large as steps are.
         CHECK(found <= (how.kind == compression::top_k && how.amount == 10 ? 1.5 : 1.01) * expected);
       }
     }

@@ -1,4 +1,4 @@
-// Tensors that are filled part by part.
+// Checks tensors that are filled part by part.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace unity::train::test {
 
-// Disjoint boxes that together are the whole, made by cutting at random.
+// Random disjoint boxes that cover the whole, made by cutting.
 inline std::vector<parallel::box> random_cover(const tensor::shape& dims, random_engine& random) {
   std::vector<parallel::box> cover{parallel::whole(dims)};
   for (auto cuts = random.below(8); cuts > 0; --cuts) {
@@ -34,7 +34,7 @@ inline std::vector<parallel::box> random_cover(const tensor::shape& dims, random
   return cover;
 }
 
-// Puts the elements of a box where they are in the whole, row-major.
+// Copies the elements of a box to their place in the whole, row-major.
 inline void place(const std::vector<std::byte>& part, const parallel::box& b, const tensor::tensor_type& t,
                   std::vector<std::byte>& all) {
   const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
@@ -45,7 +45,7 @@ inline void place(const std::vector<std::byte>& part, const parallel::box& b, co
   });
 }
 
-// fill(type, box, bytes) makes the same tensor of whatever boxes.
+// Checks that fill(type, box, bytes) makes the same tensor for every cover by boxes.
 template <class Fill>
 void check_covers(const tensor::tensor_type& t, std::uint64_t seed, const Fill& fill) {
   CAPTURE(seed);

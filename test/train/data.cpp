@@ -42,7 +42,7 @@ std::vector<double> values_of(const synthetic_data& d, const std::string& name, 
   return backend::decode<double>(stored.data(), t).data;
 }
 
-// A classifier of bags of words: all kinds of inputs.
+// A classifier of bags of words, with all kinds of inputs.
 tensor::trained_form classifier() {
   tensor::builder b{operators()};
   const auto ids = b.input("ids", {6, 4}, dtype::int64);

@@ -1,5 +1,5 @@
-// Training where memory is not the host's, and kernels and messages run later than they begin: with stand-ins for a GPU
-// and for NCCL that do everything as late as they may.
+// Training on devices with their own memory, whose kernels and messages run asynchronously: stand-ins for a GPU and for
+// NCCL that execute everything as late as they may.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -40,7 +40,7 @@ using train::test::plan_for;
 
 namespace {
 
-// Kernels run when somebody waits for them.
+// A backend whose kernels run only when somebody waits for them.
 class late_backend {
  public:
   using memory = backend::reference_backend::memory;
@@ -80,8 +80,8 @@ class late_backend {
 };
 static_assert(backend::fusing_backend<late_backend>);
 
-// Messages that have begun go when one of them is asked about, as a group and in their order; the next group goes when
-// that one has ended.
+// Messages that have begun run, as a group and in order, when one of them is queried; the next group runs when that
+// one has ended.
 class message_queue {
  public:
   using begin = std::function<backend::local_request()>;
@@ -162,7 +162,7 @@ class late_communicator {
   [[nodiscard]] int rank() const { return owned_->rank(); }
   [[nodiscard]] int size() const { return owned_->size(); }
   void barrier() { owned_->barrier(); }
-  // A queue for messages whatever their tags; they must not be needed.
+  // Ignores tags, on which the order of messages must not depend.
   request send(int to, std::span<const std::byte> bytes, int) {
     return {queue_, queue_->add([this, to, bytes] { return owned_->send(to, bytes, 0); })};
   }
@@ -195,7 +195,8 @@ class late_communicator {
   }
 
  private:
-  // A queue of the whole's: nothing tells whether sums or messages come first, so one helps the other on.
+  // Shares one queue with the whole communicator: nothing tells whether sums or messages come first, so each advances
+  // the other.
   late_communicator(backend::local_communicator c, std::shared_ptr<message_queue> q)
       : owned_{std::move(c)}, queue_{std::move(q)} {}
 
@@ -210,7 +211,7 @@ constexpr std::uint64_t seed = 3;
 constexpr std::uint64_t steps = 4;
 const train::update_rule rule{parallel::optimizer::adam, 0.01};
 
-// Of rank 0; f(communicator) makes that of the device.
+// Losses of rank 0; make(communicator) makes the device's communicator.
 template <class Backend, class Make>
 std::vector<double> losses_of(const parallel::plan& p, const Make& make) {
   std::vector<double> losses;
@@ -235,7 +236,7 @@ std::vector<double> prompt_losses(const parallel::plan& p) {
       p, [](backend::local_communicator& c) -> backend::local_communicator& { return c; });
 }
 
-// A chain in stages, a device for each.
+// A chain with one stage per device.
 parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches) {
   auto p = plan_for("zoo:mlp?layers=4&hidden=8&batch=8", stages, "data");
   p.graph =

@@ -1,4 +1,4 @@
-// How what training adds to a graph can be divided: losses along rows, statistics of a batch as sums of parts.
+// How the operators that training adds to a graph can be divided: losses by rows, batch statistics as partial sums.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,7 +41,7 @@ operator_dimensions dimensions(const char* name, const std::vector<tensor_type>&
   return parallel::dimensions_of(operators(), operators().make_operation(name), inputs).value();
 }
 
-// "dimension:size" of what can be divided, then "sum:size".
+// Divisible dimensions as "dimension:size", then sums as "sum:size".
 std::string spell(const operator_dimensions& o) {
   std::string text;
   for (const auto& p : o.divisible) {
@@ -53,7 +53,7 @@ std::string spell(const operator_dimensions& o) {
   return text;
 }
 
-// The results of all tasks, at their places and added up.
+// The results of all tasks, placed and summed.
 dense<double> run_tasks(const operator_dimensions& o, const parallel::operator_grid& grid,
                         const std::vector<dense<double>>& operands) {
   dense<double> sum{o.outputs[0].dims};
@@ -146,7 +146,7 @@ TEST_CASE("micro-batches of a model have losses of their own, which are shares o
   const auto of_part = tensor::with_loss(operators(), part, tensor::loss::cross_entropy, 4);
   const auto of_batch = tensor::with_loss(operators(), g, tensor::loss::cross_entropy);
   REQUIRE(of_part.node_count() == of_batch.node_count());
-  const node_id scale{of_part.node_count() - 2};  // one over the samples of the batch
+  const node_id scale{of_part.node_count() - 2};  // one over the number of samples in the batch
   CHECK(of_part.operation(scale).kind == operators().kind("fill"));
   CHECK(of_part.operation(scale) == of_batch.operation(scale));
 }

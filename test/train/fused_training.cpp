@@ -1,4 +1,4 @@
-// Ranks with fused kernels train as those without do.
+// Ranks with fused kernels train as ranks without.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -38,7 +38,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices) {
   return train::with_loss(operators(), test::data_parallel_plan(model, devices), tensor::loss::cross_entropy);
 }
 
-// kernels: null: none.
+// kernels: null for none.
 std::vector<double> losses_of(const parallel::plan& p, const fusion::fusion_plan* kernels) {
   train::program_change change;
   if (kernels != nullptr) {

@@ -1,4 +1,4 @@
-// Gradients that are rounded, factored, or sent as indices and rows, and weights that are fetched.
+// Gradients that are rounded, factored, or sent as indices and rows; and weights that are fetched.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -40,7 +40,7 @@ using train::test::operators;
 
 constexpr std::uint64_t seed = 5;
 
-// Of four devices two are in a node.
+// Four devices are two nodes of two.
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
   auto p = train::with_loss(operators(), train::test::plan_for(model, devices, "data"), tensor::loss::mean_square);
   if (devices == 4) {
@@ -49,7 +49,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices) {
   return p;
 }
 
-// Of weights and their gradients.
+// Elements of weights and gradients that ranks send between nodes.
 std::int64_t elements_between_nodes(const parallel::plan& p, const parallel::rank_programs& programs) {
   const auto& t = p.machine.network;
   std::int64_t all = 0;
@@ -63,7 +63,7 @@ std::int64_t elements_between_nodes(const parallel::plan& p, const parallel::ran
   return all;
 }
 
-// Likewise, as simulated.
+// The same in simulated bytes.
 std::int64_t bytes_between_nodes(const parallel::plan& p, const tasks::program& code) {
   const auto& t = p.machine.network;
   std::set<std::size_t> between;
@@ -91,7 +91,7 @@ std::int64_t bytes_between_nodes(const parallel::plan& p, const tasks::program& 
   return all;
 }
 
-// change(weight, synchronizer): of each weight that training changes.
+// change(weight, synchronizer) is called for each trained weight.
 template <class F>
 parallel::synchronization every(const parallel::plan& p, const F& change) {
   parallel::synchronization all;
@@ -124,11 +124,11 @@ double largest_difference(const std::vector<double>& own, const std::vector<doub
 
 using numbers = tensor::dense<double>;
 
-// Training by data parallelism where each rank sends the largest elements of what it has: gradients of each rank's
-// samples alone, and plain loops for all that follows.
+// Reference: data-parallel training in which each rank sends its largest elements; gradients are computed per rank, and
+// plain loops do the rest.
 class slow_selection {
  public:
-  // model: without its batch, of which each rank has as much as all others.
+  // model: without its batch, which is divided equally among ranks.
   slow_selection(const std::string& model, std::int64_t batch, std::size_t ranks, std::int64_t amount)
       : own_batch_{batch / static_cast<std::int64_t>(ranks)},
         ranks_{ranks},
@@ -220,7 +220,7 @@ class slow_selection {
   tensor::tensor_graph whole_;
   train::synthetic_data data_;
   std::map<std::string, numbers> weights_{};
-  std::map<std::pair<std::size_t, std::string>, std::vector<double>> rests_{};  // by rank and weight
+  std::map<std::pair<std::size_t, std::string>, std::vector<double>> rests_{};  // by rank and weight: kept errors
 };
 
 }  // namespace
@@ -243,7 +243,7 @@ TEST_CASE("weights that are fetched when an iteration begins train as those that
       for (const auto& r : programs.ranks) {
         kept += r.weights.size();
       }
-      CHECK(kept == next);  // each on its server alone
+      CHECK(kept == next);  // each on its own server only
     }
   }
 }
@@ -273,9 +273,9 @@ TEST_CASE("devices of a node exchange with servers as one") {
           });
           CHECK(largest_difference(losses_of(p, 4), expected) < 1e-11);
           const auto moved = elements_between_nodes(p, parallel::programs_of_ranks(operators(), p));
-          CHECK(moved == 2 * elements);  // a gradient and a weight, of the node that has no server
+          CHECK(moved == 2 * elements);  // a gradient and a weight, for the node without the server
           const auto code = parallel::lower(operators(), p);
-          CHECK(8 * moved == bytes_between_nodes(p, code));  // what is simulated
+          CHECK(8 * moved == bytes_between_nodes(p, code));  // equals the simulation
         }
       }
     }
@@ -403,7 +403,7 @@ TEST_CASE("factored gradients converge, and are exact where the factors are as w
     p.synchronization = compressed(p, {parallel::compression::power_sgd, true, rank});
     const auto own = losses_of(p, 100);
     CAPTURE(rank, own.back(), expected.back());
-    CHECK(largest_difference(own, expected) < 0.2);  // each batch is drawn anew
+    CHECK(largest_difference(own, expected) < 0.2);  // every step has a new batch
     CHECK(std::abs(own.back() / expected.back() - 1) < 2e-3);
   }
 }
@@ -423,7 +423,7 @@ TEST_CASE("the largest elements are sent, and the rest waits: as plain loops hav
       const auto exact = losses_of(p, steps);
       p.synchronization = compressed(p, {parallel::compression::top_k, true, amount});
       const auto own = losses_of(p, steps);
-      slow_selection slow{model, batch, devices, devices == 1 ? 1000 : amount};  // alone, nothing is sent
+      slow_selection slow{model, batch, devices, devices == 1 ? 1000 : amount};  // a single device sends nothing
       std::vector<double> expected;
       for (std::uint64_t s = 0; s < steps; ++s) {
         expected.push_back(slow.step(s, 0.05));
@@ -448,7 +448,7 @@ TEST_CASE("ranks send of the largest elements what is simulated") {
       const auto without_gradients = moved();
       const parallel::compressor how{parallel::compression::top_k, true, amount};
       p.synchronization = compressed(p, how);
-      std::int64_t expected = 0;  // numbers of 4 bytes and elements of 8
+      std::int64_t expected = 0;  // 4-byte indices and 8-byte elements
       const parallel::training_graph training{operators(), p.graph};
       for (const auto& w : training.weights()) {
         const auto count = tensor::element_count(p.graph.type(w.value).dims);

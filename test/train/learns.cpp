@@ -1,4 +1,4 @@
-// Training on sets of data: what is read, what is learned, and how often the model is right.
+// Training on data sets: what is read, what is learned, and the accuracy on the test part.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -37,7 +37,7 @@ io::dataset set_of(const std::string& name, const std::string& content, std::int
   return io::dataset{path};
 }
 
-// Images of 2 x 4 pixels in which the one with the number of the class is bright.
+// Images of 2 x 4 pixels, in which the pixel with the number of the class is bright.
 io::dataset bright_pixels(std::int64_t classes = 4) {
   random_engine random{1};
   std::vector<std::pair<io::stored_tensor, std::string>> tensors;
@@ -56,7 +56,7 @@ io::dataset bright_pixels(std::int64_t classes = 4) {
   return set_of("pixels", "images", classes, tensors);
 }
 
-// After each number comes the one that is two more, of seven.
+// A text over seven tokens in which each is the previous one plus two.
 io::dataset counting() {
   std::string text;
   for (int i = 0; i < 200; ++i) {
@@ -134,7 +134,7 @@ TEST_CASE("a decoder learns what comes next, the same under every strategy") {
   const auto set = counting();
   const auto one = learn(train::test::plan_for(decoder, 1, "data"), set, 0.1, 60);
   CHECK(one.losses.back() < 0.1 * one.losses.front());
-  CHECK(one.test == train::test_result{48, 48});  // of eight windows
+  CHECK(one.test == train::test_result{48, 48});  // six positions in each of eight windows
   for (const auto* how : {"data", "model", "mixed"}) {
     CAPTURE(how);
     check_same(learn(train::test::plan_for(decoder, 2, how), set, 0.1, 60), one);

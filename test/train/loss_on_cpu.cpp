@@ -1,4 +1,4 @@
-// A training step's forward and backward pass on the host's processor, against the reference backend.
+// A training step's forward and backward pass on the cpu backend, against the reference backend.
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -31,7 +31,7 @@ using unity::test::training::operators;
 
 namespace {
 
-// Embedded words, a dropout, a batch norm with statistics of the batch, a classifier per position.
+// Embedded words, dropout, batch norm with batch statistics, and a classifier per position.
 tensor::tensor_graph training_step(loss what, dtype element) {
   tensor::builder b{operators()};
   const auto ids = b.input("ids", {4, 6}, dtype::int64);

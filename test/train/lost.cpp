@@ -1,4 +1,4 @@
-// A rank that stops in the middle of training: the others stop as well, and say which one it was.
+// A rank that fails during training: the others stop as well and name it.
 
 #include <catch2/catch.hpp>
 #include <array>
@@ -48,7 +48,7 @@ TEST_CASE("the others stop when a rank of a thread throws, and say which and why
       }
     });
   };
-  CHECK_THROWS_WITH(run(), "out of luck");  // what happened, not what followed
+  CHECK_THROWS_WITH(run(), "out of luck");  // the cause, not its consequences
   CHECK(clock_type::now() - start < std::chrono::seconds{10});
   for (int r = 0; r < 4; ++r) {
     const auto expected = r == lost ? std::string{"out of luck"}

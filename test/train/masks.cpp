@@ -1,4 +1,4 @@
-// Dropout: what is dropped depends on places in whole tensors, and so on no strategy.
+// Dropout: masks depend on positions in whole tensors, and therefore not on the strategy.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ value_id dropped(tensor::builder& b, value_id x, double rate, std::int64_t seed)
   return b.apply("dropout", {x}, {{"rate", rate}, {"seed", seed}})[0];
 }
 
-// Two layers, each with a dropout behind; of rate 0, those do nothing.
+// Two layers, each followed by a dropout, which does nothing at rate 0.
 tensor::tensor_graph two_layers(double rate) {
   tensor::builder b{operators()};
   auto x = b.input("x", {8, 12}, tensor::dtype::float32);

@@ -1,4 +1,4 @@
-// A rank whose values leave for the host trains as one that has memory for all of them.
+// A rank that moves values to the host trains as one that has memory for all of them.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -39,7 +39,7 @@ namespace {
 constexpr std::uint64_t steps = 3;
 constexpr std::uint64_t seed = 5;
 
-// Quick, and not the best.
+// Planning options that are fast rather than good.
 placement::memory_planning quick_planning() {
   placement::memory_planning how;
   how.program.alternatives = 1 << 14;
@@ -51,15 +51,15 @@ placement::memory_planning quick_planning() {
 
 struct training {
   std::vector<double> losses{};
-  std::vector<std::vector<std::byte>> weights{};  // after the steps, those of a rank behind each other
+  std::vector<std::vector<std::byte>> weights{};  // after the steps, by rank, concatenated
   bytes arena{};
   std::vector<train::moved_bytes> moved{};  // by step
-  bool is_as_planned = false;               // arena and moves
+  bool is_as_planned = false;               // whether arena and moves match the plan
 
   friend bool operator==(const training&, const training&) = default;
 };
 
-// The bytes of the arena that with_moves asks for when it refuses.
+// The least arena, from the error of with_moves without memory.
 std::int64_t least_arena(const parallel::rank_program& p, std::span<const std::size_t> workspaces) {
   const auto message = test::message_of(
       [&] { static_cast<void>(train::with_moves(operators(), p, workspaces, bytes{0}, quick_planning())); });
@@ -67,7 +67,8 @@ std::int64_t least_arena(const parallel::rank_program& p, std::span<const std::s
   return std::stoll(message.substr(message.find(before) + before.size()));
 }
 
-// Of each rank. share: from the least arena of each rank, 0, to what it takes without moves, 1; nothing: without.
+// Trains on each rank. share: size of the arena, from 0, the rank's least, to 1, its size without moves; nothing:
+// without moves.
 template <class Backend>
 std::vector<training> train_all(const parallel::plan& p, std::optional<double> share) {
   std::vector<training> all(p.machine.network.device_count());
@@ -108,7 +109,7 @@ std::vector<training> train_all(const parallel::plan& p, std::optional<double> s
   return all;
 }
 
-// Returns how many bytes were stored at the least arena, over ranks.
+// Returns the number of bytes stored at the least arena, summed over ranks.
 template <class Backend>
 std::int64_t check_model(const parallel::plan& model) {
   const auto p = train::with_loss(operators(), model, tensor::loss::mean_square);
@@ -130,7 +131,7 @@ std::int64_t check_model(const parallel::plan& model) {
   return stored;
 }
 
-// Dense layers, element-wise operators and reshapes on values that were made before, each read by several.
+// Dense layers, element-wise operators and reshapes on earlier values, several of which have many readers.
 tensor::tensor_graph random_model(random_engine& random) {
   tensor::builder b{operators()};
   std::vector<value_id> values{b.input("x", {4, 6}), b.input("y", {4, 6})};

@@ -1,4 +1,4 @@
-// Losses that are no numbers: training stops, and says which operator made the first one.
+// Non-finite losses: training stops and names the operator that produced the first non-finite value.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -26,7 +26,7 @@ namespace {
 using namespace unity;
 using train::test::operators;
 
-// The message of a run of some steps, empty where there is none; prepare(rank) is called before them.
+// The error message of a run of `steps` steps, or ""; calls prepare(rank) first.
 std::string message_of(
     const parallel::plan& p, const train::update_rule& rule, std::uint64_t steps,
     const std::function<void(train::test::reference_trainer&)>& prepare = [](auto&) {}) {
@@ -40,7 +40,7 @@ std::string message_of(
   });
 }
 
-// The number of the node of that kind, or of the source of that name.
+// The number of the node of kind `what`, or of the source named `what`.
 std::string number_of(const tensor::tensor_graph& g, std::string_view what) {
   for (const auto n : node_ids(g)) {
     const auto& op = g.operation(n);
@@ -72,7 +72,7 @@ std::vector<std::vector<std::byte>> weights_of(train::test::reference_trainer& r
   return all;
 }
 
-// x * x of a large weight is none, or the gradient of the root of 0 is.
+// Overflows in x * x of a large weight, or has a non-finite gradient in sqrt(0).
 parallel::plan squares(std::size_t devices, const char* function) {
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 4}, tensor::dtype::float32);

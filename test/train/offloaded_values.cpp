@@ -1,4 +1,4 @@
-// What a plan offloads trains as what is kept does, bit for bit, in less memory.
+// Training with offloaded values equals training without, bit for bit, in less memory.
 #include <unity/train/offloaded_values.hpp>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::size_t moves_of(const parallel::plan& p) {
   return sum;
 }
 
-// Random operators are recomputed, and random others offloaded. Returns the number of moves.
+// Recomputes random operators and offloads others. Returns the number of moves.
 std::size_t require_equal_losses(parallel::plan p, random_engine& random, int sets) {
   const auto expected = losses_of(p);
   REQUIRE(expected.front() != expected.back());
@@ -75,8 +75,7 @@ bytes arena_of(const parallel::plan& p) {
   return train::memory_of_rank(operators(), own, p.updates, {}).arena;
 }
 
-// The values that a rank's program stores on the host, besides those that it sends, which stay until the receiver has
-// them.
+// Values that a rank's program stores on the host, except those that it sends, which stay until the receiver has them.
 std::vector<bool> stored_values(const parallel::rank_program& p) {
   const train::value_places places{operators(), p};
   std::vector<bool> all(p.graph.value_count());
@@ -93,7 +92,7 @@ std::vector<bool> stored_values(const parallel::rank_program& p) {
   return all;
 }
 
-// The most bytes of such values that the rank holds at once.
+// Peak bytes of such values on the rank.
 std::int64_t held_by_rank(const parallel::rank_program& p) {
   const train::value_places places{operators(), p};
   const auto stored = stored_values(p);
@@ -220,7 +219,7 @@ TEST_CASE("a value of which a message is under way stays, as do outputs and valu
       if (step.kind != parallel::step_kind::store) {
         continue;
       }
-      // Between the store and the fetch nothing reads the value, nor waits for a message of it.
+      // Between store and fetch, no step reads the value or waits for a message of it.
       for (auto t = s + 1; own.steps[t].kind != parallel::step_kind::fetch || own.steps[t].value != step.value; ++t) {
         REQUIRE(t + 1 < own.steps.size());
         const auto& between = own.steps[t];

@@ -1,4 +1,4 @@
-// However weights are synchronized without loss, losses and weights are those of one process.
+// Any lossless synchronization of weights gives the losses and weights of one process.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -44,7 +44,7 @@ using train::test::operators;
 constexpr std::uint64_t seed = 5;
 constexpr std::uint64_t steps = 3;
 
-// Of four devices two are in a node.
+// Four devices are two nodes of two.
 parallel::plan plan_of(const std::string& model, std::size_t devices, dtype element) {
   parallel::plan p;
   p.graph = tensor::with_delivered_outputs(
@@ -54,10 +54,10 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, dtype elem
   return train::with_loss(operators(), p, tensor::loss::mean_square);
 }
 
-// Parts of weights that ranks hold, by name; of a part that several hold, all of them.
+// Parts of weights held by ranks, by name; replicas are all listed.
 struct held_part {
   parallel::box part{};
-  tensor::shape dims{};  // of the weight
+  tensor::shape dims{};  // of the whole weight
   std::vector<double> elements{};
 };
 struct run_result {
@@ -92,7 +92,7 @@ run_result run(const parallel::plan& p) {
   return all;
 }
 
-// One process has all of each weight, once.
+// One process holds each weight whole and once.
 run_result run_alone(const std::string& model, dtype element) {
   auto all = run(plan_of(model, 1, element));
   for (const auto& [name, parts] : all.weights) {
@@ -102,8 +102,8 @@ run_result run_alone(const std::string& model, dtype element) {
   return all;
 }
 
-// The largest difference of an element of a weight that any rank holds, as a share of the largest element, and as large
-// as can be where nobody holds one. A key's bias has no gradient but what rounding makes: small weights are as of 0.01.
+// The largest difference of an element on any rank, relative to the largest element; infinite if no rank holds the
+// element. Weights below 0.01 count as 0.01, because the gradient of a key's bias is only rounding error.
 double difference(const std::vector<held_part>& own, const held_part& expected) {
   std::vector<bool> is_held(expected.elements.size());
   double largest = 0.01;
@@ -124,7 +124,7 @@ double difference(const std::vector<held_part>& own, const held_part& expected) 
   return is_whole ? most / largest : std::numeric_limits<double>::infinity();
 }
 
-// Of losses and of weights, relative.
+// Relative difference of losses and weights.
 double difference(const run_result& own, const run_result& expected) {
   REQUIRE(own.losses.size() == steps);
   REQUIRE(own.weights.size() == expected.weights.size());
@@ -194,7 +194,7 @@ TEST_CASE("random strategies train as one process does", "[law]") {
       for (auto& part : w.parts) {
         const bool is_alone = part.kind == parallel::sync_kind::all_reduce && !part.is_sparse &&
                               part.bucket == parallel::synchronizer::no_bucket && !w.is_default();
-        if (is_alone && random.below(2) == 0) {  // all elements are sent, in the order of their sizes
+        if (is_alone && random.below(2) == 0) {  // all elements are sent, ordered by magnitude
           part.compressor = {parallel::compression::top_k, true, 1000};
           ++selected;
         }

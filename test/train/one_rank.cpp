@@ -1,4 +1,4 @@
-// The program of one rank, lowered alone, is the one that lowering all ranks writes for it.
+// The program of one rank lowered alone equals the one that lowering all ranks gives it.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ namespace {
 
 constexpr std::uint64_t seed = 11;
 
-// Samples on so many of the devices; those that are left serve.
+// Data parallelism on the last `computing` devices; the others are servers.
 parallel::plan plan_of(const std::string& model, std::size_t devices, std::size_t computing,
                        std::int64_t microbatches = 1) {
   parallel::plan p;
@@ -64,7 +64,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, std::size_
   return train::with_loss(operators(), p, tensor::loss::mean_square);
 }
 
-// Whether ranks are written one by one.
+// Whether the lowering writes ranks one by one.
 bool is_one(const parallel::plan& p) {
   return parallel::detail::divided_training{operators(), p, 0}.written().is_one();
 }
@@ -91,7 +91,7 @@ void require_equal(const parallel::plan& p) {
   }
 }
 
-// Compressors of all-reduced parts, staleness of served ones, and recomputation, at random.
+// Random compressors of all-reduced parts, staleness of served ones, and recomputation.
 void change(random_engine& random, parallel::plan& p) {
   const auto staleness = static_cast<std::uint32_t>(random.below(3));
   const auto kind = random.below(5);
@@ -148,7 +148,7 @@ TEST_CASE("one rank alone, by the rules of AutoDist") {
     }
   }
   CHECK(alone > 500 / unity::test::one_listed_case_of);
-  CHECK(together > 0);  // of which servers look up rows
+  CHECK(together > 0);  // plans whose servers look up rows
   INFO(alone << " " << together);
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("what ranks exchange adds up to zero only where both ends have the sam
   random_engine random{seed};
   p.synchronization = parallel::test::random_sync(random, operators(), p);
   const auto all = parallel::programs_of_ranks(operators(), p);
-  std::vector<std::pair<std::size_t, std::size_t>> messages;  // ranks and steps
+  std::vector<std::pair<std::size_t, std::size_t>> messages;  // (rank, step) of each message
   for (std::size_t r = 0; r < 4; ++r) {
     for (std::size_t s = 0; s < all.ranks[r].steps.size(); ++s) {
       const auto kind = all.ranks[r].steps[s].kind;
@@ -217,10 +217,10 @@ TEST_CASE("what ranks exchange adds up to zero only where both ends have the sam
     ++step.tag;
     CHECK_FALSE(exchanges_of_all(other) == fingerprint{});
     step = before;
-    step.kind = parallel::step_kind::run;  // left out
+    step.kind = parallel::step_kind::run;  // drops the message
     CHECK_FALSE(exchanges_of_all(other) == fingerprint{});
     step = before;
-    if (step.value.valid()) {  // of another shape
+    if (step.value.valid()) {  // changes the shape
       const auto& g = other.ranks[r].graph;
       for (const auto v : value_ids(g)) {
         step.value = g.type(v).dims != g.type(before.value).dims ? v : step.value;
@@ -276,7 +276,7 @@ TEST_CASE("plans that differ have different fingerprints") {
   part.kind = parallel::sync_kind::parameter_server;
   part.destination = hardware::device_id{std::size_t{0}};
   const auto by_device = parallel::fingerprint_of(served);
-  part.is_per_node = true;  // other ranks send to the server
+  part.is_per_node = true;  // other ranks send to the server instead
   CHECK_FALSE(parallel::fingerprint_of(served) == by_device);
 }
 

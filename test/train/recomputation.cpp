@@ -1,4 +1,4 @@
-// What is computed again trains as what is kept does, bit for bit, in less memory; and so do micro-batches of one
+// Training with recomputation equals training without, bit for bit, in less memory; and so do micro-batches of one
 // stage.
 #include <algorithm>
 #include <cmath>
@@ -48,7 +48,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, std::strin
   return train::with_loss(operators(), train::test::plan_for(model, devices, how), tensor::loss::mean_square);
 }
 
-// Each operator is divided by itself, on any devices, into parts, terms and copies.
+// Each operator has a random division of its own, into parts, terms and copies on any devices.
 parallel::plan divided_plan(const std::string& model, std::size_t devices, random_engine& random) {
   auto p = train::test::plan_for(model, devices, "data");
   p.configurations =
@@ -65,7 +65,7 @@ parallel::recomputation random_set(const tensor::tensor_graph& g, random_engine&
   return all;
 }
 
-// All that can be.
+// Recomputes everything that can be.
 parallel::recomputation everything(const tensor::tensor_graph& g) {
   return parallel::recomputation_but_every(g, g.node_count() + 1);
 }
@@ -164,7 +164,7 @@ TEST_CASE("a rank that keeps checkpoints alone needs less memory") {
     const auto some = arena_of(p);
     CAPTURE(devices, all.count(), some.count());
     CHECK(10 * some.count() < 6 * all.count());
-    p.recomputed = everything(p.graph);  // then all results are there at once when the backward pass begins
+    p.recomputed = everything(p.graph);  // then all results exist at once when the backward pass begins
     CHECK(arena_of(p) > some);
   }
 }
@@ -186,7 +186,7 @@ TEST_CASE("no operator runs again but once for each micro-batch, and none that t
   for (std::size_t n = 0; n < before.size(); ++n) {
     CAPTURE(n);
     CHECK(after[n] >= before[n]);
-    CHECK(after[n] <= before[n] + 1);  // of a multilayer perceptron, one step each
+    CHECK(after[n] <= before[n] + 1);  // in a multilayer perceptron, one step each
     more += after[n] - before[n];
   }
   CHECK(more > 4);

@@ -35,8 +35,7 @@ namespace unity::train::test {
 
 using unity::test::training::operators;
 
-// In double precision. how: "data", "model", or "mixed", which is the one for every second operator and the other for
-// the rest.
+// In double precision. how: "data", "model", or "mixed", which alternates between the two from operator to operator.
 inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t devices, std::string_view how) {
   parallel::plan p;
   p.graph = tensor::with_delivered_outputs(
@@ -56,7 +55,7 @@ inline parallel::plan plan_for(const std::string& model, std::size_t devices, st
   return plan_for(tensor::zoo::build(operators(), model), devices, how);
 }
 
-// Micro-batches in as many stages as there are devices, of the graph of a plan for one.
+// Pipelines a one-device plan: a stage per device, micro-batches of its graph.
 inline parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches,
                                 bool is_delayed) {
   parallel::plan p;
@@ -82,7 +81,7 @@ inline parallel::plan in_stages(const parallel::plan& whole, std::size_t stages,
 
 using reference_trainer = trainer<backend::reference_backend, backend::local_communicator>;
 
-// f(rank, communicator) on a thread per rank; p: with a loss.
+// Calls f(rank, communicator) on a thread per rank. Precondition: p has a loss.
 template <class F>
 void on_threads(const parallel::plan& p, const update_rule& rule, std::uint64_t seed, const batches& data, const F& f) {
   backend::run_local(static_cast<int>(p.machine.network.device_count()), [&](backend::local_communicator& world) {
@@ -101,7 +100,7 @@ inline run_settings settings_for(const parallel::plan& p, const update_rule& rul
           seed};
 }
 
-// The losses of steps from one up to another, not included; begins with a file where one is given, and ends with one.
+// The losses of steps [from, until). Resumes from the file `before` and writes the file `after`, if given.
 inline std::vector<double> train_some(const parallel::plan& p, const update_rule& rule, std::uint64_t seed,
                                       std::uint64_t from, std::uint64_t until, const std::filesystem::path& before,
                                       const std::filesystem::path& after) {

@@ -37,7 +37,7 @@ parallel::synchronizer stage_3(std::uint32_t prefetch, bool is_resharded = true)
   return s;
 }
 
-// Of which 4 divides all weights.
+// A model in which 4 divides all weights.
 parallel::plan plan_with(const parallel::synchronizer& how) {
   auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=6&hidden=32&batch=8", devices, "data"),
                             tensor::loss::mean_square);
@@ -47,7 +47,7 @@ parallel::plan plan_with(const parallel::synchronizer& how) {
   return p;
 }
 
-// Micro-batches over stages of as many devices each, which share the samples.
+// Micro-batches over stages of equally many devices, each dividing the samples.
 parallel::plan in_micro_batches(const std::string& model, std::int64_t microbatches, std::size_t stages) {
   const auto whole = train::test::plan_for(model, 1, "data");
   auto p = train::test::in_stages(whole, devices, microbatches, false);
@@ -78,7 +78,7 @@ train::planned_memory memory_of(const parallel::plan& p) {
 
 struct stay_of {
   std::int64_t first = 0;
-  std::int64_t last = 0;  // included
+  std::int64_t last = 0;  // inclusive
   std::int64_t size = 0;
 };
 std::int64_t most_at_once(const std::vector<stay_of>& all) {
@@ -93,7 +93,7 @@ std::int64_t most_at_once(const std::vector<stay_of>& all) {
   return most;
 }
 
-// What rank 0 holds of gathered weights: from the step that begins a gather to the last that reads it.
+// Gathered weights on rank 0: each from the step that begins its gather to the last that reads it.
 std::vector<stay_of> gathered_on_rank(const parallel::plan& p) {
   const auto programs = parallel::programs_of_ranks(operators(), p, 0);
   const auto& own = programs.ranks[0];
@@ -112,7 +112,7 @@ std::vector<stay_of> gathered_on_rank(const parallel::plan& p) {
   return all;
 }
 
-// What device 0 holds of them in the simulation, besides its shares.
+// Gathered weights on device 0 in the simulation, without its own shares.
 std::vector<stay_of> gathered_in_simulation(const parallel::plan& p) {
   const auto code = parallel::lower(operators(), p);
   simulate::full_simulation full;
@@ -129,7 +129,7 @@ std::vector<stay_of> gathered_in_simulation(const parallel::plan& p) {
     const auto& c = code.code(id);
     for (std::uint32_t b = 0; b < c.buffers.size(); ++b) {
       if (c.buffers[b].device != 0 || c.buffers[b].producer.fragment.valid()) {
-        continue;  // of another device, or a gradient
+        continue;  // another device's, or a gradient
       }
       stay_of own{times(c.buffers[b].producer, id).start, 0, c.buffers[b].size.count()};
       for (const auto& r : c.reads) {
@@ -160,9 +160,9 @@ TEST_CASE("ranks keep the shares that are simulated") {
   for (const auto& w : training.weights()) {
     weights += static_cast<std::int64_t>(backend::byte_count(p.graph.type(w.value)));
   }
-  const auto gradients = how.stage == 1 ? weights : weights / 4;  // in the arena of a rank
+  const auto gradients = how.stage == 1 ? weights : weights / 4;  // in the rank's arena
   const auto own = memory_of(p);
-  CHECK((own.weights + own.states).count() / 2 == simulated - gradients);  // two versions
+  CHECK((own.weights + own.states).count() / 2 == simulated - gradients);  // weights have two versions
   CHECK((own.weights + own.states).count() / 2 == (how.stage == 3 ? weights / 4 : weights) + 2 * weights / 4);
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("a weight that two stages read has a replica in each, and its gradient
     for (const auto& s : programs.ranks[0].steps) {
       sums += s.kind == parallel::step_kind::reduce || s.kind == parallel::step_kind::scatter ? 1U : 0U;
     }
-    CHECK(sums == (how.stage > 1 ? 4U : 1U));  // in each micro-batch, or at the end of the iteration
+    CHECK(sums == (how.stage > 1 ? 4U : 1U));  // once per micro-batch, or once per iteration
     CHECK(programs.ranks[0].weights.size() == 1);
     CHECK(programs.ranks[1].weights.size() == 1);
     const auto own = losses_of(p);

@@ -1,4 +1,4 @@
-// Plans that fit their devices with moves to the host alone.
+// Plans that fit their devices only with moves to the host.
 #include <unity/train/memory_moves.hpp>
 
 #include <cstddef>
@@ -34,7 +34,7 @@ train::planned_memory held(const parallel::plan& p, std::size_t rank = 0) {
   return train::memory_of_rank(operators(), program, p.updates, std::vector<std::size_t>(program.steps.size()));
 }
 
-// Whose devices have so much memory.
+// The plan on devices with this much memory.
 parallel::plan limited(parallel::plan p, bytes memory) {
   for (auto& d : p.machine.devices) {
     d.memory = memory;
@@ -46,7 +46,7 @@ train::simulated_moves simulated(const parallel::plan& p, double host_rate = rat
   return train::simulate_moves(operators(), p, parallel::analytic_durations(operators(), p.machine), host_rate);
 }
 
-// Weights, and this share of what an arena takes without moves.
+// The plan with memory for its weights and this share of its arena without moves.
 parallel::plan scant(const parallel::plan& p, double share) {
   const auto m = held(p);
   const auto arena = static_cast<std::int64_t>(share * static_cast<double>(m.arena.count()));
@@ -91,7 +91,7 @@ TEST_CASE("less memory takes longer, on several devices") {
       CHECK(found.iteration >= before);
       before = found.iteration;
     }
-    CHECK(before >= simulated(limited(p, bytes{})).iteration);  // of memory that is not known
+    CHECK(before >= simulated(limited(p, bytes{})).iteration);  // bytes{}: the memory is unknown
   }
 }
 

@@ -38,7 +38,7 @@ using train::test::operators;
 
 constexpr std::uint64_t seed = 3;
 
-// Of four devices two are in a node.
+// Four devices are two nodes of two.
 parallel::plan plan_of(const std::string& model, std::size_t devices) {
   auto p = train::test::plan_for(model, devices, "data");
   if (devices == 4) {
@@ -51,7 +51,7 @@ parallel::plan with_loss(const parallel::plan& p) {
   return train::with_loss(operators(), p, tensor::loss::mean_square);
 }
 
-// By weight, in the order of the graph: how far its servers lag.
+// By weight, in graph order: its servers' staleness.
 std::vector<std::uint32_t> lags_of(const parallel::plan& p) {
   std::vector<std::uint32_t> all;
   for (const auto& w : p.synchronization.weights) {
@@ -64,8 +64,8 @@ numbers decoded(const tensor::tensor_type& t, const std::vector<std::byte>& byte
   return backend::decode<double>(bytes.data(), t);
 }
 
-// Losses, and the weights at the end, of one process that keeps all versions: iteration t reads version max(0, t - lag)
-// of each weight, and what it finds changes the newest. Optimizers are written out.
+// Reference: losses and final weights of one process that keeps all versions. Iteration t reads version max(0, t - lag)
+// of each weight, and its gradient changes the newest. Optimizers are written out.
 struct run_result {
   std::vector<double> losses{};
   std::map<std::string, numbers> weights{};
@@ -144,7 +144,7 @@ run_result simulated(const parallel::plan& p, const train::update_rule& rule, st
   return all;
 }
 
-// What ranks make of it. The loss is the mean over the batch, so that gradients of ranks are added up as they are.
+// The same on ranks. The loss is the mean over the batch, so ranks' gradients are summed as they are.
 run_result trained(const parallel::plan& p, const train::update_rule& rule, std::uint64_t steps) {
   run_result all;
   std::mutex one_at_a_time;
@@ -193,7 +193,7 @@ double apart(const run_result& x, const run_result& y) {
   return most;
 }
 
-// f(number of the weight, its way). Then the plan has a loss.
+// Calls f(weight number, synchronizer) for each weight, and adds a loss to the plan.
 template <class F>
 void synchronize(parallel::plan& p, const F& f) {
   const parallel::training_graph training{operators(), p.graph};
@@ -254,7 +254,7 @@ TEST_CASE("weights lag as far as each says, beside others that do not", "[law]")
       }
     });
     CHECK(apart(trained(p, rule, 8), simulated(p, rule, 8, lags_of(p))) < 1e-9);
-    // Fewer steps than servers lag.
+    // Fewer steps than the staleness.
     CHECK(apart(trained(p, rule, 2), simulated(p, rule, 2, lags_of(p))) < 1e-9);
   }
 }
@@ -297,7 +297,7 @@ TEST_CASE("rules' strategies with staleness train as one process that keeps old 
   }
 }
 
-// Each rank sleeps as long as it is told before an iteration, and tells when it begins it.
+// Each rank sleeps for its time before every iteration; returns when each iteration began.
 static std::vector<std::vector<double>> begins(const parallel::plan& p, std::uint64_t steps,
                                                const std::vector<int>& milliseconds) {
   std::vector<std::vector<double>> all(milliseconds.size());
@@ -322,17 +322,17 @@ TEST_CASE("ranks run ahead of a slow one, and no further than servers may lag") 
     synchronize(p, [&](std::size_t, const auto&, parallel::weight_sync& own) { own.parts.front() = server(0, lag); });
     constexpr std::uint64_t steps = 12;
     const auto at = begins(p, steps, {0, 0, 0, 25});
-    // How many iterations the slow rank is behind when the others begin one.
+    // How many iterations the slow rank is behind when another begins one.
     std::size_t most = 0;
     for (const std::size_t fast : {0U, 1U, 2U}) {
       for (std::size_t s = 0; s < steps; ++s) {
         const auto slow = static_cast<std::size_t>(std::upper_bound(at[3].begin(), at[3].end(), at[fast][s]) -
-                                                   at[3].begin());  // iterations that it has begun
+                                                   at[3].begin());  // iterations begun by the slow rank
         most = std::max(most, s + 1 - std::min(slow, s + 1));
       }
     }
     CAPTURE(lag, most);
-    CHECK(most <= lag + 1);  // it gives gradients of iteration s - lag - 1 before another begins s
+    CHECK(most <= lag + 1);  // its gradients of s - lag - 1 come before another rank begins s
     CHECK(most >= lag);
   }
 }

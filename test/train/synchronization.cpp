@@ -173,7 +173,7 @@ TEST_CASE("ranks refuse replicas that would drift apart, and delayed updates of 
 TEST_CASE("ranks that have different plans say so, all of them, before anything is sent") {
   const auto data = train::test::plan_for("zoo:mlp?layers=3&hidden=6&batch=4", 2, "data");
   const auto with = train::with_loss(operators(), data, tensor::loss::mean_square);
-  auto other = with;  // the same sizes everywhere, but other messages
+  auto other = with;  // the same sizes everywhere, but different messages
   const auto weights = parallel::training_graph{operators(), other.graph}.weights().size();
   other.synchronization.weights.resize(weights);
   auto& served = other.synchronization.weights.front().parts.front();

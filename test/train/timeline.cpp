@@ -40,7 +40,7 @@ std::vector<activity_span> random_spans(unity::random_engine& random, std::int64
   return spans;
 }
 
-// Instant by instant.
+// Reference: looks at every instant.
 train::time_shares slow_shares(const train::rank_timeline& rank, std::int64_t from, std::int64_t until) {
   train::time_shares all;
   for (auto t = from; t < until; ++t) {
@@ -116,7 +116,7 @@ TEST_CASE("all ranks get the timelines of all") {
       const auto rank = static_cast<std::size_t>(c.rank());
       train::timeline own{2};
       origins[rank] = std::chrono::duration_cast<nanoseconds>(own.origin().time_since_epoch()).count();
-      for (std::size_t i = 0; i < 2 * rank; ++i) {  // none, two and four, of which two are dropped
+      for (std::size_t i = 0; i < 2 * rank; ++i) {  // none, two and four spans; two of the four are dropped
         own.add(activity::update, static_cast<std::uint32_t>(10 * rank + i), own.origin(),
                 own.origin() + nanoseconds{3});
       }
@@ -264,7 +264,7 @@ TEST_CASE("a trace says what steps are, and which memory is needed from where to
   std::sort(found.begin(), found.end());
   CHECK(found == std::vector<std::string>{"mm [[10,5],[20,3]] 3 0", "mm [[10,5],[20,3]] 3 0", "mm [[30,5]] 5 0",
                                           "mm [[30,5]] 5 0", "step 0 null null 2000", "step 1 null null 2000"});
-  // Whole steps are no share of the time.
+  // Spans of whole steps do not count as time.
   CHECK(train::break_down(t).ranks[0] == train::time_shares{ns(200), ns(1600), {}, {}, ns(100), {}});
 }
 

@@ -1,4 +1,4 @@
-// Training on ranks is training on one device.
+// Training on ranks equals training on one device.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -40,8 +40,8 @@ using namespace unity;
 using numbers = tensor::dense<double>;
 using unity::test::training::operators;
 
-// Two convolutions with batch norms of the batch's own statistics. The zoo's networks of that kind are fifty layers
-// deep, and so sensitive before they have learned that rounding alone moves their losses.
+// Two convolutions with batch norms of batch statistics. The zoo's networks of this kind are fifty layers deep, and
+// before they have learned so sensitive that rounding errors change their losses.
 tensor::tensor_graph normalized_convolutions() {
   tensor::builder b{operators()};
   auto x = b.input("x", {8, 3, 8, 8});
@@ -68,9 +68,9 @@ std::string name_of(const tensor::tensor_graph& g, value_id v) {
   return std::string{operators().read(g.operation(g.producer(v))).word("name")};
 }
 
-// Losses of training on one device: differentiation of the whole graph and its evaluation, weights changed
-// one by one. is_delayed: gradients are those at the weights that were there one step before.
-// batch_at_end: then follows the loss of that one.
+// Reference: losses of training on one device by differentiating and evaluating the whole graph and updating weights
+// one by one. is_delayed: gradients are taken at the weights of one step before. batch_at_end: appends the loss of that
+// batch.
 std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::update_rule& rule, std::uint64_t seed,
                                   std::uint64_t steps, bool is_delayed = false,
                                   std::optional<std::uint64_t> batch_at_end = std::nullopt) {
@@ -152,7 +152,7 @@ TEST_CASE("losses of some steps are those of one device, whatever the strategy a
   CHECK(expected.back() != expected.front());
 }
 
-// A chain in stages, a device for each.
+// A chain with one stage per device.
 parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::int64_t microbatches) {
   parallel::plan p;
   p.graph =
@@ -180,7 +180,7 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
   const auto is_delayed = GENERATE(false, true);
   const auto how = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
-  // Of the second, two micro-batches have as many samples as the mask has rows.
+  // In the second model, two micro-batches have as many samples as the mask has rows.
   const auto* model =
       GENERATE("zoo:mlp?layers=4&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
   if (static unity::test::one_of_some is_tried; !is_tried()) {
@@ -208,7 +208,7 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
       own.push_back(rank.step(s));
     }
     if (is_delayed) {
-      own.push_back(rank.loss_of(0, io::dataset_part::train));  // the last gradients have come, too
+      own.push_back(rank.loss_of(0, io::dataset_part::train));  // waits for the last gradients
     }
   });
   if (is_delayed) {
@@ -222,7 +222,7 @@ TEST_CASE("micro-batches in stages, one forward, one backward, train as one batc
   }
 }
 
-// A chain that goes through as many stages as devices, once for each chunk.
+// A chain that goes through all stages once per chunk.
 parallel::plan scheduled(const parallel::plan& whole, parallel::pipeline_schedule schedule, std::size_t stages,
                          std::int64_t microbatches, std::uint32_t chunks) {
   auto p = in_stages(whole, stages, microbatches);
@@ -340,7 +340,7 @@ TEST_CASE("the loss of a batch between steps leaves nothing behind, delayed or n
         rank.finish();
         if (looks) {
           const auto one = rank.loss_of(7, io::dataset_part::train);
-          own.back() += one - rank.loss_of(7, io::dataset_part::train);  // the same twice
+          own.back() += one - rank.loss_of(7, io::dataset_part::train);  // both calls must return the same
         }
       }
       if (world.rank() == 0) {

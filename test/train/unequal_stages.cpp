@@ -1,4 +1,4 @@
-// Pipelines whose stages have unequal numbers of devices: checked, simulated and trained.
+// Pipelines of stages with unequal numbers of devices: validated, simulated and trained.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -38,11 +38,10 @@ constexpr std::uint64_t seed = 3;
 constexpr std::uint64_t steps = 4;
 const train::update_rule rule{parallel::optimizer::momentum, 0.05};
 
-// By stage: how many devices it has.
+// By stage, its number of devices.
 using group_sizes = std::vector<std::size_t>;
 
-// What each device of a stage does: a part of the samples, all that the others do, or parts, terms and copies at
-// random.
+// How the devices of a stage share its work: by samples, as copies, or at random in parts, terms and copies.
 enum class division : std::uint8_t { samples, copies, random };
 
 parallel::pipeline pipeline_of(const group_sizes& sizes, std::int64_t microbatches, pipeline_schedule schedule) {
@@ -53,7 +52,7 @@ parallel::pipeline pipeline_of(const group_sizes& sizes, std::int64_t microbatch
   return p;
 }
 
-// A chain that goes through all groups once for each chunk.
+// A chain that goes through all groups once per chunk.
 parallel::plan in_groups(const parallel::plan& whole, const group_sizes& sizes, std::int64_t microbatches,
                          pipeline_schedule schedule, division how, random_engine& random) {
   parallel::plan p;
@@ -64,7 +63,7 @@ parallel::plan in_groups(const parallel::plan& whole, const group_sizes& sizes, 
   p.machine = hardware::preset(devices == 8 ? "p100:2x4" : "p100:1x" + std::to_string(devices));
   p.pipeline = pipeline_of(sizes, microbatches, schedule);
   const parallel::graph_dimensions all{operators(), p.graph};
-  std::vector<parallel::strategy> shared;  // by stage, as if its devices were the first
+  std::vector<parallel::strategy> shared;  // by stage, on devices numbered from 0
   for (const auto size : sizes) {
     shared.push_back(parallel::data_parallel(all, hardware::preset("p100:1x" + std::to_string(size)).network));
   }
@@ -188,7 +187,7 @@ TEST_CASE("updates of stages of unequal numbers of devices may be delayed") {
   check_losses(losses_of(p), losses_of(one));
 }
 
-// Devices of a stage that all do the same take and hold what one would, but for the messages between stages.
+// Devices that replicate a stage take the time and memory of one, except for messages between stages.
 TEST_CASE("simulated time and memory of copies are those of one device for each stage") {
   const auto sizes = GENERATE(group_sizes{1, 3}, group_sizes{3, 1}, group_sizes{2, 1, 1}, group_sizes{4, 2, 2});
   const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
@@ -205,12 +204,12 @@ TEST_CASE("simulated time and memory of copies are those of one device for each 
   REQUIRE(found.memory_peaks.size() == several.pipeline.stages.size());
   for (std::size_t d = 0; d < found.memory_peaks.size(); ++d) {
     CAPTURE(d);
-    // Results that wait for their messages to several devices are held longer, or the passes shift by them.
+    // Results that wait for messages to several devices are held longer, or passes shift by the messages' time.
     constexpr std::int64_t message = 8192 * 4096 * 8;
     const auto more = found.memory_peaks[d].count() - expected.memory_peaks[several.pipeline.stages[d]].count();
     CHECK(std::abs(more) <= 4 * message);
   }
-  // A stage sends to several devices, one message after another.
+  // A stage sends to several devices one after another.
   CHECK(static_cast<double>(found.iteration.count()) ==
         Approx(static_cast<double>(expected.iteration.count())).epsilon(0.1));
 }

@@ -30,7 +30,7 @@ using unity::test::training::operators;
 
 namespace {
 
-// One element, as the publications write it.
+// Reference: one element, as in the publications.
 struct scalar_optimizer {
   update_rule rule;
   double w = 0;
@@ -54,7 +54,7 @@ struct scalar_optimizer {
   }
 };
 
-// Weight and states after a step; given and found in the order of the graph's inputs.
+// Weight and states after a step; `given` and the result are in the order of the graph's inputs.
 std::vector<dense<double>> evaluate_step(const tensor::tensor_graph& g, const std::vector<dense<double>>& given) {
   std::size_t next = 0;
   return tensor::evaluate<double>(operators(), g, [&](const tensor::operation& op, const tensor::tensor_type&) {
@@ -62,7 +62,7 @@ std::vector<dense<double>> evaluate_step(const tensor::tensor_graph& g, const st
   });
 }
 
-// As one kernel of a backend.
+// The same as one fused kernel of a backend.
 std::vector<dense<double>> run_chain(const tensor::tensor_graph& g, const std::vector<dense<double>>& given) {
   backend::reference_backend reference{operators()};
   const auto kernel = reference.prepare_chain(g);

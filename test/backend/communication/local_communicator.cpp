@@ -35,7 +35,7 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-// What each rank's f throws ("" where nothing), and how long all took.
+// By rank, the message of the exception that f throws ("": none); and the time until all ranks ended.
 struct outcome {
   std::vector<std::string> lines;
   double seconds = 0;
@@ -120,7 +120,7 @@ TEST_CASE("data moves while the ranks compute") {
     std::vector<float> data(3'000'000, 1.0F);
     auto request = c.all_reduce(data_of(data), data_of(data), data.size(), dtype::float32, reduction::sum);
     std::this_thread::sleep_for(2s);  // stands for computation: no call into the communicator
-    // Asking does one of 184 units of work at most.
+    // done() performs at most one of the operation's 184 units of work.
     communication_suite::check(request.done(), "not done, though there was time");
     communication_suite::check(data.front() == 3 && data.back() == 3, "wrong sum");
   });
@@ -192,7 +192,7 @@ TEST_CASE("the error of the rank that went wrong is kept, though others notice b
   struct slow {
     ~slow() { std::this_thread::sleep_for(200ms); }
   };
-  // Of ranks 2 and 3 both have one of their own: the lower one's.
+  // Ranks 2 and 3 both throw; the error of the lower rank is reported.
   CHECK_THROWS_WITH(run_local(4,
                               [](local_communicator& c) {
                                 if (c.rank() >= 2) {
@@ -226,7 +226,7 @@ TEST_CASE("where all ranks only say that one is missing, that is thrown") {
 
 namespace {
 
-// The third one of a process cannot be started.
+// Fails to start the third thread of a process.
 class scarce_thread {
  public:
   template <class F>

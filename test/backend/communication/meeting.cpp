@@ -38,7 +38,7 @@ std::array<std::byte, 4> shared_by(const detail::meeting& m) {
   return data;
 }
 
-// What each of three ranks in a folder says, with one that does not come.
+// The messages of three ranks that meet in a folder, where rank `absent` never comes.
 std::vector<std::string> lines_of(const std::filesystem::path& place,
                                   const std::function<void(const detail::meeting&)>& f, int absent) {
   std::vector<std::string> lines(3);
@@ -121,7 +121,7 @@ TEST_CASE("a later roll call does not find the ranks of an earlier one, nor a la
   const auto lines = lines_of(
       place.path(),
       [](const detail::meeting& m) {
-        const auto copy = m;  // as the parts of a communicator have one
+        const auto copy = m;  // the parts of a communicator hold copies
         m.call_roll();
         std::array<std::byte, 1> data{std::byte{1}};
         m.share(data);

@@ -37,7 +37,7 @@ class gpu_memory {
 
 }  // namespace
 
-// As many ranks as there are GPUs: NCCL gives each one of its own.
+// Uses one rank per GPU, because NCCL requires a different GPU for each rank.
 TEST_CASE("GPUs exchange what the oracle says") {
   const auto reason = why_no_nccl();
   if (!reason.empty()) {

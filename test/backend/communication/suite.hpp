@@ -1,5 +1,5 @@
-// What every communicator must do, against a sequential oracle. Each rank calls every case with the same seed; what the
-// other ranks hold follows from it, so each checks its own results alone.
+// Checks a communicator against a sequential oracle. Every rank calls every case with the same seed, so each rank can
+// compute the other ranks' data and check its own results without communication.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,14 @@ using unity::backend::reduction;
 using unity::tensor::dtype;
 using bytes = std::vector<std::byte>;
 
-// Catch's assertions are not for several threads or processes: what fails throws.
+// Throws on failure, because Catch2's assertions are neither thread-safe nor work across processes.
 inline void check(bool holds, const std::string& what) {
   if (!holds) {
     throw std::runtime_error{what};
   }
 }
 
-// Memory that the communicator reaches.
+// Host memory, for communicators that access it directly.
 class host_memory {
  public:
   explicit host_memory(const bytes& content) : content_{content} {
@@ -84,8 +84,8 @@ inline void store_at(std::byte* at, dtype type, double value) {
   }
 }
 
-// Values whose sum and product over 8 ranks every type holds exactly (modulo 2^8 in 8 bits); or, where they are not to
-// be exact, reals of either sign.
+// If exact: integers whose sum and product over 8 ranks every type represents exactly (modulo 2^8 in 8 bits). Otherwise
+// reals of either sign.
 [[nodiscard]] inline bytes values_of(std::uint64_t seed, int rank, std::size_t count, dtype type, bool exact) {
   const auto size = static_cast<std::size_t>(unity::tensor::size_of(type));
   unity::random_engine random{unity::hash_combine(seed, static_cast<std::uint64_t>(rank))};
@@ -111,7 +111,7 @@ struct expected_value {
   double tolerance = 0;  // 0: exact
 };
 
-// The reduction of element i over ranks, in double, and how far a sum in any order and in the type itself may be off.
+// The reduction of element i over ranks, in double, and the error bound of a reduction in any order in the type itself.
 [[nodiscard]] inline expected_value reduced(const std::vector<bytes>& inputs, std::size_t i, dtype type, reduction op,
                                             bool exact) {
   const auto size = static_cast<std::size_t>(unity::tensor::size_of(type));
@@ -135,7 +135,7 @@ struct expected_value {
   if (type == dtype::boolean) {
     result = result != 0 ? 1 : 0;
   } else if (type == dtype::uint8 || type == dtype::int8) {
-    result = std::fmod(std::fmod(result, 256) + 256, 256);  // 8 bits wrap
+    result = std::fmod(std::fmod(result, 256) + 256, 256);  // 8-bit integers wrap
     if (type == dtype::int8 && result >= 128) {
       result -= 256;
     }
@@ -148,7 +148,7 @@ struct expected_value {
                       : type == dtype::float32 ? 0x1p-24
                       : type == dtype::float16 ? 0x1p-11
                                                : 0x1p-8;
-  // Products may become subnormal in float16 on the way, and grow again: factors are below 2.
+  // Intermediate products may become subnormal in float16 and grow again; factors are below 2.
   const auto ranks = static_cast<double>(inputs.size());
   const double subnormal = type == dtype::float16 && op == reduction::product ? std::exp2(ranks - 24) : 0;
   return {result, ranks * (unit * magnitude + subnormal)};
@@ -179,7 +179,7 @@ class suite {
  private:
   enum class kind { all_reduce, all_reduce_now, reduce_scatter, all_gather, broadcast, all_to_all };
 
-  // A collective with its memory, begun and then checked.
+  // A collective and its memory: begun first, checked later.
   struct one {
     kind what = kind::all_reduce;
     std::size_t count = 0;
@@ -222,7 +222,7 @@ class suite {
     const bool wide_out = o.what == kind::all_gather || o.what == kind::all_to_all;
     const auto content = values_of(o.seed, c_.rank(), o.count * (wide_in ? ranks() : 1), o.type, o.exact);
     if (o.in_place) {
-      // The whole, with the operand where it belongs, between guards.
+      // The whole buffer between guards, with the operand at its place.
       bytes whole(guard + part * (wide_in || wide_out ? ranks() : 1) + guard, poison);
       const auto in_at = guard + (o.what == kind::all_gather ? own() * part : 0);
       o.out_at = guard + (o.what == kind::reduce_scatter ? own() * part : 0);
@@ -347,7 +347,7 @@ class suite {
     }
   }
 
-  // All ranks begin in the same order; each waits in an order of its own.
+  // All ranks begin in the same order; each waits in a random order of its own.
   void several_in_flight() {
     std::vector<one> all(12);
     for (auto& o : all) {
@@ -383,7 +383,7 @@ class suite {
     for (const auto size : sizes) {
       around_the_ring(size);
     }
-    // Two of one tag keep their order; another tag may overtake.
+    // Two messages with one tag keep their order; a message with another tag may overtake them.
     const auto next = static_cast<int>((own() + 1) % ranks());
     const auto previous = static_cast<int>((own() + ranks() - 1) % ranks());
     std::vector<Memory> out;
@@ -423,7 +423,7 @@ class suite {
           place("message of " + std::to_string(size) + " bytes"));
   }
 
-  // Nobody leaves before the last has come. One clock: all ranks are on one machine.
+  // No rank leaves the barrier before the last has entered. All ranks share one machine, and so one clock.
   void barriers() {
     for (std::size_t late = 0; late < ranks(); ++late) {
       if (own() == late) {
@@ -451,7 +451,7 @@ class suite {
     const auto odd = static_cast<int>(1 + random_.below(ranks() - 1));
     std::string line;
     try {
-      // High and low word, later ranks too: the first is named.
+      // Rank `odd` and all later ones have other fingerprints; the error names the first of them.
       unity::backend::agree(c_, c_.rank() < odd ? same : unity::fingerprint{seed_, 8 + own()}, "the program");
     } catch (const unity::error& e) {
       line = e.what();
@@ -461,7 +461,7 @@ class suite {
     check(line == wanted, place("agree said '" + line + "', expected '" + wanted + "'"));
   }
 
-  // Random colors, some in no group; the suite once more in each, beside the others.
+  // Splits by random colors, with some ranks in no group; runs the suite again in all groups concurrently.
   void groups(int depth) {
     for (int round = 0; round < 2; ++round) {
       const auto draw_color = random_();

@@ -1,4 +1,4 @@
-// Choices out of the bytes of an input: where they end, every choice is the first.
+// Choices decoded from the bytes of an input; after its end, every choice is the first.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class byte_source {
   explicit byte_source(std::span<const std::uint8_t> bytes) : bytes_{bytes} {}
 
   [[nodiscard]] bool ended() const noexcept { return bytes_.empty(); }
-  // Below n, which is at most 65536.
+  // Returns a number below n. Precondition: n is at most 65536.
   [[nodiscard]] std::size_t below(std::size_t n) {
     std::size_t number = next();
     if (n > 256) {

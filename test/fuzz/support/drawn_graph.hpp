@@ -1,4 +1,4 @@
-// A tensor graph out of bytes: each says which operator comes next, what it reads, and what its attributes are.
+// A tensor graph decoded from bytes: each byte selects the next operator, its operands, or its attributes.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace unity::test {
 
 class graph_drawer {
  public:
-  // Adds to `start`. The algebra and the source of bytes must outlive it.
+  // Extends `start`. The algebra and the source of bytes must outlive this object.
   graph_drawer(const tensor::algebra& a, byte_source& in, tensor::tensor_graph start)
       : algebra_{a}, in_{in}, graph_{std::move(start)} {
     while (values() < 2) {
@@ -30,7 +30,7 @@ class graph_drawer {
     }
   }
 
-  // Tries so many operators; what does not take the operands that were drawn for it is left out.
+  // Tries at most `most` operators; skips one that does not accept its drawn operands.
   void add(std::size_t most) {
     for (; most > 0 && !in_.ended(); --most) {
       if (in_.below(4) == 0) {
@@ -40,7 +40,7 @@ class graph_drawer {
       }
     }
   }
-  // The last value is an output, and so are some others.
+  // Makes the last value an output, and some others.
   [[nodiscard]] tensor::tensor_graph finish() && {
     std::vector<value_id> outputs{graph_.outputs().begin(), graph_.outputs().end()};
     outputs.push_back(value_id{values() - 1});
@@ -56,7 +56,7 @@ class graph_drawer {
   static constexpr std::size_t most_values = 64;
 
   [[nodiscard]] std::size_t values() const { return graph_.value_count(); }
-  // The latest are drawn as easily as the first.
+  // A small byte draws a recent value.
   value_id drawn_value() { return value_id{values() - 1 - in_.below(values())}; }
   tensor::shape drawn_dims() {
     if (in_.below(2) == 0) {

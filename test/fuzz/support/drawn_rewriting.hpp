@@ -1,4 +1,4 @@
-// A graph and rules out of bytes, and what rewriting the one by the others must not do.
+// A graph and rules decoded from bytes, and the check that rewriting one by the others is correct.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace unity::test {
 
-// What is wrong with the graph's types, or nothing: each node has the results that its operator infers.
+// Describes the first node whose result types differ from the inferred ones; empty if there is none.
 [[nodiscard]] inline std::string type_fault(const tensor::algebra& a, const tensor::tensor_graph& g) {
   for (const auto n : node_ids(g)) {
     const auto types = [&](std::span<const value_id> values) {
@@ -48,12 +48,12 @@ namespace unity::test {
   return {};
 }
 
-// Graphs in which rules match. The algebra and the rules must outlive it.
+// Draws graphs in which rules match. The algebra and the rules must outlive this object.
 class rewriting_drawer {
  public:
   rewriting_drawer(const tensor::algebra& a, const rule_set& rules) : algebra_{a}, rules_{rules} {}
 
-  // What rewriting the graph that the bytes say by the rules that they say makes of it and must not; empty if nothing.
+  // Decodes a graph and rules, rewrites, and describes the first fault; empty if there is none.
   [[nodiscard]] std::string fault(std::span<const std::uint8_t> bytes) {
     byte_source in{bytes};
     const auto first = in.below(rules_.size());
@@ -87,7 +87,7 @@ class rewriting_drawer {
   }
 
  private:
-  // Applies a bounded number of moves of the initial state, and of some that come of it.
+  // Applies a bounded number of moves to the initial state and to some of its successors.
   template <class Space, class Fault>
   [[nodiscard]] static std::string walk(Space& space, byte_source& in, const Fault& fault_of) {
     constexpr std::size_t most_moves = 8;
@@ -121,14 +121,14 @@ class rewriting_drawer {
     return {};
   }
 
-  // What a rule is about, or nothing but sources, and more operators on top.
+  // An example of the rule, or only sources; then more operators on top.
   [[nodiscard]] tensor::tensor_graph drawn_graph(byte_source& in, std::size_t rule) {
     const auto seed = in.below(8);
     graph_drawer g{algebra_, in, in.below(8) == 7 ? tensor::tensor_graph{} : example(rule, seed)};
     g.add(24);
     return std::move(g).finish();
   }
-  // One side of an instance of the rule; the same for the same numbers.
+  // One side of an instance of the rule; the same for equal arguments.
   [[nodiscard]] tensor::tensor_graph example(std::size_t rule, std::size_t seed) {
     auto [at, is_new] = examples_.try_emplace({rule, seed});
     if (is_new) {
@@ -140,7 +140,7 @@ class rewriting_drawer {
     }
     return at->second;
   }
-  // The rule or a variation of it, and up to three others.
+  // The rule or a variation of it, and up to three other rules.
   [[nodiscard]] rule_set drawn_rules(byte_source& in, std::size_t rule) {
     const auto varied = vary(algebra_, rules_[rule].rule, in);
     all_hold_ = varied.holds;
@@ -148,7 +148,7 @@ class rewriting_drawer {
     try {
       rules = varied.is_changed ? compile_rule(algebra_, varied.rule) : rule_set{rules_[rule]};
     } catch (const error&) {
-      return {};  // no rule any more
+      return {};  // the variation is no valid rule
     }
     for (auto more = in.below(4); more > 0; --more) {
       rules.push_back(rules_[in.below(rules_.size())]);

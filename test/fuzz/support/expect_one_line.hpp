@@ -1,4 +1,4 @@
-// Whatever was wrong, it is said in one line: messages quote files, and files hold anything.
+// Every error message must be one line, even if it quotes a file, which may contain anything.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Models and tensors whose data lies in another file: one that has a name and a content which inputs can count on.
+// Models and tensors with external data: one data file of known name and content that inputs can refer to.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace unity::test {
 
-// The folder of "w", which has 256 bytes: those of 64 floats, each 0.5.
+// The folder of the file "w": 256 bytes, 64 floats of value 0.5.
 [[nodiscard]] inline const std::filesystem::path& folder_with_data() {
   static const fuzz_folder folder;
   static const bool written = [] {

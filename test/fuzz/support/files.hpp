@@ -1,4 +1,4 @@
-// What files hold around their content: a right line, right lengths, a right checksum. Fuzzers would never guess it.
+// The valid framing of files (first line, lengths, checksum), which a fuzzer would never guess.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace unity::test {
 
-// As core/archive.hpp reads it.
+// The framing that core/archive.hpp reads.
 [[nodiscard]] inline std::string archive_of(std::string_view magic, std::string_view content) {
   const auto sum = hash_bytes(content);
   std::string all{magic};
@@ -20,7 +20,7 @@ namespace unity::test {
   return all.append(content);
 }
 
-// As io/sealed_file.hpp reads it: `all` and its checksum.
+// The framing that io/sealed_file.hpp reads: `all` and its checksum.
 [[nodiscard]] inline std::string sealed(std::string all) {
   io::byte_hasher bytes;
   bytes.add(std::as_bytes(std::span{all}));
@@ -32,7 +32,7 @@ namespace unity::test {
   return sealed(io::sealed_head(line, header, values.size()).append(values));
 }
 
-// An input is a header, which is text, and behind a zero byte the values.
+// An input is a text header, a zero byte, and the values.
 struct header_and_values {
   std::string_view header{};
   std::string_view values{};

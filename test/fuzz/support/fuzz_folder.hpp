@@ -1,4 +1,4 @@
-// A folder of this process, in memory where the system has such, and gone with it unless it crashes.
+// A folder of this process, in memory where the system supports it; deleted with the process unless it crashes.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A file that has a path and no place on a disk: as fast as memory, and gone with the process, however that ends.
+// An in-memory file that has a path; the operating system removes it when the process ends, however it ends.
 #pragma once
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ class memory_file {
   ~memory_file() { ::close(file_); }
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  // Effects: the file holds that, and nothing else.
+  // Effects: replaces the content of the file.
   void assign(std::string_view content) {
     UNITY_EXPECTS(::ftruncate(file_, 0) == 0, "a file in memory that can be emptied");
     for (std::size_t at = 0; at < content.size();) {

@@ -1,4 +1,4 @@
-// Variations of a rule, drawn from bytes: some hold where it does, others need not.
+// Variations of a rule, drawn from bytes. Some hold whenever the rule does; others may not.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace unity::test {
 
 struct varied_rule {
   syntax::rule rule{};
-  bool holds = true;  // as far as the rule does that it varies
+  bool holds = true;  // whether the variation holds whenever the rule does
   bool is_changed = false;
 };
 
@@ -27,7 +27,7 @@ namespace detail {
 
 using term_form = syntax::term::form;
 
-// All terms of some sides, outer ones first.
+// Collects all terms of a side, outer ones first.
 inline void collect_terms(std::vector<syntax::term>& side, std::vector<syntax::term*>& all) {
   for (auto& t : side) {
     all.push_back(&t);
@@ -45,7 +45,7 @@ inline void collect_terms(std::vector<syntax::term>& side, std::vector<syntax::t
   return all;
 }
 
-// f(source) => f(target).
+// Wraps both sides in a function: f(source) => f(target).
 inline bool wrap(syntax::rule& r, byte_source& in) {
   constexpr std::array<std::string_view, 4> functions{"relu", "tanh", "negate", "identity"};
   const auto is_plain = [](const std::vector<syntax::term>& side) {
@@ -72,7 +72,7 @@ inline void rename(syntax::expression& e, const std::string& from, const std::st
     rename(a, from, to);
   }
 }
-// One variable where there were two.
+// Replaces one variable by another.
 inline bool identify(syntax::rule& r, byte_source& in) {
   std::vector<std::string> names;
   for (const auto* t : terms_of(r, true, false)) {
@@ -99,7 +99,7 @@ inline bool identify(syntax::rule& r, byte_source& in) {
   return from != to;
 }
 
-// Operands of one operator the other way round: `commutative` ones, or those of operators that are not.
+// Swaps the operands of one operator: a commutative one if `commutative`, else one that is not.
 inline bool swap_operands(const tensor::algebra& a, syntax::rule& r, byte_source& in, bool commutative) {
   std::vector<syntax::term*> pairs;
   for (auto* t : terms_of(r, true, true)) {
@@ -116,7 +116,7 @@ inline bool swap_operands(const tensor::algebra& a, syntax::rule& r, byte_source
   return true;
 }
 
-// Another operator of as many operands in the target.
+// Replaces an operator of the target by another of the same arity.
 inline bool replace_operator(const tensor::algebra& a, syntax::rule& r, byte_source& in) {
   std::vector<syntax::term*> applications;
   for (auto* t : terms_of(r, false, true)) {

@@ -30,7 +30,7 @@ TEST_CASE("a backward pass needs what the adjoint reads, and no more") {
   CHECK(reads("add", {}, {type({4, 6}), type({4, 6})}) == backward_reads{{false, false}, {false}});
   CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}) ==
         backward_reads{{true, true}, {false}});
-  // The gradient of the matrix alone needs the other operand alone.
+  // The gradient of the matrix alone needs only the other operand.
   CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}, {false, true}) ==
         backward_reads{{true, false}, {false}});
   CHECK(reads("transpose", {{"permutation", {1, 0}}}, {type({4, 6})}) == backward_reads{{false}, {false}});

@@ -39,7 +39,7 @@ picoseconds simulated(const parallel::network& n, tasks::fragment f) {
   return simulate::full_simulation{}.run(p);
 }
 
-// Every transfer as a message of its own.
+// Lowers every transfer to a message of its own.
 tasks::fragment transfers_of(parallel::network& n, const hardware::machine& m, const hardware::collective& c) {
   tasks::fragment f;
   const auto g = hardware::lower(m.network, c);
@@ -88,8 +88,8 @@ TEST_CASE("the closed form of the way that is chosen is what its flows take, and
           const auto closed = to_seconds(hardware::collective_time(m.network, routes, c));
           const auto flows = to_seconds(simulated(n, flows_of(n, m, c)));
           const auto transfers = to_seconds(simulated(n, transfers_of(n, m, c)));
-          // What is chosen is what the closed form says. Others may take longer: messages that meet on several links,
-          // in another order on each, leave some of them idle, which the busiest link does not tell.
+          // The chosen algorithm takes the time of its closed form. Others may take longer: their messages contend for
+          // several links in different orders and leave some idle, which the load of the busiest link does not show.
           const bool is_chosen = hardware::fastest_algorithm(m.network, routes, c).first == how;
           CHECK(flows >= closed * 0.99);
           CHECK(flows <= closed * (is_chosen ? 1.005 : 1.7));
@@ -149,7 +149,7 @@ TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole by
     return hardware::collective_flows{ranks, {}}.volume(bytes{size}, 2 * (ranks - 1)).count();
   };
   CHECK(volume(1000, 4) == 1500);
-  CHECK(volume(10, 3) == 14);  // 13.33
+  CHECK(volume(10, 3) == 14);  // 13.33, rounded up
   CHECK(volume(7, 2) == 7);
   CHECK(volume(1'000'000'000'000'000, 1000) == 1'998'000'000'000'000);
 }

@@ -35,8 +35,8 @@ tasks::fragment message(std::int64_t first, std::int64_t second) {
   return f;
 }
 
-// Fragments 0 and 1 of one task each, and fragment 2 between them with a resource
-// per task. Not all tasks follow the source.
+// Fragments 0 and 1 have one task each; fragment 2 lies between them, with one resource per task. Not all of its tasks
+// follow the source.
 struct random_fragment {
   std::size_t tasks = 0;
   tasks::fragment between{};
@@ -96,7 +96,7 @@ TEST_CASE("delays through a fragment are those of a simulation in which nothing 
   for (int i = 0; i < 500; ++i) {
     const random_fragment f{random};
     const parallel::fragment_delays delays{f.between, source};
-    constexpr std::int64_t late = 100000;  // so that what does not follow the source is over before its end
+    constexpr std::int64_t late = 100000;  // so that tasks that do not follow the source end before it does
     const auto p = f.with_source(late);
     simulate::full_simulation full;
     full.run(p);

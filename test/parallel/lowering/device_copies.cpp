@@ -1,4 +1,5 @@
-// Copies of offloaded results in pipelines: what the order of phases holds back, and what that saves and costs.
+// Copies of offloaded results in pipelines: which of them the order of phases delays, and the effect on memory and
+// time.
 #include <unity/parallel/lowering/device_copies.hpp>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ using schedules = parallel::pipeline_schedule;
 constexpr double slow = 1e8;  // bytes per second
 constexpr double fast = 1e13;
 
-// When each task ends if fetches begin as early as their phase's lead allows, and then follow each other.
+// End of each task if fetches begin as early as their phase's lead allows, and then one after another.
 std::vector<std::int64_t> ends_of(const phase_sequence& s) {
   std::vector<std::int64_t> ends;
   std::int64_t link = 0;
@@ -70,7 +71,7 @@ std::vector<std::int64_t> ends_of(const phase_sequence& s) {
   return ends;
 }
 
-// When each task ends if each fetch follows the one before and so many tasks.
+// End of each task if fetch f waits for the previous fetch and for the first ended[f] tasks.
 std::vector<std::int64_t> ends_with(const phase_sequence& s, const std::vector<std::size_t>& ended) {
   std::vector<std::int64_t> ends;
   std::int64_t link = 0;
@@ -89,7 +90,7 @@ std::vector<std::int64_t> ends_with(const phase_sequence& s, const std::vector<s
 
 phase_sequence sequence_at_random(random_engine& random) {
   phase_sequence s;
-  const auto longest = 1 + random.below(40);  // fetch
+  const auto longest = 1 + random.below(40);  // time of a fetch
   std::size_t forward = 0;
   for (std::size_t phases = 1 + random.below(6); phases > 0; --phases) {
     s.phases.push_back(s.durations.size());
@@ -156,7 +157,7 @@ struct staged_plan {
   parallel::offloading away{};
 };
 
-// On one device or two for each stage.
+// Each stage has one device or two.
 staged_plan staged(const char* model, schedules how, std::uint32_t stages, std::int64_t microbatches,
                    std::uint32_t devices_of_stage, double rate, random_engine& random) {
   staged_plan p;
@@ -184,7 +185,7 @@ staged_plan staged(const char* model, schedules how, std::uint32_t stages, std::
 struct outcome {
   picoseconds iteration{};
   std::vector<bytes> peaks{};
-  std::vector<bytes> results{};  // the most that a device holds of offloaded results, whole or on their way
+  std::vector<bytes> results{};  // peak bytes of offloaded results per device, including those in transit
 };
 
 outcome outcome_of(const tasks::program& p, const staged_plan& of) {
@@ -196,7 +197,7 @@ outcome outcome_of(const tasks::program& p, const staged_plan& of) {
   return o;
 }
 
-// The program without what its last fragment, the order of phases, says of copies.
+// The program without the copies' constraints in its last fragment, the order of phases.
 tasks::program without_order(const tasks::program& p) {
   std::vector<tasks::fragment> codes;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -216,7 +217,7 @@ tasks::program without_order(const tasks::program& p) {
   return other;
 }
 
-// Without what the order of phases holds back, and with it.
+// Outcomes without and with the delays by the order of phases.
 std::pair<outcome, outcome> outcomes_of(const staged_plan& p) {
   parallel::lowering low{operators(), p.graph, p.machine};
   const auto with = low.run(p.configurations, {}, p.again, p.stages, p.away);
@@ -230,7 +231,7 @@ constexpr const char* gpt = "zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=25
 
 TEST_CASE("what phases hold back needs less memory in pipelines, and no time where links are fast", "[law]") {
   const auto cases = unity::test::cases(40);
-  std::int64_t less = 0;  // devices, of their number
+  std::int64_t less = 0;  // counts of devices
   std::int64_t more = 0;
   std::int64_t devices = 0;
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
@@ -252,14 +253,14 @@ TEST_CASE("what phases hold back needs less memory in pipelines, and no time whe
     CAPTURE(without.iteration.count(), with.iteration.count());
     for (std::size_t d = 0; d < with.peaks.size(); ++d) {
       CAPTURE(d, with.peaks[d].count(), without.peaks[d].count());
-      // Where tasks run at other times, another moment is the fullest.
+      // Different task times may move the peak to another moment.
       CHECK(static_cast<double>(with.peaks[d].count()) <= 1.05 * static_cast<double>(without.peaks[d].count()));
       less += with.results[d] < without.results[d] ? 1 : 0;
       more += with.peaks[d] > without.peaks[d] ? 1 : 0;
       ++devices;
     }
     if (rate == fast) {
-      // Tasks of a phase that do not depend on each other run in another order than fetches expect.
+      // Independent tasks of a phase may run in another order than the fetches expect.
       CHECK(to_seconds(with.iteration) <= 1.005 * to_seconds(without.iteration));
     }
   }

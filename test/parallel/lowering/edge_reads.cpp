@@ -34,7 +34,7 @@ struct ends {
   std::vector<std::uint32_t> operands;
 };
 
-// A product, and what may read it: alone or twice, with a bias, non-linear, over other dimensions, with a window.
+// A product with every kind of reader: alone or twice, with a bias, non-linear, over other dimensions, with a window.
 std::vector<ends> edges() {
   const auto product = dimensions("matmul", {}, {type({4, 12}), type({12, 12}, true)});
   const auto images = dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 4, 4, 4}), type({4, 4, 3, 3}, true)});
@@ -68,7 +68,7 @@ struct subject {
   }
 };
 
-// Element by element: what the tasks of a copy of the producer's terms would hold, and what each reader gets of it.
+// Whether the box contains the element.
 bool has(const parallel::box& b, const tensor::shape& at) {
   for (std::size_t d = 0; d < at.size(); ++d) {
     if (at[d] < b.begin[d] || at[d] >= b.end[d]) {
@@ -105,7 +105,7 @@ TEST_CASE("terms that consumers read add up to the value, each element once, wha
             at[d] = rest % dims[d];
             rest /= dims[d];
           }
-          // Bits of the producer's terms that each term of the operand is, by all its readers alike.
+          // By term of the operand, the set of the producer's terms that form it; the same for all its readers.
           std::map<std::uint32_t, std::uint64_t> seen;
           for (std::uint32_t t = 0; t < tasks; ++t) {
             const auto reader = static_cast<std::uint32_t>(i * tasks + t);
@@ -194,7 +194,7 @@ TEST_CASE("a term is read by those on its device") {
   for (const auto& o : x.reads.single) {
     CHECK(order[o.producer] == device_id{std::size_t{o.consumer}});
   }
-  // Of more terms than there are, the others are zero.
+  // With more operand terms than producer terms, the remaining ones are zero.
   const subject y{net, e, {{1, 1}, devices({3})}, {{1}, devices({0, 1, 2, 3}), {1}, {4}}};
   REQUIRE(y.reads.single.size() == 1);
   CHECK(y.reads.single[0].consumer == 3);

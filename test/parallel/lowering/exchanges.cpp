@@ -30,7 +30,7 @@ using parallel::routed_message;
 
 namespace {
 
-// Bytes over each link, per resource and kind of owner.
+// Bytes over each link, by resource.
 std::map<std::size_t, std::int64_t> moved(const tasks::fragment& f) {
   std::map<std::size_t, std::int64_t> all;
   for (const auto& t : f.tasks) {
@@ -47,7 +47,7 @@ tasks::fragment alone(parallel::network& n, std::span<const routed_message> mess
   return f;
 }
 
-// A ring of four devices, each a switch for none: messages to the second neighbour need switches between.
+// A one-way ring of five switches, each with one device.
 hardware::machine ring_of_switches() {
   hardware::machine m = hardware::preset("p100:1x4");
   std::vector<hardware::placed_device> devices;
@@ -123,7 +123,7 @@ TEST_CASE("where links go around in a ring messages stay apart") {
   builder.add(n, f, messages);
   CHECK(f.tasks.size() == alone(n, messages).tasks.size());
   CHECK(moved(f) == moved(alone(n, messages)));
-  // The builder is as before after a failure.
+  // A failure leaves the builder unchanged.
   const std::vector<routed_message> two{{device_id{0u}, device_id{1u}, bytes{5}},
                                         {device_id{0u}, device_id{2u}, bytes{6}}};
   tasks::fragment g;
@@ -152,12 +152,12 @@ TEST_CASE("links carry the same under exchanges as under messages, and fewer tas
       REQUIRE(moved(one.code(tasks::fragment_id{f})) == moved(other.code(tasks::fragment_id{f})));
     }
     REQUIRE(other.task_count() <= one.task_count());
-    // What one link carries does not depend on how, so times do not lie far apart.
+    // Both programs put the same bytes on each link, so their times are close.
     const auto apart = static_cast<double>(simulation.run(one).count());
     const auto together = static_cast<double>(simulation.run(other).count());
     REQUIRE(together > 0.7 * apart);
     REQUIRE(together < 1.4 * apart);
-    // What is known of earlier edges does not change the code.
+    // Cached knowledge of earlier edges does not change the code.
     const auto anew = parallel::lowering{a, g, m}.run(s);
     for (std::size_t f = 0; f < other.fragment_count(); ++f) {
       REQUIRE(anew.code(tasks::fragment_id{f}) == other.code(tasks::fragment_id{f}));

@@ -56,7 +56,8 @@ struct subject {
   }
 };
 
-// All that the two timelines say of resources and devices is equal. Returns the order of the symmetry.
+// Requires that the folded and the whole timeline are equal for every resource and device. Returns the order of the
+// symmetry.
 std::size_t require_equal(subject& x, const parallel::strategy& s, const parallel::synchronization& sync = {}) {
   const auto folded = x.fold(s, sync);
   const auto whole = x.lower.run(s, sync);
@@ -73,7 +74,7 @@ std::size_t require_equal(subject& x, const parallel::strategy& s, const paralle
   return folded.order;
 }
 
-// Samples among nodes, and within each node anything, but in all nodes alike.
+// Samples are divided among nodes; within a node anything, but the same in all nodes.
 parallel::strategy alike_in_nodes(const subject& x, std::size_t nodes, random_engine& random) {
   const auto& all = x.lower.dimensions();
   const auto width = x.on.network.device_count() / nodes;
@@ -100,7 +101,7 @@ parallel::strategy alike_in_nodes(const subject& x, std::size_t nodes, random_en
   return s;
 }
 
-// Two tasks of an operator change places: perhaps not alike in all nodes any more.
+// Swaps two tasks of an operator, which may break the symmetry of nodes.
 parallel::strategy disturbed(parallel::strategy s, random_engine& random) {
   for (;;) {
     auto& devices = s[random.below(s.size())].devices;
@@ -124,7 +125,7 @@ TEST_CASE(
       }
       INFO(model << " on " << on);
       subject x{model, on};
-      // 2 where some collective is a ring: every other node has its part of that backwards.
+      // The order is only 2 where a collective is a ring: every other node traverses its part backwards.
       CHECK(require_equal(x, x.data()) >= 2);
     }
   }

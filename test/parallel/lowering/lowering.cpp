@@ -42,7 +42,7 @@ parallel::strategy random_of(const lowered_graph& x, std::uint64_t seed) {
   return parallel::random_strategy(x.lower.dimensions(), x.machine.network.device_count(), engine);
 }
 
-// The perceptron of Unity's figure 1: 64 samples, 784 features, 512 hidden, 10 classes; no biases.
+// The perceptron of Unity's figure 1: 64 samples, 784 features, 512 hidden, 10 classes; without biases.
 tensor::tensor_graph perceptron() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {64, 784});
@@ -87,7 +87,7 @@ TEST_CASE("dense layers divided by parameters exchange activations, and no gradi
   const auto s = parallel::expert(operators(), x.graph, x.lower.dimensions(), x.machine.network);
   const auto p = x.lower.run(s);
   CHECK(message_volume(p, owner_kind::weight) == 0);
-  // Each device needs the other's 256 of 512 hidden features, and gives the other their cotangents.
+  // Each device receives the other's 256 of 512 hidden features and returns their cotangents.
   CHECK(message_volume(p, owner_kind::edge) == 2 * (2 * 64 * 256) * 4);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("rows of an image that are read on both sides of a cut are sent, and t
       s[n.index()] = {{1, 1, 2, 1}, {device_id{std::size_t{0}}, device_id{std::size_t{1}}}};
     }
   }
-  // A row of 8 for each of 2 images and 4 channels, in two directions, there and back.
+  // One row of 8 for each of 2 images and 4 channels, in two directions, forward and backward.
   CHECK(message_volume(y.lower.run(s), owner_kind::edge) == 2 * 2 * (2 * 4 * 8) * 4);
 }
 
@@ -248,7 +248,7 @@ TEST_CASE("a device updates what it holds of a weight after all that contribute 
     struct reader {
       parallel::box part;
       device_id on;
-      std::int64_t end;  // of its backward task
+      std::int64_t end;  // end of its backward task
     };
     std::size_t updates = 0;
     for (std::size_t w = 0; w < x.lower.training().weights().size(); ++w) {
@@ -313,7 +313,7 @@ TEST_CASE(
                 continue;
               }
               ++pairs;
-              // Over a link it takes longer than its latency, some hundred nanoseconds.
+              // Between devices a dependency takes longer than the link's latency of some hundred nanoseconds.
               const std::int64_t least = producer.devices[a] == s[n.index()].devices[b] ? 0 : 100'000;
               REQUIRE(times(n, b).start >= times(from, a).end + least);
               if (x.lower.training().wanted(n)[o]) {
@@ -338,7 +338,8 @@ TEST_CASE("memory holds weights and gradients, and results until the backward pa
   run.run(p);
   const auto line = simulate::summarize(p, run.times());
   REQUIRE(line.memory.size() == 1);
-  // Most while the matmul's cotangent is computed: the relu's result, which its adjoint reads, and two cotangents.
+  // The peak is while the matmul's cotangent is computed: the relu's result, which its adjoint reads, and two
+  // cotangents.
   CHECK(line.memory[0].peak.count() == 2 * (784 * 512 + 512 * 10) * 4 + 3 * (64 * 512) * 4);
 }
 

@@ -32,7 +32,7 @@ std::vector<device_id> on(std::initializer_list<std::size_t> numbers) {
   return all;
 }
 
-// The sizes in equal parts along each dimension, in row-major order.
+// Equal parts along each dimension, in row-major order.
 std::vector<box> parts(const tensor::shape& dims, std::int64_t rows, std::int64_t columns) {
   std::vector<box> all;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -45,7 +45,7 @@ std::vector<box> parts(const tensor::shape& dims, std::int64_t rows, std::int64_
   return all;
 }
 
-// The messages with the boxes that they carry, as found slowly; the library finds the same messages.
+// The messages and boxes of the slow reference; requires that the library finds the same.
 parallel::test::slow_messages messages_of(const std::vector<box>& written, const std::vector<device_id>& from,
                                           const std::vector<box>& read, const std::vector<device_id>& to) {
   auto slow = parallel::test::slow_messages_of(written, from, read, to);
@@ -145,7 +145,7 @@ TEST_CASE("every element that a task reads is on its device or arrives there exa
         REQUIRE(arrives[e] == (wanted[e] > 0 && held[e] == 0 ? 1 : 0));
       }
     }
-    // And every reader waits for all that brings some of what it reads.
+    // Every reader must wait for all messages that carry elements it reads.
     for (std::uint32_t c = 0; c < read.size(); ++c) {
       for (const auto& x : m.messages) {
         const bool reads = x.to == to[c] && std::any_of(x.parts.begin(), x.parts.end(), [&](const box& b) {
@@ -172,7 +172,7 @@ TEST_CASE("overlaps are all pairs of boxes with common elements, whether the box
       std::swap(written[k], written[k + random.below(written.size() - k)]);
     }
     if (random.below(2) == 0) {
-      written.pop_back();  // a hole, or nothing
+      written.pop_back();  // leaves a hole
     }
     std::vector<box> read;
     for (auto n = random.below(5); n-- > 0;) {

@@ -1,4 +1,4 @@
-// Results that wait on the host, simulated: what is copied, when, and what that saves.
+// Results offloaded to the host, in simulation: what is copied, when, and how much memory that saves.
 #include <unity/parallel/lowering/offloaded_code.hpp>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ outcome outcome_of(const tasks::program& p) {
   return o;
 }
 
-// On one device, or all.
+// Weights on one device, or on all.
 bytes weights_of(const tasks::program& p, std::optional<tasks::device_index> device = {}) {
   bytes sum{};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
@@ -98,7 +98,7 @@ TEST_CASE("copies that are fast take no time, and leave a fraction of a deep cha
   CAPTURE(before.peak.count(), after.peak.count(), before.iteration.count(), after.iteration.count());
   const auto weights = weights_of(x.lower.run(x.data()));
   CHECK(5 * (after.peak - weights).count() < (before.peak - weights).count());
-  // All but the last result, which is needed at once, is back in time.
+  // All results are back in time except the last, which is needed at once.
   const bytes result{4096 * 512 * 4};
   const auto copies =
       from_seconds(4 * (x.machine.devices[0].launch_seconds + static_cast<double>(result.count()) / 1e12));
@@ -125,10 +125,10 @@ TEST_CASE("copies that are slow follow each other on their link, and less memory
   CHECK(copies % 2 == 0);
   const auto after = outcome_of(program).iteration.count();
   CHECK(after >= busy.begin()->second);
-  // The link is busy all the time but in the first and the last few operators. If each fetch waited for the operator
-  // before the one that needs it, the link would wait for them all.
+  // The link is busy except during the first and the last few operators. If each fetch waited for the operator before
+  // the one that needs it, the link would idle before every fetch.
   CHECK(after <= 2 * busy.begin()->second + outcome_of(x.lower.run(x.data())).iteration.count() / 8);
-  // Results do not pile up before the slow link, and come back as they are needed.
+  // Results neither pile up before the slow link nor return long before they are needed.
   const std::int64_t result = 1024 * 256 * 4;
   CHECK(outcome_of(program).peak.count() - weights_of(program).count() <= 8 * result);
 }
@@ -144,7 +144,8 @@ TEST_CASE("a device that waits for others does not fetch all of its results mean
   const auto p = x.lower.run(s, {}, {}, {}, parallel::offloaded_results(operators(), x.graph, {}, false));
   simulate::full_simulation simulation;
   simulation.run(p);
-  // Of 32. Fetches that expect no task to wait for another fetch bring back most of them at once.
+  // At most 8 of the 32 results are held. Fetches scheduled as if no task waited for another fetch would bring most of
+  // them back at once.
   const std::int64_t result = 1024 * 256 * 4;
   CHECK((simulate::memory_profiles(p, simulation.times())[0].peak - weights_of(p, 0)).count() <= 8 * result);
 }

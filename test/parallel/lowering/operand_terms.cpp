@@ -20,7 +20,7 @@ TEST_CASE("a bias is as many terms as the parts of the sum that it is added to, 
   const auto o = dimensions("linear", {}, {type({8, 12}), type({12, 6}, true), type({6}, true)});
   REQUIRE(o.groups == std::vector<std::vector<std::size_t>>{{0, 2}, {1, 2}});
   const task_grid sum{{1, 1}, {2}, {}, 1};
-  CHECK(terms_of(o, sum, 0) == operand_terms{});  // its parts, of one term
+  CHECK(terms_of(o, sum, 0) == operand_terms{});  // the parts of one term
   CHECK(terms_of(o, sum, 1) == operand_terms{});
   CHECK(terms_of(o, sum, 2) == operand_terms{2, {0, 1}});
   const task_grid all{{1, 1}, {2}, {3, 1}, 2};  // terms, copies, parts

@@ -1,4 +1,4 @@
-// Iterations in micro-batches: order, times, memory, and what does not repeat.
+// Pipelined iterations: order, times, memory, and the parts that do not repeat per micro-batch.
 
 #include <unity/parallel/lowering/pipelined_program.hpp>
 
@@ -40,8 +40,8 @@ using parallel::test::pass_times;
 
 namespace {
 
-// Of each virtual stage the forward pass of one micro-batch, the backward pass, the gradient of a weight where that has
-// its own pass, and the weight's update. Results are 10 bytes.
+// Per virtual stage: the forward pass of one micro-batch, the backward pass, the weight gradient if it has a pass of
+// its own, and the weight's update. Results are 10 bytes.
 tasks::program chain(const pipeline& of, const pass_times& takes) {
   const auto stages = of.stage_count();
   const bool is_apart = of.schedule == pipeline_schedule::zero_bubble;
@@ -89,7 +89,7 @@ tasks::program chain(const pipeline& of, const pass_times& takes) {
   p.commit();
   return p;
 }
-// By node of such a chain.
+// By node of such a chain, its chunk.
 std::vector<std::uint32_t> chunks_of_chain(const pipeline& p) {
   std::vector<std::uint32_t> chunks;
   for (std::uint32_t k = 0; k < p.stage_count() * p.chunks; ++k) {
@@ -112,7 +112,7 @@ TEST_CASE("an iteration takes what a slow scheduler of its phases says", "[law]"
     simulate::full_simulation simulation;
     const auto end = simulation.run(p).count();
     const auto expected = parallel::test::clock_phases(of, takes);
-    // Updates, and a picosecond behind each phase.
+    // Includes updates, and a picosecond after each phase.
     REQUIRE(end >= expected.end);
     REQUIRE(end <= expected.end + of.chunks * 1000 + 1000);
     std::size_t updates = 0;
@@ -154,7 +154,7 @@ TEST_CASE("passes repeat, updates do not") {
   const auto one = chain(of, parallel::test::equal_passes(of, 5, 4, 3));
   CHECK(parallel::pipelined(one, {}).task_count() == one.task_count());
   const auto p = parallel::pipelined(one, of);
-  // Two passes of four, a task behind each phase, and the update.
+  // Two passes of four micro-batches, one task after each phase, and the update.
   CHECK(p.task_count() == 3 * (2 * 4 + 2 * 4 + 1));
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("a plan in stages is checked") {
   }
   REQUIRE(products.size() == 2);
   const auto report = [&](const pipeline& p) { return parallel::report_on(low, g, m, s, p); };
-  // Two micro-batches take less than twice one, and move twice as much.
+  // Two micro-batches take less than twice as long as one, and communicate twice as much.
   const auto one = report({1, {0, 1}});
   const auto two = report({2, {0, 1}});
   CHECK(two.iteration > one.iteration);
@@ -208,7 +208,7 @@ TEST_CASE("a plan in stages is checked") {
   CHECK_THROWS_WITH(report({2, {0, 1}}), Catch::Contains("tasks on devices of stages 0 and 1"));
 }
 
-// A perceptron or transformer whose operators go through the stages once for each chunk.
+// A perceptron or transformer whose operators go through the stages once per chunk.
 TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
   const std::string model =
       GENERATE("zoo:mlp?layers=16&hidden=64&batch=32", "zoo:gpt?layers=4&hidden=32&heads=2&seq=8&vocab=16&batch=32");
@@ -219,7 +219,7 @@ TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
   p.graph = parallel::microbatch(operators(), whole, parallel::graph_dimensions{operators(), whole}, 8).value();
   p.machine = hardware::preset("p100:1x2");
   p.recomputed = again ? parallel::recomputation_but_every(p.graph, 3) : parallel::recomputation{};
-  if (again) {  // also what depends on weights alone: the transposed table of the last product
+  if (again) {  // includes operators on weights alone: the transposed table of the last product
     for (const auto n : node_ids(p.graph)) {
       const auto operands = p.graph.operands(n);
       p.recomputed[n.index()] = p.recomputed[n.index()] ||
@@ -243,12 +243,12 @@ TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
   const auto apart = run(pipeline_schedule::zero_bubble, 1);
   const auto all_forward = run(pipeline_schedule::gpipe, 1);
   const auto chunks = run(pipeline_schedule::interleaved, 2);
-  // Gradients of weights apart take what they took before, but for what is less than a picosecond.
+  // Separate passes for weight gradients take the same total time, except for rounding to picoseconds.
   CHECK(static_cast<double>(apart.compute.count()) == Approx(static_cast<double>(turns.compute.count())).epsilon(1e-4));
   CHECK(apart.iteration < turns.iteration);
   CHECK(all_forward.memory_peak() > turns.memory_peak());
   CHECK(chunks.communicated > turns.communicated);
-  // What is received is not recomputed, and chunks receive more.
+  // Received values are not recomputed, and with chunks more values are received.
   CHECK(static_cast<double>(chunks.compute.count()) ==
         Approx(static_cast<double>(turns.compute.count())).epsilon(again ? 0.05 : 1e-4));
 }

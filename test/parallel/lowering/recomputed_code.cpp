@@ -1,5 +1,5 @@
-// Operators that are recomputed, simulated: what runs again is what ranks run again, when it is needed, and what is
-// kept is held no longer than that.
+// Recomputed operators, in simulation: it recomputes the operators that ranks recompute, when their results are needed,
+// and holds results no longer than that.
 #include <unity/parallel/lowering/recomputed_code.hpp>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ TEST_CASE("checkpoints of a chain bound what is held, and keeping nothing does n
 
 TEST_CASE("what is simulated again is what ranks run again", "[law]") {
   const auto cases = unity::test::cases(40);
-  // Steps of these kinds also cut and join parts.
+  // Ranks also run operators of these kinds to cut and join parts.
   const std::array<std::string_view, 6> parts{"slice", "concat", "sub", "add", "fill", "scalar_multiply"};
   std::size_t again = 0;
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
@@ -157,7 +157,7 @@ TEST_CASE("what is simulated again is what ranks run again", "[law]") {
       const std::string_view name = operators().signature(x.graph.operation(n).kind).name;
       if (std::find(parts.begin(), parts.end(), name) == parts.end()) {
         CAPTURE(seed, n.index(), name, run[n.index()], simulated[n.index()]);
-        REQUIRE(run[n.index()] <= simulated[n.index()]);  // ranks leave out the backward pass of copies nobody reads
+        REQUIRE(run[n.index()] <= simulated[n.index()]);  // ranks skip the backward pass of copies that nobody reads
         REQUIRE((has_copies || run[n.index()] == simulated[n.index()]));
         again += simulated[n.index()];
       }
@@ -172,7 +172,7 @@ TEST_CASE("backward tasks read no result that is recomputed, and nothing runs ag
     CAPTURE(seed);
     random_engine random{seed};
     lowered_graph x{seed % 2 == 0 ? "zoo:mlp?layers=5&hidden=8&batch=8" : "zoo:lenet?batch=8", "p100:1x4"};
-    // Without copies that nobody reads, which may run at any time.
+    // A random strategy has no copies that nobody reads; those could run at any time.
     const auto s = parallel::random_strategy(x.lower.dimensions(), 4, random);
     const auto r = random_set(x.graph, random);
     const auto p = x.lower.run(s, {}, r);

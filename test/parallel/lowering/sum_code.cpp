@@ -42,14 +42,15 @@ parallel::strategy random_of(const lowered_graph& x, random_engine& engine) {
   return parallel::test::divided_at_random(x.graph, x.lower.dimensions(), x.machine.network.device_count(), engine);
 }
 
-// Elements of four bytes that messages of the kind carry.
+// Elements (of four bytes) in messages of the kind.
 std::int64_t elements(const tasks::program& p, owner_kind kind) {
   const auto sum = parallel::test::message_volume(p, kind);
   CHECK(sum % 4 == 0);
   return sum / 4;
 }
 
-// The perceptron of Unity's figure 1, and what reads its result: 64 samples, 784 features, 512 hidden, 10 classes.
+// The perceptron of Unity's figure 1 with an operator that reads its result: 64 samples, 784 features, 512 hidden, 10
+// classes.
 tensor::tensor_graph perceptron() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {64, 784});
@@ -63,7 +64,8 @@ struct divided {
   std::int64_t copies = 1;
 };
 
-// On two devices: the first product, what follows it, the second product, its reader.
+// Elements moved on edges and by all-reduces on two devices, given the divisions of the first product, the relu, the
+// second product and its reader.
 std::pair<std::int64_t, std::int64_t> counts(const std::vector<divided>& all) {
   lowered_graph x{perceptron(), "p100:1x2"};
   parallel::strategy s(x.graph.node_count());
@@ -78,8 +80,8 @@ std::pair<std::int64_t, std::int64_t> counts(const std::vector<divided>& all) {
   return {elements(p, owner_kind::edge), elements(p, owner_kind::weight)};
 }
 
-// What an edge moves one way at least, found element by element; and by how much all-reduces may be more, as messages
-// between neighbours are whole bytes.
+// The fewest bytes that an edge moves one way, counted element by element; and the slack for all-reduces, whose
+// messages between neighbours are whole bytes.
 std::pair<std::int64_t, std::int64_t> least_bytes(lowered_graph& x, const parallel::strategy& s,
                                                   const parallel::graph_edge& e) {
   const auto ends = x.lower.ends_of(s, e);
@@ -118,16 +120,16 @@ std::pair<std::int64_t, std::int64_t> least_bytes(lowered_graph& x, const parall
 }  // namespace
 
 TEST_CASE("plans of a perceptron move what their parallel types say") {
-  // Figure 2a: samples are divided, and gradients of all weights reduced.
+  // Figure 2a: data parallelism, with the gradients of all weights all-reduced.
   CHECK(counts({{{2, 1}}, {{2, 1}}, {{2, 1}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{0, 813'056});
-  // Figure 2b: the sum of the first product is reduced to both, the second product's parameters are divided.
+  // Figure 2b: the first product's sum is all-reduced to both devices; the second product's parameters are divided.
   CHECK(counts({{{1, 1}, {2}}, {{1, 1}, {}, 2}, {{1, 2}}, {{1, 2}}}) ==
         std::pair<std::int64_t, std::int64_t>{131'072, 0});
-  // The same with the sums of half of the features on each device, and of the second product likewise.
+  // The same with reduce-scatter: each device has the sums of half of the features, likewise for the second product.
   CHECK(counts({{{1, 1}, {2}}, {{1, 2}}, {{1, 1}, {2}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{66'816, 0});
   // Columns of the first weight, rows of the second.
   CHECK(counts({{{1, 2}}, {{1, 2}}, {{1, 1}, {2}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{1'280, 0});
-  // On one of the two, on both.
+  // Its reader divided by samples, then replicated on both.
   CHECK(counts({{{1, 2}}, {{1, 2}}, {{1, 1}, {2}}, {{1, 1}, {}, 2}}) ==
         std::pair<std::int64_t, std::int64_t>{2'560, 0});
 }
@@ -183,7 +185,7 @@ TEST_CASE("tasks start after all terms that they read are there, and go back aft
         };
         const auto follows = [&](std::uint32_t producer, std::uint32_t consumer, bool is_local) {
           ++pairs;
-          const std::int64_t least = is_local ? 0 : 100'000;  // a latency is more
+          const std::int64_t least = is_local ? 0 : 100'000;  // a latency is longer
           REQUIRE(times(ends.to, consumer).start >= times(ends.from, producer).end + least);
           if (ends.is_wanted) {
             REQUIRE(times(ends.from, ends.producers + producer).start >=
@@ -239,15 +241,15 @@ TEST_CASE("partial results and received sums take memory, and a bias outside of 
   const auto p = x.lower.run(s);
   constexpr std::int64_t block = 64 * 512 * 4;
   for (const auto& buffer : p.code(x.lower.fragment_of(node_id{dense})).buffers) {
-    CHECK((buffer.size.count() == block || buffer.size.count() == 0));  // the cotangent of the input is not wanted
+    CHECK((buffer.size.count() == block || buffer.size.count() == 0));  // no cotangent of the input is computed
   }
-  // The sum, and its cotangent: on each of the two.
+  // The sum and its cotangent, on each of the two devices.
   const auto& edge = p.code(x.lower.edge_fragment(0));
   REQUIRE(edge.buffers.size() == 4);
   for (const auto& buffer : edge.buffers) {
     CHECK(buffer.size.count() == block);
   }
-  // The weight and its gradient in halves; the bias on the first device alone.
+  // The weight and its gradient are halved; the bias is on the first device alone.
   std::vector<std::int64_t> weights(2, 0);
   for (std::size_t w = 0; w < 2; ++w) {
     for (const auto& buffer : p.code(x.lower.weight_fragment(w)).buffers) {

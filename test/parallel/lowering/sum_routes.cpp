@@ -30,7 +30,7 @@ std::vector<device_id> devices(std::initializer_list<std::size_t> all) {
   return d;
 }
 
-// Of a block of 12 elements, terms on `from`; consumer i reads boxes[i] on to[i].
+// Routes of a sum over 12 elements with terms on `from`; consumer i reads boxes[i] on to[i].
 sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box>& boxes,
                   std::initializer_list<std::size_t> to) {
   const auto m = hardware::preset("p100:2x4");
@@ -82,7 +82,7 @@ TEST_CASE("a sum that nobody with a term needs ends in equal shares, and goes on
 
 TEST_CASE("some elements are reduced, others end where they are needed") {
   const auto r = routes({0, 1}, {all, box{{0}, {4}}, box{{0}, {2}}}, {0, 1, 4});
-  // The first two are needed on 0, 1 and 4; two more on 0 and 1; the rest on 0.
+  // Two elements are needed on 0, 1 and 4; two more on 0 and 1; the others on 0.
   CHECK(r.reduced == 2);
   CHECK(r.held == std::vector<std::int64_t>{9, 1});
   CHECK(r.sent == std::vector<std::int64_t>{1, 9});

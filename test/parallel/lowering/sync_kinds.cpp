@@ -65,7 +65,7 @@ simulated run(const parallel::plan& p) {
   return s;
 }
 
-// All weights alike.
+// The same synchronizer for all trained weights.
 parallel::synchronization all_of(const parallel::plan& p, const parallel::synchronizer& s) {
   parallel::synchronization all;
   const parallel::training_graph training{operators(), p.graph};
@@ -98,11 +98,11 @@ TEST_CASE("what moves and is kept is as the definitions say") {
     weights += tensor::element_count(p.graph.type(w.value).dims);
   }
   const auto alone = run(p);
-  const auto ring = 2 * (devices - 1) * 4 * weights;  // of all devices together
+  const auto ring = 2 * (devices - 1) * 4 * weights;  // summed over devices
   CHECK(alone.moved.count() >= ring);
-  CHECK(alone.moved.count() <= ring + 100 * devices);  // whole bytes of each weight's messages
+  CHECK(alone.moved.count() <= ring + 100 * devices);  // messages of each weight are whole bytes
   for (const auto& b : alone.permanent) {
-    CHECK(b.count() == 4 * weights * 4);  // weight, gradient and two numbers of Adam
+    CHECK(b.count() == 4 * weights * 4);  // weight, gradient and Adam's two states
   }
 
   parallel::lowering l{operators(), p.graph, p.machine};
@@ -114,7 +114,7 @@ TEST_CASE("what moves and is kept is as the definitions say") {
   for (const auto& b : sharded.permanent) {
     kept += b.count() - 2 * 4 * weights;
   }
-  CHECK(kept == 2 * 4 * weights);  // once, not on every device
+  CHECK(kept == 2 * 4 * weights);  // on one device only
 
   p.synchronization = parallel::served_sync(l, p.configurations);
   const auto served = run(p);
@@ -203,7 +203,8 @@ TEST_CASE("every device that keeps a weight has its next version, however it is 
         const auto before = kept_by(plain, id);
         const auto after = kept_by(code, id);
         const auto& parts = p.synchronization.weights[plain.owner_of(id).index].parts;
-        // What servers send when the iteration begins, and shares of which a device may have none.
+        // Exceptions: weights that servers send at the start of the iteration, and divided weights, of which a device
+        // may have no share.
         const bool is_fetched =
             std::any_of(parts.begin(), parts.end(), [](const auto& x) { return !x.is_proxied || divides_weight(x); });
         CHECK((is_fetched || std::includes(after.begin(), after.end(), before.begin(), before.end())));
@@ -213,7 +214,7 @@ TEST_CASE("every device that keeps a weight has its next version, however it is 
     CHECK(steady.first == alone);
     CHECK(steady.time.count() <= alone.count());
     CHECK(steady.time.count() > 0);
-    // As text, and back.
+    // Survives printing and parsing.
     const auto text = io::to_plan_text(operators(), p);
     const auto again = io::parse_plan(operators(), text, "plan.json");
     CHECK(io::to_plan_text(operators(), again) == text);

@@ -98,7 +98,7 @@ bool is_no_more(const std::vector<bytes>& x, const std::vector<bytes>& y) {
   return std::equal(x.begin(), x.end(), y.begin(), [](bytes a, bytes b) { return a <= b; });
 }
 
-// Bytes of the weights that training changes, and of those that backward passes read.
+// Bytes of the trained weights, and of those that backward passes read.
 struct weight_bytes {
   std::int64_t all = 0;
   std::int64_t read_back = 0;
@@ -149,20 +149,20 @@ TEST_CASE("what moves is as the formulas say") {
   const auto weights = weights_of(p, l);
   REQUIRE(weights.read_back > weights.all / 2);
   REQUIRE(weights.read_back < weights.all);
-  const auto others = devices - 1;  // of all devices together, an exchange of a weight moves it so often
+  const auto others = devices - 1;  // an exchange moves a weight so many times, summed over devices
   const auto is_near = [&](bytes moved, std::int64_t expected) {
-    const auto rounding = 400 * devices;  // whole bytes of each weight's messages
+    const auto rounding = 400 * devices;  // messages of each weight are whole bytes
     return moved.count() >= expected && moved.count() <= expected + rounding;
   };
   CHECK(is_near(run(p).moved, others * 2 * weights.all));
   CHECK(is_near(run(with(p, parallel::sharded_by_stage(1))).moved, others * 2 * weights.all));
   CHECK(is_near(run(with(p, parallel::sharded_by_stage(2))).moved, others * 2 * weights.all));
   CHECK(is_near(run(with(p, stage_3(1, false))).moved, others * 2 * weights.all));
-  // Gathered twice where the backward pass reads it: 3 (n - 1) / n of a weight by each device.
+  // Weights that the backward pass reads are gathered twice: each device moves 3 (n - 1) / n of them.
   CHECK(is_near(run(with(p, stage_3(1))).moved, others * (2 * weights.all + weights.read_back)));
 
   if (model != chain) {
-    return;  // it does not divide into micro-batches
+    return;  // the batch does not divide into micro-batches
   }
   const auto micro = plan_of(model, "p100:1x" + std::to_string(devices), "data", 2);
   CHECK(is_near(run(micro).moved, others * 2 * weights.all));
@@ -171,7 +171,7 @@ TEST_CASE("what moves is as the formulas say") {
 }
 
 TEST_CASE("devices keep their shares: of all together, everything once") {
-  const auto p = plan_of("zoo:mlp?layers=4&hidden=30&batch=32", "p100:1x4");  // 4 does not divide it
+  const auto p = plan_of("zoo:mlp?layers=4&hidden=30&batch=32", "p100:1x4");  // hidden=30 is not divisible by 4
   const parallel::lowering l{operators(), p.graph, p.machine};
   const auto once = weights_of(p, l).all;
   const auto kept = [&](const parallel::plan& x) {
@@ -184,7 +184,7 @@ TEST_CASE("devices keep their shares: of all together, everything once") {
     }
     return sum;
   };
-  // Weights, gradients and two numbers of Adam.
+  // Weights, gradients and Adam's two states.
   CHECK(kept(p) == (4 + 4 + 8) * once);
   CHECK(kept(with(p, parallel::sharded_by_stage(1))) == (4 + 4 + 2) * once);
   CHECK(kept(with(p, parallel::sharded_by_stage(2))) == (4 + 1 + 2) * once);
@@ -234,13 +234,13 @@ TEST_CASE("with links that take no time, stages take equally long") {
   for (const auto& how : {parallel::sharded_by_stage(2), stage_3(0), stage_3(1), stage_3(3), stage_3(1, false)}) {
     CAPTURE(how.stage, how.prefetch, how.is_resharded);
     const auto own = run(with(p, how)).iteration.count();
-    CHECK(own >= one - one / 10'000);  // a picosecond of each message
+    CHECK(own >= one - one / 10'000);  // up to a picosecond per message
     CHECK(own <= one + one / 10'000);
   }
 }
 
-// Of a chain under data parallelism: what is gathered for an operator begins when the one before it by so many has
-// ended, and ends before it begins.
+// In a data-parallel chain, the gather for operator k begins when operator k - 1 - prefetch has ended, and ends before
+// operator k begins.
 TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for them") {
   const std::uint32_t prefetch = GENERATE(0U, 1U, 2U, 3U);
   const std::int64_t microbatches = GENERATE(1, 2);
@@ -252,7 +252,7 @@ TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for 
     std::int64_t start = 0;
     std::int64_t end = 0;
   };
-  // By micro-batch: what all devices do of the operators that read weights, in the order of the graph.
+  // By micro-batch: from the first start to the last end of the fragment's tasks of the kind, over devices.
   const auto times_of = [&](tasks::fragment_id f, tasks::task_kind kind) {
     std::vector<span> all;
     const auto& tasks = s.code.code(f).tasks;
@@ -270,7 +270,7 @@ TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for 
     return all;
   };
   std::vector<std::vector<span>> operators_in_order;
-  std::vector<std::vector<std::vector<span>>> gathers;  // of each: those of its weights
+  std::vector<std::vector<std::vector<span>>> gathers;  // by operator: spans of its weights' gathers
   for (const auto n : node_ids(p.graph)) {
     if (l.training().weights_of(n).empty()) {
       continue;
@@ -335,7 +335,7 @@ TEST_CASE("what is recomputed waits for its weights, which are gathered for it",
       if (owner.kind != tasks::owner_kind::shares) {
         continue;
       }
-      for (const auto& read : s.code.code(id).reads) {  // what is gathered is there, and not older than the pass
+      for (const auto& read : s.code.code(id).reads) {  // a gather has ended before it is read, and is of the same pass
         if (!read.reader.fragment.valid()) {
           continue;
         }

@@ -1,4 +1,4 @@
-// What handing a tensor over takes, element by element.
+// The time to hand a tensor over between layouts, counted element by element.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -32,7 +32,7 @@ mesh_layout random_layout(random_engine& random, const hardware::device_mesh& m)
   }
   return l;
 }
-// The mesh of neighbours from one on.
+// The mesh of consecutive devices from `first` on.
 hardware::device_mesh block(std::size_t first, hardware::mesh_sizes sizes) {
   hardware::device_mesh m{{}, sizes, {}};
   std::size_t count = 1;
@@ -92,7 +92,7 @@ TEST_CASE("a handover takes nothing where all is there, and else no less than wh
       continue;
     }
     const auto takes = parallel::handover(m, routes, matrix, from, held, to, read).count();
-    double least = 0;  // into the device that lacks most, over the fastest link
+    double least = 0;  // lower bound: what the neediest device lacks, over the fastest link
     std::int64_t fastest = 1;
     for (const auto& c : m.network.cables()) {
       fastest = std::max(fastest, c.bytes_per_second);
@@ -132,7 +132,7 @@ TEST_CASE("one message takes what its route says, and copies share their readers
   const auto start = hardware::start_of(m, hardware::device_id{std::size_t{0}}).start;
   const auto one = parallel::handover(m, routes, matrix, whole, copies, block(1, {1}), copies);
   CHECK(std::abs((one - start - hardware::transfer_time(cost, bytes{4 * 8 * 12})).count()) <= 1);
-  // Two readers of two copies: a message from each, no later than both from one.
+  // Two readers of two replicas: each may receive from its own, which takes no longer than both receiving from one.
   const auto of_two = parallel::handover(m, routes, matrix, block(0, {2}), copies, block(2, {2}), copies);
   const auto of_one = parallel::handover(m, routes, matrix, whole, copies, block(2, {2}), copies);
   CHECK(of_two <= of_one);

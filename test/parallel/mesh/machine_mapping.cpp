@@ -1,4 +1,4 @@
-// Mappings by dynamic programming against all combinations of options.
+// Mappings by dynamic programming, against all combinations of options.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ using unity::test::training::operators;
 
 static_assert(decomposition<parallel::machine_mapping>);
 
-// Values of 8 x 8; every operator reads one or two of those before, which are not too far away.
+// Values are 8 x 8; every operator reads one or two recent values.
 tensor::tensor_graph random_graph(random_engine& random, std::size_t size) {
   tensor::builder b{operators()};
   std::vector<value_id> values{b.input("x", {8, 8})};
@@ -68,7 +68,7 @@ tensor::tensor_graph random_graph(random_engine& random, std::size_t size) {
   return std::move(b).finish(outputs);
 }
 
-// All shortest chains from one layout, by Bellman and Ford.
+// Shortest chains from one layout to all others, by Bellman-Ford.
 std::vector<std::int64_t> slow_distances(const parallel::layout_space& space, std::uint32_t from) {
   std::vector<std::int64_t> d(space.size(), unreachable);
   d[from] = 0;
@@ -80,7 +80,7 @@ std::vector<std::int64_t> slow_distances(const parallel::layout_space& space, st
   return d;
 }
 
-// What a choice of options takes: operators, and chains between them.
+// The cost of a choice of options: operators and the chains between them.
 class slow_mapping {
  public:
   slow_mapping(parallel::mesh_tables& tables, const parallel::operator_graph& g, const parallel::mapping_objective& o)
@@ -169,7 +169,7 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
     parallel::mesh_tables tables{
         operators(), mesh, costs, at.clock, parallel::all_index_uses, parallel::optimizer::sgd};
     parallel::machine_mapping mapping{tables, {16, 0}, 1U << 20U};
-    dynamic_program program{mapping};  // one for all graphs: parts that they share are solved once
+    dynamic_program program{mapping};  // shared by all graphs: common parts are solved once
     for (std::uint64_t i = 0; i < unity::test::cases(100); ++i) {
       const auto g = random_graph(random, 3 + random.below(mesh.sizes.size() == 1 ? 4U : 2U));
       CAPTURE(i, mesh.sizes.size());

@@ -1,4 +1,4 @@
-// Parts of graphs as goals: what they consist of, and which are alike.
+// Parts of graphs as goals: their subgoals, and which goals are equal.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ using unity::parallel::test::placed_graph;
 
 namespace {
 
-// relu, then two or more branches of so many operators, then their sum; as often as asked for.
+// relu, then `count` blocks of two branches (tanh; `second` operators) and their sum, then relu.
 tensor::tensor_graph blocks(std::size_t count, std::size_t second, bool is_gelu = false) {
   tensor::builder b{operators()};
   auto x = b.relu(b.input("x", {4, 4}));
@@ -35,7 +35,7 @@ tensor::tensor_graph blocks(std::size_t count, std::size_t second, bool is_gelu 
   return std::move(b).finish({b.relu(x)});
 }
 
-// By the goals' order.
+// Fingerprints of the root's subgoals, all of which are joins.
 std::vector<fingerprint> joins_of(const placed_graph& g) {
   mapping_goals goals{g.ops};
   std::vector<fingerprint> all;
@@ -75,7 +75,7 @@ TEST_CASE("goals that are alike have one fingerprint, in one graph or in several
   const auto few = joins_of(three);
   const auto many = joins_of(four);
   REQUIRE(few.size() == 3);
-  CHECK(few[0] != few[1]);  // it is behind another operator
+  CHECK(few[0] != few[1]);  // it follows another operator
   CHECK(few[1] == few[2]);
   CHECK(many[0] == few[0]);
   CHECK(many[3] == few[2]);

@@ -1,4 +1,4 @@
-// Layouts on meshes, the steps between them and what those take.
+// Layouts on meshes, the steps between them, and the costs of steps.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -67,7 +67,7 @@ constexpr auto partial = mesh_layout::partial;
 
 TEST_CASE("layouts are all roles of all axes whose degrees divide the sizes") {
   const meshed at{"p100:2x4", {2, 4}};
-  // dimension 0 takes either axis, both would be 8; dimension 1 takes the first alone
+  // Dimension 0 can be divided along either axis but not along both (4 x 2 = 8); dimension 1 only along the first.
   const layout_space space{type({4, 6}), at.mesh, at.costs, true, false};
   CHECK(space.size() == 4 * 3 - 1);  // {0, 1, copies, partial} x {0, copies, partial}, but for (0, 0)
   for (std::uint32_t n = 0; n < space.size(); ++n) {
@@ -94,7 +94,7 @@ TEST_CASE("only the innermost digit of a dimension comes or goes") {
   CHECK_FALSE(has(layout({0, 0, 0}), layout({copies, 0, 0})));
   CHECK(has(layout({copies, 1, 1}), layout({0, 1, 1})));
   CHECK_FALSE(has(layout({copies, 0, 1}), layout({0, 0, 1})));
-  CHECK_FALSE(has(layout({copies, 0, 1}), layout({partial, 0, 1})));  // nothing becomes terms
+  CHECK_FALSE(has(layout({copies, 0, 1}), layout({partial, 0, 1})));  // a replicated layout cannot become partial sums
 }
 
 TEST_CASE("steps take what their exchanges take, with their adjoints where cotangents flow") {
@@ -159,7 +159,7 @@ TEST_CASE("groups that share no link take what the fastest way takes of one") {
   CHECK(at.costs.all_reduce_start(2, size) < found);
   CHECK(at.costs.size(3) == 16);
   CHECK(at.costs.all_reduce(0, size) == picoseconds{0});
-  // Eight rings between two nodes share nothing where each device has an adapter of its own.
+  // Eight concurrent rings between two nodes share no link if each device has its own adapter.
   const std::vector pair{at.mesh.devices[0], at.mesh.devices[8]};
   CHECK(at.costs.all_reduce(1, size).count() == Approx(static_cast<double>(alone(pair).count())).epsilon(0.001));
 }

@@ -1,4 +1,4 @@
-// The ways to lay an operator onto a mesh.
+// The options of an operator on a mesh.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ using unity::parallel::test::placed_mesh;
 
 namespace {
 
-// Per axis a dimension, c(opies), p(artial) or o(ne place).
+// Per axis a dimension, or c(opies), p(artial), o(ne place).
 std::string text_of(const placed_mesh& at, mesh_layout l) {
   std::string text;
   for (std::size_t a = 0; a < at.mesh.axis_count(); ++a) {
@@ -65,7 +65,7 @@ TEST_CASE("a product of matrices divides rows, columns or its sum, or every devi
   placed_mesh square{{2, 2}};
   CHECK(options_of(square, g, 1).contains("0c c1 > 01"));
   CHECK(options_of(square, g, 1).contains("11 00 > pp"));
-  CHECK(options_of(square, g, 1).size() == 15);  // of four roles an axis, but for both to columns
+  CHECK(options_of(square, g, 1).size() == 15);  // four roles per axis, except columns on both axes
   CHECK(options_of(row, g, 2) == std::set<std::string>{"0 > 0", "c > c"});
 }
 

@@ -1,4 +1,4 @@
-// Configurations that options on a mesh stand for.
+// Configurations that correspond to options on a mesh.
 
 #include <catch2/catch.hpp>
 #include <cstddef>

@@ -39,13 +39,13 @@ TEST_CASE("memory costs what it costs in 128 bits, up to more than anything take
     }
   }
   CHECK(large > 100);
-  // 640 GB at the highest of unity's prices.
+  // 640 GB at the highest price of memory.
   CHECK(price_of_memory(unity::bytes{640'000'000'000}, std::int64_t{1} << 34U) == 10'485'760'000'000'000);
 }
 
 namespace {
 
-// Of a weight that four devices have, in units that tell all parts apart.
+// A random option of a weight with four replicas, in units that keep the price's summands distinguishable.
 unity::parallel::mesh_option any_option(unity::random_engine& random) {
   const auto draw = [&](std::int64_t most) { return random.between(0, most); };
   unity::parallel::mesh_option o;
@@ -111,7 +111,7 @@ TEST_CASE("costs of a trade: what is recomputed runs again, and what replicas di
   o.share_updating = unity::picoseconds{2};
   o.computing = unity::picoseconds{38};
   o.synchronizing = unity::picoseconds{16};
-  o.weights = unity::bytes{400};  // weight, gradient and two states of 100 each, of four replicas
+  o.weights = unity::bytes{400};  // weight, gradient and two states of 100 each; four replicas
   o.weight_copies = unity::bytes{75};
   o.state_copies = unity::bytes{150};
   o.activations = unity::bytes{30};
@@ -124,7 +124,7 @@ TEST_CASE("costs of a trade: what is recomputed runs again, and what replicas di
   CHECK(costs_of(o, {false, 1}, {}) == costs(32, 16, 250, 30));
   CHECK(costs_of(o, {false, 2}, {}) == costs(32, 16, 175, 30));
   CHECK(costs_of(o, {true, 3}, {}) == costs(42, 24, 100, 0));
-  unity::parallel::mapping_objective once{4};  // of four micro-batches
+  unity::parallel::mapping_objective once{4};  // four micro-batches
   CHECK(costs_of(o, {false, 1}, once) == costs(32, 4, 250, 30));
   CHECK(costs_of(o, {false, 2}, once) == costs(32, 10, 175, 30));
   CHECK(costs_of(o, {false, 3}, once) == costs(32, 24, 100, 30));

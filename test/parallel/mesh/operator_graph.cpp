@@ -1,4 +1,4 @@
-// Operators in their places: what they read, which are alike, and which stand side by side.
+// Operators of a graph in context: what they read, which are equal, and which are side by side.
 
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -44,7 +44,7 @@ TEST_CASE("what is made of weights alone for one reader is attached to it, and o
   const placed_graph g{std::move(b).finish({b.matmul(y, shared)})};
   REQUIRE(g.ops.size() == 5);
   CHECK(g.ops.is_attached(0));
-  CHECK_FALSE(g.ops.is_attached(1));  // two read it
+  CHECK_FALSE(g.ops.is_attached(1));  // two operators read it
   CHECK(g.ops.graph().successors(node_id{0U}).empty());
   CHECK(g.ops.graph().successors(node_id{1U}).size() == 2);
 }
@@ -59,12 +59,12 @@ TEST_CASE("equal operators in equal places have one key; what leaves the graph, 
   const placed_graph g{std::move(b).finish({b.relu(b.add(b.add(left, middle), right))})};
   const auto key = [&](std::uint32_t i) { return g.ops.placed(i).key; };
   CHECK(key(1) == key(2));
-  CHECK(key(0) != key(1));  // it reads what is given
+  CHECK(key(0) != key(1));  // it reads an input of the graph
   CHECK(key(3) == key(4));
   CHECK(key(5) != key(1));
   CHECK(key(8) != key(1));
   CHECK(g.ops.placed(1).siblings.empty());
-  CHECK(g.ops.placed(3).siblings.size() == 2);  // in the innermost parts side by side
+  CHECK(g.ops.placed(3).siblings.size() == 2);  // within the innermost parallel branches
   CHECK(g.ops.placed(5).siblings.size() == 2);
   CHECK(g.ops.placed(7).siblings.empty());
 }

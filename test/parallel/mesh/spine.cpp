@@ -1,4 +1,4 @@
-// The operators that all paths meet, and what lies between.
+// The operators on every path through a graph, and the parts between them.
 
 #include <algorithm>
 #include <catch2/catch.hpp>

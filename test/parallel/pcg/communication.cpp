@@ -1,4 +1,4 @@
-// Elements that parallel computation graphs move: the plans of figure 2, and better ones.
+// Elements that parallel computation graphs communicate: the plans of figure 2, and better ones.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -107,9 +107,9 @@ TEST_CASE("patterns of one degree count as the collectives that they are") {
   CHECK(moved_elements(rows, terms) == 0);
   CHECK(moved_elements(whole, terms) == 0);
   CHECK(moved_elements(copies, whole) == 0);
-  // A reduce-scatter among pairs, and what is left.
+  // A reduce-scatter among pairs, then the remaining terms.
   CHECK(moved_elements(terms, divided({8, 8}, {2, 1})) == 64 * 2 + 64);
-  // Of terms that are copied, once the copies are dropped.
+  // Replicated terms: the replicas are dropped first.
   CHECK(moved_elements(divided({8, 8}, {1, 1}, 2, 4), whole) == 192);
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a weight that is divided moves nothing, and an input has no gradient"
   for (const std::size_t n : {std::size_t{2}, std::size_t{3}}) {
     grids[n] = {degree_list{2, 1}, degree_list{1, 1}, n == 2 ? degree_list{1} : degree_list{}, n == 2 ? 1 : 2};
   }
-  // The weight is split; between the operators a copy is made and, on the way back, two terms are added up.
+  // The weight is split; between the operators the value is replicated, and in the backward pass two terms are added.
   CHECK(of(spell_out(parallel_operators(), g, grids)) == communication{16, 16, 0});
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a block of two sub-layers moves two sums forward and two backward") {
   constexpr std::int64_t length = 4;
   constexpr std::int64_t hidden = 8;
   tensor::builder b{operators()};
-  const auto x = b.weight("x", {batch, length, hidden});  // so that the gradient of what comes in counts
+  const auto x = b.weight("x", {batch, length, hidden});  // a weight, so that the gradient of the input counts
   const auto norm = [&](const std::string& name, value_id v) {
     return b.layer_norm(v, b.weight(name + ".gamma", {hidden}), b.weight(name + ".beta", {hidden}), 2);
   };
@@ -152,7 +152,7 @@ TEST_CASE("a block of two sub-layers moves two sums forward and two backward") {
     }
     const auto& name = operators().signature(o->op.kind).name;
     auto grid = undivided_grid(*o);
-    if (name == "attention") {  // its heads
+    if (name == "attention") {  // divided by heads
       grid.indices[o->structure.operands[6][0].indices[0]] = 2;
     } else if (name == "matmul") {
       const bool is_first = o->outputs[0].dims[2] == 32;

@@ -41,7 +41,7 @@ TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
     for (const auto v : divided.outputs()) {
       REQUIRE(divided.type(v).partial == 1);
     }
-    // Every node's types follow from its operands'.
+    // Every node's types must be inferred from its operands'.
     for (const auto n : node_ids(divided)) {
       std::vector<parallel_type> inputs;
       for (const auto v : divided.operands(n)) {

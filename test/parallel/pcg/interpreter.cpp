@@ -1,4 +1,4 @@
-// A parallel computation graph computes what its erasure does: values and gradients of random graphs.
+// A parallel computation graph computes the values and gradients of its erasure, for random graphs.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -51,7 +51,7 @@ struct both_ways {
   tensor::tensor_graph erased{};
 };
 
-// Forward and backward.
+// The graph with its backward pass, divided and erased.
 both_ways with_gradients(const pcg& g) {
   const auto erased = erase_values(parallel_operators(), g);
   const auto sources = floating_sources(g);
@@ -70,7 +70,7 @@ bool agree_exactly(const both_ways& g, std::uint64_t seed) {
 
 enum class verdict { agree, differ, too_large };
 
-// To rounding; numbers beyond all rounding are left out.
+// Compares up to rounding; too_large if a number exceeds 1e6.
 verdict agree_nearly(const both_ways& g, std::uint64_t seed) {
   const auto expected = tensor::evaluate<double>(operators(), g.erased, seed);
   double scale = 1;
@@ -92,7 +92,7 @@ verdict agree_nearly(const both_ways& g, std::uint64_t seed) {
   return worst <= 1e-9 * scale ? verdict::agree : verdict::differ;
 }
 
-// UNITY_RANDOM_GRAPHS: how many, where not the usual number.
+// UNITY_RANDOM_GRAPHS in the environment: the number of graphs, instead of `usual`.
 std::uint64_t rounds(std::uint64_t usual) {
   const char* wanted = std::getenv("UNITY_RANDOM_GRAPHS");
   return wanted == nullptr ? usual : std::strtoull(wanted, nullptr, 10);

@@ -43,7 +43,7 @@ std::vector<value_id> sources_of(const pcg& g, std::string_view kind) {
   return all;
 }
 
-// The kinds of operators behind the first nodes, one word each.
+// The kinds of operators after the first nodes, one word each.
 std::string kinds_behind(const pcg& g, std::size_t first) {
   std::string text;
   for (auto n = first; n < g.node_count(); ++n) {
@@ -73,7 +73,7 @@ pcg small_figure(bool reductions) {
   return reductions ? figure_2b(parallel_operators(), g) : figure_2a(parallel_operators(), g);
 }
 
-// Elements that the weights' gradients move from where they are computed to where the weights are.
+// Elements that the weights' gradients move from where they are computed to the weights' devices.
 std::int64_t gathered_gradients(const pcg& g) {
   std::int64_t sum = 0;
   const parallel::detail::chain_ends ends{parallel_operators(), g};

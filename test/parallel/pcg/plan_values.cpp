@@ -1,4 +1,4 @@
-// Divided graphs on small sizes, held against the graphs.
+// Divided graphs on small sizes, compared with the undivided graphs.
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ using verdicts = value_comparison::verdicts;
 
 namespace {
 
-// A product whose rows, columns or sums are divided into four, and an operator behind it that every task computes.
+// A product with rows, columns or sums divided into four, followed by an operator that every task repeats.
 struct divided_product {
   tensor::tensor_graph graph{};
   std::vector<operator_grid> grids{};

@@ -1,4 +1,4 @@
-// Shards, and what parallelization operators do to them.
+// Shards, and the effect of parallelization operators on them.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
-// Messages between two ranks begin in one order at both ends, and programs come to their ends where each
-// rank's messages also go in one order, as they do over NCCL: what a rank has begun when it waits goes as a
-// group, and the next group when that one has ended.
+// Messages between two ranks begin in the same order at both ends, and programs finish even if each rank's messages are
+// ordered as NCCL orders them: the messages begun before a wait form a group, and a group starts when the previous one
+// has ended.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -40,7 +40,7 @@ class stream_run {
  public:
   explicit stream_run(const rank_programs& p) : programs_{p}, ranks_(p.ranks.size()) {}
 
-  // An iteration. Returns what is wrong; empty: nothing.
+  // Runs an iteration. Returns a description of the fault; empty if there is none.
   std::string run() {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
@@ -72,9 +72,9 @@ class stream_run {
   struct state {
     std::size_t at = 0;
     std::vector<message> open{};
-    std::deque<std::vector<message>> groups{};                  // the first is under way
+    std::deque<std::vector<message>> groups{};                  // the first is in progress
     std::set<std::uint32_t> ended{};                            // tags of messages and sums
-    std::map<std::uint32_t, std::deque<std::uint32_t>> sums{};  // by group: tags, the first is under way
+    std::map<std::uint32_t, std::deque<std::uint32_t>> sums{};  // by group: tags, the first is in progress
   };
 
   bool take(std::size_t r) {
@@ -127,7 +127,7 @@ class stream_run {
     }
     return true;
   }
-  // The first of a group's messages to a peer meets the first of the peer's from here.
+  // The first message of a group to a peer must match the peer's first from here.
   bool meet(std::size_t from, message& m) {
     for (const auto& before : ranks_[from].groups.front()) {
       if (&before == &m) {
@@ -182,7 +182,7 @@ class stream_run {
   std::string wrong_{};
 };
 
-// For each pair of ranks, the tags of what one sends and the other receives.
+// For each pair of ranks, the order of tags sent must be the order received.
 void expect_one_order(const rank_programs& p) {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<std::uint32_t>> sent;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<std::uint32_t>> received;
@@ -246,7 +246,7 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
       p.configurations.emplace_back();
       continue;
     }
-    // Samples on one device, or each operator along another dimension than the one before.
+    // Samples divided on one device, or each operator along another dimension than the one before.
     configuration c{degree_list(o.divisible.size(), 1), {hardware::device_id{first}}, {}, {}, 1};
     if (width == 2 && !o.divisible.empty()) {
       c.degrees[n.index() % o.divisible.size()] = 2;
@@ -268,7 +268,7 @@ TEST_CASE("messages go in one order, whatever the schedule") {
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3}, std::size_t{4});
   const auto width = GENERATE(std::size_t{1}, std::size_t{2});
   const auto rounds = GENERATE(std::int64_t{1}, std::int64_t{3});
-  // The second has values that go past stages.
+  // In the second model, values skip stages.
   const std::string model = GENERATE("zoo:mlp?layers=16&hidden=8&batch=", "zoo:resnet50?hidden=4&image=32&batch=");
   const auto chunks = schedule == pipeline_schedule::interleaved ? std::size_t{2} : std::size_t{1};
   const auto microbatches = rounds * static_cast<std::int64_t>(stages);
@@ -305,8 +305,8 @@ TEST_CASE("messages go in one order, whatever the schedule") {
   }
   const auto programs = programs_of_ranks(operators(), p);
   expect_one_order(programs);
-  // Chunks would wait for each other where messages go one after the other (trainer.hpp refuses them there), and values
-  // that go past stages do without chunks.
+  // Interleaved chunks would deadlock where messages are ordered (trainer.hpp refuses them there), and so would values
+  // that skip stages.
   if (schedule != pipeline_schedule::interleaved && model.starts_with("zoo:mlp")) {
     CHECK(stream_run{programs}.run() == std::string{});
   }

@@ -1,4 +1,4 @@
-// What ranks compute is what one device computes: outputs and gradients, for strategies at random.
+// Ranks compute what one device computes: outputs and gradients, for random strategies.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -47,7 +47,7 @@ TEST_CASE("ranks compute what one device computes, on graphs and under strategie
   }
 }
 
-// Operators whose bodies number what they read: a part of them begins at number 0 wherever it lies.
+// Operators whose bodies use positions: in a shard, positions start at 0 wherever it lies.
 TEST_CASE("ranks compute what one device computes, with operators that read positions") {
   const std::string_view name =
       GENERATE("gather", "gather_elements", "scatter_elements", "trilu", "strided_slice", "dot_product_attention");

@@ -1,4 +1,4 @@
-// Programs of ranks: their text, what is equal, when what was sent is waited for, and the order of stages.
+// Programs of ranks: their text, their equality, when sent messages are waited for, and the order of stages.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ plan of(const std::string& model, const std::string& machine) {
   return p;
 }
 
-// A chain in as many stages as devices.
+// A chain with one stage per device.
 plan in_stages(std::size_t stages, std::int64_t microbatches) {
   const auto whole = tensor::zoo::build(operators(), "zoo:mlp?layers=6&hidden=4&batch=8");
   plan p;
@@ -55,7 +55,7 @@ plan in_stages(std::size_t stages, std::int64_t microbatches) {
   return p;
 }
 
-// The most values of a kind of step that are begun and not waited for.
+// The peak number of steps of a kind that have begun and not been waited for.
 std::size_t most_under_way(const rank_program& p, step_kind kind) {
   std::size_t now = 0;
   std::size_t most = 0;
@@ -118,7 +118,7 @@ TEST_CASE("gradients are added up over ranks while the backward pass goes on") {
       has_begun = has_begun || s.kind == step_kind::reduce;
       behind_first += has_begun && s.kind == step_kind::run ? 1 : 0;
     }
-    CHECK(behind_first >= 6);  // of three more layers
+    CHECK(behind_first >= 6);  // operators of three more layers
     CHECK(most_under_way(r, step_kind::reduce) == r.weights.size());
   }
 }
@@ -158,7 +158,7 @@ TEST_CASE("delayed updates: a stage works on the next batch while backward passe
   p.pipeline.is_delayed = true;
   const auto programs = programs_of_ranks(operators(), p);
   for (std::uint32_t r = 0; r < 3; ++r) {
-    std::vector<std::int64_t> late;  // micro-batches of late backward passes, in order
+    std::vector<std::int64_t> late;  // micro-batches of delayed backward passes, in order
     for (const auto& s : programs.ranks[r].steps) {
       if (s.kind == step_kind::run && s.is_late) {
         CHECK(s.is_backward);
@@ -188,7 +188,7 @@ TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent u
       ++sums;
     }
   }
-  CHECK(sums == 2 * 53);  // mean and variance
+  CHECK(sums == 2 * 53);  // means and variances
   const auto programs = programs_of_ranks(operators(), p);
   for (const auto& r : programs.ranks) {
     const auto count = [&](step_kind kind, bool is_backward) {

@@ -1,5 +1,4 @@
-// What ranks compute is what one device computes: models of the zoo under the
-// strategies that people use, and at random.
+// Ranks compute what one device computes: models of the zoo under common strategies and random ones.
 
 #include <catch2/catch.hpp>
 #include <cstddef>

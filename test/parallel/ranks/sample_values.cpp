@@ -1,4 +1,4 @@
-// Samples are told from what has as many rows.
+// Samples are distinguished from other tensors with as many rows.
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -20,7 +20,7 @@ using parallel::test::operators;
 
 namespace {
 
-// Names of inputs that have samples, of a model with a loss.
+// Names of a model's inputs that have samples, with a loss attached.
 std::set<std::string> inputs_with_samples(const std::string& model, tensor::loss what) {
   const auto g = tensor::with_loss(operators(), tensor::zoo::build(operators(), model), what, 1);
   const auto name = [&](std::size_t n) { return std::string{operators().read(g.operation(node_id{n})).word("name")}; };

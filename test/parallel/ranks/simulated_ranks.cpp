@@ -75,7 +75,7 @@ TEST_CASE("steps follow each other, and messages travel meanwhile") {
   static_cast<void>(one.product(x));
   REQUIRE(iteration(m, {one.p, {}}).count() == 2 * t.count());
 
-  // Rank 0 sends its product and goes on; rank 1 waits for it behind a product of its own.
+  // Rank 0 sends its product and continues; rank 1 waits for it after a product of its own.
   writer sender;
   const auto y = sender.product(sender.input());
   sender.step(step_kind::send, y, 1, 7);

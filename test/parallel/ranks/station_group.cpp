@@ -58,7 +58,7 @@ TEST_CASE("what a group counts is what listing all messages gives", "[law]") {
         CHECK(group.others_before(i, server) == others);
         relayed += expected != ranks[i] ? 1 : 0;
         others += ranks[i] != server ? 1 : 0;
-        // Nothing is left out of what a written rank sends, or is sent.
+        // A rank whose program is written, or whose station's is, must be near.
         const bool is_near = std::binary_search(group.near().begin(), group.near().end(), i);
         CHECK((is_near || (!written.has(ranks[i]) && !written.has(expected))));
         CHECK((std::binary_search(with.begin(), with.end(), i) || (!is_near && !written.has(server))));

@@ -1,4 +1,4 @@
-// Rules that are no matter of erasure alone: each follows from those that are, and from properties of tensor operators.
+// Rules that do not follow from erasure alone: each follows from erasure rules and properties of tensor operators.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -98,7 +98,7 @@ const std::map<std::string, std::function<value_id(writer&)>>& sources() {
   return all;
 }
 
-// Both graphs on the same sources.
+// Both graphs in one, on the same sources.
 pcg side_by_side(const pcg& x, const pcg& y) {
   pcg_writer all{parallel_operators()};
   std::vector<value_id> outputs;

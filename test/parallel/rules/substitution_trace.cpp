@@ -1,4 +1,4 @@
-// Sequences of substitutions that lead to a parallel computation graph, applied by the engine.
+// Traces: sequences of substitutions that lead to a parallel computation graph, applied by the engine.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -54,7 +54,7 @@ const rule_lookup& lookup() {
   return all;
 }
 
-// The same with outputs in one piece: rules keep the types of what they replace.
+// The divided graph with its outputs combined, because rules preserve the types of what they replace.
 pcg in_one_piece(const tensor::tensor_graph& g, const std::vector<operator_grid>& grids) {
   const auto divided = spell_out(parallel_operators(), g, grids);
   pcg_writer writer{parallel_operators(), divided};
@@ -65,7 +65,7 @@ pcg in_one_piece(const tensor::tensor_graph& g, const std::vector<operator_grid>
   return std::move(writer).finish(outputs);
 }
 
-// From 2. Precondition: size > 1.
+// The least divisor of at least 2. Precondition: size > 1.
 std::int64_t least_divisor(std::int64_t size) {
   std::int64_t k = 2;
   while (size % k != 0) {
@@ -83,7 +83,7 @@ pcg plain(const tensor::tensor_graph& g) {
   return spell_out(parallel_operators(), g, grids);
 }
 
-// Each step is one of the graphs that the rule of its name leads to; so is the next from there.
+// Each step must be among the graphs that its rule leads to from the previous step.
 void check_trace(const tensor::tensor_graph& g, const std::vector<operator_grid>& grids) {
   auto state = plain(g);
   const auto trace =
@@ -101,7 +101,7 @@ void check_trace(const tensor::tensor_graph& g, const std::vector<operator_grid>
   CHECK(meaning_of(trace.graph) == meaning_of(in_one_piece(g, grids)));
 }
 
-// Layer norm, attention and two layers, with what goes around them. Source: Unity (OSDI 2022), figure 10.
+// Layer norm, attention and two linear layers, with residuals. Source: Unity (OSDI 2022), figure 10.
 tensor::tensor_graph transformer_block() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 4, 8});
@@ -115,7 +115,7 @@ tensor::tensor_graph transformer_block() {
   return std::move(b).finish({b.add(z, b.matmul(wide, b.weight("narrow", {16, 8})))});
 }
 
-// Megatron's: heads, columns, rows; everything else is computed by all.
+// Megatron's division: heads, columns, rows; all devices repeat everything else.
 std::vector<operator_grid> megatron_grids(const tensor::tensor_graph& g, std::int64_t k) {
   std::vector<operator_grid> grids;
   bool narrows = false;
@@ -194,8 +194,8 @@ TEST_CASE("Megatron's block comes about by rules of parallel.rules") {
   for (const auto n : node_ids(trace.graph)) {
     ++kinds[parallel_operators().signature(trace.graph.operation(n).kind).name];
   }
-  // Two all-reduces: one behind attention, one behind the second layer. What else is replicated are the input and the
-  // weights of the layer norms.
+  // Two all-reduces: after attention and after the second layer. Also replicated are the input and the weights of the
+  // layer norms.
   CHECK(kinds["reduce"] == 2);
   CHECK(kinds["combine"] == 0);
   CHECK(kinds["discard"] == 1);  // of the output

@@ -1,4 +1,4 @@
-// Terms over parallel tensors, and what is the same among them.
+// Enumeration of terms over parallel tensors, and which of them are equal.
 #include <array>
 #include <cstddef>
 #include <cstdint>

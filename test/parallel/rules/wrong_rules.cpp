@@ -1,4 +1,4 @@
-// Rules that divide operators: right ones hold, and wrong ones are caught by types, at the boundary or by values.
+// Rules that divide operators: correct ones hold; wrong ones are rejected by types, at the boundary, or by values.
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -80,7 +80,7 @@ pcg written(const term& t) {
   return std::move(s).finish(v);
 }
 
-// What is wrong with a rule: "" where nothing is.
+// Where a rule fails; "" if it holds.
 std::string fault(const term& from, const term& to) {
   const auto source = written(from);
   pcg target;
@@ -94,7 +94,7 @@ std::string fault(const term& from, const term& to) {
   }
   const auto expected = evaluate<modular61>(parallel_operators(), source);
   const bool agree = evaluate<modular61>(parallel_operators(), target) == expected;
-  // The erased graph tells the same.
+  // The erased graph gives the same verdict.
   CHECK(agree == (tensor::evaluate<modular61>(operators(), erase(parallel_operators(), target)) == expected));
   return agree ? "" : "values";
 }

@@ -50,7 +50,7 @@ struct subject {
     return expert_strategies(operators(), graph, dimensions(), machine.network);
   }
   [[nodiscard]] strategy_report report(const strategy& s) { return report_on(lower, graph, machine, s); }
-  // Of the first operator of that kind, counted from `skip`.
+  // The operator of that kind after `skip` others.
   [[nodiscard]] node_id find(std::string_view kind, std::size_t skip = 0) const {
     for (const auto n : node_ids(graph)) {
       if (graph.operation(n).kind == operators().kind(kind) && skip-- == 0) {
@@ -60,7 +60,7 @@ struct subject {
     FAIL("no such operator");
     return {};
   }
-  // What a configuration divides, by names of indices.
+  // The divided indices of a configuration, by name.
   [[nodiscard]] std::string divided(const strategy& s, node_id n) const {
     const auto& o = dimensions()[n];
     const auto g = grid_of(o, s[n.index()]);
@@ -72,7 +72,7 @@ struct subject {
   }
 };
 
-// The index that the weights of queries have as the outer one of their columns.
+// The index over heads, the outer one of the columns of the query weights.
 std::size_t heads_of(const subject& x, node_id attention) {
   return x.dimensions()[attention].structure.operands[3][1].indices[0];
 }
@@ -88,7 +88,7 @@ TEST_CASE("Megatron's plan divides the first layer by columns, the second by row
   CHECK(grid_of(x.dimensions()[attention], s[attention.index()]).indices[heads_of(x, attention)] == 4);
   CHECK(x.divided(s, x.find("matmul", 0)) == "n4 ");
   CHECK(x.divided(s, x.find("matmul", 1)) == "k4 ");
-  CHECK(x.divided(s, x.find("matmul", 2)) == "m4 ");  // has one column: by positions
+  CHECK(x.divided(s, x.find("matmul", 2)) == "m4 ");  // the operator has one column, so positions are divided
   CHECK(x.divided(all[0], x.find("matmul", 1)) == "i4 ");
   CHECK(x.divided(all[1], x.find("matmul", 1)).find("k2") != std::string::npos);
 }
@@ -105,8 +105,8 @@ TEST_CASE("Megatron's plan of a layer adds up twice forward and twice backward")
     };
     const bool is_gpt = name.find("gpt") != std::string::npos;
     const auto batch = is_gpt ? 1 : 8;
-    // The backward pass adds up where the forward pass makes copies, which is in front of columns. What lies between is
-    // computed on terms, so the gradients of two norms and of two biases behind rows are added up, too.
+    // The backward pass reduces where the forward pass replicates, in front of column-parallel products. Values in
+    // between are terms, so the gradients of two norms and of two biases after row-parallel products are also reduced.
     const auto weights = is_gpt ? 6 * 64 : 0;
     CAPTURE(model);
     CHECK(of(3) - of(2) == 2 * 3 * (4 * batch * 16 * 64 + weights));
@@ -151,7 +151,7 @@ TEST_CASE("embedding tables are whole and balanced, all else divides samples") {
   CHECK(*std::min_element(rows.begin(), rows.end()) > 1'400'000);
   CHECK(*std::max_element(rows.begin(), rows.end()) < 2'200'000);
   CHECK(x.divided(all[0], x.find("concat")).find('4') != std::string::npos);
-  // No gradient of a table is sent.
+  // The tables' gradients are not communicated.
   CHECK(x.report(all[0]).communicated < x.report(data_parallel(x.dimensions(), x.machine.network)).communicated);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("what depends on weights alone need not be sent to whoever has samples
   const auto repeated = with_repeated_parameters(x.graph, x.dimensions(), x.machine.network, data);
   const auto logits = x.graph.producer(x.graph.operands(x.graph.producer(x.graph.outputs()[0]))[0]);
   CHECK(x.divided(repeated, x.graph.producer(x.graph.operands(logits)[1])) == "copies4 ");
-  // Gradients alone are sent, each element forth and back once per further device.
+  // Only gradients are communicated, each element twice per further device.
   std::int64_t weights = 0;
   for (const auto& w : x.lower.training().weights()) {
     weights += w.is_trained ? tensor::element_count(x.graph.type(w.value).dims) : 0;

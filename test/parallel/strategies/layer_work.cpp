@@ -57,7 +57,7 @@ parallel::transformer_work work(const std::string& plan, const std::string& mach
                            durations ? *durations : parallel::analytic_durations(operators(), m));
 }
 
-// Of operators, attention as one alone takes time: 7 us, its gradient 11; the others a picosecond, which is the least.
+// Only attention as one operator takes time: 7 us, and 11 us backward; others take a picosecond, the minimum.
 struct time_of_attention {
   [[nodiscard]] static duration duration_of(std::uint32_t, const tensor::operation& op,
                                             std::span<const tensor::tensor_type>,
@@ -86,7 +86,7 @@ TEST_CASE("a layer with dropouts keeps what the paper's table says, masks includ
   CHECK(kept("megatron:t=2,sp,recompute=full", "dgx_a100_80:1x2") == seq * hidden * 2 / 2);
 }
 
-// The table without the 5 a s / h of scores, their softmax and its dropout, and with a float32 per row and head.
+// The table without the 5 a s / h of scores, softmax and dropout, plus a float32 per row and head.
 TEST_CASE("a layer with attention as one operator keeps no scores") {
   const auto kept = [](const std::string& plan, const std::string& machine) {
     return work(plan, machine, "training&attention=flash").pieces[2].kept.count();
@@ -100,7 +100,7 @@ TEST_CASE("a layer with attention as one operator keeps no scores") {
         "plan: recompute=selective where attention is one operator; expected none or full");
 }
 
-// Of the two exchanges in each pass of a layer, none is within attention: heads are divided.
+// A layer has two exchanges per pass, none inside attention, because heads are divided.
 TEST_CASE("attention as one operator is divided by heads") {
   for (const std::string form : {"training", "training&attention=flash"}) {
     CAPTURE(form);
@@ -121,7 +121,7 @@ TEST_CASE("attention as one operator is divided by heads") {
 TEST_CASE("attention as one operator takes the time of one kernel in each pass") {
   const auto layer = [](const std::string& plan, const std::string& form) {
     const auto piece = work(plan, "dgx_a100_80:1x2", form, time_of_attention{}).pieces[2];
-    std::vector<std::int64_t> sums{0, 0};  // us, forward and backward
+    std::vector<std::int64_t> sums{0, 0};  // us: forward, backward
     for (const auto& s : piece.forward) {
       sums[0] += s.time.count();
     }
@@ -149,7 +149,7 @@ TEST_CASE("dropouts take time in both passes") {
   CHECK(time(with.backward) > time(without.backward));
 }
 
-// The largest logit of each row, that of the label, and the sum of exponentials: each a float32 per token.
+// Each row's largest logit, its label's logit, and the sum of exponentials: one float32 per token each.
 TEST_CASE("the loss of a divided vocabulary has three all-reduces of a number per token") {
   for (const std::string plan : {"megatron:t=2", "megatron:t=2,sp"}) {
     CAPTURE(plan);

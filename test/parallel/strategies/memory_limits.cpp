@@ -87,7 +87,7 @@ TEST_CASE("sums of buffers are at least the peaks, and follow what is added and 
         REQUIRE(sums.sums()[d] >= profiles[d].peak);
         is_above = is_above || sums.sums()[d] > profiles[d].peak;
       }
-      REQUIRE(is_above);  // else nothing would ever be freed
+      REQUIRE(is_above);  // otherwise nothing would have to be freed
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
         sums.remove(p.code(tasks::fragment_id{f}));
       }

@@ -42,7 +42,7 @@ std::vector<std::size_t> devices_of(const device_block& b) {
   return all;
 }
 
-// Every list of degrees, tried one by one.
+// Tries every list of degrees.
 std::set<std::vector<std::int64_t>> tried_degrees(const parallel::operator_dimensions& o, std::size_t devices) {
   std::set<std::vector<std::int64_t>> valid;
   std::vector<std::int64_t> degrees;
@@ -68,7 +68,7 @@ std::set<std::vector<std::int64_t>> tried_degrees(const parallel::operator_dimen
   return valid;
 }
 
-// Sum of (observed - expected)^2 / expected, where all are as likely.
+// The chi-square statistic for equally likely outcomes: sum of (observed - expected)^2 / expected.
 double chi_square(const std::vector<std::size_t>& observed) {
   double sum = 0;
   for (const auto n : observed) {
@@ -221,7 +221,7 @@ TEST_CASE("degrees are drawn with equal probability, then blocks", "[law]") {
       REQUIRE(block != fitting.end());
       ++blocks[at][static_cast<std::size_t>(block - fitting.begin())];
     }
-    // Of k equally likely outcomes: mean k - 1, variance 2 (k - 1).
+    // The statistic of k equally likely outcomes has mean k - 1 and variance 2 (k - 1).
     const auto limit = [](std::size_t k) {
       return static_cast<double>(k - 1) + 6 * std::sqrt(2.0 * static_cast<double>(k - 1)) + 6;
     };

@@ -95,7 +95,7 @@ TEST_CASE("operators of one plan alone, recomputation, synchronization, stages a
   CHECK(d.has_other_optimizer);
   CHECK(!d.has_other_pipeline);
 
-  // A longer graph has what the shorter one has, in its order.
+  // The longer graph contains the shorter one's operators in the same order.
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 8});
   const auto y = b.relu(b.matmul(x, b.weight("w", {8, 8})));

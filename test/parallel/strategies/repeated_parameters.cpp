@@ -22,8 +22,8 @@ namespace {
 using namespace unity;
 using parallel::test::operators;
 
-// Attention as PyTorch's module for images has it: a token of the class in front of each sample's, words first and
-// samples second, and samples times heads as one dimension.
+// Attention as PyTorch exports it for vision models: a class token before each sample's tokens, tokens before samples
+// in the dimensions, and samples times heads as one dimension.
 tensor::tensor_graph attention_of_images() {
   constexpr std::int64_t samples = 8;
   constexpr std::int64_t words = 15;

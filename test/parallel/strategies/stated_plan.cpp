@@ -40,7 +40,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The first operator of that kind, counted from `skip`.
+// The operator of that kind (on activations) after `skip` others.
 std::size_t find(const parallel::plan& p, const char* kind, std::size_t skip = 0) {
   for (const auto n : node_ids(p.graph)) {
     if (p.graph.operation(n).kind == operators().kind(kind) && !parallel::detail::is_of_weights(p.graph, n) &&
@@ -56,7 +56,7 @@ std::int64_t stage_of(const parallel::plan& p, std::size_t op) {
   return p.pipeline.stages[p.configurations[op].devices[0].index()];
 }
 
-// By stage: its layers, as Megatron-LM's flags say. first, last: 0 if they are not stated.
+// By stage: its number of layers, as Megatron-LM's flags define it. first, last: 0 if not stated.
 std::vector<std::int64_t> layers_by_stage(std::int64_t layers, std::int64_t stages, std::int64_t first,
                                           std::int64_t last) {
   const auto others = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
@@ -66,7 +66,7 @@ std::vector<std::int64_t> layers_by_stage(std::int64_t layers, std::int64_t stag
   return all;
 }
 
-// By layer: its stage. Of several chunks, each has an equal share of all stages' layers.
+// By layer: its stage. With several chunks, each has an equal share of every stage's layers.
 std::vector<std::int64_t> stages_by_layer(const std::vector<std::int64_t>& layers, std::int64_t chunks) {
   std::vector<std::int64_t> all;
   for (std::int64_t c = 0; c < chunks; ++c) {
@@ -123,10 +123,10 @@ TEST_CASE("a pipeline whose first and last stage have other layers than those be
     REQUIRE(stages.size() == 6);
     for (std::size_t l = 0; l < stages.size(); ++l) {
       CAPTURE(l);
-      CHECK(stage_of(p, find(p, "gelu", l)) == stages[l]);  // which each layer has once
+      CHECK(stage_of(p, find(p, "gelu", l)) == stages[l]);  // each layer has one gelu
     }
   }
-  // The second of four stages has less than the third one.
+  // Moves a layer from the second of four stages to the third.
   auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=4,d=1,micro=1,batch=8", 8);
   const auto gelu = find(p, "gelu", 2);
   const auto next = find(p, "gelu", 4);
@@ -145,7 +145,7 @@ TEST_CASE("a pipeline whose first and last stage have other layers than those be
                                       wanted[2], fmt::join(layers, ", "))));
 }
 
-// Attention is one operator, which is divided by heads and has no core to compute again.
+// Flash attention is one operator: divided by heads, without a core to recompute.
 TEST_CASE("a plan with flash attention amounts to its statement") {
   for (const std::string text : {
            "megatron:t=1,p=1,d=4,micro=2,batch=8",
@@ -171,11 +171,11 @@ TEST_CASE("a plan with flash attention amounts to its statement") {
   auto& c = p.configurations[attention];
   const auto by_heads = fmt::format("{}", c);
   std::fill(c.degrees.begin(), c.degrees.end(), 1);
-  c.degrees[0] = 4;  // samples alone
+  c.degrees[0] = 4;  // samples only
   CHECK(has(complaint(p), fmt::format("operator {} (dot_product_attention): divided as {}; expected {}, as Megatron-LM",
                                       attention, c, by_heads)));
   p = parallel::test::stated_training(operators(), text, 2, false, "flash");
-  p.recomputed[find(p, "gelu")] = true;  // of one layer, and nothing else of it
+  p.recomputed[find(p, "gelu")] = true;  // one operator of one layer only
   CHECK(has(complaint(p), "its result is kept; expected recomputation of whole layers from their inputs"));
 }
 
@@ -194,12 +194,12 @@ TEST_CASE("stages may follow each other within the data-parallel groups") {
   CHECK(has(complaint(p), "plan.pipeline: stages of devices in an order of their own"));
 }
 
-// The sides of a product of Megatron's: columns of the first, rows of the second.
+// Megatron divides the columns of a layer's first product and the rows of its second.
 TEST_CASE("one product that is divided in another way is named") {
   const std::string text = "megatron:t=2,p=1,d=2,micro=2,batch=4";
   const auto good = parallel::test::stated_training(operators(), text, 2);
   const parallel::graph_dimensions all{operators(), good.graph};
-  const auto wide = find(good, "gelu") - 3;  // its matrix product, before the bias and its addition
+  const auto wide = find(good, "gelu") - 3;  // the product in front of the bias
   REQUIRE(good.graph.operation(node_id{wide}).kind == operators().kind("matmul"));
   auto p = good;
   auto& c = p.configurations[wide];
@@ -243,7 +243,7 @@ TEST_CASE("what has no words is refused, with the place") {
 
 TEST_CASE("an operator on another stage than its layer's is named") {
   auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=2,d=1,micro=1,batch=4", 4);
-  const auto gelu = find(p, "gelu", 1);  // of the second layer, the last of the first stage
+  const auto gelu = find(p, "gelu", 1);  // the second layer, which is the first stage's last
   for (auto n = gelu; n < p.graph.node_count(); ++n) {
     if (!p.configurations[n].devices.empty()) {
       p.configurations[n].devices[0] = hardware::device_id{std::size_t{1}};

@@ -21,7 +21,7 @@ TEST_CASE("bounds of statements are no more than what is simulated, and peaks wi
   std::size_t merged = 0;
   std::size_t merged_inside = 0;  // phases that nothing overlaps
   double tight = 0;
-  double tight_memory = 0;  // of those that divide gradients
+  double tight_memory = 0;  // of statements that divide gradients
   std::size_t count = 0;
   std::size_t divided = 0;
   for (int i = 0; i < unity::test::all_or(2, 1); ++i) {

@@ -1,4 +1,4 @@
-// The loss behind a model's logits.
+// The loss after a model's logits.
 #include <unity/parallel/strategies/statement_loss.hpp>
 
 #include <catch2/catch.hpp>

@@ -78,7 +78,7 @@ std::string error_of(const std::string& plan, const std::string& machine, const 
   });
 }
 
-// Any that goes with four layers and heads on eight devices.
+// A random statement that suits four layers and heads on eight devices.
 std::string random_plan(random_engine& random) {
   const std::vector<std::int64_t> degrees{1, 2, 4, 8};
   const auto t = degrees[random.below(3)];
@@ -125,14 +125,14 @@ TEST_CASE("one device of each stage takes exactly what all devices take, and hol
 TEST_CASE("the parts of an iteration add up to it, and bubbles are those of the schedule") {
   const auto of = [](const std::string& plan, const std::string& machine) {
     subject x{"zoo:gpt?layers=4&hidden=512&heads=8&seq=512&vocab=64", plan, machine};
-    x.on.devices[0].collective_start_seconds = 0;  // so that waiting is for computation alone
+    x.on.devices[0].collective_start_seconds = 0;  // so that devices wait for computation only
     return run{x.program(statement_devices::one_of_each_stage)};
   };
   const auto r = of("megatron:p=4,batch=8", "dgx_a100_80:1x4");
   const auto& b = r.parts;
   CHECK(b.compute + b.recompute + b.optimizer + b.communication + b.bubble ==
         Approx(to_seconds(r.iteration)).epsilon(1e-9));
-  // (p - 1) / m of what computes: Narayanan et al., SC 2021, section 2.2.1
+  // The bubble is (p - 1) / m of the computing time: Narayanan et al., SC 2021, section 2.2.1
   CHECK(b.bubble == Approx(b.compute * 3 / 8).epsilon(0.2));
   const auto one = of("megatron:p=2,batch=8", "dgx_a100_80:1x2");
   const auto two = of("megatron:p=2,batch=8,interleave=2", "dgx_a100_80:1x2");
@@ -176,7 +176,7 @@ TEST_CASE("a device of a tensor-parallel group does its share, and exchanges wha
   CHECK(own < all * 6 / 10);
 }
 
-// Korthikanti et al., 2022, table 2, without dropout, whose masks are 3 a s / h + 2 of s b h, and with the outputs of
+// Korthikanti et al., 2022, table 2, without dropout (whose masks are 3 a s / h + 2 of s b h) and with the outputs of
 // gelu and softmax, all in two bytes: 8 + 28 / t + 4 a s / (h t) of s b h.
 TEST_CASE("a layer keeps the activations of the closed form") {
   constexpr std::int64_t a = 4;
@@ -202,10 +202,10 @@ bytes permanent(const run& r) {
   return sum;
 }
 
-// Weights of the small model: words, positions, layers of 12 h^2 + 13 h, the last norm.
+// Weights of the small model: words, positions, layers of 12 h^2 + 13 h, final norm.
 constexpr std::int64_t small_weights = 128 * 64 + 32 * 64 + 4 * (12 * 64 * 64 + 13 * 64) + 2 * 64;
 
-// When each buffer of that size on a device is held, and by what task it is made.
+// For each buffer of that size on a device: when it is held, and which task produces it.
 struct held_span {
   std::int64_t start;
   std::int64_t end;
@@ -238,7 +238,7 @@ std::size_t most_at_once(const std::vector<held_span>& all) {
   return most;
 }
 
-// Of exchanges, but for that of single numbers.
+// Bytes of exchanges, except those of single numbers.
 std::int64_t moved(const run& r) {
   std::int64_t sum = 0;
   for (const auto& t : r.program.code.code(tasks::fragment_id{0U}).tasks) {
@@ -249,9 +249,9 @@ std::int64_t moved(const run& r) {
 
 }  // namespace
 
-// Source: Rajbhandari et al., ZeRO, SC 2020, section 5 and figure 1: of N devices each holds (2 + 2 + K) psi, 4 psi +
-// K psi / N, 2 psi + (2 + K) psi / N and (4 + K) psi / N bytes with K = 12 of Adam. Here gradients are float32: 4 bytes
-// where the paper has 2.
+// Source: Rajbhandari et al., ZeRO, SC 2020, section 5 and figure 1: each of N devices holds (2 + 2 + K) psi, 4 psi + K
+// psi / N, 2 psi + (2 + K) psi / N, and (4 + K) psi / N bytes, with K = 12 for Adam. Gradients here are float32: 4
+// bytes instead of the paper's 2.
 TEST_CASE("the memory of ZeRO's stages is the closed form") {
   constexpr auto psi = small_weights;
   constexpr std::int64_t n = 4;
@@ -267,8 +267,8 @@ TEST_CASE("the memory of ZeRO's stages is the closed form") {
   CHECK(held(3) == (2 + 4 + 12) * psi / n);
 }
 
-// Of each micro-batch: stage 2 scatters all gradients; stage 3 gathers all weights for each pass besides, the words
-// once for each piece that reads them. After the step, stages 1 and 2 gather the new weights.
+// Per micro-batch, stage 2 reduce-scatters all gradients; stage 3 also gathers all weights for each pass, the words
+// once for each piece that reads them. After the step, stages 1 and 2 all-gather the new weights.
 TEST_CASE("ZeRO's stages exchange gradients and weights as often as the paper says") {
   constexpr auto psi = small_weights;
   const auto of = [](int zero) {
@@ -300,7 +300,7 @@ TEST_CASE("a layer's weights are gathered while the layer before it computes, an
   CHECK(spans_of(of(2), bytes{2 * weights}).empty());
   CHECK(of(3).peaks[0] < of(2).peaks[0]);
   CHECK(of(2).peaks[0] < of(1).peaks[0]);
-  // all but the first gather of a pass, the last gradients and what follows the step is hidden
+  // overlap hides all but the first gather of a pass, the last gradients and the exchanges after the step
   double all = 0;
   for (const auto& t : three.program.code.code(tasks::fragment_id{0U}).tasks) {
     all += t.kind == tasks::task_kind::transfer ? to_seconds(t.duration) : 0;
@@ -314,7 +314,7 @@ TEST_CASE("no device takes its step before the norm of all gradients is known") 
     CAPTURE(plan);
     const auto r = ran(plan, "dgx_a100_80:2x4", statement_devices::one_of_each_stage);
     std::vector<std::int64_t> ends;    // of the norm
-    std::vector<std::int64_t> before;  // the last of each device's own tasks before it
+    std::vector<std::int64_t> before;  // by device: the end of its own last task before the norm
     std::vector<std::int64_t> steps;
     for (std::size_t f = 0; f < r.program.code.fragment_count(); ++f) {
       const tasks::fragment_id id{f};
@@ -340,7 +340,7 @@ TEST_CASE("no device takes its step before the norm of all gradients is known") 
   }
 }
 
-// The head of a wide vocabulary takes as long as layers do.
+// The head of a wide vocabulary takes as long as several layers.
 TEST_CASE("a last stage with fewer layers makes up for its head") {
   const char* model = "zoo:gpt?layers=16&hidden=1024&heads=16&seq=128&vocab=65536";
   const auto of = [&](const std::string& plan, statement_devices which) {
@@ -352,7 +352,7 @@ TEST_CASE("a last stage with fewer layers makes up for its head") {
   CHECK(unequal.iteration < equal.iteration);
   CHECK(unequal.peaks[3] < equal.peaks[3]);
   CHECK(unequal.peaks[1] > equal.peaks[1]);
-  // layers of 12 h^2 + 13 h weights; words and positions; words and the last norm
+  // layers of 12 h^2 + 13 h weights; words and positions; words and final norm
   constexpr std::int64_t h = 1024;
   constexpr std::int64_t layer = 12 * h * h + 13 * h;
   CHECK(permanent(unequal).count() == (2 + 4 + 12) * (4 * layer + 65536 * h + 128 * h));
@@ -370,10 +370,10 @@ TEST_CASE("a last stage with fewer layers makes up for its head") {
   }
 }
 
-// Of so many weights that the first stage has several buckets.
+// Large enough that the first stage has several buckets.
 constexpr const char* wide_gpt = "zoo:gpt?layers=8&hidden=2048&heads=16&seq=512&vocab=8192";
 
-// What exchanges of the first device take, one after another.
+// Sum of the first device's exchange times.
 picoseconds exchanging(const run& r) {
   picoseconds sum{};
   for (const auto& t : r.program.code.code(tasks::fragment_id{0U}).tasks) {
@@ -382,8 +382,8 @@ picoseconds exchanging(const run& r) {
   return sum;
 }
 
-// Each bucket starts an exchange: where those of the tensor-parallel group use the same link, and little is hidden, an
-// iteration may be longer by what that takes.
+// Overlap adds an exchange start per bucket. If the tensor-parallel group's exchanges use the same link and little is
+// hidden, these starts may lengthen an iteration.
 TEST_CASE("overlapped exchanges move as much, and make iterations longer by the starts of buckets at most") {
   std::size_t faster = 0;
   for (const std::string plan :
@@ -403,13 +403,13 @@ TEST_CASE("overlapped exchanges move as much, and make iterations longer by the 
       CHECK(beside.peaks == behind.peaks);
       CHECK(beside.parts.compute == Approx(behind.parts.compute));
       const bool is_pipeline_on_one_link = plan == "megatron:t=2,p=2,d=2,batch=8,interleave=4,zero=1";
-      if (is_pipeline_on_one_link) {  // what one stage waits for its exchanges, the others wait for it
+      if (is_pipeline_on_one_link) {  // other stages wait for the exchanges of one
         CHECK(to_seconds(beside.iteration) < 1.03 * to_seconds(behind.iteration));
       } else {
         CHECK(beside.iteration <= behind.iteration + (exchanging(beside) - exchanging(behind)));
       }
       faster += beside.iteration < behind.iteration ? 1 : 0;
-      if (plan.find("t=") == std::string::npos) {  // no other exchange waits for them
+      if (plan.find("t=") == std::string::npos) {  // no other exchanges contend
         CHECK(beside.iteration < behind.iteration);
       }
       if (plan.find("d=") == std::string::npos) {
@@ -432,8 +432,8 @@ TEST_CASE("one device of each stage takes what all take where several buckets ov
   }
 }
 
-// What is left of the exchanges of one stage without tensor parallelism: the gather of the first bucket, which is the
-// embedding; the reduction of that bucket; and what passes are too short for.
+// The exposed exchanges of one stage without tensor parallelism: the gather of the first bucket (the embedding), the
+// reduction of that bucket, and the excess over passes that are too short.
 TEST_CASE("all but the first gather and the last reduction is hidden behind passes that are long enough") {
   const auto r = ran("megatron:d=2,micro=64,batch=128,zero=1,overlap", "dgx_a100_80:1x2",
                      statement_devices::one_of_each_stage, wide_gpt);
@@ -444,20 +444,20 @@ TEST_CASE("all but the first gather and the last reduction is hidden behind pass
       exchanges.push_back(to_seconds(t.duration));
     }
   }
-  // eight layers of 50 million weights, which are buckets, and the embedding; and the norm of gradients
+  // buckets: eight layers of 50 million weights, and the embedding; then the norm of gradients
   REQUIRE(exchanges.size() == 9 + 9 + 1);
   const auto seen = exchanges[0] + exchanges[17] + exchanges[18];
   CHECK(r.parts.communication > 0.999 * seen);
-  CHECK(r.parts.communication < seen + exchanges[1]);  // the first layer's gather is longer than the embedding's pass
+  CHECK(r.parts.communication < seen + exchanges[1]);  // the first layer's gather outlasts the embedding's pass
 }
 
-// Norms and biases, which the tensor-parallel group repeats: each of its devices has a d-th of them, as Megatron-LM's
-// distributed optimizer, and not a (t d)-th.
+// The tensor-parallel group replicates norms and biases: each device has a d-th of them, as in Megatron-LM's
+// distributed optimizer, not a (t d)-th.
 TEST_CASE("what the optimizer keeps is divided among the data-parallel groups alone") {
   const auto r = ran("megatron:t=2,d=2,batch=4,zero=1", "dgx_a100_80:1x4", statement_devices::one_of_each_stage);
   constexpr std::int64_t h = 64;
   constexpr std::int64_t repeated =
-      32 * h + 4 * (4 * h + 2 * h) + 2 * h;  // positions; norms, biases of rows; last norm
+      32 * h + 4 * (4 * h + 2 * h) + 2 * h;  // positions; norms, row-parallel biases; final norm
   constexpr std::int64_t own = (small_weights - repeated) / 2 + repeated;
   CHECK(permanent(r).count() == (2 + 4) * own + 12 * own / 2);
 }

@@ -32,7 +32,7 @@ parallel::statement_search_result searched(const test::statement_subject& x, con
 
 using pairs = std::vector<std::pair<picoseconds, bytes>>;
 
-// Those that fit and that no other one beats in both.
+// The Pareto front of time and memory among statements that fit.
 pairs best_of(const std::vector<test::simulated_statement>& all, bytes limit) {
   pairs few;
   for (const auto& x : all) {
@@ -82,7 +82,7 @@ TEST_CASE("the search finds what simulating every statement finds") {
       CHECK(found.is_best_proved);
       CHECK(found.statements == all.size());
       CHECK(found.simulated.size() + found.over_memory + found.by_bound == all.size());
-      // Those that divide gradients may be ruled out by their bound before it is known what they hold.
+      // Statements that divide gradients may be ruled out by their bound before their memory is known.
       const auto over = [&](bool is_any_zero) {
         return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const auto& s) {
           return s.peak > limit && (is_any_zero || !s.statement.divides_gradients());

@@ -18,7 +18,7 @@ using begun_list = std::vector<std::pair<std::uint32_t, bytes>>;
 
 namespace {
 
-// Words that the embedding and the head read, two layers, and a norm of the head.
+// Words shared by the embedding and the head, two layers, and the head's norm.
 parallel::transformer_work work() {
   using tensor::dtype;
   parallel::transformer_work w;
@@ -61,18 +61,18 @@ TEST_CASE("buckets end between pieces, and each weight is in one of its stage") 
   };
   auto s = parallel::parse_plan_statement("megatron:d=2,zero=1,overlap");
   using bucket_list = std::vector<parallel::piece_bucket>;
-  // The words are of the first piece that reads them.
+  // The words belong to the first piece that reads them.
   CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 0, 0}) ==
         std::vector<bucket_list>{{of(0, 400, 200), of(1, 60, 40), of(2, 84, 42)}});
-  s.data = 200;  // a million for each of them
+  s.data = 200;  // buckets of a million elements per device
   CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 0, 0}) ==
         std::vector<bucket_list>{{of(0, 460, 240), of(2, 84, 42)}});
-  // Two stages: both have the words, and the second one has one bucket.
+  // Two stages: both have the words; the second has one bucket.
   s.pipeline = 2;
   s.data = 2;
   CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 1, 1}) ==
         std::vector<bucket_list>{{of(0, 400, 200), of(1, 60, 40)}, {of(2, 484, 242)}});
-  // Two chunks of one stage: the words are in the first one alone.
+  // Two chunks of one stage: only the first has the words.
   s.pipeline = 1;
   s.interleave = 2;
   CHECK(parallel::buckets_of(s, w, std::vector<std::int64_t>{0, 0, 1, 1}) ==

@@ -61,12 +61,13 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
     CHECK(std::count(all.begin(), all.end(), s) == 1);
   }
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.micro < y.micro; }));
-  // One device: micro-batches of 1 or 2 samples, all three kinds of recomputation, or two where there is no core.
+  // One device: micro-batches of 1 or 2 samples, times three kinds of recomputation, or two if there is no attention
+  // core.
   CHECK(of("megatron:search,batch=2", {1, 1, 2, 2, true}).size() == 6);
   CHECK(of("megatron:search,batch=2", {1, 1, 2, 2, false}).size() == 4);
   const auto given = of("megatron:search,batch=8,t=2,p=2,interleave=2,sp,zero=1,recompute=none", {8, 4, 4, 4, true});
   for (const auto& s : given) {
-    CHECK(s.first_layers + s.last_layers == 0);  // one layer on the first stage makes no two chunks
+    CHECK(s.first_layers + s.last_layers == 0);  // one layer on the first stage cannot be two chunks
     CHECK((s.tensor == 2 && s.pipeline == 2 && s.data == 2 && s.interleave == 2 && s.is_sequence_parallel));
     CHECK((s.zero == 1 && s.recomputed == parallel::recomputed_part::none));
   }
@@ -77,7 +78,7 @@ TEST_CASE("statements divide devices, layers, heads and samples") {
     CHECK((s.is_overlapped && s.zero <= 1));
   }
   CHECK(overlapped.size() == 4);  // zero=0 and 1, two sizes of micro-batches
-  // The ends of stages that are not equal.
+  // The numbers of layers of first and last stages that are not equal.
   const auto ends_of = [&](const std::string& text, std::int64_t layers) {
     std::vector<std::pair<std::int64_t, std::int64_t>> ends;
     for (const auto& s :

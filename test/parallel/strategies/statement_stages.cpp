@@ -62,7 +62,7 @@ TEST_CASE("stages add up their chunks, and hold the weights of their layers") {
   };
   CHECK(count(stages.weights_of(0)) + count(stages.weights_of(1)) - count(stages.tied()) == all);
   CHECK(count(stages.summed_of(0)) == 0);
-  // bfloat16 weights, float32 gradients, and half of Adam's three float32 numbers
+  // bfloat16 weights, float32 gradients, half of Adam's three float32 states
   const auto own = count(stages.weights_of(1));
   CHECK(stages.permanent_bytes(1, parallel::optimizer::adam).count() ==
         own * (2 + 4) + (own + 1) / 2 * parallel::state_bytes(parallel::optimizer::adam, tensor::dtype::bfloat16));

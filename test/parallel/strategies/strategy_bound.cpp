@@ -43,7 +43,7 @@ struct subject {
         choices{parallel::choices_of(
             graph, parallel::placements{lower.dimensions(), machine.network.device_count(), strides})},
         tables{lower, choices, machine.network.device_count()} {}
-  // Four configurations each, drawn from all that there are.
+  // Four random configurations per operator.
   subject(tensor::tensor_graph g, std::string_view on, random_engine& random)
       : graph{std::move(g)},
         machine{hardware::preset(on)},
@@ -88,8 +88,8 @@ struct subject {
   }
 };
 
-// Two ways from one product, one of them twice as long, joined again; the last
-// product shares its weight with the first.
+// Two branches from one product, one twice as long as the other, that join again; the last product shares its weight
+// with the first.
 tensor::tensor_graph branches() {
   tensor::builder b{operators()};
   const auto x = b.input("x", {16, 64});
@@ -100,7 +100,7 @@ tensor::tensor_graph branches() {
   return std::move(b).finish({b.matmul(b.add(left, right), w), b.sigmoid(right)});
 }
 
-// Whole strategies' bounds over their times, on average.
+// The mean ratio of the bounds of whole strategies to their times.
 double check_bounds(subject& x, std::uint64_t seed) {
   INFO("seed " << seed);
   random_engine random{seed};

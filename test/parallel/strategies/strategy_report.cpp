@@ -44,7 +44,7 @@ TEST_CASE("data parallelism moves each weight's gradient once forth and once bac
   for (const auto element : {tensor::dtype::float32, tensor::dtype::float16}) {
     lowered_graph x{two_products(element), "dgx_a100:1x4"};
     const auto r = report_of(x, parallel::data_parallel(x.lower.dimensions(), x.machine.network));
-    // An all-reduce among k moves 2 (k - 1) times the weight.
+    // An all-reduce among k devices moves 2 (k - 1) times the weight.
     const std::int64_t elements = 2 * 3 * (128 * 256 + 256 * 32);
     CHECK(r.communicated_elements == elements);
     CHECK(r.communicated.count() == elements * static_cast<std::int64_t>(tensor::size_of(element)));
@@ -67,7 +67,7 @@ TEST_CASE("a layer on each of two devices moves what is between them, and its gr
   CHECK(r.communicated.count() == 4 * 2 * 64 * 256);
   CHECK(r.communication > picoseconds{});
   CHECK(r.compute > picoseconds{});
-  // Nothing overlaps on a chain, but for updates; a message there and one back begin a start later.
+  // On a chain only updates overlap; a message and its return begin a start later each.
   CHECK(r.compute + r.communication + start + start >= r.iteration);
 }
 
@@ -118,12 +118,12 @@ TEST_CASE("a report agrees with the timeline and with delta simulation", "[law]"
         links += !computes && line.resources[i].moved > bytes{} ? line.resources[i].busy : picoseconds{};
       }
       REQUIRE(r.compute.count() == compute.count());
-      // A link that a message has to cross after a slower one is held for longer than it works.
+      // A link that a message crosses after a slower one is occupied longer than it transmits.
       REQUIRE(r.communication.count() <= links.count());
       REQUIRE((on != "p100:1x4" || r.communication == links));
       REQUIRE(r.communicated == parallel::message_bytes(p));
-      REQUIRE(r.communicated <= line.communicated);  // which counts every link on the way
-      // Messages of rings are whole bytes, less than one more than their share.
+      REQUIRE(r.communicated <= line.communicated);  // line.communicated counts every link of a route
+      // A ring's messages are whole bytes, less than one byte above their share.
       const auto rest = r.communicated.count() - r.communicated_elements * 4;
       REQUIRE(rest >= 0);
       REQUIRE(rest < 4 * static_cast<std::int64_t>(x.lower.training().weights().size()));

@@ -43,7 +43,7 @@ struct subject {
   subject& operator=(const subject&) = delete;
 };
 
-// Two products with one weight, one after the other, and something between them that goes round.
+// Two products in sequence that share a weight, and a branch around the second.
 tensor::tensor_graph shared() {
   tensor::builder b{operators()};
   const auto w = b.weight("w", {64, 64});
@@ -90,7 +90,7 @@ TEST_CASE("tables have what the lowering makes of each pair of choices") {
           for (std::size_t c = 0; c < d.forward.columns(); ++c) {
             const bool is_here = s[from.index()].devices[p] == s[to.index()].devices[c];
             REQUIRE((d.forward(p, c) == delay_matrix::none || (d.forward(p, c) == 0) == is_here));
-            REQUIRE(d.backward(c, p) == d.forward(p, c));  // links are as fast both ways
+            REQUIRE(d.backward(c, p) == d.forward(p, c));  // links are equally fast in both directions
             local += d.forward(p, c) == 0 ? 1 : 0;
             sent += d.forward(p, c) > 0 ? 1 : 0;
           }
@@ -141,7 +141,7 @@ TEST_CASE("the way round over undecided operators takes at least what the shorte
     for (std::size_t a = 0; a < tables.times(e.from).size(); ++a) {
       const auto& least = e.turnarounds[a];
       for (std::size_t t = 0; t < least.rows(); ++t) {
-        // There and back over any one choice, and what that operator itself takes.
+        // Round trip over any one choice, plus the time of that operator.
         auto shortest = delay_matrix::none;
         for (std::size_t b = 0; b < tables.times(e.to).size(); ++b) {
           const auto& o = tables.times(e.to)[b];

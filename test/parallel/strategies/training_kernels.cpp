@@ -1,4 +1,4 @@
-// What training moves beside the graph's operators, in bytes by hand.
+// Bytes that training moves beside the graph's operators, computed by hand.
 #include <unity/parallel/strategies/training_kernels.hpp>
 
 #include <catch2/catch.hpp>
@@ -19,16 +19,16 @@ using namespace unity;
 using tensor::dtype;
 
 TEST_CASE("kernels of training move so many bytes per element") {
-  // Forward: 2 read, 2 and a mask of 1 written. With the sum around it: 2 more read.
+  // Dropout, forward: 2 bytes read, 2 and a 1-byte mask written. With the residual sum: 2 more read.
   CHECK(parallel::dropout_bytes(3, dtype::bfloat16) == 3 * 5);
   CHECK(parallel::dropout_add_bytes(3, dtype::bfloat16) == 3 * 7);
   CHECK(parallel::cotangent_sum_bytes(3, dtype::bfloat16) == 3 * 6);
-  // Gradients add up in float32: 2 read, 4 read, 4 written.
+  // Gradients accumulate in float32: 2 read, 4 read, 4 written.
   CHECK(parallel::gradient_bytes(dtype::bfloat16) == 4);
   CHECK(parallel::gradient_bytes(dtype::float64) == 8);
   CHECK(parallel::accumulation_bytes(3, dtype::bfloat16) == 3 * 10);
   CHECK(parallel::accumulation_bytes(3, dtype::float32) == 3 * 12);
-  // Norm 4, clipping 8, step 4 + 8 of the weight + 16 of two moments, the short copy 4 + 2, gradient to zero 4.
+  // Norm 4, clipping 8, step 4 + 8 for the weight + 16 for two moments, narrow copy 4 + 2, zeroing the gradient 4.
   CHECK(parallel::step_bytes(3, dtype::bfloat16, parallel::optimizer::adam) == 3 * 50);
   CHECK(parallel::step_bytes(3, dtype::float32, parallel::optimizer::adam) == 3 * 44);
   CHECK(parallel::step_bytes(3, dtype::float32, parallel::optimizer::sgd) == 3 * 28);

@@ -20,7 +20,7 @@ using namespace unity;
 
 namespace {
 
-// The operators of each piece.
+// The number of operators of each piece.
 std::vector<std::size_t> pieces_of(const std::string& model) {
   const auto a = tensor::training_algebra();
   const auto g = tensor::zoo::build(a, model);
@@ -34,7 +34,8 @@ std::vector<std::size_t> pieces_of(const std::string& model) {
 
 }  // namespace
 
-// A pre-norm decoder, whose last norm is of the head, and a post-norm encoder, whose last norm is of the layer.
+// A pre-norm decoder, whose final norm belongs to the head, and a post-norm encoder, whose last norm belongs to the
+// layer.
 TEST_CASE("one layer has as many operators as each of several") {
   for (const std::string model : {"gpt?", "gpt?form=training&", "gpt?form=training&attention=flash&", "bert?"}) {
     CAPTURE(model);

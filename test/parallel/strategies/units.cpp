@@ -140,7 +140,7 @@ TEST_CASE("steps of an unrolled layer are one unit, and layers are not") {
       REQUIRE(all.size() == 1);
       units.insert(*all.begin());
     }
-    // Three weights at most (of input, of state, bias) for each layer.
+    // A layer has at most three weights (input, state, bias).
     REQUIRE(units.size() * 3 >= units_of_weight.size());
     REQUIRE(units.size() >= 2);
   }
@@ -157,7 +157,7 @@ TEST_CASE("a convolution, its batch norm and its activation are one unit; the ne
   const auto first = layer(b.input("x", {4, 8, 6, 6}), "one");
   const auto second = layer(first, "two");
   const subject x{std::move(b).finish({b.add(first, second)})};
-  // The sum reads both, so it follows neither.
+  // The sum reads both branches, so it follows neither.
   REQUIRE(x.units.size() == 3);
   CHECK(x.units[0].nodes.size() == 3);
   CHECK(x.units[1].nodes.size() == 3);
@@ -188,10 +188,10 @@ TEST_CASE("what follows has equal degrees along equal dimensions, on the same de
 
 TEST_CASE("what has fewer dimensions takes the tasks along those that it has") {
   const auto lead = dimensions("matmul", {{"activation", "none"}}, {type({8, 6}), type({6, 12}, true)});
-  // A softmax cannot be divided along its axis: four tasks of its samples instead of two by two.
+  // Softmax cannot be divided along its axis: four tasks divide samples instead of two by two.
   const auto softmax = dimensions("softmax", {{"axis", std::int64_t{1}}}, {type({8, 12})});
   CHECK(following(softmax, lead, on({2, 2}, {3, 0, 2, 1})) == on({4}, {3, 0, 2, 1}));
-  // Two samples cannot be four tasks: the first device of each half.
+  // Two samples cannot make four tasks: uses the first device of each half.
   const auto small = dimensions("softmax", {{"axis", std::int64_t{1}}}, {type({2, 12})});
   CHECK(following(small, lead, on({2, 2}, {3, 0, 2, 1})) == on({2}, {3, 2}));
   const auto odd = dimensions("softmax", {{"axis", std::int64_t{1}}}, {type({7, 12})});

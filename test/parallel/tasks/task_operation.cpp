@@ -1,4 +1,4 @@
-// What tasks run on their parts is what the whole operator makes there.
+// The operators that tasks run on their parts compute those parts of the whole operator's results.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -34,15 +34,15 @@ using namespace unity::parallel;
 using parallel::test::operators;
 using values = tensor::dense<double>;
 
-// The elements of a box, row-major.
+// The elements of x in a box, row-major.
 values part_of(const values& x, const box& b) {
   values y{b.sizes(), {}};
   for_each_position(b.begin, b.end, [&](const auto& at) { y.data.push_back(x.data[offset_of(x.dims, at)]); });
   return y;
 }
 
-// The largest difference of what all terms of a block add up to and what the whole operator makes there; nothing is
-// compared where the operator does not run on such parts.
+// The largest difference between the sum of all terms of a block and the whole operator's result there; skips operators
+// that cannot run on such parts.
 double compare(const operator_dimensions& o, const configuration& c, const std::vector<values>& operands,
                std::size_t& tasks, const tensor::algebra& a = operators()) {
   const auto results = tensor::evaluate<double>(a, o.op, operands, o.inputs);
@@ -122,7 +122,7 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
       const auto& name = operators().signature(o.op.kind).name;
       CAPTURE(seed, node.index(), name, c.degrees.size(), c.task_count());
       if (name == "enlarge") {
-        continue;  // parts of kernels are no kernels: it runs on none
+        continue;  // a part of a kernel is no kernel, so no task runs
       }
       CHECK(compare(o, c, operands, compared[name]) < 1e-9);
     }
@@ -137,7 +137,7 @@ TEST_CASE("the parts that tasks compute are those of the whole result, for opera
 
 namespace {
 
-// With operators that no table of names can know.
+// Adds operators that no table of names can contain.
 tensor::algebra extended_operators() {
   auto a = tensor::training_algebra();
   const auto columns = [](tensor::space& s, const tensor::attribute_reader&) {
