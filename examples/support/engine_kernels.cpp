@@ -87,7 +87,7 @@ engine_kernels::engine_kernels(engine_timer& engine, const tensor::algebra& oper
 measurement engine_kernels::time(const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
                                  std::span<const tensor::tensor_type> outputs) {
   if (std::holds_alternative<tensor::opaque>(operators_.definition_of(op.kind).body)) {
-    return {picoseconds{1}, {}, 1};
+    return {picoseconds{1}, picoseconds{1}, picoseconds{1}, 1};
   }
   const auto copies = copies_of(inputs, outputs);
   auto seconds = run(model_of(operators_, op, inputs, outputs, copies));
