@@ -1,4 +1,4 @@
-// Lists of dependencies, one per task, in one array. A program has two such arrays, for the tasks before and after each.
+// Lists of dependencies, one per task, in one array. A program has two: for the tasks before, and those after each task.
 #pragma once
 
 #include <algorithm>
