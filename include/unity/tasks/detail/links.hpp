@@ -1,4 +1,4 @@
-// Lists of dependencies, one per task, in one array. A program has two: for the tasks before, and those after each task.
+// Lists of dependencies, one per task, in one array. A program has one for tasks before and one for tasks after each.
 #pragma once
 
 #include <algorithm>
