@@ -69,8 +69,8 @@ struct executor_counts {
 // forms of them, and plans one arena for everything else. Results that alias an operand (reshape, dropout) are not
 // computed. Inputs keep their values from run to run.
 // A run allocates nothing. The backend must outlive the executor; so must the algebra if the backend's kernels need it.
-// Complexity: the constructor prepares each distinct kernel once and plans the arena in time at most quadratic in the
-// number of values; a run only launches kernels.
+// Complexity: the constructor prepares each distinct kernel once, computes and packs constants, and plans the arena in
+// time at most quadratic in the number of values; a run only launches kernels.
 template <device_backend Backend>
 class executor {
  public:

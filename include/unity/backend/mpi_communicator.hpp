@@ -380,7 +380,8 @@ class mpi_environment {
 }
 
 // The body of main: runs f(world communicator) between MPI's initialization and finalization. Returns the exit code: 0;
-// or 1 if f threw or a rank was missing, after one line on standard error that says why. Handles SIGTERM (mpi_options).
+// or 1 if f threw or a rank was missing, on this rank or another, after one line on standard error that says why.
+// Handles SIGTERM (mpi_options).
 template <class F>
 int run_mpi(const F& f, mpi_options options = {}) {
   options.take_termination = true;

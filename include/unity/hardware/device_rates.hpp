@@ -10,8 +10,8 @@
 namespace unity::hardware {
 
 // The rates of a device in machines/devices.json, or of `taso`: the formula of TASO's own analytic mode, with which its
-// published optimizer was measured. v100 includes that products whose first operand is column-major run 1.5 times as
-// fast (Jia's dissertation, 2020, section 2.9.5). Nothing for an unknown name.
+// published optimizer was measured. On v100, products whose first operand is column-major run 1.5 times as fast as
+// others (observed in Jia's dissertation, 2020, section 2.9.5). Nothing for an unknown name.
 [[nodiscard]] constexpr std::optional<device_rates> find_device(std::string_view name) noexcept {
   if (name == "taso") {
     return device_rates{name, 10e12, 700e9, 5e-6, {{1, 1}, {1, 1}}, true, "TASO's analytic cost, measured in 2026"};

@@ -83,8 +83,8 @@ struct cost_range {
 
 inline constexpr double widest_interval = 1000;
 
-// Factors of what cost ranges give, between which four of five measured exchanges lie. Law: 1 / widest_interval <= low
-// <= 1 <= high <= widest_interval.
+// Four of five measured exchanges take between `low` and `high` times what the cost ranges give (the 10th and 90th
+// percentiles). Law: 1 / widest_interval <= low <= 1 <= high <= widest_interval.
 struct cost_interval {
   double low = 1;
   double high = 1;
@@ -159,8 +159,9 @@ void expect_units(double rate, double latency, std::string_view where);
 
 }  // namespace detail
 
-// The machine where exchanges between ranks take the times at one end of their intervals, &cost_interval::low or
-// &cost_interval::high: measured ones, and with those cables of which the rate was measured.
+// The machine with exchanges between ranks at one end of their intervals, &cost_interval::low or &cost_interval::high:
+// the times of measured exchanges, and the rates and latencies of all cables. The factor of cables is that of the
+// exchange from which with_topology takes their rate; without an interval, cables stay as they are.
 // Complexity: linear in links and cables.
 [[nodiscard]] machine machine_at(machine m, double cost_interval::* end);
 

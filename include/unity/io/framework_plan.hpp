@@ -47,7 +47,8 @@ namespace unity::io {
 [[nodiscard]] std::string to_megatron_text(const parallel::stated_plan& p);
 
 // DeepSpeed's configuration as JSON. The user has to add the optimizer's hyperparameters.
-// Throws: unity::error if the plan has more than data parallelism, which models state in their own code.
+// Throws: unity::error if the statement contradicts itself; if it has other divisions than data parallelism, or
+// recomputation, because DeepSpeed takes these from the model's code; and if sums overlap without ZeRO.
 // Source: DeepSpeed, docs/_pages/config-json.md.
 [[nodiscard]] std::string to_deepspeed_text(const parallel::stated_plan& p);
 

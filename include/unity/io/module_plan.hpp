@@ -171,7 +171,9 @@ class module_planner {
   void synchronize(parameter_plan& one, std::size_t number) const;
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
   void find_readings();
-  // The layout that readers without modules need, if they agree; otherwise the layout in which the value is made.
+  // The layout in which the value is handed to its readers: that of readers without parameters, if there are any and it
+  // may change; otherwise that in which it is made (for an input, in which its first reader reads it).
+  // Throws: unity::error if readers without parameters need another one.
   [[nodiscard]] tensor_placement handed_on(value_id v) const;
   void count(value_id v, const tensor_placement& made, const tensor_placement& given);
   // Counts the collectives that bring the value to the readers on one stage. Returns whether the value has a cotangent.

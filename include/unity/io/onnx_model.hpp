@@ -164,7 +164,7 @@ struct onnx_model {
   // The file's remaining parts: a serialized ModelProto without graph (other domains, functions, metadata).
   std::string envelope{};
   open_sizes open{};  // for models read by import_open_onnx
-  // Operators for which this library has no ONNX form, or a form other than the caller's.
+  // The ONNX nodes of operators for which this library has no form of its own, or another one.
   std::vector<onnx_operator> operators{};
 
   // The size of the file from which the model came; zeros if there was none.

@@ -65,8 +65,8 @@ namespace unity::io {
 
 namespace detail {
 
-// The sizes to try for an axis, guessed from its position: the smallest one, which models are likely to accept, and a
-// number that divides all of them.
+// The sizes to try for an axis, guessed from its position: `multiple` times the numbers from `from` on, of which models
+// are likely to accept the first.
 struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;

@@ -72,9 +72,9 @@ struct compressor {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
-// The sizes of the messages with which each device contributes `elements` elements of a weight of that type; each
-// message is summed separately. The time for rounding, products and the like is not included. Precondition: not top_k,
-// whose messages are gathered.
+// The sizes of the messages with which each device contributes `elements` elements of a weight of that type. The sums
+// over devices follow each other: that of a message starts when that of the previous one has ended. The time for
+// rounding, products and the like is not included. Precondition: not top_k, whose messages are gathered.
 [[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
                                                std::int64_t elements);
 

@@ -170,7 +170,8 @@ enum class wait_reason : std::uint8_t {
   resource,    // another task ran there
 };
 
-// A step of the critical path; it starts when the task or resource that it waited for is ready.
+// A step of the critical path. It starts when the data of the task that it waited for is there, or when its resource is
+// free.
 struct critical_step {
   tasks::task_id task{};
   wait_reason reason = wait_reason::nothing;

@@ -155,7 +155,7 @@ class kept_weights {
     w.is_changed = true;
     can_revert_ = false;  // overwrites the version before the last commit
   }
-  // Makes the next version of each weight that has one the current version.
+  // For each weight that has a next version, makes it the current one.
   void commit() {
     for (auto& w : weights_) {
       w.before = w.current;

@@ -16,7 +16,7 @@ namespace unity::backend::cpu {
 
 [[nodiscard]] std::unique_ptr<routine> make_tiles(tile_program p, bool in_double, int threads);
 
-// The routine of a primitive without a reduction; nothing for other operators.
+// The routine of an operator that elementwise_program expresses (elementwise/tile_program.hpp); null for others.
 [[nodiscard]] std::unique_ptr<routine> elementwise_routine(const tensor::algebra& a, const tensor::operation& op,
                                                            types inputs, types outputs, int threads);
 

@@ -76,8 +76,8 @@ struct pooling_plan {
   tensor::operators::slide x{};
   kind how = kind::largest;
 
-  // Whether it suits a library with one padding for both ends, no dilation, as many windows as fit, and averages over
-  // complete windows only.
+  // Whether a library can compute it that has one padding for both ends, no dilation, and as many windows as fit, and
+  // that averages over whole windows only if each of them lies within the padded image.
   [[nodiscard]] bool is_plain() const noexcept { return is_plain(y) && is_plain(x); }
 
  private:

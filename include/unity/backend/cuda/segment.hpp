@@ -200,7 +200,7 @@ class edge_routine final : public routine<Queue> {
  public:
   edge_routine(std::string_view name, types inputs, types outputs);
 
-  // The shares of the vertices and the sums, for the adjoint of the maximum.
+  // Space for the shares of the vertices and for sums, in the adjoint of the maximum.
   [[nodiscard]] std::size_t workspace() const override {
     return what_ == task::shares ? static_cast<std::size_t>(shares_ + elements_) * sizeof(double) : 0;
   }

@@ -64,7 +64,7 @@ struct placed_elements_function {
   }
 };
 
-// Inputs: a vector.
+// Inputs: one vector, or two of the same size: the elements of the second are placed among those of the first.
 template <class Queue>
 class magnitude_place_routine final : public routine<Queue> {
  public:

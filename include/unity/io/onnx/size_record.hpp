@@ -60,7 +60,7 @@ class size_record {
   // For each value in this record, its values in all records.
   [[nodiscard]] std::map<std::int64_t, std::set<numbers>> numbers_in(const std::vector<const size_record*>& all,
                                                                      bool computed_only) const;
-  // The quotient that fits at all sizes, if there is exactly one.
+  // The quotient that fits at all sizes, if there is exactly one. is_last: as in find_forms.
   [[nodiscard]] static std::optional<quotient_range> only_quotient(const numbers& at,
                                                                    const std::vector<std::vector<std::int64_t>>& sizes,
                                                                    bool is_last);
@@ -275,7 +275,7 @@ UNITY_INLINE std::vector<std::int64_t> size_record::next_sizes(
     }
     constexpr std::int64_t multiple = 32;  // sizes of images are multiples of this
     next[a] = largest + (sizes[0][a] % multiple == 0 ? multiple : 1);
-    if (widest[a]) {  // halves the range of the quotient; distant sizes tell divisors apart
+    if (widest[a]) {  // halves the range of the added number; distant sizes tell divisors apart
       const auto middle = (widest[a]->least + widest[a]->most + 1) / 2;
       const auto d = widest[a]->divisor;
       next[a] = sizes.size() < 5 ? largest + largest / 2 : largest + 1;

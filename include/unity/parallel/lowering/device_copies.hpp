@@ -48,10 +48,10 @@ struct phase_sequence {
   std::vector<fetch> fetches{};
 };
 
-// How long before a phase its fetches must start so that no task waits, if tasks run one after another, and fetches do;
-// at most the time of the fetches for the first two tasks that need any, because results fetched ahead of a phase
-// occupy memory for longer. tasks: the durations of the phase's tasks; fetches: those that they need; first: the number
-// of the first task.
+// How long before a phase its fetches must start so that no task waits, if tasks run one after another, and so do
+// fetches; at most the time of the fetches for the first two tasks that need any, because results fetched ahead of a
+// phase occupy memory for longer. tasks: the durations of the phase's tasks; fetches: those that they need; first: the
+// number of the first task.
 // Complexity: linear.
 [[nodiscard]] std::int64_t lead_of(std::span<const std::int64_t> tasks, std::span<const phase_sequence::fetch> fetches,
                                    std::size_t first);

@@ -121,8 +121,8 @@ class edge_reader {
   }
 
   void add(const key& at, std::span<const overlap> readers);
-  // The copy that each device reads: a copy of which it holds a term, if there is one; otherwise the copy with the
-  // fewest readers so far, preferably in its node.
+  // The copy that each device reads: one of which it holds a term, if there is one; otherwise one of which its node
+  // holds a term, if there is one; among these, the copy with the fewest readers so far.
   [[nodiscard]] std::map<hardware::device_id, std::uint32_t> copies(const key& at,
                                                                     std::span<const overlap> readers) const;
   [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, hardware::device_id d) const;

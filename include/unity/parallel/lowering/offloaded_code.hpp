@@ -22,7 +22,7 @@ namespace detail {
 // read the fetched copy. Fetches are in the order in which results are needed. Each starts as late as it can without
 // delaying a task, assuming that tasks of the device wait only for fetches, and never before the forward pass of its
 // micro-batch has ended on the device. In a pipeline that may be long before the backward pass begins: the result, by
-// device, lets the order of phases delay the fetches (pipelined_program.hpp). At most tasks_with_stores tasks of a
+// device, lets the order of phases delay copies (pipelined_program.hpp). At most tasks_with_stores tasks of a
 // device have results that are not stored yet.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the

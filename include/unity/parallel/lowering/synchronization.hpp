@@ -57,7 +57,7 @@ class part_givers {
   explicit part_givers(const weight_part_readers& part);
 
   [[nodiscard]] bool any() const noexcept { return any_; }
-  // The readers of any of the group's boxes, in order. Complexity: linear in them, besides sorting.
+  // The contributing readers of any of the group's boxes, in order. Complexity: linear in them, besides sorting.
   [[nodiscard]] std::vector<weight_reader> of(const replica_group& g) const;
 
  private:

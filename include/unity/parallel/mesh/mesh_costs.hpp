@@ -55,7 +55,8 @@ class mesh_costs {
   // Each device of a group sends `held` to the next one: the time for which links are busy. Messages arrive a delay()
   // later.
   [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, {}); }
-  // The time of the first byte of a message on the longest route; zero for a group of one.
+  // The time from when a message could be sent on the longest route until its first byte arrives: the start of the
+  // device and the latencies of links. Zero for the empty set.
   [[nodiscard]] picoseconds delay(axis_set s) const { return sets_[s].delay; }
 
  private:

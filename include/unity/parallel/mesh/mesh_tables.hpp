@@ -62,9 +62,9 @@ struct traded_costs {
   friend bool operator==(const traded_costs&, const traded_costs&) = default;
 };
 
-// Counts an all-reduce as a reduce-scatter and a gather of half its time each. In stage 1 each of them has a start of
-// its own; in stage 3 there are two gathers, one per pass. Memory that recomputed or gathered values occupy for a while
-// is not counted.
+// Counts an all-reduce as a reduce-scatter and a gather of half its time each, if ZeRO replaces it; each of them then
+// has a start of its own. In stage 3 there are two gathers, one per pass. Memory that recomputed or gathered values
+// occupy for a while is not counted.
 [[nodiscard]] traded_costs costs_of(const mesh_option& o, const memory_trade& t,
                                     const mapping_objective& objective) noexcept;
 // The cheapest trade of an option. Precondition: the objective allows trades.
@@ -119,9 +119,9 @@ class mesh_tables {
   // Complexity: as option_finder, the first time.
   // Throws: time_over if the table does not exist yet and time is over.
   const operator_table& of(const placed_operator& p);
-  // Effects: gives an operator with one result one option per layout of this result, in which operands that others make
-  // have the same layout and size. costs: by number of the layout. Such an operator represents everything before or
-  // behind it.
+  // Effects: gives an operator with one result one option per layout of this result that is not `unreachable`, in which
+  // operands that others make have the same layout and size. costs: of these options, by number of the layout. Such an
+  // operator represents everything before or behind it.
   void define(const placed_operator& p, std::span<const std::int64_t> costs);
   const layout_space& space(const tensor::tensor_type& t, bool has_cotangent);
 

@@ -1,4 +1,4 @@
-// The dependencies of a program's tasks, in both directions, in one array.
+// Lists of dependencies, one per task, in one array. A program has one for tasks before and one for tasks after each.
 #pragma once
 
 #include <algorithm>
