@@ -106,8 +106,8 @@ class unity_search {
   // devices.
   void finish(unity_result& r, bool has_blocks);
   // Effects: simulates plans that trade time for memory, for the given graph and for that of the best mapping. Does so
-  // if options ask for them, or if the memory limit excludes faster plans. Adopts the best of them as the result if it
-  // is better.
+  // if options ask for them, if no plan fits in memory, or if a faster plan does not. Adopts the best of them as the
+  // result if it is better.
   void trade_memory(std::span<const graph_variant> variants, const simulated_best& best, unity_result& r);
   // Effects: improves plans while there is time and progress: the best own plan, the plan of the given graph (because
   // substitutions that are predicted to help may lead away from it), plans of nearby graphs, and the known plans.
