@@ -95,8 +95,8 @@ class unity_search {
   [[nodiscard]] found_mappings search(const rule_set& rules, std::vector<graph_variant>& variants);
   // The best mapping of a search without the last kind of parallelism, in the order of the paper's figure 15a; that
   // search does so in turn. Nothing if it is not better than `best`. Runs only for small graphs, whose searches take
-  // little of the time. It gets at most a quarter of the time that is left, and runs only if at least as much is left as
-  // this search has taken.
+  // little of the time. It gets at most a quarter of the time that is left, and runs only if at least as much is left
+  // as this search has taken.
   // Effects: adds the graph of the result.
   [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
                                                                   std::vector<graph_variant>& variants);
