@@ -188,8 +188,8 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
   }
 }
 
-// The time of the arithmetic in picoseconds: at the best rate, or the measured time of the operator alone if neither
-// that rate nor its bytes explain it, as for products of some layouts.
+// The time of the arithmetic in picoseconds: at the best rate, or the time of the operator as a kernel of its own,
+// without the launch, if neither that rate nor its bytes explain it, as for products of some layouts.
 UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
   constexpr double rounding = 1.01;
   const auto best = i.flops / costs_.flops_per_second * 1e12;

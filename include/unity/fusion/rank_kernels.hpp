@@ -71,7 +71,7 @@ class kernel_writer {
   void find_views();
   void plan_kernels();
   void add_other_steps();
-  // Effects: adds to the kernel the views that lie between its operands and steps that read them.
+  // Effects: adds to the kernel the views through which its steps read results of its other steps.
   void take_in_views(unit& u);
   void set_keys_of_waits();
   void need(std::uint32_t reader, value_id v);

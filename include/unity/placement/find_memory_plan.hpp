@@ -16,7 +16,8 @@ namespace unity::placement {
 struct memory_search_options {
   std::size_t width = 256;           // states that the beam keeps per number of executed operators
   std::size_t choices = 16;          // ways to evict tensors for an operator
-  std::uint64_t work = 100'000'000;  // number of operators times ways to run each, in each pass: a few seconds
+  // most ways to run an operator that are tried in a pass, times the number of operators: a few seconds
+  std::uint64_t work = 100'000'000;
 };
 
 struct memory_search_result {

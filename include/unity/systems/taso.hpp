@@ -212,6 +212,7 @@ std::vector<taso_result> stages_of(Space& space, const search_of<Space>& found, 
 }
 
 // Sums of costs are 64-bit, also those of more expensive graphs that a search visits.
+// Throws: unity::error if the costs of the graph are so large that these sums could overflow.
 template <time_model Time>
 void expect_sums(const tensor::algebra& operators, const Time& time, const tensor::tensor_graph& g,
                  const objective& o) {

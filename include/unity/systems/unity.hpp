@@ -95,8 +95,8 @@ class unity_search {
   [[nodiscard]] found_mappings search(const rule_set& rules, std::vector<graph_variant>& variants);
   // The best mapping of a search without the last kind of parallelism, in the order of the paper's figure 15a; that
   // search does so in turn. Nothing if it is not better than `best`. Runs only for small graphs, whose searches take
-  // little of the time. It gets a quarter of the time that is left, and runs only if at least as much time is left as
-  // this search has taken.
+  // little of the time. It gets at most a quarter of the time that is left, and runs only if at least as much is left
+  // as this search has taken.
   // Effects: adds the graph of the result.
   [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
                                                                   std::vector<graph_variant>& variants);
@@ -106,8 +106,8 @@ class unity_search {
   // devices.
   void finish(unity_result& r, bool has_blocks);
   // Effects: simulates plans that trade time for memory, for the given graph and for that of the best mapping. Does so
-  // if options ask for them, or if the memory limit excludes faster plans. Adopts the best of them as the result if it
-  // is better.
+  // if options ask for them, if no plan fits in memory, or if a faster plan does not. Adopts the best of them as the
+  // result if it is better.
   void trade_memory(std::span<const graph_variant> variants, const simulated_best& best, unity_result& r);
   // Effects: improves plans while there is time and progress: the best own plan, the plan of the given graph (because
   // substitutions that are predicted to help may lead away from it), plans of nearby graphs, and the known plans.

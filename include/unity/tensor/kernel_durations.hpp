@@ -35,8 +35,8 @@ using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
 
 // Durations by the kernel model with the coefficients of machines/kernels.json, for the element type of an operator's
 // first result. Kernels run one after another on a device that is kept busy: each costs its own time or the time to
-// launch the next one, whichever is longer. low and high: between which times four of five kernels lie that the
-// coefficients were not fitted to (kernel_interval). Models duration_model; the algebra must outlive it.
+// launch the next one, whichever is longer. low and high: the interval that contains the times of four of five kernels
+// to which the coefficients were not fitted (kernel_interval). Models duration_model; the algebra must outlive it.
 class kernel_durations {
  public:
   // `devices`: by number of the kind of device.

@@ -16,8 +16,8 @@
 
 namespace unity::tensor {
 
-// Durations from a timing cache, which measures those that it lacks: the median, and between which times four of five
-// runs lie. Zero for operators that an executor does not run. All kinds of devices are the one that is timed. Models
+// Durations from a timing cache, which measures those that it lacks: the median, and the interval that contains four of
+// five runs. Zero for operators that an executor does not run. All kinds of devices are the one that is timed. Models
 // duration_model as long as algebra and cache live; another process that measures again may get other times under the
 // same version.
 // Throws: unity::error that names the operator if it cannot run.

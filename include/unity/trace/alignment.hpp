@@ -58,9 +58,9 @@ class alignment_problem {
 
   // The quadratic function that the most likely offsets minimize. Its weights depend on the residuals at `offsets`
   // (microseconds; nothing: before the first solution). It adds up:
-  // - Receives of the same tensor between the same ranks take equal time in all steps, counted from the later of the
-  //   starts of both ends: the variance of these times. `offsets` decide which start is later; without them, this term
-  //   is left out.
+  // - Receives of the same part of a tensor (way, chunk, round) between the same ranks take equal time in all steps,
+  //   counted from the later of the starts of both ends: the variance of these times. `offsets` decide which start is
+  //   later; without them, this term is left out.
   // - Collectives in which all ranks need the data of all others end at the same time on all ranks: squares of the
   //   differences of their ends; without `offsets`, of the mode of these differences for each pair of ranks.
   // - The fastest messages of both directions between two ranks are equally fast. This has little weight: it decides

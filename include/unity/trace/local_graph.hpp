@@ -19,7 +19,8 @@ namespace unity::trace {
 //   the time between operations is a gap.
 // - A stream runs its events in order, each after its launch. An event that starts later than these explain, and just
 //   after an event of another stream ended, waited for that event. If instead another stream is running an event at
-//   that time, it waited for the event before that one: the device had no room for more. Otherwise the rest is a delay.
+//   that time, it waited for the event before that one: the device had no room for more. The time that remains is a
+//   delay.
 // - A call that synchronizes, or whose copy or collective ends within it, continues after the last end of an event of a
 //   stream or channel during the call.
 // - A host thread that is idle for longer than `shortest_wait` waited for the last of these during the gap: another

@@ -56,7 +56,6 @@ using clock_offsets = std::vector<picoseconds>;
 // of its send; a collective from when its last rank arrived and the event before it in its queue had ended. The result
 // is between 0 and the recorded duration. Exchanges whose end was not seen take no time, because nobody waited for
 // them. Other events keep their durations. Complexity: linear in events.
-// linear in events.
 // Source: Hu et al., dPRO, MLSys 2022, section 4.2, for receives.
 [[nodiscard]] std::vector<std::vector<picoseconds>> busy_durations(const job_trace& job, const transactions& x,
                                                                    const clock_offsets& offsets);

@@ -44,8 +44,8 @@ struct sync_trial {
   float score = 0;     // of the ranker before the trial
 };
 
-// The accuracy of a ranker trained on 7 of 10 trials up to the end of a phase: how many pairs of the other trials it
-// orders correctly, where both times are in the same bucket. The first bucket has the fastest times.
+// The accuracy of a ranker trained on 7 of 10 trials up to the end of a phase: how many pairs of the other 3 of 10 (of
+// all phases) it orders correctly, where both times are in the same bucket. The first bucket has the fastest times.
 struct trial_accuracy {
   std::size_t phase = 0;
   std::size_t bucket = 0;

@@ -50,8 +50,8 @@ struct collected_rule {
 // steps that join operators, which no search takes without a rule for them.
 class rule_collection {
  public:
-  // prove(rule): its proof status. Prefers a proved rule to a more general unproved one among the rules that may
-  // generalize an equality.
+  // prove(rule): its proof status. Of the rules that may generalize an equality, the collection prefers a proved one to
+  // a more general unproved one.
   using prover_function = std::function<rule_proof(const syntax::rule&)>;
 
   rule_collection(term_language& language, prover_function prove, collection_options options = {})
@@ -76,7 +76,7 @@ class rule_collection {
 
   [[nodiscard]] std::size_t derived() const noexcept { return derived_; }
   // Equalities that hold at the sizes where they were found, but for which no rule passes the tests. The proof states
-  // where the rule that fixes most of those sizes fails.
+  // where the rule that fixes the most of those sizes fails.
   [[nodiscard]] const std::vector<collected_rule>& refused() const noexcept { return refused_; }
   [[nodiscard]] const std::vector<collected_rule>& rules() const noexcept { return rules_; }
 

@@ -17,8 +17,8 @@
 
 namespace unity::tensor::zoo {
 
-// The sizes of a model. docs/models.md describes their meaning for each model. A form sets the sizes that it does not
-// have to `absent`.
+// The sizes of a model. docs/models.md describes their meaning for each model. Sizes that a form does not have are
+// `absent`.
 struct sizes {
   static constexpr std::int64_t absent = -1;
 
