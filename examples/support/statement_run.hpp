@@ -143,7 +143,7 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
     const auto low = at(&duration::low, &hardware::cost_interval::low);
     const auto high = at(&duration::high, &hardware::cost_interval::high);
     r.iteration = simulated(r.machine, expected, all);
-    r.interval = std::minmax({low.value_or(r.iteration), high.value_or(r.iteration)});
+    r.interval = std::minmax({r.iteration, low.value_or(r.iteration), high.value_or(r.iteration)});
     r.durations = all.version();
   });
   r.times.assign(run.times().begin(), run.times().end());

@@ -162,13 +162,18 @@ TEST_CASE("a machine at an end of its intervals has measured exchanges and the c
   CHECK(m.network.cables()[0].bytes_per_second == 10'000'000);
   const auto slow = hardware::machine_at(m, &hardware::cost_interval::high);
   CHECK(slow.network.cables()[1].bytes_per_second == 5'000'000);
-  CHECK(slow.network.cables()[1].latency == 2 * m.network.cables()[1].latency);
+  CHECK(slow.network.cables()[1].latency == 5 * m.network.cables()[1].latency / 4);
   CHECK(slow.links[0].costs.at(exchange::all_reduce)[1].beta == Approx(2e-7));
   CHECK(slow.links[0].costs.at(exchange::all_reduce)[0].alpha == Approx(2e-6));
   CHECK(slow.links[0].costs.at(exchange::message)[0].alpha == Approx(5e-6));
   const auto fast = hardware::machine_at(m, &hardware::cost_interval::low);
   CHECK(fast.network.cables()[0].bytes_per_second == 20'000'000);
   CHECK(fast.links[0].costs.at(exchange::message)[0].beta == Approx(0.8e-8));
+  auto stated = m;  // as from a data sheet
+  stated.network = hardware::topology{{{"a", 0, 0}, {"b", 0, 1}},
+                                      {},
+                                      {{hardware::vertex_id{0U}, hardware::vertex_id{1U}, 25'000'000, picoseconds{7}}}};
+  CHECK(hardware::machine_at(stated, &hardware::cost_interval::high).network == stated.network);
   const auto unknown = with({});
   CHECK(hardware::machine_at(unknown, &hardware::cost_interval::high) == unknown);
 }

@@ -83,8 +83,7 @@ check 'and are as slow' json "$scratch/slow_kernels.json" 'x["iteration_s"] > 10
 check 'one with times measured here' silent "$simulate" "$plan" --cost measured:reference --timings none \
   --json "$scratch/measured.json"
 check 'tells between what it lies' json "$scratch/measured.json" '
-  x["interval_s"][0] <= x["interval_s"][1] and x["interval_s"][0] <= x["iteration_s"] * 1.5
-  and x["interval_s"][1] * 1.5 >= x["iteration_s"]'
+  0 < x["interval_s"][0] <= x["iteration_s"] <= x["interval_s"][1]'
 check 'and comes from elsewhere' "$python" -c 'import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(a["durations"] == b["durations"] or "interval_s" in a)' "$scratch/a.json" "$scratch/measured.json"
@@ -92,7 +91,7 @@ sys.exit(a["durations"] == b["durations"] or "interval_s" in a)' "$scratch/a.jso
 # As calibrate writes what it measured between ranks: some exchanges took four times as long as most.
 "$python" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
-cost = [{"alpha_s": 1e-6, "beta_s_per_byte": 1e-10}]
+cost = [{"alpha_s": 1e-2, "beta_s_per_byte": 1e-10}]
 x["machine"]["links"] = [{"name": "mpi", "ranks": 2, "costs": {"message": cost, "all_reduce": cost},
                           "intervals": {"all_reduce": [0.5, 4]}}]
 json.dump(x, open(sys.argv[2], "w"))' "$plan" "$scratch/links.json"

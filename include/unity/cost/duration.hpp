@@ -17,7 +17,8 @@
 
 namespace unity {
 
-// A summary of the times of several runs: four of five take between low and high, the 10th and 90th percentiles.
+// A summary of the times of several runs. low and high are the 10th and 90th percentiles, interpolated: of many runs,
+// four of five take between them.
 struct measurement {
   picoseconds median{};
   picoseconds low{};
@@ -51,7 +52,7 @@ namespace detail {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// What four of five of the sorted numbers lie between.
+// The 10th and 90th percentiles of the sorted numbers.
 [[nodiscard]] inline std::pair<double, double> interval(std::span<const double> sorted) noexcept {
   return {quantile(sorted, 0.1), quantile(sorted, 0.9)};
 }

@@ -160,8 +160,8 @@ void expect_units(double rate, double latency, std::string_view where);
 }  // namespace detail
 
 // The machine with exchanges between ranks at one end of their intervals, &cost_interval::low or &cost_interval::high:
-// the times of measured exchanges, and the rates and latencies of all cables. The factor of cables is that of the
-// exchange from which with_topology takes their rate; without an interval, cables stay as they are.
+// the times of measured exchanges, and of cables of the rate that with_topology takes from them: their transfers by the
+// interval of the exchange that gives the rate, and their latencies by that of messages. Other cables stay as they are.
 // Complexity: linear in links and cables.
 [[nodiscard]] machine machine_at(machine m, double cost_interval::* end);
 
@@ -322,9 +322,12 @@ namespace unity::hardware {
 
 UNITY_INLINE machine machine_at(machine m, double cost_interval::* end) {
   if (const auto* l = detail::measured_messages(m)) {
-    if (const auto found = l->intervals.find(detail::rate_measured_by(*l)); found != l->intervals.end()) {
-      m.network.slow_down(found->second.*end);
-    }
+    const auto factor = [&](exchange kind) {
+      const auto found = l->intervals.find(kind);
+      return found == l->intervals.end() ? 1.0 : found->second.*end;
+    };
+    m.network.slow_down(std::llround(detail::measured_rate(*l)), factor(detail::rate_measured_by(*l)),
+                        factor(exchange::message));
   }
   for (auto& l : m.links) {
     for (const auto& [kind, interval] : l.intervals) {

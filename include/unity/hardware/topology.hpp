@@ -99,8 +99,9 @@ class topology {
   [[nodiscard]] resource_id resource(link_id l) const { return at(l).resource; }
   [[nodiscard]] std::int64_t bytes_per_second(link_id l) const { return cables_[at(l).cable].bytes_per_second; }
   [[nodiscard]] picoseconds latency(link_id l) const { return cables_[at(l).cable].latency; }
-  // Effects: every transfer takes `factor` times as long, and so do latencies. Precondition: factor > 0.
-  void slow_down(double factor);
+  // Effects: over cables of this rate transfers take `transfers` times as long, and latencies are `latencies` times as
+  // long. Preconditions: both are above 0.
+  void slow_down(std::int64_t bytes_per_second, double transfers, double latencies);
   // Effects: marks a switch that can sum what it receives, for collectives that use it. Precondition: a switch.
   void set_reduces(vertex_id s) {
     UNITY_EXPECTS(!is_device(s), "a switch");
@@ -247,13 +248,15 @@ UNITY_INLINE topology::topology(std::vector<placed_device> devices, std::vector<
   index_links();
 }
 
-UNITY_INLINE void topology::slow_down(double factor) {
-  UNITY_EXPECTS(factor > 0, "a positive factor");
+UNITY_INLINE void topology::slow_down(std::int64_t bytes_per_second, double transfers, double latencies) {
+  UNITY_EXPECTS(transfers > 0 && latencies > 0, "positive factors");
+  constexpr double most = 9e18;
+  const auto rate = std::min(static_cast<double>(bytes_per_second) / transfers, most);
   for (auto& c : cables_) {
-    const auto rate = static_cast<double>(c.bytes_per_second) / factor;
-    constexpr double most = 9e18;
-    c.bytes_per_second = std::max<std::int64_t>(std::llround(std::min(rate, most)), 1);
-    c.latency = picoseconds{std::llround(static_cast<double>(c.latency.count()) * factor)};
+    if (c.bytes_per_second == bytes_per_second) {
+      c.bytes_per_second = std::max<std::int64_t>(std::llround(rate), 1);
+      c.latency = picoseconds{std::llround(std::min(static_cast<double>(c.latency.count()) * latencies, most))};
+    }
   }
 }
 
