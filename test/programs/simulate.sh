@@ -91,14 +91,14 @@ sys.exit(a["durations"] == b["durations"] or "interval_s" in a)' "$scratch/a.jso
 # As calibrate writes what it measured between ranks: some exchanges took four times as long as most.
 "$python" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
-cost = [{"alpha_s": 1e-2, "beta_s_per_byte": 1e-10}]
+cost = [{"alpha_s": 1, "beta_s_per_byte": 1e-10}]
 x["machine"]["links"] = [{"name": "mpi", "ranks": 2, "costs": {"message": cost, "all_reduce": cost},
                           "intervals": {"all_reduce": [0.5, 4]}}]
 json.dump(x, open(sys.argv[2], "w"))' "$plan" "$scratch/links.json"
 check 'one with exchanges measured elsewhere' silent "$simulate" "$scratch/links.json" --cost measured:reference \
   --timings none --json "$scratch/measured_links.json"
 check 'lies between what exchanges take, too' json "$scratch/measured_links.json" \
-  'x["interval_s"][1] > 1.5 * x["interval_s"][0]'
+  'x["interval_s"][1] > 4 * x["interval_s"][0]'
 
 for schedule in fifo kind order path; do
   check "it is simulated by $schedule" silent "$simulate" "$plan" --schedule $schedule --steady --json "$scratch/s.json"
