@@ -2,7 +2,7 @@
 """programs.py BIN [--write]: a page of docs/programs for each program, made from what it prints for --help.
 
 BIN is the folder of the built programs. Without --write, names the pages that are not as their programs say, and fails
-if there are any. Exit code 77: a program is missing.
+if there are any. Exit code 77: a program is missing, or was built without CUDA, so that its help names fewer backends.
 """
 import pathlib
 import re
@@ -76,6 +76,9 @@ def main():
         text = subprocess.run([programs / program, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         pages[f"{program}.md"] = page(program, text)
         about[program] = sections(text)[0]
+        if program == "calibrate" and "cuda" not in text:
+            print(f"programs: skipped: the programs in {programs} are built without CUDA")
+            sys.exit(77)
     pages["index.md"] = "\n".join(
         [MADE, "", "# Programs", "", "| program | |", "|---|---|"]
         + [f"| [`{p}`]({p}.md) | {about[p]} |" for p in sorted(GUIDES)]) + "\n"
