@@ -6,10 +6,11 @@ usage: simulated_and_measured.py BIN_DIR [--ranks 2] [--on-ranks COMMAND] [--ste
 
 BIN_DIR has calibrate, parallelize and train. Ranks are threads of this machine, or processes that COMMAND starts
 (slow_network.sh has one). The links are those that calibrate measures. Operators take what they are measured to take,
-on one thread each: once for finding plans, and again by each run of a plan, just before it trains. A row per model and
-plan: medians over the rounds, with the interval that the spread of operators' times gives in all rounds; then for each
-model how much faster than data parallelism the found plan is, and how well the simulator orders all plans
-(Spearman's rank correlation; equal plans count once).
+on one thread each: once for finding plans, and again by each run of a plan, after it has trained. A row per model and
+plan: medians over the rounds, with the interval of the simulated iterations of all rounds, from all operators and
+exchanges at the 10th percentile of their measured times to all at the 90th; then for each model how much faster than
+data parallelism the found plan is, and how well the simulator orders all plans (Spearman's rank correlation; equal
+plans count once).
 Exit code 1 where an iteration is off by more than 15%, or the found plan, simulated to be faster than data parallelism
 by more than 20%, is not."""
 import json, os, shutil, statistics, sys
