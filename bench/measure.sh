@@ -1,24 +1,35 @@
 #!/usr/bin/env bash
-# measure.sh [--out DIR] [NAME...]: runs what docs/performance.md quotes, one after the other, and keeps what each
-# printed; but for what has a script of its own (test/run.sh, soak.sh, faults.sh, fuzz.sh and fresh.sh there), what is a
-# test, what needs another engine (examples/compare_engines.py), and files of rules that others published.
+# measure.sh [--out DIR] [--python PYTHON] [--list] [alone | shared | NAME]...: runs the commands of
+# docs/performance.md, one after the other, and keeps what each printed. Not included: what has a script of its own
+# (test/run.sh, soak.sh, faults.sh, fuzz.sh, fresh.sh and gpu.sh there), and what is a test. --list: prints the names
+# and commands.
 #
-#   NAME   of the measurements below; all of them if none is given, which takes some hours: leave the machine alone
-#   DIR    build/measured if not given, without spaces; gets NAME.txt: the command, the commit, what it printed, seconds
-#          and exit code (77: not possible here, and it says why)
+#   alone   all measurements of time, some five hours: nothing else may run
+#   shared  all measurements that give counts, simulated results, or results of searches with a budget, some six hours
+#           on one thread: another process on one core is fine
+#   NAME    one measurement
+#   DIR     build/measured if not given, without spaces; gets NAME.txt: the command, the commit, what it printed,
+#           seconds and exit code (77: not possible here, and it says why)
+#   PYTHON  an interpreter with numpy, torch, torchvision, transformers, onnx, onnxscript, onnxsim, onnxruntime and
+#           nnsmith; python3 if not given
 #
-# Builds the preset release first. The last line counts; the exit code is 0 where every command's was 0 or 77; that of
-# slow_network is 1 while rows miss the target.
+# All are run if none is given. A measurement that ended in DIR on the same commit is not repeated, so this can be
+# interrupted and called again; delete NAME.txt to repeat one. Builds the preset release first. The last line counts;
+# the exit code is 0 where every command's was 0 or 77; that of slow_network is 1 while rows miss the target.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 out=build/measured
 wanted=()
+python=python3
+list=""
 while (($# > 0)); do
   case $1 in
     --out) out=${2:?--out needs a folder} && shift 2 ;;
-    -*) echo "usage: measure.sh [--out DIR] [NAME...]" >&2 && exit 2 ;;
+    --python) python=${2:?--python needs an interpreter} && shift 2 ;;
+    --list) list=1 && shift ;;
+    -*) echo "usage: measure.sh [--out DIR] [--python PYTHON] [--list] [alone | shared | NAME]..." >&2 && exit 2 ;;
     *) wanted+=("$1") && shift ;;
   esac
 done
@@ -30,11 +41,21 @@ for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden
   "candle_uno?form=ae&layers=3&hidden=512&batch=64"; do
   slow+=" --model zoo:$model"
 done
-gpt="zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
+with_torch() { # with_torch SCRIPT...: runs it with an interpreter that has PyTorch and onnxruntime
+  "$python" -c 'import torch, onnxruntime' || { echo "skipped: $python lacks torch or onnxruntime" && return 77; }
+  "$python" "$@"
+}
+commit=$(git describe --always --dirty 2> /dev/null)
+gpt3="layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
 unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s --patience 0"
+statement="zoo:gpt?form=training&$gpt3 --plan megatron:search,batch=1536 --element bfloat16 --optimizer adam"
+frontier="$bin/parallelize zoo:bert?form=ae&layers=12&batch=8 --machine p100:1x4 --seed 1 --threads 1"
 optimize="$bin/optimize --cost measured:cpu --run cpu --max-expansions 1000 --timings none"
 models=build/measured_models
-measurements=(
+exports=build/measured_exports
+joint="$python bench/joint_tables.py $bin/parallelize --results $out/joint_$commit.jsonl"
+traces=../shared/data/traces
+alone=(
   "beside_taso         $bin/bench_beside_taso"
   "candidate_rate      $bin/bench_candidate_rate"
   "term_enumeration    $bin/bench_term_enumeration"
@@ -44,8 +65,6 @@ measurements=(
   "generate_taso       $bin/generate_rules --ops taso --max-ops 4 --out $out/taso.rules --json $out/taso.json"
   "verify_standard     $bin/verify_rules $out/standard.rules"
   "verify_generated    $bin/verify_rules $out/generated.rules"
-  "rules_by_model      $bin/bench_rules_by_model $out/rules_by_model.svg $out/tensor_2.rules $out/taso.rules"
-  "joint_layouts       $bin/bench_joint_layouts"
   "abstraction_penalty $bin/bench_abstraction_penalty"
   "onednn_overhead     $bin/bench_onednn_overhead"
   "fused_elementwise   $bin/bench_fused_elementwise"
@@ -57,66 +76,135 @@ measurements=(
   "optimized_nasrnn    $optimize zoo:nasrnn"
   "optimized_nasrnn_32 $optimize zoo:nasrnn?batch=32"
   "mpi_overhead        mpirun --allow-run-as-root -np 2 $bin/bench_mpi_overhead"
-  "real_resnet50       $bin/optimize $models/resnet50.onnx"
-  "real_bert           $bin/optimize $models/bert.onnx"
+  "real_resnet50       $bin/optimize $models/resnet50.onnx --patience 1000000"
+  "real_bert           $bin/optimize $models/bert.onnx --patience 1000000"
   "compile_time        bash test/compile_time/measure.sh 1.5 unity/search.hpp g++ -Iinclude"
   "simulation          $bin/bench_simulation"
   "proposals           $bin/bench_proposals"
-  "strategies          python3 bench/strategy_tables.py $bin/parallelize strategies --threads 1"
-  "scaling             python3 bench/strategy_tables.py $bin/parallelize scaling --threads 1"
-  "times               python3 bench/strategy_tables.py $bin/parallelize times --threads 1"
-  "long                python3 bench/strategy_tables.py $bin/parallelize long --threads 1"
+  "times               $python bench/strategy_tables.py $bin/parallelize times --threads 1"
   "optimality          $bin/bench_optimality"
   "thousand_devices    $bin/bench_thousand_devices"
   "lowering_rate       $bin/bench_lowering_rate"
   "machine_mapping     $bin/bench_machine_mapping"
-  "joint               python3 bench/strategy_tables.py $bin/parallelize joint --threads 1 --scale 0.25"
-  "dimensions          python3 bench/strategy_tables.py $bin/parallelize dimensions --threads 1"
-  "ablation            python3 bench/strategy_tables.py $bin/parallelize ablation --threads 1 --scale 0.25"
   "search_resnext50    $unity zoo:resnext50 --machine summit:8x6"
   "search_inception    $unity zoo:inception_v3 --machine summit:32x6"
-  "search_gpt          $unity $gpt --machine dgx_a100:128x8 --element bfloat16 --optimizer adam"
-  "training_matrix     python3 bench/training_matrix.py $bin"
-  "slow_network        bash bench/slow_network.sh $bin 2 100mbit --rounds 2 --steps 6 $slow"
-  "found_buckets       bash bench/slow_network.sh $bin 2 100mbit --buckets"
-  "fusion_tables       python3 bench/fusion_tables.py $bin/fuse"
-  "distribute_rules    python3 bench/distribute_tables.py $bin/distribute"
-  "distribute_searches python3 bench/distribute_tables.py $bin/distribute --searches"
-  "distributed         bash bench/slow_network.sh $bin 2 500mbit --distribute"
-  "fused_training      bash bench/slow_network.sh $bin 2 500mbit --fusion"
+  "search_gpt          $unity zoo:gpt?$gpt3 --machine dgx_a100:128x8 --element bfloat16 --optimizer adam"
+  "statements          $bin/simulate $statement --machine dgx_a100_80:128x8 --cost kernels"
+  "statements_analytic $bin/simulate $statement --machine dgx_a100_80:128x8 --cost analytic"
+  "frontier            $frontier --search unity --optimizer adam --frontier --baselines data --max-proposals 3000"
+  "slow_network        bash bench/slow_network.sh $bin 2 100mbit --rounds 3 --steps 6 $slow"
+  "found_buckets       bash bench/slow_network.sh $bin 2 100mbit --buckets --rounds 3 --steps 10"
+  "distributed         bash bench/slow_network.sh $bin 2 500mbit --distribute --rounds 1 --steps 8 --run-trials 24"
+  "fused_training      bash bench/slow_network.sh $bin 2 500mbit --fusion --rounds 2"
+  "fusion_tables       $python bench/fusion_tables.py $bin/fuse --budget 10s"
   "fused_regions       $bin/bench_fused_regions"
   "estimator           $bin/bench_estimator"
   "dpro_search         $bin/bench_dpro_search 40"
+  "replay_control      $bin/replay $traces/hta_trace_diff_control_control.json.gz"
+  "replay_test         $bin/replay $traces/hta_trace_diff_test_test.json.gz"
+  "replay_sampled      $bin/replay $traces/hta_trace_filter_sampled_rank-0.json.gz \
+                       $traces/hta_trace_filter_sampled_rank-1.json.gz"
+  "replay_ddp_2        $bin/replay examples/traces/ddp_2.tar.gz"
+  "replay_ddp_4        $bin/replay examples/traces/ddp_4.tar.gz"
   "executor_overhead   $bin/bench_executor_overhead"
+  "recomputation       $python bench/recomputation.py $bin"
+  "memory_passes       $python bench/memory_passes.py $bin"
+  "memory_moves        $python bench/memory_moves.py $bin --steps 4"
+  "memory_plans        $bin/bench_memory_plans"
+  "rank_lowering       $bin/bench_rank_lowering"
   "vertex_partition    $bin/bench_vertex_partition"
   "segment             $bin/bench_segment"
+  "graph_partitions    $python bench/graph_partitions.py $bin/train_graph --models gcn"
+  "graph_epoch         with_torch bench/graph_epoch.py $bin/train_graph --epochs 3 --rounds 1 --peer torch=$python"
+  "exports             with_torch examples/models/export_models.py $exports/suite --exporter script --batch 1 \
+                       --layers 4 --width 256 --sequence 128"
+  "engines             with_torch examples/compare_engines.py $exports/suite --suite --threads 1 --seconds 12 \
+                       --optimize $bin/optimize"
+  "engines_2           with_torch examples/compare_engines.py $exports/suite --suite --threads 2 --seconds 8 \
+                       --optimize $bin/optimize"
 )
+shared=(
+  "rules_by_model      $bin/bench_rules_by_model $out/rules_by_model.svg $out/tensor_2.rules $out/taso.rules"
+  "joint_layouts       $bin/bench_joint_layouts"
+  "fit_kernels         $bin/fit_kernels ../shared/data/kernels --unseen test/data/kernels_h100.csv.gz"
+  "published           $python bench/published_iterations.py $bin/simulate --cost kernels"
+  "published_analytic  $python bench/published_iterations.py $bin/simulate --cost analytic"
+  "published_h100      $python bench/published_iterations.py $bin/simulate --cost kernels \
+                       --rows bench/torch_iterations_h100.csv"
+  "nccl                $bin/calibrate --collectives ../shared/data/collectives/v100_node.csv --out $out/v100_node.json"
+  "strategies          $python bench/strategy_tables.py $bin/parallelize strategies --threads 1"
+  "scaling             $python bench/strategy_tables.py $bin/parallelize scaling --threads 1"
+  "long                $python bench/strategy_tables.py $bin/parallelize long --threads 1"
+  "joint               $joint joint --seconds 60"
+  "order               $joint order --seconds 60"
+  "monotone            $joint monotone --seconds 60"
+  "ablation            $joint ablation --seconds 60"
+  "ablation_networks   $joint ablation --seconds 60 --models inception_v3,bert_large,nasnet_a --nodes 1"
+  "budgets             $joint times --seconds 60"
+  "training_matrix     $python bench/training_matrix.py $bin"
+  "distribute_rules    $python bench/distribute_tables.py $bin/distribute"
+  "distribute_unequal  $python bench/distribute_tables.py $bin/distribute --models VGG-16,ResNet-101,DLRM \
+                       --clusters B9,B10,B11,B12"
+  "distribute_searches $python bench/distribute_tables.py $bin/distribute --searches"
+  "synchronization     $python bench/synchronization.py $bin"
+  "graph_accuracy      bash bench/graph_accuracy.sh $bin ../shared/data/graphs 10"
+  "graphs_simulated    $python bench/graph_partitions.py $bin/train_graph --models gcn --machine p100:16x4"
+  "graphs_datasets     $python bench/graph_partitions.py $bin/train_graph --models gcn --datasets --machine p100:4x4"
+  "exports_real        with_torch examples/models/export_models.py $exports/real bert gpt2 t5 vit_b_16 convnext_tiny \
+                       dlrm --exporter script --layers 12 --width 768 --sequence 512 --batch 2 --open-batch"
+  "real                $joint real --seconds 30 --onnx $exports/real --samples samples"
+  "backend_tests       with_torch examples/models/backend_tests.py --optimize $bin/optimize"
+  "random_graphs       with_torch examples/models/random_graphs.py --optimize $bin/optimize --count 700 --seed 1000"
+  "open_sizes          with_torch examples/models/open_sizes.py $exports/open --optimize $bin/optimize"
+)
+measurements=("${alone[@]}" "${shared[@]}")
 
-names=$(printf '%s\n' "${measurements[@]}" | cut -d ' ' -f 1 | xargs)
-for name in ${wanted[@]+"${wanted[@]}"}; do
-  if [[ " $names " != *" $name "* ]]; then
-    echo "measure.sh: no measurement $name; expected one of: $names" >&2
-    exit 2
-  fi
+names_of() { printf '%s\n' "$@" | cut -d ' ' -f 1 | xargs; }
+names=$(names_of "${measurements[@]}")
+chosen=" "
+for name in "${wanted[@]:-alone shared}"; do
+  case $name in
+    alone) chosen+="$(names_of "${alone[@]}") " ;;
+    shared) chosen+="$(names_of "${shared[@]}") " ;;
+    "alone shared") chosen+="$names " ;;
+    *)
+      [[ " $names " == *" $name "* ]] || {
+        echo "measure.sh: no measurement $name; expected alone, shared or one of: $names" >&2
+        exit 2
+      }
+      chosen+="$name "
+      ;;
+  esac
 done
-mkdir -p "$out" "$models"
+run_chosen() { # run_chosen COMMAND...: calls COMMAND NAME WORD... for each chosen measurement
+  local measurement name words
+  for measurement in "${measurements[@]}"; do
+    read -r -a words <<< "$measurement"
+    name=${words[0]}
+    [[ $chosen != *" $name "* ]] || "$@" "${words[@]}"
+  done
+}
+[[ -z $list ]] || { run_chosen echo && exit; }
+
+mkdir -p "$out" "$models" "$exports"/{suite,real,open}
 cmake --preset release > "$out/build.log" && cmake --build --preset release >> "$out/build.log" || exit 1
 /usr/bin/python3 examples/models/make_models.py "$models" >> "$out/build.log" || exit 1
 for rules in standard generated; do
   "$bin/generate_rules" --shipped $rules --out "$out/$rules.rules" || exit 1
 done
 
-ran=0 skipped=0 failed=()
-for measurement in "${measurements[@]}"; do
-  read -r name command <<< "$measurement"
-  if ((${#wanted[@]} > 0)) && [[ ! " ${wanted[*]} " =~ " $name " ]]; then
-    continue
-  fi
-  start=$SECONDS
-  printf '%s\n%s\n\n' "$ $command" "$(git describe --always --dirty 2> /dev/null)" > "$out/$name.txt"
-  code=0
-  read -r -a words <<< "$command"
-  "${words[@]}" >> "$out/$name.txt" 2>&1 < /dev/null || code=$?
+done_before() { # done_before FILE: it is of this commit, and its command was possible
+  [[ -f $1 && $(sed -n 2p "$1") == "$commit" && $(tail -n 1 "$1") =~ ^[0-9]+\ s,\ exit\ [0-9]+$ &&
+    $(tail -n 1 "$1") != *"exit 77" ]]
+}
+
+ran=0 before=0 skipped=0 failed=()
+measure() { # measure NAME COMMAND...
+  local name=$1 start=$SECONDS code=0
+  shift
+  done_before "$out/$name.txt" && ((before += 1)) && return
+  printf '%s\n%s\n\n' "$ $*" "$commit" > "$out/$name.txt"
+  "$@" >> "$out/$name.txt" 2>&1 < /dev/null || code=$?
   printf '\n%d s, exit %d\n' $((SECONDS - start)) "$code" >> "$out/$name.txt"
   echo "$name: $((SECONDS - start)) s, exit $code"
   case $code in
@@ -124,6 +212,7 @@ for measurement in "${measurements[@]}"; do
     77) ((skipped += 1)) ;;
     *) failed+=("$name") ;;
   esac
-done
-echo "measured: $ran, $skipped not possible here, ${#failed[@]} failed ${failed[*]-}"
+}
+run_chosen measure
+echo "measured: $ran, $before before, $skipped not possible here, ${#failed[@]} failed ${failed[*]-}"
 ((${#failed[@]} == 0))
