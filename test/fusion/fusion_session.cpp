@@ -105,7 +105,7 @@ void check_groups(const instruction_graph& g, const kernel_limits& limits, const
   }
 }
 
-TEST_CASE("a session has what a new one has for its strategy, whatever led there") {
+TEST_CASE("a fusion session after random changes equals a new one for the same strategy") {
   const auto seed = GENERATE(range(std::uint64_t{1}, 1 + test::cases(60)));
   INFO("seed " << seed);
   random_engine random{seed};
@@ -140,7 +140,7 @@ TEST_CASE("a session has what a new one has for its strategy, whatever led there
   CHECK(made > 0);
 }
 
-TEST_CASE("undo brings everything back") {
+TEST_CASE("undo restores a fusion session's groups and times") {
   const auto seed = GENERATE(range(std::uint64_t{1}, 1 + test::cases(40)));
   INFO("seed " << seed);
   random_engine random{seed};
@@ -171,7 +171,7 @@ TEST_CASE("undo brings everything back") {
   }
 }
 
-TEST_CASE("a session's times are those of the full simulation of its program") {
+TEST_CASE("a fusion session's times equal the full simulation of its program") {
   const auto seed = GENERATE(range(std::uint64_t{1}, 1 + test::cases(60)));
   INFO("seed " << seed);
   random_engine random{seed};

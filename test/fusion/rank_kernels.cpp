@@ -24,7 +24,7 @@ const char* const models[] = {
     "zoo:transformer?layers=1&hidden=8&heads=2&seq=3&vocab=7&batch=6",
     "zoo:rnnlm?layers=2&hidden=4&seq=3&vocab=5&batch=6", "zoo:dlrm?form=ae&batch=6&hidden=8&vocab=10"};
 
-TEST_CASE("spelled out, ranks compute the same") {
+TEST_CASE("spelling out composite operators keeps the results of ranks") {
   for (const auto* model : models) {
     INFO(model);
     const auto p = test::data_parallel_plan(model, 2);
@@ -44,7 +44,7 @@ TEST_CASE("spelled out, ranks compute the same") {
   }
 }
 
-TEST_CASE("kernels that are found on two ranks run on three, with the gradients of one device") {
+TEST_CASE("kernels found on two ranks run on three with the gradients of one device") {
   for (const auto* model : models) {
     const test::data_parallel_job job{test::data_parallel_plan(model, 2)};
     for (std::uint64_t seed = 1; seed <= test::cases(4); ++seed) {

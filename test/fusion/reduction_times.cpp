@@ -28,7 +28,7 @@ namespace reduction_times_test {
 using namespace unity;
 using namespace unity::fusion;
 
-TEST_CASE("a line is found from samples that lie on it") {
+TEST_CASE("fit_reductions finds a line from exact samples") {
   random_engine random{7};
   for (int round = 0; round < 20; ++round) {
     const auto slope = 1e-10 * static_cast<double>(random.between(1, 1000));
@@ -43,7 +43,7 @@ TEST_CASE("a line is found from samples that lie on it") {
   }
 }
 
-TEST_CASE("C and D are not negative") {
+TEST_CASE("fit_reductions gives a non-negative slope and offset") {
   const std::vector<reduction_sample> falling{{1e3, 2e-3}, {1e6, 1e-3}};
   CHECK(fit_reductions(falling).per_byte == 0);
   CHECK(fit_reductions(falling).fixed > 0);
@@ -51,7 +51,7 @@ TEST_CASE("C and D are not negative") {
   CHECK(fit_reductions(steep).fixed == 0);
 }
 
-TEST_CASE("a machine's line is near what its links say of large and small all-reduces") {
+TEST_CASE("a machine's reduction line is within 35% of its all-reduce times") {
   for (const char* name : {"1080ti:12x1", "1080ti:6x2", "t4:8x8", "p100:1x4"}) {
     INFO(name);
     const auto m = hardware::preset(name);
@@ -64,7 +64,7 @@ TEST_CASE("a machine's line is near what its links say of large and small all-re
   CHECK_THROWS_AS(reductions_on(hardware::preset("p100:1x1")), error);
 }
 
-TEST_CASE("an all-reduce over links takes what the closed form says where nothing else is under way") {
+TEST_CASE("a lone all-reduce over simulated links takes the closed-form time") {
   for (const char* name : {"1080ti:4x1", "1080ti:3x2", "dgx_a100:1x8"}) {
     INFO(name);
     const auto m = hardware::preset(name);
@@ -89,7 +89,7 @@ TEST_CASE("an all-reduce over links takes what the closed form says where nothin
   }
 }
 
-TEST_CASE("published all-reduces of sizes that were left out are predicted within 10% in the mean", "[shared]") {
+TEST_CASE("published all-reduces of held-out sizes are predicted within 10% on average", "[shared]") {
   const auto file = test::shared_file("data/collectives/v100_node.csv");
   if (!file) {
     return;

@@ -199,7 +199,7 @@ void check_graph(const tensor_graph& g, std::int64_t rows, counts& seen, random_
 
 }  // namespace
 
-TEST_CASE("operators of training iterations do to rows what their roles say", "[row_roles]") {
+TEST_CASE("operators of training iterations act on rows as their row roles say", "[row_roles]") {
   constexpr std::uint64_t seed = 1;
   random_engine random{seed};
   counts seen;
@@ -226,7 +226,7 @@ TEST_CASE("operators of training iterations do to rows what their roles say", "[
   CHECK(seen[row_role::folding] > 50);
 }
 
-TEST_CASE("what an operator does with rows is read off its indices", "[row_roles]") {
+TEST_CASE("row roles of operators follow from their indices", "[row_roles]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {6, 4});
   const auto w = b.input("w", {4, 6});
@@ -269,7 +269,7 @@ TEST_CASE("what an operator does with rows is read off its indices", "[row_roles
   }
 }
 
-TEST_CASE("rows are counted as elements lie", "[row_roles]") {
+TEST_CASE("rows are counted in the order of elements in memory", "[row_roles]") {
   const auto type = [](const shape& dims, tensor::layout order = tensor::layout::row_major) {
     return tensor_type{tensor::dtype::float32, order, false, dims};
   };
@@ -283,7 +283,7 @@ TEST_CASE("rows are counted as elements lie", "[row_roles]") {
   CHECK(fusion::shape_of_rows(type({4, 6}, tensor::layout::column_major), 6, 2) == shape{4, 2});
 }
 
-TEST_CASE("classes of operators are read off their definitions", "[row_roles]") {
+TEST_CASE("operator classes follow from the operators' definitions", "[row_roles]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 6});
   const auto image = b.input("image", {2, 3, 8, 8});

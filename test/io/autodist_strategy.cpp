@@ -57,7 +57,7 @@ const char* const lookups = "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40";
 
 }  // namespace
 
-TEST_CASE("strategies are the bytes that protoc makes of them, and are read back") {
+TEST_CASE("AutoDist strategies serialize to protoc's bytes and are read back") {
   const auto bytes = read_file(data / "strategy.pb");
   CHECK(io::to_bytes(example()) == bytes);
   CHECK(io::read_autodist_strategy(data / "strategy.pb") == example());
@@ -65,7 +65,7 @@ TEST_CASE("strategies are the bytes that protoc makes of them, and are read back
   CHECK(io::parse_autodist_strategy("", "s.pb") == io::autodist_strategy{});
 }
 
-TEST_CASE("bytes that are cut or changed are refused in one line, or are another strategy", "[law]") {
+TEST_CASE("a truncated or altered AutoDist strategy is refused in one line or round-trips", "[law]") {
   const auto bytes = read_file(data / "strategy.pb");
   const auto parse = [](const std::string& some) {
     const auto text = unity::test::message_of([&] {
@@ -91,7 +91,7 @@ TEST_CASE("bytes that are cut or changed are refused in one line, or are another
   }
 }
 
-TEST_CASE("members that AutoDist does not have are refused with their place") {
+TEST_CASE("unknown or malformed fields of an AutoDist strategy are refused with their byte") {
   const auto complaint = [](const std::string& bytes) {
     return unity::test::message_of([&] { static_cast<void>(io::parse_autodist_strategy(bytes, "s.pb")); });
   };
@@ -103,7 +103,7 @@ TEST_CASE("members that AutoDist does not have are refused with their place") {
   CHECK_THAT(complaint("\x0a\x05x"), Catch::Contains("a field of 5 bytes where 1 remain"));
 }
 
-TEST_CASE("what every builder decides is the same after AutoDist's words, and after ours") {
+TEST_CASE("each builder's synchronization survives round trips in AutoDist's format and ours") {
   for (const auto* model : {"zoo:mlp?layers=3&hidden=12&batch=8", lookups}) {
     for (const auto& builder : systems::sync_builders) {
       for (const std::uint32_t chunk : {1U, 3U, 128U}) {
@@ -134,7 +134,7 @@ TEST_CASE("what every builder decides is the same after AutoDist's words, and af
   }
 }
 
-TEST_CASE("axes of primes, of one and of two elements, and tables are written as protoc has them") {
+TEST_CASE("builder strategies for small and prime axes and a table match protoc's golden files") {
   // The weights of autodist_data/golden.py, which states the result of each rule for them.
   tensor::builder b{operators()};
   std::vector<value_id> uses{b.relu(b.weight("seven", {7, 4})), b.relu(b.weight("thirteen", {13})),
@@ -165,7 +165,7 @@ TEST_CASE("axes of primes, of one and of two elements, and tables are written as
   CHECK(compared == 4);
 }
 
-TEST_CASE("a strategy for another model or cluster is refused in one line") {
+TEST_CASE("an AutoDist strategy for another model or cluster is refused with the reason") {
   const auto p = plan_of("zoo:mlp?layers=2&hidden=12&batch=8", "p100:1x2");
   const auto good = io::to_autodist(operators(), p, "id");
   const auto complaint = [&](auto change) {

@@ -14,7 +14,7 @@ namespace tests_of_chrome_trace {
 
 using namespace unity;
 
-TEST_CASE("a trace has a thread for each stream and link, an event for each task, and memory") {
+TEST_CASE("a Chrome trace has threads for streams and links and events for tasks and memory") {
   tasks::program p;
   p.add_resource({"gpu \"0\"", tasks::resource_kind::stream, 0});
   p.add_resource({"link", tasks::resource_kind::link, 0});
@@ -54,7 +54,7 @@ TEST_CASE("a trace has a thread for each stream and link, an event for each task
   CHECK(by_phase["C"][1]["args"]["bytes"] == 0);
 }
 
-TEST_CASE("a trace of nothing is still a trace") {
+TEST_CASE("an empty program gives a valid Chrome trace") {
   const auto trace = nlohmann::json::parse(io::to_chrome_trace(tasks::program{}, {}));
   CHECK(trace.at("traceEvents").size() == 2);
 }

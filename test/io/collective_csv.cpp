@@ -29,14 +29,14 @@ std::string complaint(const std::string& text) {
   return "none";
 }
 
-TEST_CASE("measured collectives are read, sizes as links count them, failures left out") {
+TEST_CASE("collective CSV sizes become link bytes and failed measurements are skipped") {
   const auto samples = io::parse_collectives(
       head + "all_reduce,8,64,1.5\r\n\nall_gather,4,0.5,0.25\nall_to_all,2,6144,1000000000", "t.csv");
   CHECK(samples == std::vector<collective_sample>{{exchange::all_reduce, 8, bytes{64 << 20}, 1.5e-3},
                                                   {exchange::all_gather, 4, bytes{2 << 20}, 0.25e-3}});
 }
 
-TEST_CASE("a line of measured collectives that cannot be read is named") {
+TEST_CASE("an unreadable line of a collective CSV file is reported with its number") {
   CHECK(complaint("") == "t.csv: no measured collective; expected lines as in collective,gpus,size_mb,time_ms");
   CHECK(complaint("a,b\n") == "t.csv:1: a,b; expected collective,gpus,size_mb,time_ms");
   CHECK(complaint(head + "all_reduce,8,64\n") ==
@@ -51,7 +51,7 @@ TEST_CASE("a line of measured collectives that cannot be read is named") {
 }
 
 // The bounds are those of docs/performance.md, rounded up: for NCCL within one node of 8 V100.
-TEST_CASE("collectives of one node of V100 are predicted for sizes and groups that were not seen", "[shared]") {
+TEST_CASE("collective times on one V100 node are predicted for held-out sizes and group sizes", "[shared]") {
   const auto file = test::shared_file("data/collectives/v100_node.csv");
   if (!file) {
     return;

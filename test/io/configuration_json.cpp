@@ -58,7 +58,7 @@ std::string complaint(const std::string& pointer, const nlohmann::json& value) {
 
 }  // namespace
 
-TEST_CASE("terms, copies and parts of sums come back as they were, and only where there are some") {
+TEST_CASE("terms/copies/reductions of configurations survive a JSON round trip") {
   const auto* const model =
       GENERATE("zoo:lenet?batch=12", "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2", "zoo:mlp?batch=32");
   const auto seed = GENERATE(1U, 2U, 3U);
@@ -80,7 +80,7 @@ TEST_CASE("terms, copies and parts of sums come back as they were, and only wher
   }
 }
 
-TEST_CASE("a plan with sums is the same after reading it, task by task") {
+TEST_CASE("a plan with partial sums simulates to the same times after a JSON round trip") {
   const auto p = summed_plan();
   const auto again = read(io::to_plan_text(operators(), p));
   CHECK(again == p);
@@ -88,7 +88,7 @@ TEST_CASE("a plan with sums is the same after reading it, task by task") {
         simulate::full_simulation{}.run(parallel::lower(operators(), p)));
 }
 
-TEST_CASE("what is wrong in terms, copies and parts of sums is told with its place") {
+TEST_CASE("invalid terms/copies/reductions in a plan's JSON are reported with their path") {
   CHECK(complaint("/strategy/0/reductions/0/degree", 9) ==
         "p.json: plan.strategy[0].reductions[0]: more parts than the machine's 8 devices; expected one per device at "
         "most");
@@ -114,7 +114,7 @@ TEST_CASE("what is wrong in terms, copies and parts of sums is told with its pla
              Catch::Contains("p.json: plan.strategy: node 3 has an output of the graph that is terms"));
 }
 
-TEST_CASE("operands of a term that are lists without end are refused in a line") {
+TEST_CASE("huge or deeply nested operand lists of a term are refused with a short message") {
   const auto text = io::to_plan_text(operators(), summed_plan());
   const std::string operands = "\"operands\":[";
   auto at = text.find(operands, text.find("\"terms\""));
@@ -133,7 +133,7 @@ TEST_CASE("operands of a term that are lists without end are refused in a line")
   CHECK(message(many).size() < 300);
 }
 
-TEST_CASE("a plan with sums and anything changed is a plan or one line") {
+TEST_CASE("a plan with partial sums and one random change is read or refused in one line") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};

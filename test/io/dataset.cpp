@@ -97,7 +97,7 @@ const tensor_type some_labels{.element = dtype::int32, .dims = {5}};
 
 }  // namespace
 
-TEST_CASE("an epoch has each image once, with its label") {
+TEST_CASE("each epoch yields every training image once with its label in a new order") {
   const io::dataset d{small_images(fresh_folder("dataset_epoch"))};
   CHECK(d.content() == io::dataset_content::images);
   CHECK(d.classes() == 3);
@@ -127,7 +127,7 @@ TEST_CASE("an epoch has each image once, with its label") {
   CHECK(orders.size() == 15);
 }
 
-TEST_CASE("images move by as many pixels as they may, in all directions") {
+TEST_CASE("training images are shifted by at most the given pixels in all directions") {
   const io::dataset d{small_images(fresh_folder("dataset_shift"))};
   std::set<std::pair<int, int>> moves;
   for (std::int64_t step = 0; step < 60; ++step) {
@@ -157,7 +157,7 @@ TEST_CASE("images move by as many pixels as they may, in all directions") {
   CHECK(moves.size() == 9);
 }
 
-TEST_CASE("images for tests come in order and are not moved") {
+TEST_CASE("test images come in order and are not shifted") {
   const io::dataset d{small_images(fresh_folder("dataset_test"))};
   for (const std::uint64_t seed : {0U, 9U}) {
     const auto images = batch(d, dataset_field::samples, some_images, 1, {dataset_part::test, seed, 1});
@@ -167,7 +167,7 @@ TEST_CASE("images for tests come in order and are not moved") {
   }
 }
 
-TEST_CASE("text comes in windows, with the characters that follow") {
+TEST_CASE("text batches are windows of characters with the next characters as labels") {
   const io::dataset d{small_text(fresh_folder("dataset_text"))};
   CHECK(d.content() == io::dataset_content::text);
   CHECK(d.classes() == 7);
@@ -197,7 +197,7 @@ TEST_CASE("text comes in windows, with the characters that follow") {
   CHECK(batch(d, dataset_field::labels, longest, 0, {dataset_part::test, 0, 0}).back() == 23 % 7);
 }
 
-TEST_CASE("any division of a batch has the same elements") {
+TEST_CASE("any part of a batch has the same elements as the whole batch") {
   const auto seed = GENERATE(range(0U, 20U));
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -234,7 +234,7 @@ TEST_CASE("any division of a batch has the same elements") {
   }
 }
 
-TEST_CASE("inputs that a data set does not fill are refused") {
+TEST_CASE("input types that a data set cannot fill are refused") {
   const auto folder = fresh_folder("dataset_fits");
   const io::dataset images{small_images(folder)};
   const io::dataset text{small_text(folder)};
@@ -254,7 +254,7 @@ TEST_CASE("inputs that a data set does not fill are refused") {
   CHECK_FALSE(refused(text, dataset_field::samples, {.dims = {5, 8}}).empty());
 }
 
-TEST_CASE("data sets that say what cannot be are refused") {
+TEST_CASE("corrupt or inconsistent data set files are refused with the reason") {
   const auto path = fresh_folder("dataset_refused") / "d";
   const auto refused = [&](const std::string& content) {
     overwrite(path, content);
@@ -301,7 +301,7 @@ int run_script(const std::string& arguments, const fs::path& log) {
 
 }  // namespace
 
-TEST_CASE("the scripts say what they lack") {
+TEST_CASE("data set scripts without source files exit with a one-line error and write nothing") {
   const auto folder = fresh_folder("dataset_scripts");
   const auto log = folder / "log";
   if (run_script("make_text.py --help", log) != 0) {
@@ -319,7 +319,7 @@ TEST_CASE("the scripts say what they lack") {
   }
 }
 
-TEST_CASE("the system's console fonts make images of digits") {
+TEST_CASE("make_glyphs.py makes a reproducible digit data set of the system's console fonts") {
   const auto folder = fresh_folder("dataset_glyphs");
   const char* given = std::getenv("UNITY_CONSOLE_FONTS");
   const fs::path fonts = given != nullptr ? given : "/usr/share/consolefonts";
@@ -368,7 +368,7 @@ TEST_CASE("the system's console fonts make images of digits") {
   CHECK(right * 10 >= test_labels.size() * 9);
 }
 
-TEST_CASE("the system's licenses make text") {
+TEST_CASE("make_text.py makes a text data set of the system's licenses") {
   const auto folder = fresh_folder("dataset_licenses");
   if (!fs::is_directory("/usr/share/common-licenses")) {
     WARN("left out: no /usr/share/common-licenses");

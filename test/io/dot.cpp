@@ -34,7 +34,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a picture shows operators, what is not default about them, and sizes on edges") {
+TEST_CASE("a DOT picture shows operators with non-default attributes and tensor sizes on edges") {
   const auto text = io::to_dot(standard(), small_graph(), {"a model"});
   CHECK_THAT(text, Catch::Contains("digraph \"a model\""));
   CHECK_THAT(text, Catch::Contains("matmul\\nactivation=relu") && Catch::Contains("softmax\\naxis=1"));
@@ -43,18 +43,18 @@ TEST_CASE("a picture shows operators, what is not default about them, and sizes 
   CHECK(count_of(text, " -> ") == 3);
 }
 
-TEST_CASE("weights appear on demand") {
+TEST_CASE("a DOT picture shows weights if show_sources is set") {
   io::dot_options options;
   options.show_sources = true;
   CHECK_THAT(io::to_dot(standard(), small_graph(), options), Catch::Contains("weight\\nname=w"));
 }
 
-TEST_CASE("names cannot break out of their quotes") {
+TEST_CASE("special characters of names are escaped or replaced in DOT") {
   CHECK_THAT(io::to_dot(standard(), small_graph()), Catch::Contains("name=x \\\"1\\\"\\\\"));
   CHECK(io::detail::dot_text("a\nb\xff") == "a.b.");
 }
 
-TEST_CASE("highlighted nodes stand out, families differ in colour") {
+TEST_CASE("in DOT highlighted nodes have wider borders and operator families differ in colour") {
   io::dot_options options;
   options.highlighted = {unity::node_id{2U}};
   const auto text = io::to_dot(standard(), small_graph(), options);
@@ -63,7 +63,7 @@ TEST_CASE("highlighted nodes stand out, families differ in colour") {
   CHECK(io::detail::dot_colour("relu") == io::detail::dot_colour("gelu"));
 }
 
-TEST_CASE("before and after stand side by side, with nodes of their own") {
+TEST_CASE("a DOT comparison draws both graphs as clusters with separate node names") {
   const auto text = io::to_dot(standard(), small_graph(), {"before: 2 ms"}, small_graph(), {"after: 1 ms"});
   CHECK_THAT(text, Catch::Contains("subgraph cluster_before") && Catch::Contains("subgraph cluster_after"));
   CHECK_THAT(text, Catch::Contains("label=\"before: 2 ms\"") && Catch::Contains("b_n0") && Catch::Contains("a_n0"));

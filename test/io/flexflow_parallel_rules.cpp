@@ -195,7 +195,7 @@ class judge {
 
 }  // namespace
 
-TEST_CASE("FlexFlow's parallel rules are derived, proved or shown wrong", "[shared]") {
+TEST_CASE("FlexFlow's parallel rules are classified as docs/rules.md states", "[shared]") {
   const auto path = unity::test::shared_file("rules/flexflow_graph_subst_3_v2.json");
   if (!path) {
     return;

@@ -69,14 +69,14 @@ void check_values(const io::onnx_model& a, const io::onnx_model& b) {
 
 }  // namespace
 
-TEST_CASE("weights of few bits stay what they are: engines multiply them as integers") {
+TEST_CASE("constant folding keeps dequantize of int8 weights") {
   tensor::builder b{standard()};
   const auto w = b.apply("dequantize", {b.weight("w", {3, 4}, dtype::int8), b.weight("s", {})}, {{"axis", 0}})[0];
   const auto y = b.matmul(b.input("x", {2, 3}), w);
   CHECK(outline(io::fold_constants(standard(), with_data(std::move(b).finish({y})))) == "dequantize matmul");
 }
 
-TEST_CASE("a transposed table that is read untransposed, too, is not written a second time") {
+TEST_CASE("constant folding does not duplicate a transposed table that is also read as it is") {
   for (const bool is_tied : {false, true}) {
     CAPTURE(is_tied);
     tensor::builder b{standard()};
@@ -95,7 +95,7 @@ TEST_CASE("a transposed table that is read untransposed, too, is not written a s
   }
 }
 
-TEST_CASE("data gets no larger by more than a page, whatever of it is folded") {
+TEST_CASE("constant folding of random graphs grows their data by at most 4096 bytes") {
   std::set<std::string> outlines;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
@@ -125,7 +125,7 @@ TEST_CASE("data gets no larger by more than a page, whatever of it is folded") {
   CHECK(outlines.size() > 5);           // in many graphs, some folding would grow the file
 }
 
-TEST_CASE("equal tensors get one name, and outputs keep theirs") {
+TEST_CASE("constant folding merges equal tensors of one shape unless they are outputs") {
   tensor::builder b{standard()};
   const auto u = b.weight("u", {3});
   const auto v = b.weight("v", {3});
@@ -145,7 +145,7 @@ TEST_CASE("equal tensors get one name, and outputs keep theirs") {
   CHECK(io::fold_constants(standard(), m).data.size() == 1);
 }
 
-TEST_CASE("what a file takes is said before it is written, and of the one that was read") {
+TEST_CASE("written_size and import_onnx give the bytes and nodes of an ONNX file") {
   const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "file_size";
   std::filesystem::create_directories(folder);
   tensor::builder b{standard()};

@@ -31,7 +31,7 @@ foreign_rule pair(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-TEST_CASE("rules that differ in numbers, in the order of outputs or in what no output needs are the same") {
+TEST_CASE("identity_text ignores variable numbers and order and unused operators") {
   const auto rule = pair(-1, -2);
   const auto same = identity_text(rule);
   CHECK(identity_text(pair(-7, -3)) == same);
@@ -51,7 +51,7 @@ TEST_CASE("rules that differ in numbers, in the order of outputs or in what no o
   CHECK(identity_text(other) == same);
 }
 
-TEST_CASE("rules that say something else are not the same") {
+TEST_CASE("identity_text tells rules with different operators/parameters/outputs apart") {
   const auto rule = pair(-1, -2);
   std::set<std::string> all{identity_text(rule)};
   auto other = rule;
@@ -72,14 +72,14 @@ TEST_CASE("rules that say something else are not the same") {
   CHECK(all.insert(identity_text(pair(-1, -1))).second);
 }
 
-TEST_CASE("an input that the target reads and the source does not is named") {
+TEST_CASE("unbound_input names an input that only the target reads") {
   CHECK_FALSE(unbound_input(pair(-1, -2)));
   auto rule = pair(-1, -2);
   rule.target[1].inputs[0] = {-9, 1};
   CHECK(unbound_input(rule) == "?x9_1");
 }
 
-TEST_CASE("groups of a convolution are one, or what its channels ask for") {
+TEST_CASE("to_rule_text writes one convolution group or derives the groups from channels") {
   foreign_rule r;
   r.name = "relu_out";
   const std::map<std::string, std::int64_t> window{
@@ -95,7 +95,7 @@ TEST_CASE("groups of a convolution are one, or what its channels ask for") {
   CHECK(implied.find("groups=(size(?x1, 1)) / (size(?x2, 1)), activation=relu") != std::string::npos);
 }
 
-TEST_CASE("of FlexFlow's 640 rules 608 are distinct and 112 read what they do not bind", "[shared]") {
+TEST_CASE("of FlexFlow's 640 rules 608 are distinct and 112 read unbound inputs", "[shared]") {
   const auto path = unity::test::shared_file("rules/flexflow_graph_subst_3_v2.json");
   if (!path) {
     return;

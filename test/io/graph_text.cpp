@@ -18,7 +18,7 @@ namespace tests_of_graph_text {
 
 using namespace unity;
 
-TEST_CASE("neighbours are listed, a line for each vertex") {
+TEST_CASE("neighbour lists are written and parsed with one line per vertex") {
   const gnn::csr_graph g{{0, 3, 3, 4}, {2, 1, 1, 0}};
   CHECK(io::neighbours_text(g) == "2 1 1\n\n0\n");
   CHECK(io::parse_neighbours("2 1 1\n\n0\n", "a.graph") == g);
@@ -26,13 +26,13 @@ TEST_CASE("neighbours are listed, a line for each vertex") {
   CHECK(io::parse_neighbours("", "a.graph") == gnn::csr_graph{});
 }
 
-TEST_CASE("edges are listed, a line for each") {
+TEST_CASE("edge lists are parsed with one line per edge and an optional vertex count") {
   CHECK(io::parse_edges("# a comment\n2 0\n0\t2\n1 0\n", "a.txt") == gnn::csr_graph{{0, 2, 2, 3}, {1, 2, 0}});
   CHECK(io::parse_edges("1 0\n", "a.txt", 3) == gnn::csr_graph{{0, 1, 1, 1}, {1}});
   CHECK(io::parse_edges("", "a.txt") == gnn::csr_graph{});
 }
 
-TEST_CASE("graphs come back from their text, and texts from their graph") {
+TEST_CASE("random graphs survive round trips through neighbour and edge lists") {
   for (std::uint64_t seed = 0; seed < test::cases(100); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -46,7 +46,7 @@ TEST_CASE("graphs come back from their text, and texts from their graph") {
   }
 }
 
-TEST_CASE("what is no vertex is refused with its line") {
+TEST_CASE("invalid neighbour and edge lists are refused with the file and what was expected") {
   const auto neighbours = [](std::string_view text) {
     return test::message_of([&] { static_cast<void>(io::parse_neighbours(text, "a.graph")); });
   };

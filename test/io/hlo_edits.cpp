@@ -58,7 +58,7 @@ std::string text_of(const io::hlo_module& m, const std::string& name) {
   return all.substr(from, all.find("\n}", from) - from);
 }
 
-TEST_CASE("a group becomes a fusion, which its readers read") {
+TEST_CASE("a fusion group becomes a fusion instruction that its readers use") {
   const auto m = module_of(
       " %s = f32[4]{0} add(%x, %y)\n %t = f32[4]{0} tanh(%s), metadata={op_name=\"t\"}, sharding={replicated}\n"
       " ROOT %n = f32[4]{0} negate(%t)\n");
@@ -78,7 +78,7 @@ TEST_CASE("a group becomes a fusion, which its readers read") {
   CHECK_FALSE(fused.find("sum"));  // nothing calls it
 }
 
-TEST_CASE("several values that are read outside are elements of a tuple; the root may be one") {
+TEST_CASE("a fusion with several outputs returns a tuple; the root may be a member") {
   const auto m = module_of(
       " %s = f32[4]{0} add(%x, %y)\n %t = f32[4]{0} tanh(%s)\n %n = f32[4]{0} negate(%s)\n"
       " ROOT %r = (f32[4]{0}, f32[4]{0}) tuple(%t, %n)\n");
@@ -92,7 +92,7 @@ TEST_CASE("several values that are read outside are elements of a tuple; the roo
   CHECK_THAT(text_of(all, "main"), Catch::Contains("ROOT %tuple") && !Catch::Contains("tanh"));
 }
 
-TEST_CASE("a copy is computed in each group that has it, and goes where nothing else reads it") {
+TEST_CASE("a copied instruction is computed in each of its groups and removed if unused") {
   const auto m = module_of(
       " %s = f32[4]{0} add(%x, %y)\n %t = f32[4]{0} tanh(%s)\n %n = f32[4]{0} negate(%s)\n"
       " ROOT %r = f32[4]{0} multiply(%t, %n)\n");
@@ -108,7 +108,7 @@ TEST_CASE("a copy is computed in each group that has it, and goes where nothing 
   CHECK_THAT(text_of(home, "main"), !Catch::Contains("get-tuple-element"));  // nothing outside the group reads s
 }
 
-TEST_CASE("fusions in a group become part of it, and constants of one element are copied") {
+TEST_CASE("fusions within a group are inlined and scalar constants are copied into it") {
   const auto m = module_of(
       " %k = f32[] constant(2)\n %b = f32[4]{0} broadcast(%k), dimensions={}\n %s = f32[4]{0} add(%x, %y)\n"
       " %t = f32[4]{0} multiply(%s, %b)\n %n = f32[4]{0} negate(%s)\n %u = f32[4]{0} subtract(%n, %t)\n"
@@ -123,7 +123,7 @@ TEST_CASE("fusions in a group become part of it, and constants of one element ar
   CHECK_THAT(text_of(twice, "main"), !Catch::Contains("constant("));
 }
 
-TEST_CASE("what cannot be fused is told in one line") {
+TEST_CASE("fuse_instructions refuses invalid groups with a one-line reason") {
   const auto m = module_of(
       " %s = f32[4]{0} add(%x, %y)\n %a = f32[4]{0} all-reduce(%s), to_apply=%sum\n %o = f32[4]{0} odd(%a)\n"
       " ROOT %r = f32[4]{0} multiply(%s, %o)\n");
@@ -141,7 +141,7 @@ TEST_CASE("what cannot be fused is told in one line") {
         "%main: %s in two groups, or twice in one; expected each instruction once, and its copies elsewhere");
 }
 
-TEST_CASE("what had to run before a member runs before the fusion") {
+TEST_CASE("control dependencies of fused instructions move to the fusion") {
   const auto m = module_of(
       " %s = f32[4]{0} add(%x, %y)\n %t = f32[4]{0} tanh(%x), control-predecessors={%s}\n"
       " %n = f32[4]{0} negate(%t)\n ROOT %r = f32[4]{0} multiply(%s, %n)\n");
@@ -153,7 +153,7 @@ TEST_CASE("what had to run before a member runs before the fusion") {
   CHECK_THAT(text_of(before, "main"), Catch::Contains("tanh(%x), control-predecessors={%fusion}"));
 }
 
-TEST_CASE("XLA gets neither results of several shapes nor reads of what is overwritten") {
+TEST_CASE("fuse_what_xla_can leaves out results of several shapes and overwritten values") {
   const auto m = module_of(
       " %k = f32[] constant(0)\n %s = f32[4]{0} add(%x, %x)\n %d = f32[] reduce(%s, %k), dimensions={0}, "
       "to_apply=%sum\n"
@@ -171,7 +171,7 @@ TEST_CASE("XLA gets neither results of several shapes nor reads of what is overw
   CHECK_THAT(text_of(copied.module, "main"), Catch::Contains("%g = f32[4]{0} tanh(%s)"));
 }
 
-TEST_CASE("all-reduces are combined, and their readers read elements of the tuple") {
+TEST_CASE("combined all-reduces return a tuple whose elements their readers use") {
   const auto m = module_of(
       " %a = f32[4]{0} all-reduce(%x), channel_id=1, replica_groups={{0,1}}, to_apply=%sum, metadata={op_name=\"a\"}\n"
       " %n = f32[4]{0} negate(%y)\n"
@@ -185,7 +185,7 @@ TEST_CASE("all-reduces are combined, and their readers read elements of the tupl
   CHECK_THAT(main, Catch::Contains("add(%get-tuple-element, %get-tuple-element.2)"));
 }
 
-TEST_CASE("all-reduces that differ, or need each other, are not combined") {
+TEST_CASE("all-reduces that differ or depend on each other are not combined") {
   const auto m = module_of(
       " %a = f32[4]{0} all-reduce(%x), replica_groups={{0,1}}, to_apply=%sum\n"
       " %b = f32[4]{0} all-reduce(%y), replica_groups={{0},{1}}, to_apply=%sum\n"
@@ -207,7 +207,7 @@ TEST_CASE("all-reduces that differ, or need each other, are not combined") {
   CHECK(complaint("e") == "%main: the group of %a needs what needs it; expected groups and instructions in no circle");
 }
 
-TEST_CASE("modules of real programs stay modules under random edits") {
+TEST_CASE("dumped HLO modules stay valid under random fusions and all-reduce combinations") {
   std::size_t fusions = 0;
   std::size_t combinations = 0;
   const auto files = test::hlo_dumps();

@@ -30,7 +30,7 @@ std::size_t all_reduces(const io::hlo_module& m) {
       std::count_if(all.begin(), all.end(), [](const auto& i) { return i.is("all-reduce"); }));
 }
 
-TEST_CASE("instructions of a module are in order, with bytes, and what leaves is marked") {
+TEST_CASE("instructions_of gives each HLO instruction its bytes and role") {
   const auto m =
       io::read_hlo(std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/hlo_data" / "data_parallel.unfused.hlo");
   const auto all = io::instructions_of(m, kernels, 1e12);
@@ -54,7 +54,7 @@ TEST_CASE("instructions of a module are in order, with bytes, and what leaves is
   CHECK(leaving > 0);
 }
 
-TEST_CASE("random strategies give modules that are right in shape, and keep what they compute in all") {
+TEST_CASE("random strategies on dumped modules give valid HLO with an all-reduce per bucket") {
   for (const char* name : {"data_parallel.unfused.hlo", "mlp.after.hlo", "gpt.after.hlo", "scan.after.hlo",
                            "collectives.after.hlo", "conditional.after.hlo"}) {
     const auto m = io::read_hlo(std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/hlo_data" / name);

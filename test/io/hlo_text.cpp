@@ -42,7 +42,7 @@ std::string complaint(const std::string& text) {
 // The message about a module whose 12th line is the instruction.
 std::string complaint_of(const std::string& instruction) { return complaint(module_of("  " + instruction + "\n")); }
 
-TEST_CASE("what XLA prints of programs is read, and what is written of it reads the same") {
+TEST_CASE("dumped XLA programs are read and survive a round trip through HLO text") {
   std::set<std::string> programs;
   std::set<std::string> opcodes;
   for (const auto& file : test::hlo_dumps()) {
@@ -64,7 +64,7 @@ TEST_CASE("what XLA prints of programs is read, and what is written of it reads 
   }
 }
 
-TEST_CASE("almost all instructions that XLA prints are understood, and have the shapes that they give") {
+TEST_CASE("shape inference agrees with XLA's shapes in dumped programs for all but four opcodes") {
   const std::set<std::string> as_written{"bitcast", "custom-call", "rng-get-and-update-state", "topk"};
   for (const auto& file : test::hlo_dumps()) {
     const auto m = io::read_hlo(file);
@@ -79,7 +79,7 @@ TEST_CASE("almost all instructions that XLA prints are understood, and have the 
   }
 }
 
-TEST_CASE("what is not understood is kept") {
+TEST_CASE("unknown HLO opcodes/attributes/layouts are preserved in a round trip") {
   const std::string text =
       "HloModule m, entry_computation_layout={(f32[2]{0:T(128)S(1)})->(f32[2]{0}, token[])}, is_scheduled=true\n\n"
       "FileNames\n1 \"a.py\"\n\n"
@@ -107,7 +107,7 @@ TEST_CASE("what is not understood is kept") {
   CHECK(main.instructions[1].literal == "{1, -2.5e-3}");
 }
 
-TEST_CASE("asynchronous operations, fusions and calls of libraries as on GPUs are read") {
+TEST_CASE("asynchronous collectives and fusions of a GPU module are read and classified") {
   const auto m = io::read_hlo(std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/hlo_by_hand.hlo");
   CHECK(io::parse_hlo(io::to_text(m), "again") == m);
   const auto& main = m[m.entry];
@@ -126,7 +126,7 @@ TEST_CASE("asynchronous operations, fusions and calls of libraries as on GPUs ar
                                                 "collective-permute-done"});
 }
 
-TEST_CASE("names without '%', comments, and shapes of operands are read") {
+TEST_CASE("HLO text without percent signs but with comments and operand shapes is read") {
   const auto m = io::parse_hlo(
       "HloModule m\n// all\nENTRY e {\n a.1 = f32[2]{0} parameter(0)\n b = f32[2] /*index=1*/ add(f32[2] a.1, "
       "a.1)\n}\n",
@@ -138,7 +138,7 @@ TEST_CASE("names without '%', comments, and shapes of operands are read") {
         "m.hlo:4:27: 'a' as f32[3]; expected f32[2]");
 }
 
-TEST_CASE("a complaint about text names line, column, what is there and what was expected") {
+TEST_CASE("HLO parser errors give line and column with the text found and what was expected") {
   CHECK(complaint("") == "m.hlo:1:1: the end of the file; expected 'HloModule' and a name");
   CHECK(complaint("HloModule m\n") == "m.hlo:2:1: the end of the file; expected a computation that is the ENTRY");
   CHECK(complaint_of("%x = f32[] constant(1)") == "m.hlo:12:4: 'x' a second time; expected each instruction once");
@@ -169,7 +169,7 @@ TEST_CASE("a complaint about text names line, column, what is there and what was
         "m.hlo:12:73: '" + std::string(30, '(') + "...'; expected tuples in tuples, 64 at most");
 }
 
-TEST_CASE("a complaint about a shape names the instruction, what it says, and what it gives") {
+TEST_CASE("HLO shape errors name the instruction with its shape and what was expected") {
   CHECK(complaint_of("%z = f32[3,2] tanh(%x)") == "m.hlo:12: %z: tanh gives f32[3,2]; expected f32[2,3]");
   CHECK(complaint_of("%z = f32[2,3] add(%x, %y)") ==
         "m.hlo:12: %z: add of (f32[2,3], f32[3,4]) gives f32[2,3]; expected operands of one shape");
@@ -177,7 +177,7 @@ TEST_CASE("a complaint about a shape names the instruction, what it says, and wh
         "m.hlo:12: %p: parameter 3 of 3; expected the numbers from 0 on, each once");
 }
 
-TEST_CASE("wrong shapes of every kind are found") {
+TEST_CASE("a wrong shape or attribute of each listed HLO instruction is reported in one line") {
   struct row {
     std::string right{};
     std::string from{};  // text in `right`
@@ -254,7 +254,7 @@ TEST_CASE("wrong shapes of every kind are found") {
   }
 }
 
-TEST_CASE("a text that is cut or changed anywhere is a module or an error of one line") {
+TEST_CASE("truncated or altered HLO text is a one-line error or a module that round-trips") {
   const auto files = test::hlo_dumps();
   for (std::uint64_t seed = 1; seed <= test::cases(400); ++seed) {
     random_engine random{seed};
@@ -282,7 +282,7 @@ TEST_CASE("a text that is cut or changed anywhere is a module or an error of one
   }
 }
 
-TEST_CASE("work: arithmetic of products is exact, elements count once, calls count what they call") {
+TEST_CASE("HLO work and operator classes of a module match values computed by hand") {
   const auto m = io::parse_hlo(
       "HloModule m\n%sum {\n %a = f32[] parameter(0)\n %b = f32[] parameter(1)\n ROOT %c = f32[] add(%a, %b)\n}\n"
       "%body {\n %p = f32[2,3] parameter(0)\n %q = f32[3,4] parameter(1)\n"
@@ -322,7 +322,7 @@ TEST_CASE("work: arithmetic of products is exact, elements count once, calls cou
   CHECK(io::role_of(of("f")) == io::hlo_role::compute);
 }
 
-TEST_CASE("work of a loop counts as often as it runs, if that is known") {
+TEST_CASE("HLO work of a while loop is multiplied by its known trip count") {
   const auto flops = [](const std::string& attributes) {
     const auto m = io::parse_hlo(
         "HloModule m\n%less {\n %n = s32[] parameter(0)\n %k = s32[] constant(3)\n"
@@ -338,7 +338,7 @@ TEST_CASE("work of a loop counts as often as it runs, if that is known") {
   CHECK(flops(", backend_config={\"known_trip_count\":{\"n\":\"5\"}}") == 15);
 }
 
-TEST_CASE("roles follow from opcodes") {
+TEST_CASE("role_of derives HLO roles from opcodes") {
   const auto role = [](const char* opcode) {
     io::hlo_instruction i;
     i.opcode = opcode;
@@ -352,7 +352,7 @@ TEST_CASE("roles follow from opcodes") {
   CHECK(role("custom-call") == io::hlo_role::compute);
 }
 
-TEST_CASE("windows and groups of devices are read from attributes") {
+TEST_CASE("HLO windows and replica group sizes are parsed from attributes") {
   const auto w = io::window_of("{size=3x2 stride=2x1 pad=1_0x0_2 lhs_dilate=1x2 rhs_dilate=2x1 rhs_reversal=0x1}");
   REQUIRE(w);
   CHECK(w->at(0) == io::hlo_window_dimension{3, 2, 1, 0, 1, 2});

@@ -57,7 +57,7 @@ bool is_balanced(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("a report loads nothing, and its text is not markup", "[io]") {
+TEST_CASE("an HTML report loads nothing external and escapes its text", "[io]") {
   io::html_report r{"a <b> & \"c\""};
   r.heading("<script>alert(1)</script>");
   r.paragraph("line\nbreaks and \xff bytes");
@@ -77,7 +77,7 @@ TEST_CASE("a report loads nothing, and its text is not markup", "[io]") {
   CHECK(count(page, "PD94bWwgdmVyc2lvbj0iMS4wIj8+") == 1);  // base64 of the picture's beginning
 }
 
-TEST_CASE("charts of nothing, of zeros and of infinity are charts", "[io]") {
+TEST_CASE("HTML charts of no data and of zeros contain no NaN or infinity", "[io]") {
   io::html_report r{"empty"};
   r.chart(io::line_chart{"x", "y", {}, false, false});
   r.chart(io::line_chart{"x", "y", {{"zeros", {{0, 0}, {0, 0}}}}, true, false});
@@ -90,7 +90,7 @@ TEST_CASE("charts of nothing, of zeros and of infinity are charts", "[io]") {
   CHECK(page.find("inf") == std::string::npos);
 }
 
-TEST_CASE("a timeline shows every task: alone, or counted in a bar of several", "[io]") {
+TEST_CASE("an HTML timeline accounts for each task alone or in a merged bar", "[io]") {
   for (std::uint64_t seed = 0; seed < test::cases(20); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -118,7 +118,7 @@ TEST_CASE("a timeline shows every task: alone, or counted in a bar of several", 
   }
 }
 
-TEST_CASE("a simulated iteration has a bar for each of its tasks on what is shown", "[io]") {
+TEST_CASE("a simulation's HTML report shows devices with task bars and the iteration time", "[io]") {
   const auto operators = tensor::training_algebra();
   const auto graph = tensor::zoo::build(operators, "zoo:lenet?batch=64");
   const auto machine = hardware::preset("p100:1x4");
@@ -138,7 +138,7 @@ TEST_CASE("a simulated iteration has a bar for each of its tasks on what is show
   CHECK(count(page, "<rect") > 100);
 }
 
-TEST_CASE("marks have labels of their own, and need no line") {
+TEST_CASE("HTML line charts support labelled points and series without a line") {
   io::html_report page{"marks"};
   io::line_chart chart{"s", "GB", {{"line", {{1, 2}, {3, 1}}}, {"marks", {{2, 2}, {1, 1}}}}, false, true};
   chart.lines[0].labels = {"first & only"};

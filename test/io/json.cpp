@@ -49,19 +49,19 @@ std::string changed(const char* pointer, const nlohmann::json& value) {
 
 }  // namespace
 
-TEST_CASE("a graph comes back from JSON as it was, layouts and infinite numbers included") {
+TEST_CASE("a graph with layouts and infinite attributes survives a JSON round trip") {
   const auto g = small_graph();
   CHECK(io::parse_graph(standard(), io::to_json(standard(), g).dump(), "g") == g);
 }
 
-TEST_CASE("names of any bytes come back") {
+TEST_CASE("names with arbitrary bytes survive a graph's JSON round trip") {
   tensor::builder b{standard()};
   const auto x = b.input(std::string("\xff\x00\n", 3), {1});
   const auto g = std::move(b).finish({x});
   CHECK(io::parse_graph(standard(), io::to_json(standard(), g).dump(), "g") == g);
 }
 
-TEST_CASE("graphs of the zoo come back, and through a file") {
+TEST_CASE("zoo graphs survive a round trip through a JSON file") {
   for (const auto* name : {"zoo:mlp?batch=2&layers=2&hidden=16", "zoo:nasrnn", "zoo:bert?layers=1"}) {
     CAPTURE(name);
     const auto g = tensor::zoo::build(standard(), name);
@@ -71,7 +71,7 @@ TEST_CASE("graphs of the zoo come back, and through a file") {
   }
 }
 
-TEST_CASE("what is wrong in a graph's JSON is named by its path") {
+TEST_CASE("errors in a graph's JSON are reported with their path") {
   CHECK_THAT(message_of("{\"format\": "), Catch::Contains("graph.json, byte") && Catch::Contains("is not JSON"));
   CHECK_THAT(message_of("[]"), Catch::Contains("graph.json: graph: has no \"format\""));
   CHECK_THAT(message_of(changed("/version", 2)), Catch::Contains("another format"));
@@ -93,7 +93,7 @@ TEST_CASE("what is wrong in a graph's JSON is named by its path") {
   CHECK_THAT(message_of(changed("/nodes/2/layout", "diagonal")), Catch::Contains("row_major or column_major"));
 }
 
-TEST_CASE("a message about a graph shows words of the file in one line") {
+TEST_CASE("errors in a graph's JSON quote its words escaped and shortened in one line") {
   const std::string word = "a\nb\"\x7f" + std::string(100, 'c');
   CHECK_THAT(message_of(changed("/nodes/2/op", word)),
              Catch::Contains(R"(nodes[2].op: unknown operator "a\nb\"\u007fccc)"));
@@ -111,7 +111,7 @@ TEST_CASE("a message about a graph shows words of the file in one line") {
   CHECK(refused > 10);
 }
 
-TEST_CASE("text that stops anywhere is an error, never a graph") {
+TEST_CASE("truncated graph JSON is an error at any length") {
   const auto text = io::to_json(standard(), small_graph()).dump();
   for (std::size_t length = 0; length < text.size(); ++length) {
     CHECK_THAT(message_of(std::string_view{text}.substr(0, length)), Catch::Contains("is not JSON"));

@@ -25,7 +25,7 @@ std::string complaint(const std::string& text, const std::string& op) {
   return "none";
 }
 
-TEST_CASE("measured kernels are read, of both forms") {
+TEST_CASE("measured kernels are read from both CSV formats") {
   const kernel_sample product{"P4", "bmm", {kernel_kind::batched_product, 6, 27, 390, 21}, 0.25e-3};
   CHECK(io::parse_kernels(one + "b,m,n,k\r\nP4,0.25,24,256,sgemm,6,27,21,390\r\n", "t.csv", "bmm") ==
         std::vector{product});
@@ -47,14 +47,14 @@ TEST_CASE("measured kernels are read, of both forms") {
   CHECK(sums[1].shape == kernel_shape{kernel_kind::elementwise, 1, 7, 8, 0, 2});
 }
 
-TEST_CASE("convolutions of 3 x 3 are read, others left out") {
+TEST_CASE("kernel CSV keeps 3x3 convolutions and skips other kernel sizes") {
   const auto text = one + "b,i,o,k,s,t,p\nP4,1,1,1,a,8,3,64,3,32,1,1\nP4,1,1,1,a,8,3,64,5,32,1,1\n";
   const auto samples = io::parse_kernels(text, "t.csv", "conv");
   REQUIRE(samples.size() == 1);
   CHECK(samples[0].shape == kernel_shape{kernel_kind::convolution, 8, 32, 64, 3});
 }
 
-TEST_CASE("a line of measured kernels that cannot be read is named") {
+TEST_CASE("an unreadable line of a kernel CSV file is reported with its number") {
   CHECK(complaint("", "add") ==
         "t.csv: no kernel that is known; expected times of bmm, linear, conv, softmax, ln or of what is element-wise");
   CHECK(complaint("a,b\n", "add").starts_with("t.csv:1: a,b; expected device,latency_ms,grid,block,kernel,..., or "));

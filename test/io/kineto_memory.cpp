@@ -58,7 +58,7 @@ struct read_trace {
   }
 };
 
-TEST_CASE("memory is of the innermost operation of its thread, from allocation to release") {
+TEST_CASE("Kineto memory is attributed to the innermost operation of its thread") {
   const read_trace r{{
       work("ProfilerStep#1", 5, 0, 100), work("linear", 5, 10, 50), work("addmm", 5, 20, 30), work("relu", 5, 60, 70),
       work("backward", 6, 40, 90), memory(5, 12, 8, 1000, 508),  // before the inner operation
@@ -75,7 +75,7 @@ TEST_CASE("memory is of the innermost operation of its thread, from allocation t
   CHECK(r.rank.held == bytes{400});  // 500 before the first event, minus 100 released later
 }
 
-TEST_CASE("where a device has memory, the host's does not count") {
+TEST_CASE("Kineto host memory is ignored where a device reports memory") {
   const read_trace r{{
       work("add", 5, 0, 5), work("mm", 5, 10, 50), memory(5, 12, 8, 1000, 8), memory(5, 13, 64, 1000, 164, 1, 0),
       memory(5, 14, 32, 1000, 232, 1, 1), memory(5, 60, -64, 1000, 100, 1, 0),  // after the second of two operations
@@ -84,14 +84,14 @@ TEST_CASE("where a device has memory, the host's does not count") {
   CHECK(r.rank.held == bytes{300});  // on both devices
 }
 
-TEST_CASE("memory of threads that do nothing else, and of no size, is no allocation") {
+TEST_CASE("Kineto memory events without operators or of impossible sizes are no allocations") {
   const read_trace r{{work("mm", 5, 10, 50), memory(7, 12, 8, 1000, 8), memory(5, 12, 0, 1000, 8),
                       memory(5, 13, std::int64_t{1} << 60U, 1000, 8)}};
   CHECK(r.found().empty());
   CHECK(r.rank.unknown.at("memory of threads without operators") == 1);
 }
 
-TEST_CASE("what processes of DistributedDataParallel need, replayed, is what the profiler counted") {
+TEST_CASE("the replayed peak memory of DDP traces is within 5% of the profiler's count") {
   const auto packed = io::read_packed(UNITY_TEST_SOURCE_DIR "/examples/traces/ddp_2_memory.tar.gz");
   REQUIRE(packed.size() == 2);
   trace::job_trace job;

@@ -55,7 +55,7 @@ std::string with_byte(std::size_t place, char byte) {
 
 }  // namespace
 
-TEST_CASE("a .lux file has counts, ends of vertices and sources, byte by byte") {
+TEST_CASE("a small graph is read from and written to the exact bytes of its .lux file") {
   const gnn::csr_graph g{{0, 2, 2, 3}, {2, 1, 0}};
   CHECK(io::parse_lux(small, "a.lux") == g);
   io::write_lux(path, g);
@@ -64,7 +64,7 @@ TEST_CASE("a .lux file has counts, ends of vertices and sources, byte by byte") 
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a mapped graph is the one that is read, also when it is moved") {
+TEST_CASE("a memory-mapped .lux graph equals the read one even after a move") {
   random_engine random{1};
   for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
@@ -83,7 +83,7 @@ TEST_CASE("a mapped graph is the one that is read, also when it is moved") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a generated file is the generated graph, with as little memory as there can be, on any number of threads") {
+TEST_CASE("a .lux file generated with minimal memory equals the one generated in memory") {
   const gnn::rmat g{13, 60000, 4};
   const gnn::edge_rules rules{true, true, true};
   io::write_lux(path, gnn::generate(g, rules));
@@ -97,7 +97,7 @@ TEST_CASE("a generated file is the generated graph, with as little memory as the
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a file that is no graph is refused in one line, read or mapped") {
+TEST_CASE("an invalid .lux file is refused in one line whether read or mapped") {
   CHECK(complaint_of(small).empty());
   CHECK(complaint_of("\3\0\0\0\3"sv) == "a.lux: 5 bytes; expected numbers of vertices and of edges in the first 12");
   CHECK(complaint_of(small.substr(0, 47)) ==
@@ -112,7 +112,7 @@ TEST_CASE("a file that is no graph is refused in one line, read or mapped") {
   CHECK(complaint_of(with_byte(40, '\3')) == "a.lux: edge 1 comes from vertex 3; expected a vertex below 3");
 }
 
-TEST_CASE("a disk that is full is an error, the file that was there stays, and nothing else") {
+TEST_CASE("a full disk while writing a .lux file is an error and leaves only the old file") {
   const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "full_lux";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);

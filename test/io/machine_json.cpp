@@ -47,7 +47,7 @@ std::string complaint(const std::string& pointer, const nlohmann::json& value) {
 }
 const nlohmann::json removed(nlohmann::json::value_t::discarded);
 
-TEST_CASE("a machine that was written is read as it was") {
+TEST_CASE("a machine survives a round trip through JSON text and a file") {
   const auto m = example();
   CHECK(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine.json";
@@ -56,7 +56,7 @@ TEST_CASE("a machine that was written is read as it was") {
   CHECK(io::parse_machine(io::to_json(hardware::machine{}).dump(), "m.json") == hardware::machine{});
 }
 
-TEST_CASE("a name that is not UTF-8 is told, and so is what could not be read again; then nothing is written") {
+TEST_CASE("write_machine refuses names and values that could not be read back") {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine_not_written.json";
   std::filesystem::remove(file);
   const auto refusal = [&](const hardware::machine& m) -> std::string {
@@ -98,7 +98,7 @@ TEST_CASE("a name that is not UTF-8 is told, and so is what could not be read ag
   CHECK(io::read_machine(file) == m);
 }
 
-TEST_CASE("numbers survive to the last digit") {
+TEST_CASE("random machine numbers survive a JSON round trip exactly") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -112,14 +112,14 @@ TEST_CASE("numbers survive to the last digit") {
   }
 }
 
-TEST_CASE("what is unknown is left alone") {
+TEST_CASE("unknown members of machine JSON are ignored") {
   auto document = io::to_json(example());
   document["comment"] = "made on a Monday";
   document["devices"][0]["color"] = 7;
   CHECK(io::parse_machine(document.dump(), "m.json") == example());
 }
 
-TEST_CASE("a complaint names the file, the place and what was expected") {
+TEST_CASE("machine JSON errors name the file and the path and what was expected") {
   CHECK(complaint("{") == "m.json, byte 2: is not JSON; expected a value, ',' or a closing bracket");
   CHECK_THAT(complaint("[]"), Catch::Contains("m.json: machine: has no \"format\""));
   CHECK_THAT(complaint("/version", 3), Catch::Contains("\"version\": 1 or 2"));
@@ -161,7 +161,7 @@ TEST_CASE("a complaint names the file, the place and what was expected") {
              Catch::Contains("intervals.broadcast: an interval without costs"));
 }
 
-TEST_CASE("every member that is missing is missed by name") {
+TEST_CASE("each missing required member of machine JSON is reported by name") {
   const auto whole = io::to_json(example()).flatten();
   std::size_t tried = 0;
   for (const auto& member : whole.items()) {
@@ -178,7 +178,7 @@ TEST_CASE("every member that is missing is missed by name") {
   CHECK(tried > 20);
 }
 
-TEST_CASE("a message about a machine is one line, whatever the file says") {
+TEST_CASE("machine JSON errors stay in one short line for multi-line words of the file") {
   const std::string word = "a\nb\"" + std::string(100, 'c');
   const auto m = hardware::preset("k80:1x2");
   auto all = example();
@@ -205,7 +205,7 @@ TEST_CASE("a message about a machine is one line, whatever the file says") {
   CHECK_THAT(complaint("/links/0/costs/go\nssip", nlohmann::json::array()), Catch::Contains(R"(is "go\nssip")"));
 }
 
-TEST_CASE("a machine is read from its place in a document") {
+TEST_CASE("machine_from_json reads a machine within a document and reports full paths") {
   const nlohmann::json document{{"here", io::to_json(example())}};
   const io::detail::json_place in{document, "top"};
   CHECK(io::detail::machine_from_json(in.at("here")) == example());
@@ -217,7 +217,7 @@ TEST_CASE("a machine is read from its place in a document") {
                     "top.here.devices[1].kind: is \"abacus\"; expected cpu or gpu");
 }
 
-TEST_CASE("ranges ascend") {
+TEST_CASE("cost ranges of machine JSON must ascend") {
   auto m = example();
   m.links[0].costs[hardware::exchange::all_reduce] = {
       {bytes{10}, 1, 1}, {bytes{10}, 1, 1}, {hardware::cost_range::no_end, 1, 1}};

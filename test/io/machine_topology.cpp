@@ -42,7 +42,7 @@ std::string complaint(const std::string& pointer, const nlohmann::json& value) {
   return test::machine_complaint(example(), pointer, value);
 }
 
-TEST_CASE("a topology that was written is read as it was") {
+TEST_CASE("topologies of machines survive a JSON round trip") {
   CHECK(io::parse_machine(io::to_json(example()).dump(), "m.json") == example());
   for (const auto* text : {"p100:4x4", "k80:16x4", "summit:2x6", "dgx_h100:2x8", "host:1x4"}) {
     CAPTURE(text);
@@ -53,7 +53,7 @@ TEST_CASE("a topology that was written is read as it was") {
   }
 }
 
-TEST_CASE("switches that add up survive, and are switches of the machine") {
+TEST_CASE("topology JSON lists reducing switches and refuses devices and unknown names there") {
   const auto m = hardware::preset("dgx_h100:2x4");
   auto document = io::to_json(m);
   CHECK(document["topology"]["reducing"].size() == 2);
@@ -72,7 +72,7 @@ TEST_CASE("switches that add up survive, and are switches of the machine") {
              Catch::Contains("topology.reducing[0]: no device or switch has the name \"n7/nvswitch\""));
 }
 
-TEST_CASE("latencies survive to the picosecond") {
+TEST_CASE("random latencies and bandwidths survive a topology's JSON round trip exactly") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -88,7 +88,7 @@ TEST_CASE("latencies survive to the picosecond") {
   }
 }
 
-TEST_CASE("a file of version 1 is read: it has no topology, and any rates above 0") {
+TEST_CASE("machine JSON of version 1 is read without a topology and with any positive rates") {
   auto document = io::to_json(example());
   document["version"] = 1;
   document["topology"] = "of no interest";
@@ -99,7 +99,7 @@ TEST_CASE("a file of version 1 is read: it has no topology, and any rates above 
   CHECK(m.devices[1] == example().devices[1]);
 }
 
-TEST_CASE("unknown ends, models and names are told with their place") {
+TEST_CASE("unknown and repeated names in a topology are reported with their path") {
   CHECK(complaint("/topology/links/2/to", "ethernot") ==
         "m.json: machine.topology.links[2].to: no device or switch has the name \"ethernot\"; expected a name out of "
         "topology");
@@ -114,14 +114,14 @@ TEST_CASE("unknown ends, models and names are told with their place") {
              Catch::Contains("links[0] (n0/pcie - n0/pcie): both ends are the same"));
 }
 
-TEST_CASE("unreachable devices are told") {
+TEST_CASE("unreachable devices in a topology are reported") {
   CHECK(complaint("/topology/links/3/to", "n0/gpu0") ==
         "m.json: machine.topology: no route from n1/gpu0 to n0/gpu1; expected links or switches between them; devices "
         "do not forward");
   CHECK_THAT(complaint("/topology/links/3/duplex", "simplex"), Catch::Contains("no route from n0/gpu0 to n1/gpu0"));
 }
 
-TEST_CASE("no bandwidth and wrong units are told") {
+TEST_CASE("zero bandwidths and implausible units in machine JSON are reported") {
   CHECK(complaint("/topology/links/0/bytes_per_second", 0) ==
         "m.json: machine.topology.links[0].bytes_per_second: is 0; expected a number above 0");
   CHECK(complaint("/topology/links/0/bytes_per_second", 100) ==
@@ -141,7 +141,7 @@ TEST_CASE("no bandwidth and wrong units are told") {
              Catch::Contains("devices[1].memory_bytes: is 40; expected bytes, 1000000 or more"));
 }
 
-TEST_CASE("what a topology lacks is missed by name") {
+TEST_CASE("missing members of a topology are reported by name") {
   const std::vector<std::string> members{
       "/topology/devices",           "/topology/switches",        "/topology/links",
       "/topology/devices/0/name",    "/topology/devices/0/model", "/topology/devices/0/node",

@@ -19,7 +19,7 @@ using namespace unity;
 
 io::coordinate_matrix parsed(std::string_view text) { return io::parse_matrix_market(text, "a.mtx"); }
 
-TEST_CASE("entries of a matrix are edges from columns to rows") {
+TEST_CASE("Matrix Market entries become edges from columns to rows") {
   const auto m =
       parsed("%%matrixmarket MATRIX coordinate Real general\n% a comment\n\n3 3 3\n 1 2 0.5\n1 3 -1e3\n3 3 2\n");
   CHECK(m ==
@@ -30,7 +30,7 @@ TEST_CASE("entries of a matrix are edges from columns to rows") {
   CHECK(io::graph_of(both, "a.mtx") == gnn::csr_graph{{0, 2, 3, 5}, {1, 2, 0, 0, 2}});
 }
 
-TEST_CASE("files of each field come back byte by byte") {
+TEST_CASE("Matrix Market files of each field survive a round trip byte for byte") {
   for (const std::string text : {"%%MatrixMarket matrix coordinate pattern general\n2 3 2\n2 3\n1 1\n",
                                  "%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n2 1 -7\n2 2 0\n",
                                  "%%MatrixMarket matrix coordinate real general\n2 3 2\n2 3 0.1\n1 1 1e-300\n",
@@ -39,7 +39,7 @@ TEST_CASE("files of each field come back byte by byte") {
   }
 }
 
-TEST_CASE("graphs come back from their matrices") {
+TEST_CASE("random graphs survive a round trip through Matrix Market text") {
   for (std::uint64_t seed = 0; seed < test::cases(100); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -50,7 +50,7 @@ TEST_CASE("graphs come back from their matrices") {
   }
 }
 
-TEST_CASE("what is no matrix is refused with its line") {
+TEST_CASE("invalid Matrix Market text is refused with the reason") {
   const auto complaint_of = [](std::string_view text) {
     return test::message_of([&] { static_cast<void>(io::graph_of(parsed(text), "a.mtx")); });
   };

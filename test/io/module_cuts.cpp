@@ -92,7 +92,7 @@ std::string complaint(const parallel::plan& p) {
 
 }  // namespace
 
-TEST_CASE("stages begin or end with a module, and send what the next reads") {
+TEST_CASE("a cut before a module gives a stage boundary with one value and one gradient") {
   const auto m = modules_of(staged("p100:1x2", 2, {5}, 4));
   CHECK(m.mesh.sizes == hardware::mesh_sizes{1});
   CHECK(m.devices == std::vector<std::string>{"n0/gpu0", "n0/gpu1"});
@@ -108,7 +108,7 @@ TEST_CASE("stages begin or end with a module, and send what the next reads") {
   CHECK(m.backward == io::collective_counts{});
 }
 
-TEST_CASE("a stage that ends with a module sends its operand, too, where that is read again") {
+TEST_CASE("a stage that ends with a module also sends its operand if a later stage reads it") {
   const auto m = modules_of(staged("p100:1x2", 2, {2}, 2));
   CHECK(m.pipeline.boundaries[0].module == "blocks.0.up");
   CHECK(m.pipeline.boundaries[0].is_after);
@@ -116,7 +116,7 @@ TEST_CASE("a stage that ends with a module sends its operand, too, where that is
   CHECK(m.pipeline.boundaries[0].gradients == 2);
 }
 
-TEST_CASE("data parallelism within stages: one mesh for all, gradients are reduced once for all micro-batches") {
+TEST_CASE("stages with data parallelism share one mesh and reduce gradients once per iteration") {
   const auto m = modules_of(staged("p100:1x4", 2, {5}, 4));
   CHECK(m.mesh.sizes == hardware::mesh_sizes{2});
   CHECK(m.devices.size() == 4);
@@ -125,7 +125,7 @@ TEST_CASE("data parallelism within stages: one mesh for all, gradients are reduc
   CHECK(m.backward == io::collective_counts{12, 0, 0, 0});
 }
 
-TEST_CASE("an interleaved schedule has several stages for each group") {
+TEST_CASE("an interleaved schedule gives several stages per device group") {
   auto p = staged("p100:1x2", 2, {1, 5, 9}, 4);
   p.pipeline.schedule = parallel::pipeline_schedule::interleaved;
   p.pipeline.chunks = 2;
@@ -136,7 +136,7 @@ TEST_CASE("an interleaved schedule has several stages for each group") {
   CHECK(m.pipeline.boundaries[2].module == "head");
 }
 
-TEST_CASE("stages that are not modules, and schedules that PyTorch does not have, are named in one line") {
+TEST_CASE("pipeline plans that PyTorch's schedules cannot express are refused with the reason") {
   CHECK(complaint(staged("p100:1x2", 2, {4}, 2)).empty());  // the cut is after blocks.0.down
   auto p = staged("p100:1x2", 2, {5}, 1);
   CHECK(complaint(p) ==
@@ -155,7 +155,7 @@ TEST_CASE("stages that are not modules, and schedules that PyTorch does not have
   CHECK(complaint(p).find("synchronization of tok.weight: sharded, with micro-batches; expected all_reduce") == 0);
 }
 
-TEST_CASE("three stages: a value that skips one, and boundaries within code that has no module") {
+TEST_CASE("a value that skips a stage and a stage boundary outside of modules are refused") {
   CHECK(complaint(staged("p100:1x4", 4, {2, 3, 5}, 4)).find(" is on stage 2, and reads a value of stage 0;") !=
         std::string::npos);
   tensor::builder b{operators()};
@@ -168,7 +168,7 @@ TEST_CASE("three stages: a value that skips one, and boundaries within code that
   CHECK(complaint(p).find("begins stage 1; expected stages that begin or end with a module") != std::string::npos);
 }
 
-TEST_CASE("operators that are computed again are whole modules but for the last operator") {
+TEST_CASE("operators recomputed up to the last one of a module make a recomputed module") {
   auto p = staged("p100:1x2", 1, {}, 1);
   recompute(p, {1, 2, 3, 5, 6, 7});
   const auto m = modules_of(p);
@@ -181,7 +181,7 @@ TEST_CASE("operators that are computed again are whole modules but for the last 
   CHECK(modules_of(shorter).recomputed == std::vector<std::string>{"blocks.0"});
 }
 
-TEST_CASE("operators that are computed again and are no module are named in one line") {
+TEST_CASE("recomputed operators that are not whole modules are refused with the reason") {
   const auto why = [](const std::vector<std::size_t>& which) {
     auto p = staged("p100:1x2", 1, {}, 1);
     recompute(p, which);
@@ -195,7 +195,7 @@ TEST_CASE("operators that are computed again and are no module are named in one 
   }
 }
 
-TEST_CASE("collectives within a module that is computed again run again, but for those after the last kept value") {
+TEST_CASE("a recomputed module repeats its collectives except those after the last kept value") {
   // Without is_by_columns: columns, then rows, so that an all-reduce follows down. With it: columns twice, so that down
   // gathers all of its input.
   const auto divided = [](bool is_again, bool is_by_columns) {

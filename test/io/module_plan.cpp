@@ -44,7 +44,7 @@ std::string complaint(const parallel::plan& p) {
 
 }  // namespace
 
-TEST_CASE("changes of layout are counted as the collectives that make them") {
+TEST_CASE("layout changes are counted as the collectives that perform them") {
   const auto counted = [](const tensor_placement& from, const tensor_placement& to) {
     io::collective_counts c;
     io::count_change(from, to, c);
@@ -55,7 +55,7 @@ TEST_CASE("changes of layout are counted as the collectives that make them") {
   CHECK(counted({whole, whole, split(0)}, {split(0), sum, split(0)}) == io::collective_counts{});
 }
 
-TEST_CASE("under data parallelism each weight is whole, and has an all-reduce") {
+TEST_CASE("a data-parallel module plan replicates each weight and all-reduces its gradient") {
   const auto m = modules_of(data_plan("zoo:lenet?batch=8", "p100:1x4"));
   CHECK(m.mesh.sizes == hardware::mesh_sizes{4});
   REQUIRE(m.inputs.size() == 1);
@@ -71,7 +71,7 @@ TEST_CASE("under data parallelism each weight is whole, and has an all-reduce") 
   CHECK(m.backward == io::collective_counts{m.parameters.size(), 0, 0, 0});
 }
 
-TEST_CASE("weights of a bucket are reduced together, and sharded ones are gathered and scattered") {
+TEST_CASE("a module plan buckets all-reduces and gathers and scatters sharded weights") {
   auto p = data_plan("zoo:lenet?batch=8", "p100:1x4");
   const parallel::training_graph training{operators(), p.graph};
   p.synchronization.weights.resize(training.weights().size());
@@ -86,7 +86,7 @@ TEST_CASE("weights of a bucket are reduced together, and sharded ones are gather
   CHECK(m.backward == io::collective_counts{m.parameters.size() - 2, 0, 1, 0});
 }
 
-TEST_CASE("gradients of micro-batches are added up before they are reduced") {
+TEST_CASE("micro-batches do not add gradient all-reduces to a module plan") {
   auto p = data_plan("zoo:mlp?layers=2&hidden=16&batch=8", "p100:1x4");
   const auto one = modules_of(p);
   p.pipeline = {4, {0, 0, 0, 0}};
@@ -95,7 +95,7 @@ TEST_CASE("gradients of micro-batches are added up before they are reduced") {
   CHECK(four.backward == one.backward);
 }
 
-TEST_CASE("what modules cannot say is named in one line") {
+TEST_CASE("a module plan refuses parameter servers and offloading with the reason") {
   auto p = data_plan("zoo:mlp?layers=2&hidden=16&batch=8", "p100:1x4");
   p.synchronization.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
   p.synchronization.weights[0].parts[0].kind = parallel::sync_kind::parameter_server;

@@ -119,7 +119,7 @@ io::import_options reads_own() {
 
 }  // namespace
 
-TEST_CASE("a new operator's shapes, work and refusals follow from its definition") {
+TEST_CASE("shape inference and work of a new operator follow from its definition") {
   const auto g = model();
   CHECK(g.type(g.outputs()[1]).dims == tensor::shape{points, centers});
   const auto op = operators().make_operation("scaled_distance", {{"scale", scale}});
@@ -133,7 +133,7 @@ TEST_CASE("a new operator's shapes, work and refusals follow from its definition
   CHECK(work.moved.count() == (2 * 3 + 4 * 3 + 2 * 4) * 4);
 }
 
-TEST_CASE("a new operator is evaluated and differentiated by its definition") {
+TEST_CASE("a new operator is evaluated and differentiated from its definition") {
   const auto d = tensor::differentiate(operators(), model());
   const auto found = tensor::evaluate<double>(operators(), d.graph, source);
   REQUIRE(found.size() == 3);  // two outputs, and the gradient of the centers
@@ -161,7 +161,7 @@ TEST_CASE("a new operator is evaluated and differentiated by its definition") {
   }
 }
 
-TEST_CASE("a new operator is divided among devices by its definition") {
+TEST_CASE("a new operator is divided among devices from its definition") {
   parallel::plan p;
   p.graph = [] {
     tensor::builder b{operators()};
@@ -193,7 +193,7 @@ TEST_CASE("a new operator is divided among devices by its definition") {
   CHECK(parallel::test::error_on_ranks(operators(), p, 3) < 1e-9);  // outputs and gradients
 }
 
-TEST_CASE("a new operator is written to ONNX and read from it by one line") {
+TEST_CASE("with its onnx_operator entry a new operator survives an ONNX round trip") {
   auto m = io::make_model(model(), "near");
   m.operators = in_onnx;
   const auto bytes = io::serialize_onnx(operators(), m);
@@ -214,7 +214,7 @@ TEST_CASE("a new operator is written to ONNX and read from it by one line") {
   CHECK(node.attribute(0).f() == 0.5F);
 }
 
-TEST_CASE("without its line, a new operator is refused by ONNX, and kept unchanged where a file has it") {
+TEST_CASE("without its onnx_operator entry a new operator is opaque on import and not exported") {
   auto m = io::make_model(model(), "near");
   CHECK_THROWS_WITH(io::serialize_onnx(operators(), m), Catch::Contains("(scaled_distance): no form in ONNX"));
   m.operators = in_onnx;

@@ -47,7 +47,7 @@ std::filesystem::path fresh_folder(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("every operator survives export and import with its values") {
+TEST_CASE("each sample operator survives ONNX export and import with its values") {
   for (const auto& s : onnx_samples()) {
     DYNAMIC_SECTION(s.name) {
       auto m = model_of(s);
@@ -62,7 +62,7 @@ TEST_CASE("every operator survives export and import with its values") {
   }
 }
 
-TEST_CASE("every operator is written in the form of each opset, and means the same there") {
+TEST_CASE("each sample operator is written from its first opset on with the same values") {
   // The first opset in which each sample can be written; 1 if it is not listed.
   std::map<std::string, std::int64_t> first{{"erf", 9},
                                             {"gelu", 9},
@@ -155,7 +155,7 @@ TEST_CASE("every operator is written in the form of each opset, and means the sa
   }
 }
 
-TEST_CASE("the samples leave out no operator but the opaque one") {
+TEST_CASE("the ONNX samples contain all operators but the opaque one") {
   std::set<std::string> seen;
   for (const auto& s : onnx_samples()) {
     const auto g = model_of(s).graph;
@@ -170,7 +170,7 @@ TEST_CASE("the samples leave out no operator but the opaque one") {
   }
 }
 
-TEST_CASE("what is exported passes the packaged checker and its shape inference agrees on every output") {
+TEST_CASE("exported ONNX samples pass the checker; its shape inference agrees where supported") {
   for (const auto& s : onnx_samples()) {
     auto m = model_of(s);
     m.data = data_of(m.graph);
@@ -196,7 +196,7 @@ TEST_CASE("what is exported passes the packaged checker and its shape inference 
   }
 }
 
-TEST_CASE("all floating-point types are written and read") {
+TEST_CASE("float64/float16/bfloat16 models survive ONNX export and import") {
   for (const auto element : {dtype::float64, dtype::float16, dtype::bfloat16}) {
     tensor::builder b{standard()};
     const auto y =
@@ -209,7 +209,7 @@ TEST_CASE("all floating-point types are written and read") {
   }
 }
 
-TEST_CASE("inputs, weights and outputs keep their names, whatever they are") {
+TEST_CASE("names of weights and outputs survive an ONNX round trip") {
   tensor::builder b{standard()};
   const auto x = b.input("fill", {2});
   const auto y = b.add(x, b.weight("add_2", {2}));
@@ -222,7 +222,7 @@ TEST_CASE("inputs, weights and outputs keep their names, whatever they are") {
   check_close(m, copy);
 }
 
-TEST_CASE("layouts change no value and are left out") {
+TEST_CASE("a model with a column-major layout keeps its values in an ONNX round trip") {
   tensor::builder b{standard()};
   auto op = standard().make_operation("matmul");
   op.order = tensor::layout::column_major;
@@ -232,7 +232,7 @@ TEST_CASE("layouts change no value and are left out") {
   check_close(m, again(m));
 }
 
-TEST_CASE("large weights go to a file beside the model, and are read from there") {
+TEST_CASE("weights above a size limit are exported to an external data file and read back") {
   const auto folder = fresh_folder("external");
   tensor::builder b{standard()};
   const auto x = b.input("x", {2, 30});
@@ -248,19 +248,19 @@ TEST_CASE("large weights go to a file beside the model, and are read from there"
   const auto copy = io::import_onnx(standard(), folder / "m.onnx");
   CHECK(copy.data == m.data);
   REQUIRE_NOTHROW(onnx::checker::check_model((folder / "m.onnx").string()));
-  SECTION("a missing one is an error that names file and tensor") {
+  SECTION("a missing external data file is an error that names file and tensor") {
     std::filesystem::remove(folder / "m.onnx.data");
     CHECK_THAT(message_of([&] { (void)io::import_onnx(standard(), folder / "m.onnx"); }),
                Catch::Contains("tensor 'w'") && Catch::Contains("m.onnx.data") && Catch::Contains("No such file"));
   }
-  SECTION("one that is too short is an error") {
+  SECTION("a truncated external data file is an error") {
     std::filesystem::resize_file(folder / "m.onnx.data", 1000);
     CHECK_THAT(message_of([&] { (void)io::import_onnx(standard(), folder / "m.onnx"); }),
                Catch::Contains("tensor 'w'") && Catch::Contains("ends at byte 1000"));
   }
 }
 
-TEST_CASE("a model that cannot be written leaves nothing behind") {
+TEST_CASE("a failed ONNX export leaves no files") {
   const auto folder = fresh_folder("unwritable");
   tensor::builder b{standard()};
   const auto y = b.relu(b.input("x", {2}));
@@ -270,7 +270,7 @@ TEST_CASE("a model that cannot be written leaves nothing behind") {
   CHECK(std::filesystem::is_empty(folder));
 }
 
-TEST_CASE("data that does not fit its node is an error that names it") {
+TEST_CASE("weight data of another shape is an ONNX export error that names the weight") {
   tensor::builder b{standard()};
   const auto y = b.relu(b.weight("w", {2}));
   auto m = io::make_model(std::move(b).finish({y}), "m");
@@ -279,7 +279,7 @@ TEST_CASE("data that does not fit its node is an error that names it") {
              Catch::Contains("'w'") && Catch::Contains("float32[3]") && Catch::Contains("float32[2]"));
 }
 
-TEST_CASE("exported bytes are the same every time") {
+TEST_CASE("repeated ONNX exports of a model are byte-identical") {
   for (const auto& s : onnx_samples()) {
     auto m = model_of(s);
     m.data = data_of(m.graph);

@@ -34,7 +34,7 @@ using unity::io::test::data_of;
 using unity::io::test::standard;
 using unity::test::message_of;
 
-TEST_CASE("folding leaves no operator that depends on weights alone, and the same values") {
+TEST_CASE("ONNX export with folding removes operators on weights only and keeps the values") {
   tensor::builder b{standard()};
   const auto x = b.input("x", {2, 3});
   const auto w = b.matmul(b.weight("w1", {3, 4}), b.transpose(b.weight("w2", {5, 4}), {1, 0}));
@@ -47,17 +47,17 @@ TEST_CASE("folding leaves no operator that depends on weights alone, and the sam
   const auto folded = again(m, options);
   CHECK(folded.graph.node_count() == 3);
   check_close(m, folded);
-  SECTION("weights without data stay as they are") {
+  SECTION("operators on weights without data are not folded") {
     m.data.erase("w1");
     CHECK(again(m, options).graph.node_count() == 6);  // the transpose is folded
   }
-  SECTION("tensors that would be too large stay as they are") {
+  SECTION("tensors above the size limit are not folded") {
     options.most_folded_elements = 14;
     CHECK(again(m, options).graph.node_count() == m.graph.node_count());
   }
 }
 
-TEST_CASE("constants are folded in the arithmetic of their type, as a loop over floats has it") {
+TEST_CASE("constant folding rounds like a loop over floats") {
   // The buckets of T5's relative positions.
   std::string positions;
   for (int i = 8; i < 512; ++i) {
@@ -115,7 +115,7 @@ TEST_CASE("constants are folded in the arithmetic of their type, as a loop over 
   CHECK(others > 0);
 }
 
-TEST_CASE("folding turns equal numbers into a fill, and refuses NaN by node") {
+TEST_CASE("constant folding turns equal values into a fill and reports NaN with its node") {
   tensor::builder b{standard()};
   const auto x = b.input("x", {2});
   const auto w = b.weight("w", {2});

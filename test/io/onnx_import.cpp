@@ -68,8 +68,8 @@ void set_dimension(onnx::ModelProto& model, int input, int axis, const std::stri
 
 }  // namespace
 
-TEST_CASE("shape arithmetic is computed away") {
-  SECTION("a view of the batch, as exporters write it") {
+TEST_CASE("shape arithmetic in ONNX files is folded on import") {
+  SECTION("Reshape to sizes taken from Shape and Gather") {
     const auto m =
         read(R"(g (float[2,5,6] x) => (float[2,5,2,3] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> {
       s = Shape(x) b0 = Gather(s, zero) n0 = Gather(s, one)
@@ -80,7 +80,7 @@ TEST_CASE("shape arithmetic is computed away") {
     CHECK(m.graph == built([](auto& b) { return b.reshape(b.input("x", {2, 5, 6}), {2, 5, 2, 3}); }));
     CHECK(m.data.empty());
   }
-  SECTION("arithmetic, casts, comparisons and choices") {
+  SECTION("arithmetic/casts/comparisons/Where on sizes") {
     const auto m = read(R"(g (float[6,4] x) => (float[n,m] y) <int64 zero = {0}, int64 two = {2}, int64[1] axis = {0}> {
       s = Shape(x) rows = Gather(s, zero) half = Div(rows, two) less = Sub(half, two) real = Cast <to = 1> (less)
       root = Sqrt(real) back = Cast <to = 7> (root) same = Equal(back, two) pick = Where(same, two, half)
@@ -88,7 +88,7 @@ TEST_CASE("shape arithmetic is computed away") {
       y = Slice(x, axis, end) })");
     CHECK(m.graph == built([](auto& b) { return b.slice(b.input("x", {6, 4}), {0}, {0}, {3}); }));
   }
-  SECTION("part of a shape, its product, ranges and filled shapes") {
+  SECTION("part of a Shape with its product and ConstantOfShape") {
     const auto m = read(R"(g (float[2,3,4] x) => (float[n] y) <int64[1] one = {1}> {
       tail = Shape <start = 1> (x) count = ReduceProd(tail) dims = Concat <axis = 0> (one, count)
       zeros = ConstantOfShape <value = float[1] {0.5}> (dims) flat = Reshape(zeros, count)
@@ -96,7 +96,7 @@ TEST_CASE("shape arithmetic is computed away") {
     CHECK(outline(m) == "reshape add");
     CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{2, 12});
   }
-  SECTION("pads per dimension, from the last to the first, as PyTorch states them") {
+  SECTION("Pad sizes in the order of PyTorch's exporter") {
     const auto m = read(R"(g (float[2,3] x) => (float[n,m] y)
       <int64[4] pads = {1, 2, 0, 3}, int64[2] two = {-1, 2}, int64[1] last = {-1}, int64[1] axis = {0}> {
       end = Constant <value = int64[1] {-9223372036854775807}> ()
@@ -104,7 +104,7 @@ TEST_CASE("shape arithmetic is computed away") {
       sides = Transpose <perm = [1, 0]> (back) all = Reshape(sides, last) y = Pad(x, all) })");
     CHECK(m.graph == built([](auto& b) { return b.pad(b.input("x", {2, 3}), {0, 1, 3, 2}); }));
   }
-  SECTION("a branch that is decided takes the place of the If") {
+  SECTION("an If with a constant condition is replaced by its branch") {
     auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2,3] x) => (float[2,3] y)
       <int64 i = {0}, int64 two = {2}> { s = Shape(x) n = Gather(s, i) c = Equal(n, two) y = If(c) })");
     for (const auto* name : {"then_branch", "else_branch"}) {
@@ -124,7 +124,7 @@ TEST_CASE("shape arithmetic is computed away") {
   }
 }
 
-TEST_CASE("constants: numbers for shapes, fills for equal numbers, data for the rest, weights for initializers") {
+TEST_CASE("ONNX constants import as fill or constant and initializers as weight") {
   const auto m = read(R"(g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
     half = Constant <value = float {0.5}> () list = Constant <value = float[2] {3, 4}> ()
     a = Mul(x, half) b = Add(a, list) y = Sub(b, w) })");
@@ -139,7 +139,7 @@ TEST_CASE("constants: numbers for shapes, fills for equal numbers, data for the 
   CHECK(m.data.size() == 2);
 }
 
-TEST_CASE("named dimensions take their sizes from the options") {
+TEST_CASE("named ONNX dimensions take their sizes from the import options") {
   auto model = onnx_model_of(
       R"(<ir_version: 8, opset_import: [ "" : 17 ]>
          g (float[1,3] x, float[1,3] z) => (float[1,3] y) { y = Add(x, z) })");
@@ -147,20 +147,20 @@ TEST_CASE("named dimensions take their sizes from the options") {
   set_dimension(model, 1, 0, "batch");
   const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "m", {}, {{{"batch", 5}}});
   CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{5, 3});
-  SECTION("one without a size is an error that names it, the input and the flag") {
+  SECTION("a dimension without a size is an error that names the input and the flag") {
     CHECK_THAT(complaint(model),
                Catch::Contains("input 'x'") && Catch::Contains("(batch)") && Catch::Contains("--dim batch=SIZE"));
   }
-  SECTION("a name that no dimension has is an error that lists those there are") {
+  SECTION("an unknown dimension name is an error that lists the known ones") {
     CHECK_THAT(complaint(model, {{{"batch", 5}, {"bach", 5}}}),
                Catch::Contains("'bach'") && Catch::Contains("one of: batch"));
   }
-  SECTION("a size must be positive") {
+  SECTION("a dimension's size must be positive") {
     CHECK_THAT(complaint(model, {{{"batch", 0}}}),
                Catch::Contains("dimension 0 is 0") && Catch::Contains("a positive size"));
     CHECK_THAT(complaint(model, {{{"batch", -3}}}), Catch::Contains("a positive size"));
   }
-  SECTION("an open dimension without a name is called by its place") {
+  SECTION("an unnamed open dimension is called by its input and axis") {
     model.mutable_graph()
         ->mutable_input(0)
         ->mutable_type()
@@ -173,7 +173,7 @@ TEST_CASE("named dimensions take their sizes from the options") {
   }
 }
 
-TEST_CASE("a file that is cut or damaged is an error in one line") {
+TEST_CASE("a truncated or invalid ONNX file is a one-line error") {
   const auto bytes = onnx_bytes_of("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }");
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     CAPTURE(length);
@@ -186,7 +186,7 @@ TEST_CASE("a file that is cut or damaged is an error in one line") {
              Catch::Contains("none.onnx") && Catch::Contains("No such file"));
 }
 
-TEST_CASE("any single damaged byte gives a model or an error, nothing else") {
+TEST_CASE("each corrupted single byte of an ONNX file gives a model or a one-line error") {
   const auto bytes = onnx_bytes_of(
       R"(g (float[2,3] x, float[3,4] v) => (float[2,4] y) <float[4] w = {1, 2, 3, 4}, int64[2] s = {3, 2}> {
     r = Reshape(x, s) t = Transpose <perm = [1, 0]> (r) a = MatMul(t, v) b = Add(a, w) y = Softmax <axis = -1> (b) })");
@@ -201,7 +201,7 @@ TEST_CASE("any single damaged byte gives a model or an error, nothing else") {
   CHECK(errors > bytes.size());
 }
 
-TEST_CASE("opsets outside of 1 to 28 are refused by number") {
+TEST_CASE("ONNX opsets outside 1 to 28 are refused with their number") {
   const std::string graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }";
   CHECK_THAT(complaint(graph, 0), Catch::Contains("opset 0") && Catch::Contains("1 to 28"));
   CHECK_THAT(complaint(graph, 29), Catch::Contains("opset 29"));
@@ -212,7 +212,7 @@ TEST_CASE("opsets outside of 1 to 28 are refused by number") {
   CHECK_THAT(complaint(none), Catch::Contains("no opset of the default domain"));
 }
 
-TEST_CASE("nodes of newer opsets are checked where their operators have not changed since") {
+TEST_CASE("nodes of newer ONNX opsets are checked if their operators have not changed") {
   const std::string inputs = "g (float[2,3] x) => (float[2,3] y) ";
   CHECK_THAT(complaint(inputs + "{ y = Elu <beta = 1.0> (x) }", 22), Catch::Contains("beta"));
   CHECK_THAT(complaint(inputs + "{ y = Elu(x, x) }", 22), Catch::Contains("Elu"));
@@ -222,7 +222,7 @@ TEST_CASE("nodes of newer opsets are checked where their operators have not chan
   CHECK(complaint(inputs + "{ y = Gelu(x) }", 20).empty());
 }
 
-TEST_CASE("sizes that do not fit are refused with the node and the types") {
+TEST_CASE("ONNX nodes with mismatched sizes are refused with the reason") {
   CHECK_THAT(complaint("g (float[2,3] x, float[4,5] z) => (float[2,5] y) { y = MatMul(x, z) }"),
              Catch::Contains("node 0 (MatMul)") && Catch::Contains("float32[2,3]") && Catch::Contains("float32[4,5]"));
   CHECK_THAT(complaint("g (float[2,3] x, float[4,5] z) => (float[2,5] y) { y = Add(x, z) }"),
@@ -239,7 +239,7 @@ TEST_CASE("sizes that do not fit are refused with the node and the types") {
              Catch::Contains("without elements"));
 }
 
-TEST_CASE("a small file cannot ask for all memory") {
+TEST_CASE("small ONNX files that ask for huge tensors are refused") {
   std::string nodes = "{ n = Constant <value = int64[1] {65536}> () ";
   for (int i = 0; i < 300; ++i) {
     nodes += "v" + std::to_string(i) + " = ConstantOfShape(n) ";
@@ -252,37 +252,37 @@ TEST_CASE("a small file cannot ask for all memory") {
              Catch::Contains("too many elements"));
 }
 
-TEST_CASE("graphs that are no graphs are refused with the name that is at fault") {
+TEST_CASE("malformed ONNX graphs are refused with the reason") {
   auto model = onnx_model_of(
       R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2] x) => (float[2] y) { a = Relu(x) y = Tanh(a) })");
   auto& g = *model.mutable_graph();
-  SECTION("dangling") {
+  SECTION("an undefined node input") {
     g.mutable_node(1)->set_input(0, "nowhere");
     CHECK_THAT(complaint(model), Catch::Contains("node 1 (Tanh): reads 'nowhere', which nothing defines"));
   }
-  SECTION("cyclic") {
+  SECTION("a cycle of nodes") {
     g.mutable_node(0)->set_input(0, "y");
     CHECK_THAT(complaint(model), Catch::Contains("depends on itself through 'y'"));
   }
-  SECTION("out of order") {
+  SECTION("nodes out of order") {
     g.mutable_node()->SwapElements(0, 1);
     CHECK_THAT(complaint(model), Catch::Contains("before node 1 (Relu) defines it"));
   }
-  SECTION("defined twice") {
+  SECTION("a value defined twice") {
     g.mutable_node(1)->set_output(0, "a");
     CHECK_THAT(complaint(model), Catch::Contains("defines 'a' a second time"));
   }
-  SECTION("an output that is not there") {
+  SECTION("an undefined graph output") {
     g.mutable_output(0)->set_name("z");
     CHECK_THAT(complaint(model), Catch::Contains("output 'z': is not defined"));
   }
-  SECTION("an operator that does not exist") {
+  SECTION("an unknown ONNX operator") {
     g.mutable_node(0)->set_op_type("Rellu");
     CHECK_THAT(complaint(model), Catch::Contains("Rellu"));
     model.mutable_opset_import(0)->set_version(19);  // which the packaged checker does not know
     CHECK_THAT(complaint(model), Catch::Contains("Rellu") && Catch::Contains("that the ONNX checker accepts"));
   }
-  SECTION("no outputs, no graph") {
+  SECTION("no outputs or no graph") {
     g.clear_output();
     CHECK_THAT(complaint(model), Catch::Contains("computes nothing"));
     model.clear_graph();
@@ -290,12 +290,12 @@ TEST_CASE("graphs that are no graphs are refused with the name that is at fault"
   }
 }
 
-TEST_CASE("tensors whose data is wrong are refused by name") {
+TEST_CASE("ONNX initializers with invalid data are refused with the reason") {
   auto model = onnx_model_of(
       R"(<ir_version: 8, opset_import: [ "" : 17 ]>
          g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) })");
   auto& w = *model.mutable_graph()->mutable_initializer(0);
-  SECTION("NaN") {
+  SECTION("a NaN element") {
     w.set_float_data(1, std::numeric_limits<float>::quiet_NaN());
     CHECK_THAT(complaint(model), Catch::Contains("tensor 'w': element 1 is NaN"));
   }
@@ -303,15 +303,15 @@ TEST_CASE("tensors whose data is wrong are refused by name") {
     w.mutable_float_data()->RemoveLast();
     CHECK_THAT(complaint(model), Catch::Contains("tensor 'w': holds 4 bytes; expected 8"));
   }
-  SECTION("a size without end") {
+  SECTION("an overflowing dimension") {
     w.set_dims(0, std::numeric_limits<std::int64_t>::max());
     CHECK_THAT(complaint(model), Catch::Contains("tensor 'w'"));
   }
-  SECTION("an element type that is not known") {
+  SECTION("an unsupported element type") {
     w.set_data_type(onnx::TensorProto::COMPLEX64);
     CHECK_THAT(complaint(model), Catch::Contains("COMPLEX64") && Catch::Contains("float32"));
   }
-  SECTION("external data that is missing, outside of the folder or of another size") {
+  SECTION("missing/truncated/misplaced external data") {
     const auto put = [&](const std::string& key, const std::string& value) {
       auto& entry = *w.add_external_data();
       entry.set_key(key);
@@ -339,7 +339,7 @@ TEST_CASE("tensors whose data is wrong are refused by name") {
   }
 }
 
-TEST_CASE("models in the form of PyTorch's exporter are read without opaque operators") {
+TEST_CASE("ResNet and BERT models of PyTorch's exporter are imported") {
   const auto kinds = [](const io::onnx_model& m) {
     std::map<std::string, int> count;
     for (const auto i : node_ids(m.graph)) {
@@ -348,7 +348,7 @@ TEST_CASE("models in the form of PyTorch's exporter are read without opaque oper
     return count;
   };
   const std::filesystem::path models{UNITY_TEST_MODEL_DIR};
-  SECTION("ResNet") {
+  SECTION("ResNet without opaque operators") {
     const auto m = io::import_onnx(standard(), models / "resnet_small.onnx", {{{"batch", 2}}});
     CHECK(m.opaque_operators.empty());
     const auto count = kinds(m);
@@ -357,7 +357,7 @@ TEST_CASE("models in the form of PyTorch's exporter are read without opaque oper
     CHECK(count.at("add") == 16);
     CHECK(m.graph.type(m.graph.outputs()[0]).dims == tensor::shape{2, 10});
   }
-  SECTION("BERT, its layer norm in parts") {
+  SECTION("BERT with a decomposed layer norm and without opaque operators") {
     const auto m = io::import_onnx(standard(), models / "bert_small.onnx", {{{"batch", 2}, {"sequence", 5}}});
     CHECK(m.opaque_operators.empty());
     const auto count = kinds(m);
@@ -367,7 +367,7 @@ TEST_CASE("models in the form of PyTorch's exporter are read without opaque oper
     CHECK(count.at("embedding") == 3);
     CHECK(m.outputs == std::vector<std::string>{"last_hidden_state", "pooled"});
   }
-  SECTION("BERT with layer norm as one operator and its weights in another file") {
+  SECTION("BERT with a fused layer norm and external weights") {
     const auto m = io::import_onnx(standard(), models / "bert_fused.onnx", {{{"batch", 1}, {"sequence", 16}}});
     CHECK(kinds(m).at("layer_norm") == 5);
     CHECK(m.data.contains("layer.0.attention.query.weight"));

@@ -131,7 +131,7 @@ std::size_t count(const std::string& bytes, const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a file that leaves nothing open is read as ever") {
+TEST_CASE("parse_open_onnx equals parse_onnx if no dimension is open") {
   const auto bytes = bytes_of("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }");
   CHECK(read(bytes) == io::parse_onnx(standard(), bytes, "model", {}));
   const auto open = bytes_of("g (float[n,3] x) => (float[n,3] y) { y = Relu(x) }");
@@ -140,7 +140,7 @@ TEST_CASE("a file that leaves nothing open is read as ever") {
         io::parse_onnx(standard(), open, "model", {}, bound));
 }
 
-TEST_CASE("what is written for all sizes is the file at each of them") {
+TEST_CASE("models with open sizes equal the original ONNX file at several sizes") {
   for (const auto graph : {heads, rows, positions, few, mean, ends, last, mask, half, strided}) {
     const auto bytes = bytes_of(graph);
     INFO(graph);
@@ -163,7 +163,7 @@ TEST_CASE("what is written for all sizes is the file at each of them") {
   }
 }
 
-TEST_CASE("constants that a search computed and the file rounds are no difference") {
+TEST_CASE("check_open accepts folded constants that differ only by rounding") {
   const auto bytes = bytes_of(R"(g (float[batch,2] x) => (float[batch,2] y) <float c = {3}> { y = Div(x, c) })");
   auto model = read(bytes);
   model.graph = built([](auto& b) {
@@ -173,14 +173,14 @@ TEST_CASE("constants that a search computed and the file rounds are no differenc
   CHECK(check(bytes, io::fold_constants(standard(), model)).passed);
 }
 
-TEST_CASE("sizes of which a quotient is nothing are left out") {
+TEST_CASE("check_open skips sizes at which a quotient is zero") {
   const auto bytes = bytes_of(half);
   const auto report = check(bytes, read(bytes));
   CHECK(report.passed);
   CHECK_THAT(report.sizes, Catch::StartsWith("batch=1, length=2;"));
 }
 
-TEST_CASE("what PyTorch exports of halves, strides, pooling and patches is written for all sizes") {
+TEST_CASE("PyTorch exports with halves/strides/pooling/patches keep their open sizes") {
   std::size_t files = 0;
   const std::filesystem::path folder{std::string{UNITY_TEST_SOURCE_DIR} + "/test/io/open_data"};
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
@@ -205,7 +205,7 @@ TEST_CASE("what PyTorch exports of halves, strides, pooling and patches is writt
   CHECK(files == 7);
 }
 
-TEST_CASE("the last of every other position is no multiple of the batch") {
+TEST_CASE("a constant slice position is not mistaken for a multiple of the batch") {
   const auto bytes = bytes_of(R"(g (float[batch,56] x) => (float[batch,28] y) {
     from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {9223372036854775807}> ()
     axis = Constant <value = int64[1] {1}> () step = Constant <value = int64[1] {2}> ()
@@ -213,7 +213,7 @@ TEST_CASE("the last of every other position is no multiple of the batch") {
   CHECK(check(bytes, read(bytes)).passed);  // at a batch of 11, up to position 5 * 11
 }
 
-TEST_CASE("height and width do not stand for each other") {
+TEST_CASE("open height and width are not confused in a reshape") {
   const auto bytes = bytes_of(R"(g (float[1,2,height,width] x) => (float[height,width,2] y) {
     t = Transpose <perm = [2, 3, 0, 1]> (x) s = Shape(x) two = Constant <value = int64[1] {2}> ()
     three = Constant <value = int64[1] {3}> () h = Gather(s, two) w = Gather(s, three)
@@ -224,7 +224,7 @@ TEST_CASE("height and width do not stand for each other") {
   CHECK(check(bytes, model).passed);
 }
 
-TEST_CASE("quotients are told apart by sizes that leave different remainders") {
+TEST_CASE("size quotients of strided convolutions hold at lengths with different remainders") {
   const auto bytes = bytes_of(strided);
   const auto written = io::serialize_onnx(standard(), read(bytes));
   CHECK(count(written, "Div") > 0);
@@ -235,7 +235,7 @@ TEST_CASE("quotients are told apart by sizes that leave different remainders") {
   }
 }
 
-TEST_CASE("quotients of height and width are multiplied") {
+TEST_CASE("products of two size quotients hold at heights with different remainders") {
   const auto bytes = bytes_of(blocks);
   const auto model = read(bytes);
   CHECK(check(bytes, model).passed);
@@ -246,7 +246,7 @@ TEST_CASE("quotients of height and width are multiplied") {
   }
 }
 
-TEST_CASE("one dimension may be fixed while others stay open") {
+TEST_CASE("parse_open_onnx can fix one dimension and keep another open") {
   const auto bytes = bytes_of(rows);
   const io::import_options options{.dimensions = {{"batch", 5}}};
   const auto model = io::parse_open_onnx(standard(), bytes, "model", {}, options);
@@ -256,7 +256,7 @@ TEST_CASE("one dimension may be fixed while others stay open") {
   CHECK(read_at(written, {{"length", 4}}).graph == read_at(bytes, {{"batch", 5}, {"length", 4}}).graph);
 }
 
-TEST_CASE("names of dimensions stay, and no size is left") {
+TEST_CASE("open dimensions of inputs and outputs survive an ONNX round trip") {
   const auto bytes = bytes_of(heads);
   const auto before = proto_of(bytes);
   const auto after = proto_of(io::serialize_onnx(standard(), read(bytes)));
@@ -264,14 +264,14 @@ TEST_CASE("names of dimensions stay, and no size is left") {
   CHECK(after.graph().output(0).SerializeAsString() == before.graph().output(0).SerializeAsString());
 }
 
-TEST_CASE("one open size of a reshape is what remains, more are copied or computed") {
+TEST_CASE("a Reshape of open sizes needs a Shape node only if they change places") {
   CHECK(count(io::serialize_onnx(standard(), read(bytes_of(heads))), "Shape") == 0);
   const auto computed = io::serialize_onnx(standard(), read(bytes_of(rows)));
   CHECK(count(computed, "Shape") == 1);
   CHECK(count(computed, "Concat") == 1);
 }
 
-TEST_CASE("dimensions of two names that must be equal have one size") {
+TEST_CASE("open dimensions that must be equal get one size") {
   const auto bytes = bytes_of(unnamed);
   const auto model = read(bytes);
   REQUIRE(model.open.axes.size() == 2);
@@ -279,7 +279,7 @@ TEST_CASE("dimensions of two names that must be equal have one size") {
   CHECK(check(bytes, model).passed);
 }
 
-TEST_CASE("a dimension that the file has not is named") {
+TEST_CASE("an unknown dimension given to parse_open_onnx is an error that lists the known ones") {
   try {
     static_cast<void>(io::parse_open_onnx(standard(), bytes_of(heads), "model", {}, {.dimensions = {{"height", 3}}}));
     FAIL("no error");
@@ -288,13 +288,13 @@ TEST_CASE("a dimension that the file has not is named") {
   }
 }
 
-TEST_CASE("a size without a form is refused where it is held, and the flag named") {
+TEST_CASE("an open size without a known form is refused with the flag that fixes it") {
   const auto bytes = bytes_of(triangle);
   CHECK_THAT(problem_of(bytes, read(bytes)),
              Catch::Contains("changes with the open sizes") && Catch::Contains("--dim length=SIZE"));
 }
 
-TEST_CASE("a number that was taken for no size is found at other sizes") {
+TEST_CASE("check_open detects open sizes that are treated as constants") {
   const auto bytes = bytes_of(rows);
   auto model = read(bytes);
   model.open.forms.clear();
@@ -302,7 +302,7 @@ TEST_CASE("a number that was taken for no size is found at other sizes") {
   CHECK_FALSE(problem_of(bytes, model).empty());
 }
 
-TEST_CASE("a constant that was computed at one size is found at others") {
+TEST_CASE("check_open detects a size-dependent value that is stored as a constant") {
   const auto bytes = bytes_of(mean);
   auto model = read(bytes);
   REQUIRE(model.open.computed.size() == 1);

@@ -79,7 +79,7 @@ void lay(parallel::plan& p, std::size_t number, parallel::configuration c) {
 
 }  // namespace
 
-TEST_CASE("rows, columns and replicas are stated as the tasks have them, in their order") {
+TEST_CASE("ONNX annotations state divided tensors in the device order of the tasks") {
   auto p = products("p100:1x4");
   lay(p, 0, divided({2, 2}, 1, {3, 2, 1, 0}));
   lay(p, 1, divided({4, 1}, 1, {0, 1, 2, 3}));
@@ -103,7 +103,7 @@ TEST_CASE("rows, columns and replicas are stated as the tasks have them, in thei
                                                {"output", {groups{{0}, {1}, {2}, {3}}, {{0, 8, 4}}}}});
 }
 
-TEST_CASE("terms of a sum: added up as readers read them, or else on all devices that have terms") {
+TEST_CASE("ONNX annotations of partial sums follow the reader's layout or all summing devices") {
   auto p = products("p100:1x4");
   lay(p, 0, divided({1, 1}, 2, {0, 1}));
   lay(p, 1, divided({2, 1}, 1, {2, 3}));
@@ -118,7 +118,7 @@ TEST_CASE("terms of a sum: added up as readers read them, or else on all devices
   CHECK(m.nodes[1].tensors.at("output") == device_sharding{groups{{0, 2}, {1, 3}}, {{0, 8, 2}}});
 }
 
-TEST_CASE("readers that differ get their own parts of a result that is added up on all devices") {
+TEST_CASE("readers with different layouts get their own annotations of an all-reduced result") {
   tensor::builder b{operators()};
   const auto h = b.matmul(b.input("x", {8, 4}), b.weight("w", {4, 6}));
   const auto first = b.relu(h);
@@ -137,7 +137,7 @@ TEST_CASE("readers that differ get their own parts of a result that is added up 
   CHECK(m.nodes[2].tensors.at(name) == device_sharding{groups{{0}, {1}}, {{1, 6, 2}}});
 }
 
-TEST_CASE("what ONNX has no words for: terms that are read, one tensor in two ways, halos") {
+TEST_CASE("onnx_plan_of lists terms/double reads/halos that ONNX cannot state") {
   auto p = products("p100:1x4");
   lay(p, 0, divided({1, 1}, 2, {0, 1}));
   auto c = divided({1, 1}, 1, {1, 0});
@@ -171,7 +171,7 @@ TEST_CASE("what ONNX has no words for: terms that are read, one tensor in two wa
   CHECK(m.nodes[0].tensors.size() == 3);  // weights and the result
 }
 
-TEST_CASE("annotations by which one node reads one tensor in two ways are an error of one line") {
+TEST_CASE("an ONNX node that reads one tensor with two shardings is refused in one line") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   const auto model = io::make_model(std::move(b).finish({b.matmul(x, x)}), "square");
@@ -181,7 +181,7 @@ TEST_CASE("annotations by which one node reads one tensor in two ways are an err
         "node 0 (MatMul): reads 'x' in two ways; expected one division for each tensor");
 }
 
-TEST_CASE("stages: one after another, also where values go through all devices several times") {
+TEST_CASE("ONNX annotations number pipeline stages even of interleaved schedules") {
   tensor::builder b{operators()};
   auto v = b.input("x", {8, 4});
   for (int i = 0; i < 4; ++i) {
@@ -223,7 +223,7 @@ TEST_CASE("stages: one after another, also where values go through all devices s
   CHECK(unstated(p).empty());
 }
 
-TEST_CASE("what is read back is what the plan says, for operators and divisions at random", "[law]") {
+TEST_CASE("ONNX annotations of random plans survive serialization and leave the graph unchanged", "[law]") {
   std::size_t stated = 0;
   const auto cases = unity::test::cases(200);
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
@@ -265,7 +265,7 @@ TEST_CASE("what is read back is what the plan says, for operators and divisions 
   CHECK(stated > cases);
 }
 
-TEST_CASE("a file with annotations is read as one without, and loses them when it is written again") {
+TEST_CASE("an annotated ONNX file is read as a plain one and loses annotations when rewritten") {
   for (const auto* name : {"zoo:lenet?batch=8", "zoo:gpt?layers=1&hidden=16&heads=2&seq=8&vocab=32&batch=2"}) {
     CAPTURE(name);
     const auto p = parallel::test::replicated_plan(operators(), name, "p100:1x4");
@@ -283,7 +283,7 @@ TEST_CASE("a file with annotations is read as one without, and loses them when i
   }
 }
 
-TEST_CASE("the plan of the documentation, as a file") {
+TEST_CASE("the documented example plan gives the expected ONNX annotations") {
   const auto p = io::read_plan(operators(), std::string{UNITY_TEST_SOURCE_DIR} + "/examples/plans/mlp_p100_2x4.json");
   const auto m = annotations(p);
   REQUIRE(m.nodes.size() == 4);

@@ -24,7 +24,7 @@ std::filesystem::path fresh_file(const std::string& name) {
   return folder / name;
 }
 
-TEST_CASE("tensors of every element type are read as they were written", "[onnx_tensor]") {
+TEST_CASE("ONNX tensors of every element type survive a round trip through a file", "[onnx_tensor]") {
   const std::vector<double> elements{0, 1, 2, 1, 0, 3};
   for (std::size_t i = 0; i < tensor::dtype_names.size(); ++i) {
     const auto element = static_cast<tensor::dtype>(i);
@@ -38,7 +38,7 @@ TEST_CASE("tensors of every element type are read as they were written", "[onnx_
   }
 }
 
-TEST_CASE("a tensor without dimensions and one without elements keep their shapes", "[onnx_tensor]") {
+TEST_CASE("scalar and empty ONNX tensors keep their shapes in a round trip", "[onnx_tensor]") {
   for (const auto& dims : {tensor::shape{}, tensor::shape{0, 4}}) {
     const auto file = fresh_file("small.pb");
     const named_tensor written{"", make_data(tensor::dtype::float32, dims, std::vector<float>(dims.empty() ? 1 : 0))};
@@ -47,7 +47,7 @@ TEST_CASE("a tensor without dimensions and one without elements keep their shape
   }
 }
 
-TEST_CASE("what is no tensor is told in a line that names the file", "[onnx_tensor]") {
+TEST_CASE("a file that is no ONNX tensor is refused with the reason", "[onnx_tensor]") {
   const auto file = fresh_file("text.pb");
   CHECK_THROWS_WITH(read_onnx_tensor(file), Catch::Contains("text.pb"));
   for (const char* text : {"", "not a tensor", "\x08"}) {

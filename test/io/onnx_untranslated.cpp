@@ -29,7 +29,7 @@ using unity::io::test::again;
 using unity::io::test::standard;
 using unity::test::message_of;
 
-TEST_CASE("an operator that is not known survives both ways byte by byte") {
+TEST_CASE("a node of an unsupported ONNX operator is written back byte for byte") {
   const auto bytes = unity::test::onnx_bytes_of(R"(g (float[3,2,4] x) => (float[3,1,2,6] y, float[1,2,6] last)
     <float[1,24,4] w = {1}, float[1,24,6] r = {1}> {
       h = Relu(x)
@@ -51,7 +51,7 @@ TEST_CASE("an operator that is not known survives both ways byte by byte") {
   CHECK(again(m).graph == m.graph);
 }
 
-TEST_CASE("an operator of another domain needs stated result types, and keeps its domain") {
+TEST_CASE("an operator of a custom ONNX domain needs stated result types and keeps its domain") {
   const std::string text = R"(<ir_version: 8, opset_import: [ "" : 17, "com.example" : 3 ]>
     g (float[2,3] x) => (float[2,3] y) { z = com.example.Fancy <depth = 2> (x) y = Relu(z) })";
   auto model = unity::test::onnx_model_of(text);
@@ -66,7 +66,7 @@ TEST_CASE("an operator of another domain needs stated result types, and keeps it
   CHECK(again(copy).envelope == copy.envelope);
 }
 
-TEST_CASE("a subgraph that reads values around it still does after the round trip") {
+TEST_CASE("If branches read a captured value by its new name after a rename") {
   const auto model = [] {
     auto m = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
       g (float[2,3] x, bool c) => (float[2,3] y) { a = Abs(x) y = If(c) })");
@@ -119,7 +119,7 @@ TEST_CASE("a subgraph that reads values around it still does after the round tri
   CHECK(written.graph().output(0).name() == "a");
 }
 
-TEST_CASE("nodes that this library does not know are written as they stand, in the model's opset") {
+TEST_CASE("unsupported ONNX nodes keep their form and the model's opset in a round trip") {
   const std::pair<int, std::string> graphs[] = {
       {5, "g (float[1,2,3,3] x) => (float[1,2,1,1] y) { y = GlobalLpPool <p = 2> (x) }"},
       {8, "g (float[1,2,3,3] x) => (float[1,2,6,6] y) { y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"},
@@ -150,7 +150,7 @@ TEST_CASE("nodes that this library does not know are written as they stand, in t
   }
 }
 
-TEST_CASE("what no tensor of known sizes says is kept beside the graph, and the rest of the graph is not") {
+TEST_CASE("with keep_rest ONNX nodes that cannot be translated are kept unchanged") {
   const std::string text = R"(<ir_version: 8, opset_import: [ "" : 17, "com.example" : 3 ]>
     g (float[2,3] x, string[2] names, float[0,3] none) => (float[2,3] y, string[2] s, float[n] f, float[2,3] same)
     <float[3] w = {1, 2, 3}, float[1] nan = {1}> {
@@ -197,7 +197,7 @@ TEST_CASE("what no tensor of known sizes says is kept beside the graph, and the 
   CHECK(read(io::serialize_onnx(standard(), m, folds)).rest == m.rest);
 }
 
-TEST_CASE("any damaged byte of a file with a rest gives a file again or an error") {
+TEST_CASE("a corrupted byte of an ONNX file with a kept rest gives a model or an error") {
   const auto bytes = unity::test::onnx_bytes_of(
       R"(g (float[2,3] x, string[2] names) => (float[2,3] y, string[2] s, float[2,3] m)
     <float[3] w = {1, 2, 3}> { a = Add(x, w) y = Relu(a) s = Identity(names) m = Swish(a) })",

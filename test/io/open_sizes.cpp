@@ -31,7 +31,7 @@ size_form product(std::int64_t factor, std::vector<std::size_t> axes, std::int64
 
 }  // namespace
 
-TEST_CASE("numbers at three sizes say what they are made of") {
+TEST_CASE("fitted_form finds products/sums/offsets of sizes and refuses quotients") {
   CHECK(form_of([](auto b, auto) { return b; }) == product(1, {0}));
   CHECK(form_of([](auto b, auto s) { return 12 * b * s; }) == product(12, {0, 1}));
   CHECK(form_of([](auto, auto s) { return s - 1; }) == product(1, {1}, -1));
@@ -42,7 +42,7 @@ TEST_CASE("numbers at three sizes say what they are made of") {
   CHECK_FALSE(form_of([](auto, auto s) { return (s + 1) / 2; }));  // linear at odd sizes, but not at even ones
 }
 
-TEST_CASE("quotients that match are ranges, and sizes with other remainders narrow them") {
+TEST_CASE("fitted_quotients finds size quotients and narrows their range by further remainders") {
   const auto found_at = [](const std::vector<std::int64_t>& lengths, const auto& f) {
     std::vector<std::vector<std::int64_t>> at;
     std::vector<std::int64_t> numbers;
@@ -66,7 +66,7 @@ TEST_CASE("quotients that match are ranges, and sizes with other remainders narr
   CHECK(found_at({67, 71, 73, 100}, [](auto n) { return n * n / 2; }).empty());
 }
 
-TEST_CASE("a quotient is rounded down, and multiplied like a size") {
+TEST_CASE("size quotients round down and can be factors of a fitted form") {
   CHECK(unity::io::value_of({1, -3, 4}, {0, 1}) == -1);
   CHECK(unity::io::value_of({1, 3, 4}, {0, 5}) == 2);
   const unity::io::size_quotient half{1, 0, 2};
@@ -79,7 +79,7 @@ TEST_CASE("a quotient is rounded down, and multiplied like a size") {
   CHECK(fitted_form(some, numbers, {half}) == size_form{{{3, {0}, {half}}}, 4});
 }
 
-TEST_CASE("a number is what it was seen to be, else what it is divisible by") {
+TEST_CASE("open_sizes uses the recorded form of a number or else its divisors") {
   const open_sizes open{{{"batch", "x", 0, 2, true, 11}, {"length", "x", 1, 2, true, 67}},
                         {{60, product(1, {1}, -7)}},
                         {33},

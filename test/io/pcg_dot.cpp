@@ -36,7 +36,7 @@ std::size_t count_of(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("a picture of a parallel computation graph has operators green and what divides orange") {
+TEST_CASE("a DOT picture of a PCG colours operators and parallel operators differently") {
   const auto g = figure_2b();
   const auto text = io::to_dot(parallel_algebra(), g, "figure \"2b\"");
   CHECK(count_of(text, io::operator_colour) == 3);  // two products and a relu
@@ -48,7 +48,7 @@ TEST_CASE("a picture of a parallel computation graph has operators green and wha
   CHECK_THAT(text, Catch::Contains("weight\\nw1") && Catch::Contains("float32[64,512] partial 2"));
 }
 
-TEST_CASE("every value that is read is an edge of the picture") {
+TEST_CASE("a DOT picture of a PCG has an edge for each operand and output") {
   const auto g = figure_2b();
   std::size_t edges = g.outputs().size();
   for (const auto n : unity::node_ids(g)) {

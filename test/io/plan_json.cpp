@@ -48,7 +48,7 @@ std::string plan_problem(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("plans of the zoo with random strategies come back as they were") {
+TEST_CASE("plans of zoo models with random strategies survive a JSON round trip") {
   const auto* const model =
       GENERATE("zoo:lenet", "zoo:alexnet?batch=16", "zoo:rnnlm?seq=3", "zoo:nmt?seq=2", "zoo:dlrm", "zoo:candle_uno",
                "zoo:inception_v3", "zoo:bert?layers=1", "zoo:mlp?batch=32");
@@ -67,7 +67,7 @@ TEST_CASE("plans of the zoo with random strategies come back as they were") {
   CHECK(io::to_plan_text(operators(), again) == text);
 }
 
-TEST_CASE("a plan goes through a file, and takes the time that it took") {
+TEST_CASE("a plan survives a round trip through a file with the same simulated times") {
   const auto p = test::random_plan("zoo:lenet", "p100:2x4", 7);
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "io_plan_json.json";
   io::write_plan(operators(), p, file);
@@ -77,7 +77,7 @@ TEST_CASE("a plan goes through a file, and takes the time that it took") {
         simulate::full_simulation{}.run(parallel::lower(operators(), p)));
 }
 
-TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
+TEST_CASE("pipeline and optimizer of a plan survive a JSON round trip or are refused if invalid") {
   auto p = test::lenet_plan();
   p.updates = parallel::optimizer::adam;
   p.pipeline = {4, std::vector<std::uint32_t>(p.machine.network.device_count())};
@@ -110,7 +110,7 @@ TEST_CASE("stages, micro-batches and the optimizer come back as they were") {
   CHECK_THAT(wrong("/pipeline/schedule", "zero_bubble"), Catch::Contains("schedule zero_bubble of one stage"));
 }
 
-TEST_CASE("what is recomputed comes back as it was") {
+TEST_CASE("recomputed operators of a plan survive a JSON round trip or are refused if invalid") {
   auto p = test::lenet_plan();
   p.recomputed = parallel::full_recomputation(p.graph);
   REQUIRE(std::count(p.recomputed.begin(), p.recomputed.end(), true) > 1);
@@ -130,7 +130,7 @@ TEST_CASE("what is recomputed comes back as it was") {
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::StartsWith("recomputation: of "));
 }
 
-TEST_CASE("what is offloaded comes back as it was") {
+TEST_CASE("offloaded results of a plan survive a JSON round trip or are refused if invalid") {
   auto p = test::lenet_plan();
   p.recomputed = parallel::recomputation_between_products(operators(), p.graph);
   p.offloaded = parallel::offloaded_results(operators(), p.graph, p.recomputed, true);
@@ -151,7 +151,7 @@ TEST_CASE("what is offloaded comes back as it was") {
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::StartsWith("offloading: of "));
 }
 
-TEST_CASE("a plan that is not valid is not written") {
+TEST_CASE("an invalid plan is not written to JSON") {
   auto p = test::lenet_plan();
   p.configurations[3].degrees[0] = 3;
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p),
@@ -168,7 +168,7 @@ TEST_CASE("a plan that is not valid is not written") {
   CHECK_THROWS_WITH(io::to_plan_text(operators(), p), Catch::Contains("two kinds of device named"));
 }
 
-TEST_CASE("what is no plan is told with its place") {
+TEST_CASE("a document that is no plan is refused with its path") {
   CHECK_THAT(plan_problem("{\"format\": "), Catch::Contains("p.json, byte") && Catch::Contains("is not JSON"));
   CHECK_THAT(plan_problem("[]"), Catch::Contains("p.json: plan: has no \"format\""));
   CHECK(complaint("/format", "unity graph") ==
@@ -179,7 +179,7 @@ TEST_CASE("what is no plan is told with its place") {
   }
 }
 
-TEST_CASE("what is wrong in a plan's graph is told with its place") {
+TEST_CASE("errors in the graph of a plan's JSON are reported with their path") {
   CHECK(complaint("/graph/nodes/3/op", "conv3d") ==
         "p.json: plan.graph.nodes[3].op: unknown operator \"conv3d\"; expected an operator of the tensor algebra");
   CHECK_THAT(complaint("/graph/nodes/3/operands/1", 2),
@@ -190,7 +190,7 @@ TEST_CASE("what is wrong in a plan's graph is told with its place") {
              Catch::Contains("plan.graph.nodes[0].results: results of other types"));
 }
 
-TEST_CASE("what is wrong in a plan's machine is told with its place") {
+TEST_CASE("errors in the machine of a plan's JSON are reported with their path") {
   CHECK_THAT(
       complaint("/machine/topology/links/2/to", "nowhere"),
       Catch::Contains("p.json: plan.machine.topology.links[2].to: no device or switch has the name \"nowhere\""));
@@ -202,7 +202,7 @@ TEST_CASE("what is wrong in a plan's machine is told with its place") {
         "p.json: plan.machine: no topology; expected devices and what connects them");
 }
 
-TEST_CASE("a strategy for another model in a plan is told") {
+TEST_CASE("a strategy for another model or machine in a plan's JSON is refused") {
   CHECK(complaint("/graph", io::to_json(operators(), tensor::zoo::build(operators(), "zoo:mlp?batch=8")))
             .find("p.json: plan.strategy[") == 0);
   CHECK_THAT(complaint("/graph", io::to_json(operators(), tensor::zoo::build(operators(), "zoo:lenet?batch=16"))),
@@ -212,21 +212,21 @@ TEST_CASE("a strategy for another model in a plan is told") {
              Catch::Contains("plan.strategy[0].dimensions: more parts than the machine's 2 devices"));
 }
 
-TEST_CASE("text of a plan that stops anywhere is an error") {
+TEST_CASE("truncated plan JSON is an error") {
   const auto text = io::to_plan_text(operators(), test::lenet_plan());
   for (std::size_t length = 0; length + 2 < text.size(); length += 1 + length / 40) {
     CHECK_THAT(plan_problem(std::string_view{text}.substr(0, length)), Catch::Contains("is not JSON"));
   }
 }
 
-TEST_CASE("deep nesting is read, and refused") {
+TEST_CASE("deeply nested plan JSON is refused") {
   const std::string deep(1'000'000, '[');
   CHECK_THAT(plan_problem(deep), Catch::Contains("is not JSON"));
   CHECK_THAT(plan_problem(deep + std::string(deep.size(), ']')), Catch::Contains("has no \"format\""));
 }
 
 // Changes or removes one random member of the document.
-TEST_CASE("a plan with anything changed is a plan or one line") {
+TEST_CASE("a plan with one random change is read or gives a one-line error") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};

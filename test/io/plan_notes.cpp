@@ -41,19 +41,19 @@ std::string complaint(const std::string& pointer, const nlohmann::json& value) {
 
 }  // namespace
 
-TEST_CASE("notes come back as they were, and the plan is read as without them") {
+TEST_CASE("plan notes survive a round trip and leave the plan unchanged") {
   REQUIRE(test::lenet_plan().machine.network.device_count() == 4);
   CHECK(io::parse_plan_notes(noted_text(), "p.json") == some_notes());
   CHECK(io::parse_plan(operators(), noted_text(), "p.json") == test::lenet_plan());
 }
 
-TEST_CASE("a plan without notes has none") {
+TEST_CASE("a plan without notes is read with empty notes") {
   const auto text = io::to_plan_text(operators(), test::lenet_plan());
   CHECK(io::parse_plan_notes(text, "p.json") == io::plan_notes{});
   CHECK(text.find("predicted") == std::string::npos);
 }
 
-TEST_CASE("lists without end where a number is due are refused in a line") {
+TEST_CASE("deeply nested lists in plan notes are refused with their path") {
   auto text = noted_text();
   const std::string prediction = "0.0125";
   REQUIRE(text.find(prediction) != std::string::npos);
@@ -62,7 +62,7 @@ TEST_CASE("lists without end where a number is due are refused in a line") {
              Catch::Contains("predicted.iteration_s: is array; expected a number"));
 }
 
-TEST_CASE("notes that do not fit the machine are refused with their place") {
+TEST_CASE("invalid plan notes are refused with their path") {
   CHECK_THAT(complaint("/predicted/memory_bytes", nlohmann::json::array({1, 2})),
              Catch::Contains("predicted.memory_bytes: 2 numbers"));
   CHECK_THAT(complaint("/predicted/iteration_s", -1), Catch::Contains("predicted.iteration_s: is -1"));

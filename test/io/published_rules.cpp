@@ -179,7 +179,7 @@ std::optional<std::size_t> derivation(const unity::rule_set& rules, const tensor
 
 }  // namespace
 
-TEST_CASE("rules that leave the number of groups to the shapes are refuted with shapes and values") {
+TEST_CASE("TASO rules that imply convolution groups are refuted by a counterexample") {
   for (const auto& r : implicit) {
     const auto s = compiled("rule taso_" + std::to_string(r.number) + "\n  " + r.text +
                             "\n  if shape(?w) == replace(shape(?v), 0, size(?w, 0))");
@@ -191,7 +191,7 @@ TEST_CASE("rules that leave the number of groups to the shapes are refuted with 
   }
 }
 
-TEST_CASE("of TASO's 133 rules 129 hold where groups are stated, and four never fit", "[exhaustive][shared]") {
+TEST_CASE("with stated groups 129 of TASO's 133 rules pass their tests and four never fit", "[exhaustive][shared]") {
   const auto all = published();
   if (all.empty()) {
     return;

@@ -28,13 +28,13 @@ io::module_plan documented_plan() {
 
 }  // namespace
 
-TEST_CASE("the plan of a perceptron is a module for PyTorch, and one for JAX") {
+TEST_CASE("the documented perceptron plan matches the golden PyTorch and JAX modules") {
   const auto p = documented_plan();
   CHECK(io::to_pytorch_text(p, "A plan.") == read_file(source / "test/io" / "mlp_p100_2x4_pytorch.py"));
   CHECK(io::to_jax_text(p, "A plan.") == read_file(source / "test/io" / "mlp_p100_2x4_jax.py"));
 }
 
-TEST_CASE("stages, micro-batches and modules that are computed again are written after the layouts") {
+TEST_CASE("a PyTorch plan states its micro-batches and pipeline and recomputed modules") {
   auto p = documented_plan();
   p.microbatches = 4;
   p.recomputed = {"up"};
@@ -50,7 +50,7 @@ TEST_CASE("stages, micro-batches and modules that are computed again are written
   CHECK(text.find("    return unity_plan.pipeline(PLAN, module, example, loss, device_type)") != std::string::npos);
 }
 
-TEST_CASE("micro-batches, stages and recomputation are no words of JAX") {
+TEST_CASE("JAX export refuses micro-batches and recomputation") {
   auto p = documented_plan();
   const auto complaint = [&] { return unity::test::message_of([&] { static_cast<void>(io::to_jax_text(p, "")); }); };
   p.microbatches = 2;
@@ -61,7 +61,7 @@ TEST_CASE("micro-batches, stages and recomputation are no words of JAX") {
   CHECK(complaint().find("module up: its results are computed again in the backward pass; expected ") == 0);
 }
 
-TEST_CASE("names and titles are safe in Python") {
+TEST_CASE("names and titles are escaped in exported Python and unprintable names are refused") {
   auto p = documented_plan();
   p.modules[0].name = "a\"b\\c";
   const auto text = io::to_pytorch_text(p, "A \"\"\"plan\\");
@@ -73,7 +73,7 @@ TEST_CASE("names and titles are safe in Python") {
         }).find("a name that is not printable ASCII; expected one that is") != std::string::npos);
 }
 
-TEST_CASE("buckets and shares are no words of JAX") {
+TEST_CASE("JAX export refuses gradient buckets and sharded parameters") {
   auto p = documented_plan();
   const auto complaint = [&] { return unity::test::message_of([&] { static_cast<void>(io::to_jax_text(p, "")); }); };
   p.parameters[1].bucket = p.parameters[0].bucket;

@@ -46,7 +46,7 @@ trace::job_trace job_of(const std::vector<std::string>& events) {
 const std::string compute = R"("kind":"compute")";
 const std::string whole = R"("kind":"step")";
 
-TEST_CASE("steps are as long as the rank says, whatever passes between them") {
+TEST_CASE("steps of a rank trace keep their stated times whatever the gap between them") {
   const auto job = job_of({
       event(0, "step 3", 0, 100, 3, whole),
       event(0, "mm", 10, 80, 3, compute),
@@ -63,7 +63,7 @@ TEST_CASE("steps are as long as the rank says, whatever passes between them") {
   CHECK(steps[1].replayed == 100 * us);
 }
 
-TEST_CASE("ranks whose clocks are the same are on one machine") {
+TEST_CASE("ranks with equal clocks are on one machine") {
   for (const int ahead : {0, 3}) {
     CAPTURE(ahead);
     const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(1, "mm", 90, 95, 3, compute, ahead)});
@@ -72,25 +72,25 @@ TEST_CASE("ranks whose clocks are the same are on one machine") {
   }
 }
 
-TEST_CASE("a clock may be further from the times of the file than picoseconds reach") {
+TEST_CASE("rank trace clock offsets beyond the range of picoseconds are read") {
   const auto job = job_of({R"({"ph":"X","pid":0,"tid":0,"name":"mm","ts":0,"dur":1,"args":{"kind":"compute"}})",
                            R"({"ph":"X","pid":0,"tid":0,"name":"mm","ts":8000000000000,"dur":1,)"
                            R"("args":{"kind":"compute","clock_us":-9000000000000}})"});
   CHECK(job.ranks[0].origin == nanoseconds{-17'000'000'000'000'000});
 }
 
-TEST_CASE("a message of more bytes than any machine has is refused in one line") {
+TEST_CASE("a message size above the limit in a rank trace is refused in one line") {
   CHECK_THROWS_WITH(job_of({event(0, "x", 0, 5, 1,
                                   R"("kind":"communication","direction":"all_reduce","bytes":9223372036854775807)")}),
                     "ranks.json: a message of 9223372036854775807 B; expected 4398046511104 B at most");
 }
 
-TEST_CASE("without steps of their own they go from first event to first event, as in traces of one") {
+TEST_CASE("without step events the steps of a rank trace begin at their first events") {
   const auto job = job_of({event(0, "mm", 10, 80, 3, compute), event(0, "mm", 90, 95, 4, compute)});
   CHECK(job.ranks[0].steps == std::vector<trace::step_window>{window(3, 0, 80), window(4, 80, 85)});
 }
 
-TEST_CASE("memory is needed up to the next event of the number that frees it, in each step") {
+TEST_CASE("rank trace memory is freed by the event of the stated number within its step") {
   std::vector<std::string> events{
       R"({"ph":"M","name":"process_memory","pid":0,"tid":0,"args":{"kept_bytes":1000,"arena_bytes":60}})"};
   for (const int step : {0, 1}) {
@@ -138,7 +138,7 @@ trace::job_trace sending(bool is_delayed) {
   return job_of(events);
 }
 
-TEST_CASE("messages are joined within a step, and not from a step to the next") {
+TEST_CASE("rank trace messages are matched within a step and not across steps") {
   const auto job = sending(false);
   CHECK(trace::match_transactions(job).messages.size() == 2);
   const auto delayed = sending(true);
@@ -152,7 +152,7 @@ TEST_CASE("messages are joined within a step, and not from a step to the next") 
   CHECK(trace::replay(aligned.graph(2), delayed.names).iteration == 90 * us);
 }
 
-TEST_CASE("the network takes one sum of a group after the other, and those that had ended unseen take nothing") {
+TEST_CASE("all-reduces of a group replay one after another; ones that ended unseen take no time") {
   // Both ranks begin three all-reduces at 10, 20 and 30 us, and wait for them from 100 us on: for the first until 400
   // us, for the second not at all, for the third until 500 us.
   std::vector<std::string> events;
@@ -191,7 +191,7 @@ TEST_CASE("the network takes one sum of a group after the other, and those that 
   CHECK(trace::replay(g, job.names).iteration == 600 * us);
 }
 
-TEST_CASE("events say who reads what others made") {
+TEST_CASE("rank trace events record which events read an allocation") {
   const auto job = job_of({
       event(0, "step 0", 0, 100, 0, whole),
       event(0, "a", 10, 20, 0, compute + R"(,"number":1,"memory":[[64,4,2]])"),

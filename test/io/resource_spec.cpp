@@ -44,7 +44,7 @@ std::string complaint(const std::string& text, const char* gpu = "t4") {
   return unity::test::message_of([&] { static_cast<void>(io::parse_resource_spec(text, "r.yml", gpu)); });
 }
 
-TEST_CASE("each node has GPUs of its kind") {
+TEST_CASE("GPU kinds are assigned to the nodes of a resource specification") {
   const auto m = io::parse_resource_spec(three_nodes, "r.yml", "m60+t4+v100");
   CHECK(hardware::model_of(m, d(0)) == hardware::find_model("m60"));
   CHECK(hardware::model_of(m, d(1)) == hardware::find_model("m60"));
@@ -58,7 +58,7 @@ TEST_CASE("each node has GPUs of its kind") {
   CHECK(complaint(three_nodes, "m60+t4+").starts_with("r.yml: no GPU ''"));
 }
 
-TEST_CASE("nodes, their devices and what the network gives each are read") {
+TEST_CASE("nodes and their devices and bandwidths in a resource specification are read") {
   const auto m = io::parse_resource_spec(three_nodes, "r.yml", "a100");
   REQUIRE(m.network.device_count() == 4);
   CHECK(m.network[d(0)].name == "10.0.0.1:GPU:0");
@@ -73,7 +73,7 @@ TEST_CASE("nodes, their devices and what the network gives each are read") {
   CHECK(routes.cost(m.network, d(2), d(3)).bytes_per_second == 125'000'000);  // 1 Gb/s, where nothing is said
 }
 
-TEST_CASE("a whole specification has the CPUs of nodes with GPUs, the chief and what ssh says") {
+TEST_CASE("parse_resources lists replicas and servers with chief and ssh settings") {
   const auto all = io::parse_resources(three_nodes, "r.yml", "a100");
   const auto names = [&](const std::vector<device_id>& devices) {
     std::vector<std::string> texts;
@@ -102,7 +102,7 @@ TEST_CASE("a whole specification has the CPUs of nodes with GPUs, the chief and 
         "r.yml, line 2: resources.nodes: a second chief, b; expected one");
 }
 
-TEST_CASE("a file is read, and a node without devices has one processor") {
+TEST_CASE("a resource specification is read from a file; a node without devices gets one CPU") {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "resource_spec.yml";
   atomic_write(file, "nodes:\n  - address: localhost\n");
   const auto m = io::read_resource_spec(file);
@@ -111,7 +111,7 @@ TEST_CASE("a file is read, and a node without devices has one processor") {
   CHECK(m.name == file.string());
 }
 
-TEST_CASE("a complaint names the file, the line and what was expected") {
+TEST_CASE("resource specification errors name the file and the line and what was expected") {
   CHECK_THAT(complaint("nodes: ["), Catch::StartsWith("r.yml, line 1: is not YAML: ") && !Catch::Contains("\n"));
   CHECK(complaint("ssh: {}") == "r.yml, line 1: resources: has no 'nodes'; expected one");
   CHECK(complaint("[]") == "r.yml, line 1: resources: is no mapping; expected keys and values");

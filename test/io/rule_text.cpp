@@ -34,24 +34,24 @@ const std::map<std::string, std::int64_t> same_window{{"kernel_h", 3}, {"kernel_
 
 }  // namespace
 
-TEST_CASE("variables are numbered and operators nest") {
+TEST_CASE("rule text numbers variables and nests operators") {
   CHECK_THAT(converted(of({{"relu", {{-3, 0}}, {}}}, {{"relu", {{-3, 0}}, {}}, {"relu", {{0, 0}}, {}}})),
              Catch::Contains("relu(?x3) => relu(relu(?x3))"));
 }
 
-TEST_CASE("element-wise operators demand equal shapes, since foreign ones do not broadcast") {
+TEST_CASE("rule text requires equal shapes of element-wise operands") {
   CHECK_THAT(converted(of({{"add", {{-1, 0}, {-2, 0}}, {}}}, {{"add", {{-2, 0}, {-1, 0}}, {}}})),
              Catch::Contains("shape(?x1) == shape(?x2)"));
 }
 
-TEST_CASE("a convolution fixes its kernel's size, stride, padding and activation") {
+TEST_CASE("rule text fixes a convolution's kernel size/stride/padding/activation") {
   const auto text =
       converted(of({{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}, {{"conv2d", {{-1, 0}, {-2, 0}}, same_window}}));
   CHECK_THAT(text, Catch::Contains("conv2d{stride=[2, 2], padding=same, activation=relu}(?x1, ?x2)"));
   CHECK_THAT(text, Catch::Contains("size(?x2, 2) == 3") && Catch::Contains("size(?x2, 3) == 3"));
 }
 
-TEST_CASE("a split gets its sizes from the concat that it undoes") {
+TEST_CASE("rule text takes a split's sizes from the concat that it undoes") {
   const rule r{"r",
                {{"relu", {{-1, 0}}, {}}, {"relu", {{-2, 0}}, {}}},
                {{"concat", {{-1, 0}, {-2, 0}}, {{"num_inputs", 2}, {"axis", 1}, {"num_dims", 2}}},
@@ -62,7 +62,7 @@ TEST_CASE("a split gets its sizes from the concat that it undoes") {
                                            "(relu(concat{axis=1}(?x1, ?x2)))"));
 }
 
-TEST_CASE("results of a split in another order are picked one by one") {
+TEST_CASE("rule text selects reordered results of a split one by one") {
   const rule r{"r",
                {{"relu", {{-1, 0}}, {}}, {"relu", {{-2, 0}}, {}}},
                {{"concat", {{-2, 0}, {-1, 0}}, {{"axis", 0}, {"num_dims", 3}}},
@@ -72,7 +72,7 @@ TEST_CASE("results of a split in another order are picked one by one") {
   CHECK_THAT(converted(r), Catch::Contains(".1, split{") && Catch::Contains(".0)\n"));
 }
 
-TEST_CASE("a convolution's split along channels takes the kernels' sizes") {
+TEST_CASE("rule text takes the sizes of a convolution's channel split from its kernels") {
   auto window = same_window;
   window["activation"] = 0;
   const rule r{"r",
@@ -84,19 +84,19 @@ TEST_CASE("a convolution's split along channels takes the kernels' sizes") {
   CHECK_THAT(converted(r), Catch::Contains("sizes=[size(?x2, 0), size(?x3, 0)]"));
 }
 
-TEST_CASE("a transpose's code is a number to the base of the rank") {
+TEST_CASE("rule text decodes a transpose's permutation from a number in base rank") {
   const rule::operation swap{"transpose", {{-1, 0}}, {{"num_dims", 3}, {"permutation", 0 * 9 + 2 * 3 + 1}}};
   CHECK_THAT(converted(of({swap}, {swap})), Catch::Contains("transpose{permutation=[0, 2, 1]}(?x1)"));
 }
 
-TEST_CASE("constant tensors take their sizes from what reads them") {
+TEST_CASE("rule text takes the size of an identity matrix from its reader") {
   const auto text =
       converted(of({{"relu", {{-1, 0}}, {}}},
                    {{"identity_matrix", {}, {}}, {"relu", {{-1, 0}}, {}}, {"matmul", {{1, 0}, {0, 0}}, {}}}));
   CHECK_THAT(text, Catch::Contains("matmul(relu(?x1), identity_matrix{size=size(?x1, -1)}())"));
 }
 
-TEST_CASE("what cannot be stated is outside, with the reason") {
+TEST_CASE("rules that cannot be stated as rule text are outside with the reason") {
   const auto reason = [](const rule& r) {
     const auto result = io::to_rule_text(r);
     CHECK_FALSE(result);
@@ -113,7 +113,7 @@ TEST_CASE("what cannot be stated is outside, with the reason") {
              Catch::Contains("not a permutation"));
 }
 
-TEST_CASE("a rule whose terms share operators beyond measure is outside, not a text without end") {
+TEST_CASE("a rule whose text would grow exponentially is outside") {
   rule r = of({{"relu", {{-1, 0}}, {}}}, {{"add", {{-1, 0}, {-1, 0}}, {}}});
   for (std::int64_t i = 0; i < 60; ++i) {
     r.target.push_back({"add", {{i, 0}, {i, 0}}, {}});

@@ -27,7 +27,7 @@ unity::fingerprint sum_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a checksum is that of the bytes, in pieces of any lengths") {
+TEST_CASE("a checksum does not depend on how its bytes are split into pieces") {
   const auto seed = GENERATE(range(0U, 50U));
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -46,7 +46,7 @@ TEST_CASE("a checksum is that of the bytes, in pieces of any lengths") {
   CHECK(sum_of(text + '\0') != sum_of(text));
 }
 
-TEST_CASE("checksums are those of the script that writes data sets, on every machine") {
+TEST_CASE("checksums of known texts have their fixed values") {
   CHECK(sum_of("") == unity::fingerprint{0xaaf3a0e4f347dcebU, 0xb77925d5f92d36c2U});
   CHECK(sum_of("unity") == unity::fingerprint{0xb1f2488563b53992U, 0x09cff0a16ed8b3e5U});
   std::string text;
@@ -56,7 +56,7 @@ TEST_CASE("checksums are those of the script that writes data sets, on every mac
   CHECK(sum_of(text) == unity::fingerprint{0xc308997277c91ba3U, 0xfe54a708e675363dU});
 }
 
-TEST_CASE("a sealed file is read in pieces") {
+TEST_CASE("a sealed file's header and parts of its values are read") {
   const auto path = sealed_files::fresh_folder("sealed") / "f";
   const std::string values = "abcdefgh";
   sealed_files::overwrite(path, sealed_files::sealed("unity example 1\n", "{\"a\": 1}", values));

@@ -42,7 +42,7 @@ std::string read_for(const parallel::plan& other) {
 
 }  // namespace
 
-TEST_CASE("a strategy alone comes back through a file, for its model and machine") {
+TEST_CASE("a strategy survives a round trip through a JSON file") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
@@ -53,7 +53,7 @@ TEST_CASE("a strategy alone comes back through a file, for its model and machine
   }
 }
 
-TEST_CASE("a configuration says what it divides and who does what") {
+TEST_CASE("strategy JSON states the degree of each dimension and the device of each task") {
   const auto entry =
       nlohmann::json::parse(io::to_strategy_text(operators(), test::lenet_plan(), "zoo:lenet")).at("strategy").at(0);
   CHECK(entry.at("node") == 3);
@@ -66,7 +66,7 @@ TEST_CASE("a configuration says what it divides and who does what") {
   CHECK(entry.at("tasks").at(2) == nlohmann::json{{"part", {1, 0, 0, 0}}, {"device", "n0/gpu2"}});
 }
 
-TEST_CASE("tasks and operators may come in any order, and sizes be left out") {
+TEST_CASE("strategy JSON may reorder tasks and operators and omit sizes and the fingerprint") {
   const auto p = test::lenet_plan();
   auto document = nlohmann::json::parse(io::to_strategy_text(operators(), p, "zoo:lenet"));
   auto& list = document["strategy"];
@@ -78,7 +78,7 @@ TEST_CASE("tasks and operators may come in any order, and sizes be left out") {
   CHECK(io::parse_strategy(operators(), p.graph, p.machine, document.dump(), "s.json") == p.configurations);
 }
 
-TEST_CASE("a strategy for another model or machine is told in one line") {
+TEST_CASE("strategy JSON of another model or machine is refused") {
   auto p = test::lenet_plan();
   p.graph = tensor::zoo::build(operators(), "zoo:mlp");
   CHECK_THAT(read_for(p), Catch::StartsWith("s.json: strategy.model: another model, \"zoo:lenet\" (") &&
@@ -95,7 +95,7 @@ TEST_CASE("a strategy for another model or machine is told in one line") {
   CHECK_THAT(complaint("/format", "unity plan"), Catch::Contains("another format"));
 }
 
-TEST_CASE("operators that are not the model's are told") {
+TEST_CASE("strategy JSON must name each operator of the model exactly once") {
   CHECK_THAT(complaint("/strategy/0/node", 99),
              Catch::Contains("strategy.strategy[0].node: is 99, which the model does not have"));
   CHECK_THAT(complaint("/strategy/0/node", -1), Catch::Contains("is -1, which the model does not have"));
@@ -111,7 +111,7 @@ TEST_CASE("operators that are not the model's are told") {
              Catch::Contains("strategy[1].node: node 3 (conv2d) for the second time; expected each operator once"));
 }
 
-TEST_CASE("degrees that do not divide are told") {
+TEST_CASE("strategy JSON with invalid degrees or dimensions is refused") {
   const std::string first = "s.json: strategy.strategy[0].dimensions";
   CHECK(complaint("/strategy/0/dimensions/0/degree", 3) ==
         first + "[0].degree: is 3; expected a divisor of the size 8 of sample dimension 0");
@@ -128,7 +128,7 @@ TEST_CASE("degrees that do not divide are told") {
              Catch::Contains("is sample dimension 1; expected sample dimension 0"));
 }
 
-TEST_CASE("overlapping and missing shards are told, and devices that are not there") {
+TEST_CASE("strategy JSON must give each shard exactly one task on a known device") {
   const std::string tasks = "s.json: strategy.strategy[0].tasks";
   CHECK(complaint("/strategy/0/tasks/3/part", {0, 1, 0, 0}) ==
         tasks + "[3].part: part [0,1,0,0] is that of tasks[1] too; expected shards that do not overlap");
@@ -145,7 +145,7 @@ TEST_CASE("overlapping and missing shards are told, and devices that are not the
   CHECK_THAT(complaint("/strategy/0/tasks/2/device", "a\nb"), Catch::Contains("\"a\\nb\""));
 }
 
-TEST_CASE("fingerprints tell graphs apart by sizes, operators and names, and not by where they were made") {
+TEST_CASE("graph fingerprints differ between models and sizes but not between algebras") {
   const auto& a = operators();
   std::set<std::string> all;
   const char* const models[] = {"zoo:lenet",         "zoo:lenet?batch=8", "zoo:mlp",

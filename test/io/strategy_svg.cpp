@@ -88,14 +88,14 @@ bool is_well_formed(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the picture of a small plan is as it was") {
+TEST_CASE("the SVG of a small strategy equals its golden file") {
   const auto svg = io::to_strategy_svg(operators(), small_plan(), "small <plan>");
   const auto golden = std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/small_strategy.svg";
   CHECK(svg == read_file(golden));
   CHECK(is_well_formed(svg));
 }
 
-TEST_CASE("fields of a box have the device of their part") {
+TEST_CASE("a box of a strategy's SVG has one field per part with its device") {
   const auto p = test::lenet_plan();  // node 3: two by two, row-major on devices 3, 1, 2, 2
   const parallel::graph_dimensions all{operators(), p.graph};
   const auto g = io::detail::grid_of(all[node_id{std::size_t{3}}], p.configurations[3]);
@@ -113,7 +113,7 @@ TEST_CASE("fields of a box have the device of their part") {
           Catch::Contains("<rect class=\"d2 a\" x=\"0\" y=\"16\""));
 }
 
-TEST_CASE("attributes divide the fields of samples and parameters in turn down and across") {
+TEST_CASE("attribute degrees divide the fields of a strategy's SVG by rows and columns") {
   auto p = test::lenet_plan();
   auto& c = p.configurations[3];
   p.machine = hardware::preset("p100:4x4");
@@ -132,7 +132,7 @@ TEST_CASE("attributes divide the fields of samples and parameters in turn down a
   CHECK(g.places[8] == std::pair<std::int64_t, std::int64_t>{4, 0});  // samples
 }
 
-TEST_CASE("terms, copies and parts of sums divide the fields across") {
+TEST_CASE("copies divide the fields of a strategy's SVG by columns") {
   auto p = test::lenet_plan();
   auto& c = p.configurations[3];
   const parallel::graph_dimensions all{operators(), p.graph};
@@ -150,7 +150,7 @@ TEST_CASE("terms, copies and parts of sums divide the fields across") {
   CHECK_THAT(svg, Catch::Contains("sample dimension 0 by 2, 2 copies, on n0/gpu0 to n0/gpu3"));
 }
 
-TEST_CASE("every operator of a model has a place of its own, and every device a colour of its own") {
+TEST_CASE("boxes of a strategy's SVG do not overlap and devices have distinct colours") {
   const auto* const model =
       GENERATE("zoo:nmt", "zoo:inception_v3", "zoo:resnet101", "zoo:dlrm", "zoo:rnntc?seq=3", "zoo:lenet");
   const auto* const on = GENERATE("p100:1x4", "k80:16x4");
@@ -180,7 +180,7 @@ TEST_CASE("every operator of a model has a place of its own, and every device a 
   CHECK(overlaps == 0);
 }
 
-TEST_CASE("unrolled networks are drawn by layers and steps, others by depth") {
+TEST_CASE("a strategy's SVG lays out unrolled networks by layers and steps") {
   const auto nmt = tensor::zoo::build(operators(), "zoo:nmt?seq=5");
   const auto l = io::layout_of(operators(), nmt);
   REQUIRE(l.frames.size() == 9);
@@ -200,7 +200,7 @@ TEST_CASE("unrolled networks are drawn by layers and steps, others by depth") {
   CHECK(lenet.frames.empty());
 }
 
-TEST_CASE("edges go from operators to those that read them") {
+TEST_CASE("edges of a strategy's SVG go from operators to their readers") {
   const auto g = tensor::zoo::build(operators(), "zoo:inception_v3");
   const auto l = io::layout_of(operators(), g);
   std::set<std::pair<int, int>> starts;
@@ -224,7 +224,7 @@ TEST_CASE("edges go from operators to those that read them") {
   }
 }
 
-TEST_CASE("a plan that is not valid is not drawn") {
+TEST_CASE("an invalid plan is not drawn as SVG") {
   auto p = test::lenet_plan();
   p.configurations[3].degrees[0] = 3;
   CHECK_THROWS_WITH(io::to_strategy_svg(operators(), p), Catch::Contains("node 3 (conv2d)"));

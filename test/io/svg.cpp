@@ -45,7 +45,7 @@ void write_program(const std::filesystem::path& path, const std::string& body) {
 
 }  // namespace
 
-TEST_CASE("a picture is drawn where Graphviz is there") {
+TEST_CASE("Graphviz draws an SVG file even under a name with shell characters") {
   if (!io::detail::find_program("dot")) {
     WARN("skipped: no program dot");
     return;
@@ -56,7 +56,7 @@ TEST_CASE("a picture is drawn where Graphviz is there") {
   CHECK(only_file(path));
 }
 
-TEST_CASE("without Graphviz there is a reason and no file") {
+TEST_CASE("without Graphviz write_svg gives a reason and no file") {
   const auto folder = fresh_folder("absent");
   const search_path nowhere{folder.string()};
   const auto reason = io::write_svg(folder / "a.svg", "digraph {}");
@@ -65,7 +65,7 @@ TEST_CASE("without Graphviz there is a reason and no file") {
   CHECK(std::filesystem::is_empty(folder));
 }
 
-TEST_CASE("a program that fails or does not end leaves a reason and no file") {
+TEST_CASE("a Graphviz that fails or hangs gives a reason and no file") {
   const auto tools = fresh_folder("tools");
   const auto folder = fresh_folder("failing");
   const search_path only{tools.string() + ":/usr/bin:/bin"};

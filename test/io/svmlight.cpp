@@ -12,7 +12,7 @@ namespace tests_of_svmlight {
 
 using namespace unity;
 
-TEST_CASE("rows have a label and features") {
+TEST_CASE("SVMlight rows of a label and features are read and written") {
   const auto rows = io::parse_svmlight("# no row\n3 1:0.5 7:-2e3 # of a comment\n \n+1\t2:1\n-2 \n", "a.svmlight");
   CHECK(rows.labels == std::vector<std::int32_t>{3, gnn::no_label, 1, -2});
   CHECK(rows.offsets == std::vector<std::size_t>{0, 2, 2, 3, 3});
@@ -24,7 +24,7 @@ TEST_CASE("rows have a label and features") {
   CHECK(io::parse_svmlight("", "a.svmlight") == io::svmlight_rows{});
 }
 
-TEST_CASE("features are filled up with zeros, counted from 0 or from 1 on") {
+TEST_CASE("dense SVMlight features are zero-filled with indices from 0 or 1") {
   const auto rows = io::parse_svmlight("0 1:1 3:2\n1 2:3\n", "a.svmlight");
   CHECK(io::column_count(rows) == 4);
   CHECK(io::dense(rows) == gnn::feature_matrix{4, {0, 1, 0, 2, 0, 0, 3, 0}});
@@ -35,7 +35,7 @@ TEST_CASE("features are filled up with zeros, counted from 0 or from 1 on") {
         "features: 2 rows of 4; expected 7 numbers at most");
 }
 
-TEST_CASE("what is no row is refused with its line") {
+TEST_CASE("invalid SVMlight rows are refused with their line") {
   const auto complaint_of = [](std::string_view text) {
     return test::message_of([&] { static_cast<void>(io::parse_svmlight(text, "a.svmlight")); });
   };

@@ -32,7 +32,7 @@ parallel::plan plan_of(const std::string& model, const std::string& machine) {
 
 }  // namespace
 
-TEST_CASE("our strategy of another model or cluster, or of what cannot be, is refused in one line") {
+TEST_CASE("invalid synchronization JSON is refused in one line") {
   auto p = plan_of("zoo:mlp?layers=2&hidden=12&batch=8", "p100:1x2");
   const auto problem = systems::sync_problem_of(operators(), p.graph, {hardware::device_id{1U}});
   p.synchronization = systems::partitioned_all_reduce(problem);
@@ -75,7 +75,7 @@ TEST_CASE("our strategy of another model or cluster, or of what cannot be, is re
   CHECK_THAT(of_weight({{"how", "all_reduce"}, {"sparse", true}}), Catch::Contains("lookups alone"));
 }
 
-TEST_CASE("our strategy that is cut or changed is refused in one line, or is another", "[law]") {
+TEST_CASE("truncated or altered synchronization JSON is refused in one line or stays valid", "[law]") {
   auto p = plan_of("zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", "p100:1x2");
   const auto problem = systems::sync_problem_of(operators(), p.graph, {hardware::device_id{1U}});
   p.synchronization = systems::parallax(problem);

@@ -38,7 +38,7 @@ std::string message_of(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("a collection of one rule is read field by field") {
+TEST_CASE("a TASO collection of one rule is read field by field") {
   const auto rules = io::parse_taso_rules(small_collection(), "rules.pb");
   REQUIRE(rules.size() == 1);
   CHECK(rules[0].name == "taso_0");
@@ -48,7 +48,7 @@ TEST_CASE("a collection of one rule is read field by field") {
   CHECK(rules[0].outputs == std::vector<io::foreign_rule::mapping>{{{1, 0}, {0, 0}}});
 }
 
-TEST_CASE("a rule file that is cut anywhere is an error with the byte, or holds fewer rules, and never more") {
+TEST_CASE("a truncated TASO rule file is an error at any length above 0") {
   const auto whole = small_collection();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
@@ -59,7 +59,7 @@ TEST_CASE("a rule file that is cut anywhere is an error with the byte, or holds 
   }
 }
 
-TEST_CASE("a damaged rule says which rule and what is wrong with it") {
+TEST_CASE("a damaged TASO rule is an error that names the fault") {
   auto backward = small_collection();
   const auto at = backward.find(operator_of_first);
   backward[at + 5] = 9;
@@ -70,7 +70,7 @@ TEST_CASE("a damaged rule says which rule and what is wrong with it") {
   CHECK_THAT(message_of(std::string(1, '\x0b')), Catch::Contains("wire type 3"));
 }
 
-TEST_CASE("all of TASO's published rules are read, restated and accepted by the tensor algebra", "[shared]") {
+TEST_CASE("TASO's 133 published rules are restated and compiled", "[shared]") {
   const auto path = unity::test::shared_file("rules/taso_graph_subst.pb");
   if (!path) {
     return;

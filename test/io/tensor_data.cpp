@@ -15,7 +15,7 @@ namespace tests_of_tensor_data {
 namespace io = unity::io;
 using unity::tensor::dtype;
 
-TEST_CASE("elements of every type come back as they were put in") {
+TEST_CASE("tensor data of every element type keeps its values") {
   for (std::size_t i = 0; i < unity::tensor::dtype_names.size(); ++i) {
     const auto element = static_cast<dtype>(i);
     CAPTURE(unity::tensor::dtype_names[i]);
@@ -27,13 +27,13 @@ TEST_CASE("elements of every type come back as they were put in") {
   }
 }
 
-TEST_CASE("large integers keep all digits") {
+TEST_CASE("tensor data keeps the extreme 64-bit integers") {
   const std::vector<std::int64_t> values{std::numeric_limits<std::int64_t>::max(),
                                          std::numeric_limits<std::int64_t>::min()};
   CHECK(io::elements_of<std::int64_t>(io::make_data(dtype::int64, {2}, values)) == values);
 }
 
-TEST_CASE("every half-precision number survives the way through double") {
+TEST_CASE("all float16 and bfloat16 numbers survive a round trip through double") {
   for (const auto element : {dtype::float16, dtype::bfloat16}) {
     std::string bytes(2 * 0x10000, '\0');
     for (unsigned bits = 0; bits < 0x10000U; ++bits) {
@@ -51,7 +51,7 @@ TEST_CASE("every half-precision number survives the way through double") {
   }
 }
 
-TEST_CASE("NaN is found in every floating-point type and nowhere else") {
+TEST_CASE("find_nan finds NaN in floating-point types and ignores infinities and integers") {
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto element : {dtype::float32, dtype::float64, dtype::float16, dtype::bfloat16}) {
     CHECK(io::find_nan(io::make_data(element, {3}, std::vector<double>{1, 2, nan})) == 2U);

@@ -53,7 +53,7 @@ std::string kineto(const std::vector<std::string>& events, int rank = 0, int siz
                      rank, size, all);
 }
 
-TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words of old and new versions") {
+TEST_CASE("PyTorch profiler kernels are joined with their launches in old and new formats") {
   for (const bool is_old : {true, false}) {
     const auto job = job_of({kineto({
         event("user_annotation", "ProfilerStep#7", "5", 1000, 100),
@@ -86,7 +86,7 @@ TEST_CASE("launches and kernels of PyTorch's profiler are joined, in the words o
   }
 }
 
-TEST_CASE("arrows join what has no correlation, and events that are not understood are counted") {
+TEST_CASE("kernels without correlation are joined by flow arrows and unknown events are counted") {
   const auto job = job_of({kineto({
       event("cuda_runtime", "cudaLaunchKernel", "5", 10, 10),
       event("kernel", "gemm", "7", 25, 40, R"("stream":7)"),
@@ -103,7 +103,7 @@ TEST_CASE("arrows join what has no correlation, and events that are not understo
   CHECK(r.unknown.at("events that are no objects") == 1);
 }
 
-TEST_CASE("what is no trace, or no trace of this job, is refused in one line") {
+TEST_CASE("invalid traces and traces of other jobs are refused in one line") {
   const auto refused = [](const std::vector<std::string>& texts, const std::string& with) {
     CAPTURE(with);
     CHECK_THROWS_WITH(job_of(texts), Catch::Contains(with) && !Catch::Contains("\n"));
@@ -140,7 +140,7 @@ std::string dpro(const std::string& pid, const std::string& name, double ts, dou
                      name, ts, dur, args);
 }
 
-TEST_CASE("workers that push to a server and pull from it are joined by transactions") {
+TEST_CASE("dPRO push and pull messages between worker and server are matched") {
   const std::string to_server = R"(,"peer":"host1.server0","bytes":1000)";
   const std::string to_worker = R"(,"peer":"host0.worker0","bytes":1000)";
   std::vector<std::string> events{
@@ -187,7 +187,7 @@ TEST_CASE("workers that push to a server and pull from it are joined by transact
   CHECK_THROWS_WITH(job_of({text(events)}), Catch::Contains("event 2: a message without a peer"));
 }
 
-TEST_CASE("archives and compressed files hold what plain files do") {
+TEST_CASE("trace archives are unpacked; truncated or empty or oversized ones are refused") {
   const auto all = io::read_packed(data / "ddp_2.tar.gz");
   REQUIRE(all.size() == 2);
   CHECK(all[0].name.ends_with("ddp_2.tar.gz:rank0.json"));
@@ -198,7 +198,7 @@ TEST_CASE("archives and compressed files hold what plain files do") {
   CHECK_THROWS_WITH(io::unpack("", "nothing"), Catch::Contains("nothing: holds nothing"));
 }
 
-TEST_CASE("processes of DistributedDataParallel replay within 5% per rank, and no clock is found wrong") {
+TEST_CASE("DDP traces replay within 5% per rank with clock corrections below 200 us") {
   for (const auto* name : {"ddp_2.tar.gz", "ddp_4.tar.gz"}) {
     CAPTURE(name);
     const auto job = job_in(data / name);
@@ -222,7 +222,7 @@ TEST_CASE("processes of DistributedDataParallel replay within 5% per rank, and n
   }
 }
 
-TEST_CASE("by how much the clocks of processes were shifted is found within 200 us") {
+TEST_CASE("artificial clock shifts of DDP traces are found within 200 us") {
   for (const auto shift : {nanoseconds{-7'000'000}, nanoseconds{400'000}, nanoseconds{5'000'000}}) {
     CAPTURE(shift.count());
     auto job = job_in(data / "ddp_4.tar.gz");
@@ -239,7 +239,7 @@ TEST_CASE("by how much the clocks of processes were shifted is found within 200 
   }
 }
 
-TEST_CASE("each step of published traces replays within 5% by what the others took", "[shared]") {
+TEST_CASE("each step of published traces replays within 5% from the times of the other steps", "[shared]") {
   for (const auto* name : {"hta_trace_diff_control_control.json.gz", "hta_trace_diff_test_test.json.gz",
                            "hta_trace_filter_sampled_rank-0.json.gz", "hta_trace_filter_sampled_rank-1.json.gz"}) {
     const auto path = test::shared_file(std::string{"data/traces/"} + name);
@@ -258,7 +258,7 @@ TEST_CASE("each step of published traces replays within 5% by what the others to
   }
 }
 
-TEST_CASE("collectives of unnamed groups are not joined where ranks are missing, but for sums of a size") {
+TEST_CASE("collectives of unnamed groups with missing ranks are matched only if all-reduces") {
   const auto trace_of = [](int rank, int size, const std::string& type) {
     return kineto({event("user_annotation", "ProfilerStep#1", "5", 0, 100),
                    event("cuda_runtime", "cudaLaunchKernel", "5", 15, 10, R"("correlation":9)"),
@@ -274,7 +274,7 @@ TEST_CASE("collectives of unnamed groups are not joined where ranks are missing,
   CHECK(matched(8, "AllReduce") == 1);
 }
 
-TEST_CASE("published traces of two ranks of 128 replay on clocks that are found", "[shared]") {
+TEST_CASE("published traces of 2 of 128 ranks replay within 5% on aligned clocks", "[shared]") {
   std::vector<std::filesystem::path> files;
   for (const auto* name :
        {"data/traces/hta_trace_filter_sampled_rank-0.json.gz", "data/traces/hta_trace_filter_sampled_rank-1.json.gz"}) {

@@ -26,7 +26,7 @@ std::string deepspeed_complaint(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a statement is the flags of Megatron-LM") {
+TEST_CASE("a plan statement is written as Megatron-LM flags or refused with the reason") {
   auto p = stated("megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1,recompute=full");
   CHECK(io::to_megatron_text(p) ==
         "--tensor-model-parallel-size 8\n--pipeline-model-parallel-size 8\n--num-virtual-stages-per-pipeline-rank 2\n"
@@ -69,7 +69,7 @@ TEST_CASE("a statement is the flags of Megatron-LM") {
         "plan: batch=4; expected a multiple of d=3 times micro=1");
 }
 
-TEST_CASE("a statement of data parallelism is DeepSpeed's JSON") {
+TEST_CASE("a data-parallel plan statement is written as DeepSpeed JSON and others are refused") {
   auto p = stated("megatron:d=8,micro=2,batch=64,zero=1");
   p.element = tensor::dtype::float16;
   CHECK(io::to_deepspeed_text(p) ==

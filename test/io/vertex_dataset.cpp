@@ -46,7 +46,7 @@ auto count(const gnn::vertex_dataset& data, vertex_role role) {
 
 }  // namespace
 
-TEST_CASE("a data set comes back from its files, features from text as well") {
+TEST_CASE("a vertex data set survives a round trip through files with binary or CSV features") {
   const scratch_folder folder;
   const auto prefix = folder.path / "set";
   io::write_vertex_dataset(prefix, small());
@@ -56,7 +56,7 @@ TEST_CASE("a data set comes back from its files, features from text as well") {
   CHECK(io::read_vertex_dataset(prefix) == small());
 }
 
-TEST_CASE("files that do not fit together are refused") {
+TEST_CASE("inconsistent vertex data set files are refused with the reason") {
   const scratch_folder folder;
   const auto prefix = folder.path / "set";
   const auto complaint = [&] { return test::message_of([&] { static_cast<void>(io::read_vertex_dataset(prefix)); }); };
@@ -79,7 +79,7 @@ TEST_CASE("files that do not fit together are refused") {
         prefix.string() + ": vertex 1 has label -1; expected one of the 2 classes");
 }
 
-TEST_CASE("Cora and Citeseer are read, and their texts come back byte by byte", "[shared]") {
+TEST_CASE("Cora and Citeseer are read with their published sizes and their texts round-trip", "[shared]") {
   struct published {
     const char* name;
     gnn::vertex_id vertices;

@@ -18,7 +18,7 @@ namespace tests_of_vertex_files {
 using namespace unity;
 using gnn::vertex_role;
 
-TEST_CASE("features come back bit by bit, as bytes and as text") {
+TEST_CASE("vertex features survive round trips through binary and CSV text exactly") {
   random_engine random{7};
   for (std::uint64_t seed = 0; seed < test::cases(100); ++seed) {
     CAPTURE(seed);
@@ -38,7 +38,7 @@ TEST_CASE("features come back bit by bit, as bytes and as text") {
   CHECK(io::parse_features_bin("", 0, "a.bin") == gnn::feature_matrix{});
 }
 
-TEST_CASE("features that are none are refused with their line") {
+TEST_CASE("invalid vertex features are refused with their line or row") {
   const auto complaint_of = [](std::string_view text) {
     return test::message_of([&] { static_cast<void>(io::parse_features_csv(text, "a.csv")); });
   };
@@ -56,7 +56,7 @@ TEST_CASE("features that are none are refused with their line") {
   }
 }
 
-TEST_CASE("labels and roles come back byte by byte") {
+TEST_CASE("vertex labels and roles survive text round trips byte for byte") {
   const std::string labels = "3\n0\n12\n";
   CHECK(io::parse_labels(labels, "a.label") == std::vector<std::int32_t>{3, 0, 12});
   CHECK(io::labels_text(io::parse_labels(labels, "a.label")) == labels);
@@ -67,7 +67,7 @@ TEST_CASE("labels and roles come back byte by byte") {
   CHECK(io::parse_split(io::split_text(roles), "a.split") == roles);
 }
 
-TEST_CASE("labels and roles that are none are refused with their line") {
+TEST_CASE("invalid vertex labels and roles are refused with their line") {
   const auto labels = [](std::string_view text) {
     return test::message_of([&] { static_cast<void>(io::parse_labels(text, "a.label")); });
   };

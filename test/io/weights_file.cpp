@@ -109,7 +109,7 @@ void write_small(const fs::path& path, std::int64_t step, char fill = '\1') {
 
 }  // namespace
 
-TEST_CASE("a checkpoint written under one division is read under another") {
+TEST_CASE("a checkpoint written in random parts is read back in other random parts") {
   const auto seed = GENERATE(range(0U, 60U));
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -150,7 +150,7 @@ TEST_CASE("a checkpoint written under one division is read under another") {
   }
 }
 
-TEST_CASE("the same checkpoint is the same file, whatever the order of its parts") {
+TEST_CASE("a checkpoint file does not depend on the order in which its parts are written") {
   const auto folder = fresh_folder("weights_order");
   const auto header = small_header();
   unity::random_engine random{5};
@@ -172,7 +172,7 @@ TEST_CASE("the same checkpoint is the same file, whatever the order of its parts
   CHECK(content_of(folder / "a") == content_of(folder / "b"));
 }
 
-TEST_CASE("a checkpoint that was cut short is refused, and the one before is named") {
+TEST_CASE("a truncated checkpoint is refused and the previous one is named") {
   const auto path = fresh_folder("weights_cut") / "w";
   write_small(path, 1);
   write_small(path, 2);
@@ -201,7 +201,7 @@ TEST_CASE("a checkpoint that was cut short is refused, and the one before is nam
   CHECK(message_of([&] { io::weights_reader{path}; }).find("previous") == std::string::npos);
 }
 
-TEST_CASE("no bit of a checkpoint can be flipped") {
+TEST_CASE("each flipped bit of a checkpoint is detected") {
   const auto path = fresh_folder("weights_flip") / "w";
   write_small(path, 1);
   const auto whole = content_of(path);
@@ -217,7 +217,7 @@ TEST_CASE("no bit of a checkpoint can be flipped") {
   CHECK(io::weights_reader{path}.header().step == 1);
 }
 
-TEST_CASE("other files and versions are named for what they are") {
+TEST_CASE("files of other kinds and versions or with invalid headers are refused as checkpoints") {
   const auto path = fresh_folder("weights_other") / "w";
   const auto refused = [&](const std::string& content) {
     overwrite(path, content);
@@ -259,7 +259,7 @@ TEST_CASE("other files and versions are named for what they are") {
   CHECK(with_header(start + twice + good).find("tensors[1]: a second weight \"w\"") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint is committed when every element was written once") {
+TEST_CASE("a checkpoint is committed only if each element was written once") {
   const auto path = fresh_folder("weights_missing") / "w";
   write_small(path, 1);
   const auto before = content_of(path);
@@ -284,7 +284,7 @@ TEST_CASE("a checkpoint is committed when every element was written once") {
   CHECK(content_of(path) == before);
 }
 
-TEST_CASE("names and sizes that a model has not are refused") {
+TEST_CASE("a checkpoint refuses tensors of another name or type") {
   const auto path = fresh_folder("weights_names") / "w";
   write_small(path, 1);
   const io::weights_reader reader{path};
@@ -303,7 +303,7 @@ TEST_CASE("names and sizes that a model has not are refused") {
   CHECK(file_count(path.parent_path()) == 1);
 }
 
-TEST_CASE("a full disk leaves the checkpoint before as it was") {
+TEST_CASE("a full disk leaves the previous checkpoint unchanged") {
   const auto path = fresh_folder("weights_full") / "w";
   write_small(path, 1);
   const auto before = content_of(path);
@@ -326,7 +326,7 @@ TEST_CASE("a full disk leaves the checkpoint before as it was") {
         std::string::npos);
 }
 
-TEST_CASE("a checkpoint is written by one at a time, and through links") {
+TEST_CASE("a checkpoint has one writer at a time and is written through links") {
   const auto folder = fresh_folder("weights_lock");
   {
     const io::weights_writer first{folder / "w", small_header()};
@@ -348,7 +348,7 @@ TEST_CASE("a checkpoint is written by one at a time, and through links") {
 }
 
 // Kills the process that commits before each of its system calls in turn.
-TEST_CASE("whenever a process dies there is a complete checkpoint") {
+TEST_CASE("killing a checkpoint's writer at any system call leaves a complete checkpoint") {
   const auto path = fresh_folder("weights_killed") / "w";
   write_small(path, 1, 'a');
   write_small(path, 2, 'b');

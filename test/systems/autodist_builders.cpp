@@ -65,7 +65,7 @@ double load(const systems::sync_problem& p, const parallel::synchronization& s) 
 
 }  // namespace
 
-TEST_CASE("parts are the smallest divisor of the first axis, or the smallest number that is none") {
+TEST_CASE("a weight's first axis is cut by its smallest divisor or its smallest non-divisor") {
   const std::vector<std::vector<std::int64_t>> expected{
       // size, even parts, uneven parts
       {1, 1, 1}, {2, 2, 2}, {3, 3, 2}, {4, 2, 3}, {6, 2, 4}, {7, 7, 2}, {9, 3, 2}, {12, 2, 5}, {13, 13, 2}, {25, 5, 2}};
@@ -88,7 +88,7 @@ TEST_CASE("parts are the smallest divisor of the first axis, or the smallest num
   CHECK(reduced.weights[0].parts.front().kind == sync_kind::all_reduce);
 }
 
-TEST_CASE("the parts of an uneven axis differ by one element, the first of them are the larger") {
+TEST_CASE("uneven parts of an axis differ by one element with the larger parts first") {
   const auto p = weights({{12, 4}}, 3);
   const auto s = systems::uneven_partitioned_ps(p);
   std::vector<std::int64_t> sizes;
@@ -98,7 +98,7 @@ TEST_CASE("the parts of an uneven axis differ by one element, the first of them 
   CHECK(sizes == std::vector<std::int64_t>{3, 3, 2, 2, 2});
 }
 
-TEST_CASE("neighbours are reduced together, the last first") {
+TEST_CASE("all_reduce buckets neighbouring weights and orders the buckets from last to first") {
   const auto p = weights({{4}, {4}, {4}, {4}, {4}}, 2);
   systems::builder_options o;
   o.chunk = 2;
@@ -111,7 +111,7 @@ TEST_CASE("neighbours are reduced together, the last first") {
   CHECK(buckets == std::vector<std::uint32_t>{2, 2, 1, 1, 0});
 }
 
-TEST_CASE("compressors of one weight have each part alone") {
+TEST_CASE("top-k and PowerSGD compressors keep all weights out of buckets") {
   const auto p = weights({{4, 4}, {4, 4}, {6, 2}}, 2);
   systems::builder_options o;
   for (const auto kind : {parallel::compression::top_k, parallel::compression::power_sgd}) {
@@ -127,7 +127,7 @@ TEST_CASE("compressors of one weight have each part alone") {
   }
 }
 
-TEST_CASE("a strategy says which option none of its parts has") {
+TEST_CASE("left_out_of names the builder option that no part of a strategy has") {
   const auto left_out = [](systems::sync_problem p, const auto& build, const systems::builder_options& o) {
     return systems::left_out_of(build(p, o), o);
   };
@@ -148,7 +148,7 @@ TEST_CASE("a strategy says which option none of its parts has") {
   CHECK(left_out(mixed, systems::parallax, stale).empty());
 }
 
-TEST_CASE("TensorFlow's servers have no proxies, whatever is asked for") {
+TEST_CASE("TensorFlow parameter servers have no proxies and no staleness") {
   systems::builder_options o;
   o.is_proxied = true;
   o.staleness = 2;
@@ -160,7 +160,7 @@ TEST_CASE("TensorFlow's servers have no proxies, whatever is asked for") {
   CHECK(systems::left_out_of(s, o) == "staleness");
 }
 
-TEST_CASE("Horovod's buffers hold 64 MB, or one weight") {
+TEST_CASE("Horovod buckets hold 64 MB or one larger weight") {
   const auto p = weights({{1 << 24}, {1 << 22}, {1 << 23}, {1 << 23}, {1 << 26}}, 1);  // 64, 16, 32, 32, 256 MB
   const auto s = systems::horovod(p);
   CHECK(s.buckets.size() == 4);
@@ -171,7 +171,7 @@ TEST_CASE("Horovod's buffers hold 64 MB, or one weight") {
   CHECK(s.weights[0].parts.front().bucket == 3);
 }
 
-TEST_CASE("Parallax reduces dense gradients and serves sparse ones") {
+TEST_CASE("Parallax all-reduces dense gradients and serves sparse ones") {
   const auto g = tensor::zoo::build(operators(), "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40");
   const auto p = systems::sync_problem_of(operators(), g, servers(2));
   const auto s = systems::parallax(p);
@@ -185,7 +185,7 @@ TEST_CASE("Parallax reduces dense gradients and serves sparse ones") {
   CHECK(tables == 4);
 }
 
-TEST_CASE("a random axis has more elements than one, and a seed decides") {
+TEST_CASE("the random partition axis has more than one element and depends on the seed") {
   const auto p = weights({{1, 6, 1, 4}, {1, 1}, {5, 3}}, 2);
   std::set<std::uint32_t> axes;
   for (std::uint64_t seed = 1; seed < 30; ++seed) {
@@ -199,7 +199,7 @@ TEST_CASE("a random axis has more elements than one, and a seed decides") {
   CHECK(axes == std::set<std::uint32_t>{1, 3});
 }
 
-TEST_CASE("a builder of one's own is a function") {
+TEST_CASE("a user-defined synchronization builder is a function") {
   const auto g = tensor::zoo::build(operators(), "zoo:alexnet");
   const auto p = systems::sync_problem_of(operators(), g, servers(2));
   const systems::named_builder own{"large_on_servers", large_on_servers};
@@ -209,7 +209,7 @@ TEST_CASE("a builder of one's own is a function") {
   CHECK(std::any_of(s.weights.begin(), s.weights.end(), [](const auto& w) { return w.is_default(); }));
 }
 
-TEST_CASE("every builder's strategy is one of its graph", "[law]") {
+TEST_CASE("each synchronization builder gives a valid strategy for its graph", "[law]") {
   for (const auto* model : {"zoo:lenet", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41", "zoo:bert?layers=1"}) {
     const auto g = tensor::zoo::build(operators(), model);
     for (const auto& b : systems::sync_builders) {
@@ -228,7 +228,7 @@ TEST_CASE("every builder's strategy is one of its graph", "[law]") {
   }
 }
 
-TEST_CASE("parts on the emptiest servers balance their loads") {
+TEST_CASE("partitioned parameter servers balance their loads as docs/performance.md states") {
   struct loads {
     const char* model;
     double whole, even, uneven, sharded;

@@ -42,7 +42,7 @@ struct noisy_ways {
 
 }  // namespace
 
-TEST_CASE("of noisy ways one is chosen that is truly fast, where the luckiest first run is not", "[law]") {
+TEST_CASE("rerunning noisy candidates finds truly faster ones than the fastest first run", "[law]") {
   constexpr std::size_t rules = 11;
   constexpr int count = 1000;
   for (const double least : {0.9, 1.0, 1.05}) {  // true times of trials relative to rules: faster, equal, slower
@@ -80,7 +80,7 @@ TEST_CASE("of noisy ways one is chosen that is truly fast, where the luckiest fi
   }
 }
 
-TEST_CASE("the fastest three rules and the fastest three others are run again, in turns") {
+TEST_CASE("the three fastest rules and the three fastest others are rerun in turns") {
   // The first five are rules.
   const auto first = times_of({5, 3, 9, 4, 8, 7, 1, 6, 2});
   std::vector<std::size_t> runs;
@@ -103,7 +103,7 @@ TEST_CASE("the fastest three rules and the fastest three others are run again, i
   }
 }
 
-TEST_CASE("a machine that becomes slower and one run that is disturbed change nothing") {
+TEST_CASE("a slowing machine and one disturbed run do not change the best candidate") {
   const std::vector<double> truly{1.0, 1.1, 0.97, 1.05};
   double slower = 1;
   std::size_t runs = 0;
@@ -115,7 +115,7 @@ TEST_CASE("a machine that becomes slower and one run that is disturbed change no
   CHECK(found.best == 2);
 }
 
-TEST_CASE("a rule wins where another is less than half a percent faster") {
+TEST_CASE("a rule wins unless another candidate is over half a percent faster") {
   for (const double other : {0.9960, 0.9940}) {
     const std::vector<double> truly{1.0, other};
     const auto found = systems::run_again(times_of(truly), 1, [&](std::size_t i) { return from_seconds(truly[i]); });
@@ -123,7 +123,7 @@ TEST_CASE("a rule wins where another is less than half a percent faster") {
   }
 }
 
-TEST_CASE("what has nothing to be compared with is not run again") {
+TEST_CASE("a candidate without competitors is not rerun") {
   const auto never = [](std::size_t) -> picoseconds {
     FAIL("a run");
     return {};

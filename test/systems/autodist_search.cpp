@@ -109,7 +109,7 @@ void check_guided(const setting& at, const parallel::synchronization& s) {
 
 }  // namespace
 
-TEST_CASE("sampled ways are of their graph, cut and balanced as the guide says", "[law]") {
+TEST_CASE("random synchronizations are valid and reproducible and follow the sampling guide", "[law]") {
   for (const auto& model : models) {
     const setting at{model};
     std::set<std::uint64_t> different;
@@ -128,7 +128,7 @@ TEST_CASE("sampled ways are of their graph, cut and balanced as the guide says",
   }
 }
 
-TEST_CASE("a guide of other sizes cuts other weights") {
+TEST_CASE("a sampling guide for small weights cuts each divisible weight into up to three parts") {
   const setting at{"zoo:lenet?batch=16"};
   systems::sampling_guide guide;
   guide.whole = bytes{1};
@@ -146,7 +146,7 @@ TEST_CASE("a guide of other sizes cuts other weights") {
   }
 }
 
-TEST_CASE("buckets are in the order in which gradients are there") {
+TEST_CASE("with_ordered_buckets orders buckets by when their gradients are ready") {
   const setting at{"zoo:lenet?batch=16"};
   parallel::synchronization s;
   s.weights.resize(at.problem.weights.size());
@@ -160,7 +160,7 @@ TEST_CASE("buckets are in the order in which gradients are there") {
   CHECK(ordered.weights[2].parts.front().bucket == 0);
 }
 
-TEST_CASE("an iteration takes what simulating eight of them says") {
+TEST_CASE("the iteration time of sync_simulation agrees with simulating eight iterations") {
   const setting at{"zoo:lenet?batch=16"};
   systems::sync_simulation simulation{operators(), at.plan};
   random_engine random{9};
@@ -188,7 +188,7 @@ TEST_CASE("an iteration takes what simulating eight of them says") {
   }
 }
 
-TEST_CASE("moves lead to ways of the graph, and say what they lead to", "[law]") {
+TEST_CASE("synchronization moves lead to valid strategies with the predicted fingerprint", "[law]") {
   for (const auto& model : models) {
     const setting at{model};
     const systems::sync_moves moves{at.problem};
@@ -212,7 +212,7 @@ TEST_CASE("moves lead to ways of the graph, and say what they lead to", "[law]")
   }
 }
 
-TEST_CASE("fingerprints tell compressors and staleness apart") {
+TEST_CASE("synchronization fingerprints differ by compressor and staleness") {
   const setting s{"zoo:mlp?layers=2&hidden=8&batch=8"};
   const systems::sync_moves moves{s.problem};
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
@@ -235,7 +235,7 @@ TEST_CASE("fingerprints tell compressors and staleness apart") {
   CHECK(seen.size() == 7);
 }
 
-TEST_CASE("a state that has few moves has the same each time") {
+TEST_CASE("limited synchronization moves are a fixed subset of all moves") {
   const setting at{models[0]};
   const systems::sync_moves few{at.problem, 5};
   const systems::sync_moves all{at.problem};
@@ -249,7 +249,7 @@ TEST_CASE("a state that has few moves has the same each time") {
   }
 }
 
-TEST_CASE("trials of the evaluator are simulations of what they lead to", "[law]") {
+TEST_CASE("sync_evaluator's trials cost what simulating the resulting strategy costs", "[law]") {
   const setting at{models[0]};
   const systems::sync_moves moves{at.problem};
   const systems::sync_simulation simulation{operators(), at.plan};
@@ -280,7 +280,7 @@ TEST_CASE("trials of the evaluator are simulations of what they lead to", "[law]
   }
 }
 
-TEST_CASE("trials are found again by their seed, and counted") {
+TEST_CASE("find_by_trials is reproducible by seed and makes no duplicate trials") {
   const setting at{models[0]};
   systems::sync_simulation simulation{operators(), at.plan};
   const systems::sync_features features{at.problem, at.plan.machine, at.devices()};
@@ -329,7 +329,7 @@ TEST_CASE("trials are found again by their seed, and counted") {
   }
 }
 
-TEST_CASE("a ranker learns from trials which ways are fast", "[exhaustive]") {
+TEST_CASE("a ranker trained on trials orders at least 85% of held-out pairs correctly", "[exhaustive]") {
   // With slow links and servers on all devices, the strategy matters. Checks held-out pairs, with a ranker trained on
   // seven of ten trials.
   const setting at{"zoo:alexnet?batch=64", "p100:4x1"};
@@ -354,7 +354,7 @@ TEST_CASE("a ranker learns from trials which ways are fast", "[exhaustive]") {
   CHECK(last[10] <= first[10]);
 }
 
-TEST_CASE("a search without time makes one trial, and one without weights says so") {
+TEST_CASE("find_by_trials without time makes one trial and without weights it is an error") {
   const setting at{models[0]};
   systems::sync_simulation simulation{operators(), at.plan};
   const systems::sync_features features{at.problem, at.plan.machine, at.devices()};
@@ -375,7 +375,7 @@ TEST_CASE("a search without time makes one trial, and one without weights says s
   CHECK(message == "model: no weight that training changes; expected one at least");
 }
 
-TEST_CASE("what is tried is high and new") {
+TEST_CASE("diverse picks high-scored proposals and can avoid similar ones") {
   using systems::detail::sync_proposal;
   std::vector<sync_proposal> all(4);
   const std::vector<float> scores{3, 2.9F, 1, 0};
@@ -390,7 +390,7 @@ TEST_CASE("what is tried is high and new") {
   CHECK(systems::detail::diverse(all, 9, 0).size() == 4);
 }
 
-TEST_CASE("a ranker is trusted up to where its pairs are right") {
+TEST_CASE("trusted_below trusts a ranker only after enough correctly ordered pairs") {
   std::vector<systems::sync_trial> round(8);
   for (std::size_t i = 0; i < 8; ++i) {
     round[i].score = static_cast<float>(i);

@@ -88,7 +88,7 @@ std::int64_t checked_time(const systems::branch_division& d, const cost_table& c
 
 }  // namespace
 
-TEST_CASE("no way to share devices out among few branches takes less than the first division") {
+TEST_CASE("the best division of devices among branches equals exhaustive search") {
   const std::uint64_t seed = 28;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -114,7 +114,7 @@ TEST_CASE("no way to share devices out among few branches takes less than the fi
   CHECK(sizes.size() >= 3);
 }
 
-TEST_CASE("ranges are cut where they may be, and many branches are in order of what they take") {
+TEST_CASE("branch divisions cut only where allowed and nearly balance eight branches") {
   const auto even = [](device_range, std::uint32_t cut) { return cut % 2 == 0; };
   const auto all = systems::branch_divisions(8, {0, 8}, even, [](std::size_t b, device_range on) {
     return static_cast<std::int64_t>((b + 1) * 840 / on.count);

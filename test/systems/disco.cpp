@@ -45,7 +45,7 @@ picoseconds iteration(const fusion::instruction_graph& g, const fusion::fusion_t
   return session.times().iteration;
 }
 
-TEST_CASE("no strategy takes less than the bound, and the search is no worse than its start") {
+TEST_CASE("DisCo strategies respect the lower bound and the search is no worse than its start") {
   for (std::uint64_t seed = 1; seed <= test::cases(10); ++seed) {
     INFO("seed " << seed);
     random_engine random{seed};
@@ -75,7 +75,7 @@ TEST_CASE("no strategy takes less than the bound, and the search is no worse tha
   }
 }
 
-TEST_CASE("buckets of rules hold what the rules say") {
+TEST_CASE("gradient bucket rules (combined/DDP/Horovod) respect their limits") {
   random_engine random{4};
   const auto t = test::random_target(random);
   const auto g = test::random_instructions(random, 400);
@@ -103,7 +103,7 @@ TEST_CASE("buckets of rules hold what the rules say") {
   CHECK(sizes(horovod_buckets(g, t, fusion::unfused(g), 1e9, picoseconds{1})).size() == plain.size());
 }
 
-TEST_CASE("XLA's rule fuses nothing behind products, convolutions and reductions, TVM's only what one reads") {
+TEST_CASE("XLA fuses nothing behind products and reductions and TVM only values with one reader") {
   random_engine random{9};
   auto t = test::random_target(random);
   t.limits = {};

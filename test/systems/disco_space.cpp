@@ -24,7 +24,7 @@ static_assert(search_space<disco_space>);
 static_assert(measured_space<disco_space>);
 static_assert(sizeof(disco_space::move_type) == 8);
 
-TEST_CASE("the space keeps the laws of search spaces") {
+TEST_CASE("DisCo's space satisfies the laws of search spaces") {
   const auto seed = GENERATE(range(std::uint64_t{1}, 1 + test::cases(12)));
   INFO("seed " << seed);
   random_engine random{seed};
@@ -40,7 +40,7 @@ TEST_CASE("the space keeps the laws of search spaces") {
   CHECK(!broken);
 }
 
-TEST_CASE("on small graphs backtracking finds what looking at all strategies does, nearly always") {
+TEST_CASE("on small graphs backtracking finds DisCo's exact optimum in at least 90% of cases") {
   int equal = 0;
   const auto count = test::cases(12);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
@@ -66,7 +66,7 @@ TEST_CASE("on small graphs backtracking finds what looking at all strategies doe
   CHECK(10 * static_cast<std::uint64_t>(equal) >= 9 * count);
 }
 
-TEST_CASE("equal seeds give equal strategies, on any number of threads") {
+TEST_CASE("DisCo's backtracking finds the same strategy with one and with three threads") {
   random_engine random{5};
   const auto g = test::random_instructions(random, 150);
   const auto t = test::random_target(random);

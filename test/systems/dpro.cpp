@@ -92,7 +92,7 @@ picoseconds least_of_all(const dpro_view& v, const dpro_strategy& from, std::uin
 
 }  // namespace
 
-TEST_CASE("a job whose strategy is as recorded takes as long as recorded", "[systems]") {
+TEST_CASE("dPRO's recorded strategy replays to the recorded iteration time", "[systems]") {
   for (const std::uint32_t servers : {0U, 2U}) {
     const auto job = job_of(servers);
     const auto recorded = trace::replay(job.graph, job.names).iteration;
@@ -106,7 +106,7 @@ TEST_CASE("a job whose strategy is as recorded takes as long as recorded", "[sys
   }
 }
 
-TEST_CASE("one worker and stages of the network stand for all workers", "[systems][law]") {
+TEST_CASE("dPRO's folded job of one worker is within 10% of all workers on average", "[systems][law]") {
   const std::uint64_t seed = 20261125;
   CAPTURE(seed);
   random_engine random{seed};
@@ -128,7 +128,7 @@ TEST_CASE("one worker and stages of the network stand for all workers", "[system
   }
 }
 
-TEST_CASE("strategies of jobs that are not alike are applied to each rank", "[systems]") {
+TEST_CASE("a dPRO job with different ranks is not folded and replays to its recorded time", "[systems]") {
   auto job = job_of(0);
   for (auto& t : job.graph.tasks) {
     if (t.rank == 2 && t.type == trace::task_type::kernel) {
@@ -141,7 +141,7 @@ TEST_CASE("strategies of jobs that are not alike are applied to each rank", "[sy
   CHECK(systems::iteration_of(v, v.recorded()) == trace::replay(job.graph, job.names).iteration);
 }
 
-TEST_CASE("operators that wait for each other by way of others do not run as one", "[systems]") {
+TEST_CASE("dPRO does not fuse operators with an indirect dependency", "[systems]") {
   auto job = job_of(0, 2);
   // On rank 0, makes the third operator depend on the first by way of the host.
   std::vector<std::uint32_t> kernels;
@@ -164,7 +164,7 @@ TEST_CASE("operators that wait for each other by way of others do not run as one
   CHECK(systems::iteration_of(v, s) > picoseconds{});  // there is no cycle
 }
 
-TEST_CASE("the optimizer is never slower than the job, and close to the best of all tensor strategies", "[systems]") {
+TEST_CASE("dPRO is no slower than the recorded job and within 2% of the best tensor strategy", "[systems]") {
   constexpr std::uint32_t counts[] = {0, 2};
   for (const auto servers : std::span{counts}.first(test::cases(2))) {
     const auto job = job_of(servers);
@@ -182,7 +182,7 @@ TEST_CASE("the optimizer is never slower than the job, and close to the best of 
   }
 }
 
-TEST_CASE("speed-ups change how long the optimizer takes, not what it finds by more than 5%", "[systems]") {
+TEST_CASE("dPRO's speed-ups lose at most 5% of the iteration time found without them", "[systems]") {
   const auto job = job_of(2);
   const auto found = systems::dpro(job.graph, job.names, job.fused());
   for (int k = test::one_case_of > 1 ? 2 : 0; k < 3; ++k) {
@@ -196,7 +196,7 @@ TEST_CASE("speed-ups change how long the optimizer takes, not what it finds by m
   }
 }
 
-TEST_CASE("techniques that are not allowed are not used", "[systems]") {
+TEST_CASE("dPRO uses only the allowed techniques", "[systems]") {
   const auto job = job_of(2);
   systems::dpro_options o;
   o.techniques = {true, false, false};
@@ -209,7 +209,7 @@ TEST_CASE("techniques that are not allowed are not used", "[systems]") {
   CHECK(tensors.parts == std::vector<std::uint32_t>(tensors.parts.size(), 1));
 }
 
-TEST_CASE("a budget of replays is kept", "[systems]") {
+TEST_CASE("dPRO stops at its limit of expansions", "[systems]") {
   const auto job = job_of(2);
   systems::dpro_options o;
   o.limits.expansions = 2;
@@ -218,7 +218,7 @@ TEST_CASE("a budget of replays is kept", "[systems]") {
   CHECK(r.iteration <= r.recorded);
 }
 
-TEST_CASE("choices of dPRO keep the laws of a search space", "[systems][law]") {
+TEST_CASE("dPRO's space satisfies the laws of search spaces", "[systems][law]") {
   const auto job = job_of(2);
   const dpro_view v{job.graph, job.names, job.fused()};
   const systems::dpro_techniques all{};
@@ -231,7 +231,7 @@ TEST_CASE("choices of dPRO keep the laws of a search space", "[systems][law]") {
   CHECK(best.cost <= space.initial().cost);
 }
 
-TEST_CASE("traces of rings are optimized on all of their ranks", "[systems]") {
+TEST_CASE("dPRO's result for ring traces is no slower than their replay", "[systems]") {
   random_engine random{11};
   test::generated_job_options o;
   o.machines = 4;
@@ -244,7 +244,7 @@ TEST_CASE("traces of rings are optimized on all of their ranks", "[systems]") {
   CHECK(r.iteration <= r.recorded);
 }
 
-TEST_CASE("a bucket of several gradients is divided where the trace tells them", "[systems]") {
+TEST_CASE("dPRO divides a bucket into the gradients that the trace states", "[systems]") {
   auto job = job_of(0, 2);
   const dpro_view whole{job.graph, job.names, job.fused()};
   REQUIRE(whole.tensors().size() == 5);

@@ -86,7 +86,7 @@ const std::vector<std::string> network{"conv2d", "relu", "add", "relu", "matmul"
 
 }  // namespace
 
-TEST_CASE("recomputation makes again what lies between products, and frees it in between", "[systems]") {
+TEST_CASE("recomputation repeats operators between products and lowers the peak memory", "[systems]") {
   const small_job job{network};
   const auto before = job.effect(job.graph);
   CHECK(before.iteration == (8 * 10 + 8 * 20 + 5) * us);
@@ -98,7 +98,7 @@ TEST_CASE("recomputation makes again what lies between products, and frees it in
   CHECK(after.peak >= bytes{500 + 4 * 1000});
 }
 
-TEST_CASE("what is made again is made of what it reads, which stays or is made again before", "[systems]") {
+TEST_CASE("recomputed operators read results that are kept or recomputed before", "[systems]") {
   // conv -> relu -> add (of conv and relu) -> matmul; each backward operator reads its forward one's operands.
   small_job job{{"conv2d", "relu", "add", "matmul"}};
   auto& g = job.graph;
@@ -125,7 +125,7 @@ TEST_CASE("what is made again is made of what it reads, which stays or is made a
   CHECK(changed.allocations[1].last == task(3));  // that of add: until the matmul
 }
 
-TEST_CASE("accumulation goes over smaller batches one after the other", "[systems]") {
+TEST_CASE("gradient accumulation divides activation memory and adds its overhead per operator", "[systems]") {
   const small_job job{network};
   const auto free = job.after(systems::accumulation(4, {}));
   CHECK(free.iteration == job.effect(job.graph).iteration);
@@ -135,14 +135,14 @@ TEST_CASE("accumulation goes over smaller batches one after the other", "[system
   CHECK(costly.iteration == job.effect(job.graph).iteration + 16 * 2 * us);
 }
 
-TEST_CASE("fewer bits speed products up as they are said to", "[systems]") {
+TEST_CASE("mixed precision speeds up products by the given factor and halves activation memory", "[systems]") {
   const small_job job{network};
   const auto after = job.after(systems::mixed_precision(5));
   CHECK(after.iteration == (2 * 2 + 6 * 5 + 8 * 10 + 5) * us);
   CHECK(after.peak == bytes{500 + 8 * 500});
 }
 
-TEST_CASE("of the passes that fit the fastest is taken, and none where the job fits", "[systems]") {
+TEST_CASE("fit_job takes the fastest passes that fit and none if the job fits", "[systems]") {
   const small_job job{network};
   const std::vector<graph_pass> passes{systems::recomputation(), systems::accumulation(2, us),
                                        systems::accumulation(4, us)};
@@ -162,7 +162,7 @@ TEST_CASE("of the passes that fit the fastest is taken, and none where the job f
   CHECK_FALSE(systems::fit_job(job.graph, job.names, bytes{600}, passes).fits);
 }
 
-TEST_CASE("a user's pass is applied if it makes the iteration shorter", "[systems]") {
+TEST_CASE("fit_job applies a user-defined pass only if it shortens the iteration", "[systems]") {
   const small_job job{network};
   const auto scaled = [](double factor) {
     return graph_pass{"mine", false, false, [factor](trace::flow_graph& g, const trace::name_table&) {
@@ -177,7 +177,7 @@ TEST_CASE("a user's pass is applied if it makes the iteration shorter", "[system
   CHECK(systems::fit_job(job.graph, job.names, {}, {scaled(2)}).effect.passes.empty());
 }
 
-TEST_CASE("passes are known by name", "[systems]") {
+TEST_CASE("dPRO passes are found by name and unknown names are refused", "[systems]") {
   CHECK(systems::pass_named("recomputation", {}).name == "recomputation");
   CHECK(systems::pass_named("accumulation=8", {}).name == "accumulation=8");
   CHECK(systems::pass_named("mixed_precision", {}).changes_numbers);
@@ -189,7 +189,7 @@ TEST_CASE("passes are known by name", "[systems]") {
   }
 }
 
-TEST_CASE("memory is asked for where there is a limit", "[systems]") {
+TEST_CASE("fit_job and recomputation need memory data if there is a limit", "[systems]") {
   small_job job{network};
   job.graph.allocations.clear();
   job.graph.ranks[0].held = {};
@@ -197,7 +197,7 @@ TEST_CASE("memory is asked for where there is a limit", "[systems]") {
   CHECK_FALSE(systems::recomputation().change(job.graph, job.names));
 }
 
-TEST_CASE("names of products", "[systems]") {
+TEST_CASE("is_product recognizes matrix products and convolutions by operator name", "[systems]") {
   for (const std::string_view name :
        {"aten::addmm", "aten::conv2d", "linear 18", "volta_sgemm_128x64_nn", "MatMul", "flash_attention"}) {
     CHECK(systems::is_product(name));

@@ -60,7 +60,7 @@ constexpr int wanted = static_cast<int>(test::cases(100'000));
 
 }  // namespace
 
-TEST_CASE("what fusing leads to is what running one after the other does", "[systems][law]") {
+TEST_CASE("predicted end times of fused operators and tensors equal executing them in order", "[systems][law]") {
   random_engine random{seed};
   CAPTURE(seed);
   for (int k = 0; k < wanted; ++k) {
@@ -73,7 +73,7 @@ TEST_CASE("what fusing leads to is what running one after the other does", "[sys
   }
 }
 
-TEST_CASE("Theorem 1 holds with its premises", "[systems][law]") {
+TEST_CASE("dPRO's Theorem 1 holds under its premises", "[systems][law]") {
   random_engine random{seed};
   CAPTURE(seed);
   int pays = 0;
@@ -91,7 +91,7 @@ TEST_CASE("Theorem 1 holds with its premises", "[systems][law]") {
   CHECK(pays < wanted - wanted / 20);
 }
 
-TEST_CASE("without its premises Theorem 1 as printed is wrong", "[systems]") {
+TEST_CASE("dPRO's Theorem 1 as printed fails without its premises", "[systems]") {
   // The network is busy until long after operator n: fusing saves operator time, but the pair does not end earlier.
   const auto busy = pair_of(0, 100, 10, 10, 12, 5, 5, 10);
   REQUIRE_FALSE(systems::fits_theorem_1(busy));
@@ -111,7 +111,7 @@ TEST_CASE("without its premises Theorem 1 as printed is wrong", "[systems]") {
   CHECK(wrong > wanted / 50);
 }
 
-TEST_CASE("Theorem 2 holds with its premises", "[systems][law]") {
+TEST_CASE("dPRO's Theorem 2 holds under its premises", "[systems][law]") {
   random_engine random{seed};
   CAPTURE(seed);
   int pays = 0;
@@ -133,7 +133,7 @@ TEST_CASE("Theorem 2 holds with its premises", "[systems][law]") {
   CHECK(pays < wanted - wanted / 20);
 }
 
-TEST_CASE("without its premises Theorem 2 is wrong", "[systems]") {
+TEST_CASE("dPRO's Theorem 2 fails without its premises", "[systems]") {
   // One large tensor takes longer than two small ones: the network is busy, and keeping them separate pays.
   const auto p = pair_of(0, 50, 10, 10, 20, 20, 5, 30);
   REQUIRE_FALSE(systems::fits_theorem_2(p));
@@ -141,7 +141,7 @@ TEST_CASE("without its premises Theorem 2 is wrong", "[systems]") {
   CHECK(p.tensors_fused() > p.separate());
 }
 
-TEST_CASE("Theorem 3 holds with its premises, and not without", "[systems][law]") {
+TEST_CASE("dPRO's Theorem 3 holds under its premises and fails without them", "[systems][law]") {
   random_engine random{seed};
   CAPTURE(seed);
   for (int seen = 0; seen < wanted;) {
@@ -157,7 +157,7 @@ TEST_CASE("Theorem 3 holds with its premises, and not without", "[systems][law]"
   CHECK(slower.both_fused() > slower.tensors_fused());
 }
 
-TEST_CASE("the best number of parts is the one of all numbers", "[systems][law]") {
+TEST_CASE("best_partition equals trying all numbers of parts", "[systems][law]") {
   random_engine random{seed};
   CAPTURE(seed);
   for (int k = 0; k < 2000; ++k) {

@@ -69,7 +69,7 @@ constexpr std::string_view small_rnnlm = "zoo:rnnlm?batch=16&hidden=32&vocab=48&
 
 }  // namespace
 
-TEST_CASE("equal seeds give equal answers on any number of threads, others others") {
+TEST_CASE("FlexFlow searches depend on the seed and not on the thread count") {
   const subject x{small_rnnlm, "k80:1x4"};
   constexpr auto proposals = std::max<std::uint64_t>(200, unity::test::cases(900));
   constexpr std::size_t counts[] = {2, 4};
@@ -92,7 +92,7 @@ TEST_CASE("equal seeds give equal answers on any number of threads, others other
   REQUIRE(!same_answer(x.search(o), x.search(options_of(proposals, 7))));
 }
 
-TEST_CASE("options of another algorithm are refused, and named") {
+TEST_CASE("FlexFlow options of another algorithm are refused by name") {
   const subject x{small_rnnlm, "k80:1x4"};
   auto o = options_of(10, 1, strategy_algorithm::greedy);
   o.width = 2;
@@ -102,7 +102,7 @@ TEST_CASE("options of another algorithm are refused, and named") {
   CHECK_THROWS_WITH(x.search(o), Catch::Contains("of an algorithm that has none; expected mcmc"));
 }
 
-TEST_CASE("there are never more proposals than asked for, and the limit is named") {
+TEST_CASE("FlexFlow searches keep their limit of proposals") {
   const subject x{small_rnnlm, "k80:1x4"};
   constexpr std::uint64_t limits[] = {77, 0, 1, 2, 10, 400};
   for (const auto most : std::span{limits}.first(1 + unity::test::cases(5))) {
@@ -126,7 +126,7 @@ TEST_CASE("there are never more proposals than asked for, and the limit is named
   }
 }
 
-TEST_CASE("a search's best is a strategy that costs what it says, and none of the initial ones is better", "[law]") {
+TEST_CASE("a FlexFlow search's best is valid with its stated cost and no worse than its start", "[law]") {
   using example = std::pair<std::string_view, std::string_view>;
   unity::test::one_of_some is_tried;
   for (const auto& [model, on] : {example{"zoo:lenet?batch=64", "p100:1x4"}, example{small_rnnlm, "k80:2x3"},
@@ -164,14 +164,14 @@ TEST_CASE("a search's best is a strategy that costs what it says, and none of th
   }
 }
 
-TEST_CASE("a search finds what is better than data parallelism and the expert") {
+TEST_CASE("a FlexFlow search beats data parallelism and the expert strategy on LeNet") {
   const subject x{"zoo:lenet?batch=256", "p100:1x4"};
   const auto r = x.search(options_of(unity::test::cases(30'000), 1));
   CHECK(r.cost < r.initial_costs[0]);
   CHECK(r.cost < r.initial_costs[1]);
 }
 
-TEST_CASE("chains find the optimum of LeNet on four devices that is proved", "[exhaustive]") {
+TEST_CASE("FlexFlow's Markov chains find LeNet's proved optimum on four devices", "[exhaustive]") {
   const subject x{"zoo:lenet?batch=256", "p100:1x4"};
   auto o = options_of(1'000'000'000, 1, strategy_algorithm::exact);
   o.strides = parallel::block_strides::one;
@@ -191,7 +191,7 @@ TEST_CASE("chains find the optimum of LeNet on four devices that is proved", "[e
   CHECK(found == 5);
 }
 
-TEST_CASE("where memory is short a search leaves what does not fit for what does") {
+TEST_CASE("FlexFlow searches leave strategies over the memory limit for fitting ones") {
   subject x{"zoo:lenet?batch=256", "p100:1x4"};
   const parallel::graph_dimensions all{operators(), x.graph};
   const auto known = x.report(parallel::data_parallel(all, x.machine.network)).memory_peak();
@@ -210,7 +210,7 @@ TEST_CASE("where memory is short a search leaves what does not fit for what does
   }
 }
 
-TEST_CASE("where nothing fits, the answer is over by less than what the search began with", "[exhaustive]") {
+TEST_CASE("a FlexFlow search reduces the excess of memory if nothing fits", "[exhaustive]") {
   subject x{"zoo:lenet?batch=256", "p100:1x4"};
   x.machine.devices[0].memory = bytes{1000};
   const auto r = x.search(options_of(30'000, 1));
@@ -221,7 +221,7 @@ TEST_CASE("where nothing fits, the answer is over by less than what the search b
   REQUIRE(!x.report(r.best).excess.empty());
 }
 
-TEST_CASE("an observer ends a search") {
+TEST_CASE("an observer stops a FlexFlow search") {
   const subject x{small_rnnlm, "k80:1x4"};
   auto o = options_of(1'000'000'000, 1);
   o.watch = [](const progress& p) { return p.counts.expanded < 100; };
@@ -230,7 +230,7 @@ TEST_CASE("an observer ends a search") {
   CHECK(r.proposals < 10000);
 }
 
-TEST_CASE("initial strategies are valid, and drawn ones depend on the seed") {
+TEST_CASE("FlexFlow's initial strategies are valid and random ones depend on the seed") {
   const subject x{small_rnnlm, "k80:2x3"};
   const auto from = x.initial(3, 9);
   REQUIRE(from.size() == 5);
@@ -242,7 +242,7 @@ TEST_CASE("initial strategies are valid, and drawn ones depend on the seed") {
   CHECK(from[2] != from[3]);
 }
 
-TEST_CASE("a strategy of another graph is refused") {
+TEST_CASE("FlexFlow refuses an initial strategy of another graph") {
   const subject x{small_rnnlm, "k80:1x4"};
   const subject other{"zoo:lenet", "k80:1x4"};
   CHECK_THROWS_AS(x.search(options_of(10, 1), other.initial(0)), error);

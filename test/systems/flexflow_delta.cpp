@@ -42,7 +42,7 @@ std::uint64_t proposals() {
 
 }  // namespace
 
-TEST_CASE("under a search's moves delta simulation equals full simulation, task by task", "[law]") {
+TEST_CASE("delta simulation of FlexFlow search moves equals full simulation task by task", "[law]") {
   const auto& a = tensor::training_algebra();
   const std::string model = GENERATE(from_range(models));
   const std::string name = GENERATE(from_range(machines));

@@ -90,7 +90,7 @@ cost_value slow_cost(parallel::lowering l, const parallel::strategy& s, std::spa
 
 }  // namespace
 
-TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoes it", "[law]") {
+TEST_CASE("strategy_evaluator's trials cost the same as from scratch and a rollback undoes them", "[law]") {
   const auto e = GENERATE(values<example>({{"zoo:lenet?batch=64", "p100:1x4", 0},
                                            {"zoo:lenet?batch=64", "p100:1x4", 50},
                                            {"zoo:rnnlm?batch=16&hidden=32&vocab=40&seq=3", "k80:2x4", 0},
@@ -145,7 +145,7 @@ TEST_CASE("a trial costs what its state costs from nothing, and a rollback undoe
   }
 }
 
-TEST_CASE("a move that changes nothing costs what the state costs") {
+TEST_CASE("an empty move costs what the state costs and needs no simulation") {
   const auto& a = operators();
   const auto g = tensor::zoo::build(a, "zoo:mlp?form=fig1");
   const auto m = hardware::preset("p100:1x4");
@@ -160,7 +160,7 @@ TEST_CASE("a move that changes nothing costs what the state costs") {
   CHECK(evaluator.counts().simulated == 0);
 }
 
-TEST_CASE("memory is looked at buffer by buffer only where sums are over the limit, after any number of trials") {
+TEST_CASE("strategy_evaluator profiles memory only if buffer sums exceed the limit") {
   const auto& a = operators();
   const auto g = tensor::zoo::build(a, "zoo:lenet?batch=64");
   const auto m = hardware::preset("p100:1x4");

@@ -106,7 +106,7 @@ enumeration enumerate(const subject& x) {
 
 }  // namespace
 
-TEST_CASE("exact finds the cheapest of all strategies, tried one by one") {
+TEST_CASE("flexflow_exact finds the cheapest strategy of exhaustive enumeration") {
   const std::vector<std::pair<tensor::tensor_graph, std::string_view>> small{
       {perceptron(16), "p100:1x4"},     {diamond(64, 64), "p100:1x2"},  {perceptron(65536), "k80:1x4"},
       {perceptron(4096), "p100:2x2"},   {perceptron(4096), "p100:1x4"}, {diamond(4096, 512), "k80:1x2"},
@@ -156,7 +156,7 @@ TEST_CASE("the optima of LeNet and of two steps of RNNLM on four devices are pro
   }
 }
 
-TEST_CASE("an initial strategy that is an optimum is kept, and a search that is stopped keeps the best") {
+TEST_CASE("an exact search keeps an optimal start and if stopped is no worse than its start") {
   const subject x{tensor::zoo::build(operators(), "zoo:lenet?batch=256"), "p100:1x4"};
   const auto optimum = x.exact();
   const auto again = x.exact({x.data(), optimum.best});
@@ -172,7 +172,7 @@ TEST_CASE("an initial strategy that is an optimum is kept, and a search that is 
   REQUIRE(stopped.lower_bound > optimum.cost / 2);
 }
 
-TEST_CASE("renumbering like devices keeps the time of the optimum, but not of every strategy", "[exhaustive]") {
+TEST_CASE("renumbering equal devices keeps the optimum's time but not every strategy's time", "[exhaustive]") {
   // Rings follow device numbers, and these break ties, so renumbered devices give different costs: `exact` must not
   // treat such strategies as equal.
   const subject x{tensor::zoo::build(operators(), "zoo:rnnlm?seq=2&batch=256"), "p100:1x4"};
@@ -205,7 +205,7 @@ TEST_CASE("renumbering like devices keeps the time of the optimum, but not of ev
   REQUIRE(other > 0);
 }
 
-TEST_CASE("strategies that do not fit in memory are not optima where others fit") {
+TEST_CASE("the exact search rejects strategies over the memory limit if others fit") {
   subject x{perceptron(16), "p100:1x4"};  // everything on one device
   const auto before = x.exact();
   auto lower = x.lower();

@@ -40,7 +40,7 @@ cost_value slow_price(const parallel::plan& p, const parallel::strategy& s) {
 
 }  // namespace
 
-TEST_CASE("the next best division is the best of all on aligned blocks, by whole simulations", "[flexflow]") {
+TEST_CASE("the explained next-best division equals the best one by full simulation", "[flexflow]") {
   std::size_t compared = 0;
   for (std::uint64_t seed = 0; seed < 24 && compared < 40; ++seed) {
     CAPTURE(seed);
@@ -93,7 +93,7 @@ TEST_CASE("the next best division is the best of all on aligned blocks, by whole
   CHECK(compared >= 20);
 }
 
-TEST_CASE("where time ends, what was not looked at has no alternative", "[flexflow]") {
+TEST_CASE("an explanation that has no time has no alternatives", "[flexflow]") {
   const auto p = parallel::test::plan_at_random(2);
   REQUIRE(p);
   systems::plan_prices prices{operators(), *p, parallel::analytic_durations(operators(), p->machine)};

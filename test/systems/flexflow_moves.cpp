@@ -56,7 +56,7 @@ bool is_block(const parallel::configuration& c, std::size_t devices, parallel::b
 
 }  // namespace
 
-TEST_CASE("moves know each operator, and each unit of them, once") {
+TEST_CASE("strategy_moves lists each operator in exactly one unit") {
   const subject x{"zoo:rnnlm?seq=3", 4};
   std::set<node_id> seen;
   for (const auto& u : x.moves.units()) {
@@ -68,7 +68,7 @@ TEST_CASE("moves know each operator, and each unit of them, once") {
   CHECK(x.moves.device_count() == 4);
 }
 
-TEST_CASE("a unit changes all of its operators, the lead as told", "[law]") {
+TEST_CASE("changing a unit changes all of its operators and gives its lead the configuration", "[law]") {
   for (const auto& [model, devices] : subjects) {
     const subject x{model, devices};
     const std::uint64_t seed = 61;
@@ -90,7 +90,7 @@ TEST_CASE("a unit changes all of its operators, the lead as told", "[law]") {
   }
 }
 
-TEST_CASE("a region is connected, all of it where spread is one, and a unit alone where it is zero", "[law]") {
+TEST_CASE("regions are connected; spread 1 takes the whole component and spread 0 one unit", "[law]") {
   for (const auto& [model, devices] : subjects) {
     const subject x{model, devices};
     const auto& units = x.moves.units();
@@ -154,7 +154,7 @@ TEST_CASE("a region is connected, all of it where spread is one, and a unit alon
   }
 }
 
-TEST_CASE("random unit strategies and proposals are valid, each node at most once", "[law]") {
+TEST_CASE("random unit strategies and proposals are valid and change each node at most once", "[law]") {
   for (const auto& [model, devices] : subjects) {
     for (const auto strides : {parallel::block_strides::one, parallel::block_strides::all}) {
       const subject x{model, devices, strides};
@@ -184,7 +184,7 @@ TEST_CASE("random unit strategies and proposals are valid, each node at most onc
   }
 }
 
-TEST_CASE("proposals are of units with the probability asked for, and operators are drawn uniformly", "[law]") {
+TEST_CASE("strategy proposals choose units with the given probability and operators uniformly", "[law]") {
   const subject x{"zoo:rnnlm?seq=3&batch=8&hidden=16&vocab=24", 4};
   const parallel::strategy s(x.graph.node_count());
   const std::uint64_t seed = 62;
@@ -222,7 +222,7 @@ TEST_CASE("proposals are of units with the probability asked for, and operators 
   }
 }
 
-TEST_CASE("a graph without operators has no proposals") {
+TEST_CASE("a graph without operators has no strategy proposals") {
   tensor::tensor_graph empty;
   const parallel::graph_dimensions none{operators(), empty};
   const strategy_moves moves{operators(), empty, none, 4};

@@ -95,7 +95,7 @@ cost_value slow_descent(const subject& x, const parallel::strategy& from) {
 
 }  // namespace
 
-TEST_CASE("moves are every unit with every configuration of its lead, in a stable order") {
+TEST_CASE("strategy_space's moves are all units with all configurations in a stable order") {
   for (const auto& [model, on] : subjects) {
     CAPTURE(model, on);
     const subject x{model, on};
@@ -121,7 +121,7 @@ TEST_CASE("moves are every unit with every configuration of its lead, in a stabl
   }
 }
 
-TEST_CASE("a price is the cost and the fingerprint of the state after the move", "[law]") {
+TEST_CASE("strategy_space prices are the cost and fingerprint of the state after the move", "[law]") {
   for (const auto& [model, on] : subjects) {
     const subject x{model, on};
     for (std::uint64_t seed = 1; seed <= unity::test::cases(3); ++seed) {
@@ -175,7 +175,7 @@ TEST_CASE("a price is the cost and the fingerprint of the state after the move",
   }
 }
 
-TEST_CASE("fingerprints tell strategies apart, and do not depend on the way", "[law]") {
+TEST_CASE("strategy_space fingerprints identify strategies and do not depend on the path", "[law]") {
   const subject x{"zoo:lenet?batch=64", "p100:1x4"};
   const std::uint64_t seed = 71;
   CAPTURE(seed);
@@ -203,7 +203,7 @@ TEST_CASE("fingerprints tell strategies apart, and do not depend on the way", "[
   CHECK(known.size() > steps * 3 / 4);
 }
 
-TEST_CASE("a beam of one that stops at once is steepest descent") {
+TEST_CASE("a beam of width 1 and patience 1 is steepest descent") {
   for (const auto& [model, on] : std::span{subjects}.first(unity::test::cases(std::size(subjects)))) {
     const subject x{model, on, parallel::block_strides::one};
     const std::uint64_t seed = 72;
@@ -234,7 +234,7 @@ TEST_CASE("a beam of one that stops at once is steepest descent") {
   }
 }
 
-TEST_CASE("a wider beam mostly ends below greedy descent, and never above what it began with", "[exhaustive]") {
+TEST_CASE("a wider beam mostly beats greedy descent and is never worse than its start", "[exhaustive]") {
   int better = 0;
   int worse = 0;
   for (const auto& [model, on] : std::span{subjects}.first(2)) {

@@ -22,8 +22,7 @@ namespace tests_of_joint_rules {
 
 using namespace unity;
 
-TEST_CASE(
-    "joint rules follow from properties of operators, those that they name, and hold in numbers with their gradients") {
+TEST_CASE("joint rules are proved from the axioms that they name and pass the numeric checks") {
   const auto operators = tensor::training_algebra();
   const auto rules = parse_rules(std::string{systems::joint_rules}, "joint rules");
   REQUIRE(rules.size() == 2);
@@ -41,7 +40,7 @@ TEST_CASE(
   CHECK_NOTHROW(tensor::check_rules(operators, compile_rules(operators, rules), "joint rules"));
 }
 
-TEST_CASE("a parallel rule that is not safe for training is not selected for it") {
+TEST_CASE("a parallel rule that is safe only for inference is not selected for training") {
   const parallel::pcg_algebra operators{tensor::training_algebra()};
   constexpr const char* text = R"rules(
 rule relu_over_rows

@@ -94,7 +94,7 @@ cost_value price(const tensor::tensor_graph& g, cost_value) {
 
 }  // namespace
 
-TEST_CASE("the price of a move is the cost of the graph that it leads to") {
+TEST_CASE("joint_space prices of moves equal the costs of the resulting graphs") {
   joint_space space{operators(), rules(), graph(), price};
   joint_space::scratch_type from;
   joint_space::scratch_type to;
@@ -115,7 +115,7 @@ TEST_CASE("the price of a move is the cost of the graph that it leads to") {
   CHECK(space.moves(s).empty());
 }
 
-TEST_CASE("graphs with their mapped prices are a search space", "[law]") {
+TEST_CASE("joint_space satisfies the laws of search spaces on a small graph", "[law]") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     joint_space space{operators(), rules(), graph(), price};
@@ -124,7 +124,7 @@ TEST_CASE("graphs with their mapped prices are a search space", "[law]") {
   }
 }
 
-TEST_CASE("when it is late, moves are left out whose price is not known, and others have their price") {
+TEST_CASE("after its deadline joint_space prices only moves whose price is known") {
   bool is_late = false;
   joint_space space{operators(), rules(), graph(), price, [&] { return is_late; }};
   const auto s = space.initial();
@@ -147,7 +147,7 @@ TEST_CASE("when it is late, moves are left out whose price is not known, and oth
   CHECK_FALSE(space.price(next, space.moves(next)[0], from));
 }
 
-TEST_CASE("graphs near another are found behind dearer ones, in as many steps as asked for") {
+TEST_CASE("cheapest_near finds graphs behind more expensive ones within the given steps") {
   joint_space space{operators(), rules(), graph(), price};
   const auto s = space.initial();
   const auto near = space.cheapest_near(s, 3, 100, 30);
@@ -167,7 +167,7 @@ TEST_CASE("graphs near another are found behind dearer ones, in as many steps as
   CHECK(space.cheapest_near(s, 3, 2, 30)->state.cost == 20);  // the third step would need a third graph
 }
 
-TEST_CASE("a graph whose price could not be made has none") {
+TEST_CASE("a failed pricing in joint_space throws and can be repeated") {
   bool breaks = false;
   joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
                       if (breaks) {
@@ -189,7 +189,7 @@ TEST_CASE("a graph whose price could not be made has none") {
   CHECK(space.apply(s, m, from, to).cost == 130);
 }
 
-TEST_CASE("searches with one thread price all graphs on it") {
+TEST_CASE("single-threaded searches of joint_space price graphs on the calling thread") {
   std::set<std::thread::id> threads;
   joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
                       threads.insert(std::this_thread::get_id());
@@ -201,7 +201,7 @@ TEST_CASE("searches with one thread price all graphs on it") {
   CHECK(threads == std::set{std::this_thread::get_id()});
 }
 
-TEST_CASE("searches find the same with any number of threads, and price each graph once") {
+TEST_CASE("searches of joint_space have equal results and pricing counts on 1 to 4 threads") {
   std::uint64_t expanded = 0;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
@@ -237,7 +237,7 @@ TEST_CASE("searches find the same with any number of threads, and price each gra
   CHECK(expanded > 24);
 }
 
-TEST_CASE("random graphs with their mapped prices are a search space, also for threads", "[law]") {
+TEST_CASE("joint_space satisfies the laws of search spaces on random graphs with two threads", "[law]") {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -247,7 +247,7 @@ TEST_CASE("random graphs with their mapped prices are a search space, also for t
   }
 }
 
-TEST_CASE("what is known to be too dear is not priced in full") {
+TEST_CASE("cheapest_near does not fully price graphs above the cost limit") {
   std::size_t in_full = 0;
   joint_space space{operators(), rules(), graph(), [&](const tensor::tensor_graph& g, cost_value limit) {
                       const auto cost = price(g, 0);

@@ -75,7 +75,7 @@ std::int64_t least_time(const std::vector<memory_plan>& plans, std::int64_t memo
 
 }  // namespace
 
-TEST_CASE("where a part is heavy, the frontier gains plans of unequal stages") {
+TEST_CASE("unequal stages add faster plans to the memory frontier of graphs with a heavy part") {
   struct heavy {
     const char* on;
     tensor::tensor_graph graph;
@@ -102,7 +102,7 @@ TEST_CASE("where a part is heavy, the frontier gains plans of unequal stages") {
   CHECK(gained > 0);
 }
 
-TEST_CASE("no frontier is worse for unequal stages", "[law]") {
+TEST_CASE("unequal stages do not worsen the memory frontier of random chains", "[law]") {
   for (std::uint64_t seed = 0; seed < unity::test::cases(6); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -121,7 +121,7 @@ TEST_CASE("no frontier is worse for unequal stages", "[law]") {
   }
 }
 
-TEST_CASE("unequal stages trade time for memory as equal ones do") {
+TEST_CASE("plans of unequal stages also trade time for memory") {
   subject s{chain(512, {256, 256, 1024, 1024, 256, 256}), "p100:1x3"};
   std::size_t unequal = 0;
   std::size_t recomputing = 0;

@@ -62,14 +62,14 @@ std::vector<std::uint32_t> options_with(placed_mesh& at, const placed_graph& g, 
 
 }  // namespace
 
-TEST_CASE("what is not placed is at the first place") {
+TEST_CASE("operators that are not placed are at mesh place 0") {
   placed_mesh at{{4}};
   const placed_graph g{branches({64, 64, 64, 64})};
   CHECK(systems::mesh_places(at.tables, g.ops, options_with(at, g, kinds::copies)) ==
         std::vector<std::size_t>(g.ops.size(), 0));
 }
 
-TEST_CASE("as many branches as places: each has its own, and all operators of a branch share it") {
+TEST_CASE("as many branches as mesh places get one place each") {
   for (const hardware::mesh_sizes& sizes : {hardware::mesh_sizes{4}, hardware::mesh_sizes{2, 2}}) {
     placed_mesh at{sizes};
     const placed_graph g{branches({64, 128, 256, 512})};
@@ -84,7 +84,7 @@ TEST_CASE("as many branches as places: each has its own, and all operators of a 
   }
 }
 
-TEST_CASE("the longest goes first, each to where least is to do") {
+TEST_CASE("the longest branch is placed first and gets a mesh place to itself") {
   placed_mesh at{{2, 2}};
   const placed_graph g{branches({4096, 64, 64, 64, 64})};
   const auto places = systems::mesh_places(at.tables, g.ops, options_with(at, g, kinds::placed));

@@ -62,7 +62,7 @@ struct four_devices {
 
 }  // namespace
 
-TEST_CASE("where all parts move there is always a proposal that can run, of every kind") {
+TEST_CASE("proposals of all parts are valid and include sums/copies/whole graphs") {
   four_devices on;
   const auto proposal = on.proposal(systems::part_moves::all);
   const auto s = on.on_one_device();
@@ -87,7 +87,7 @@ TEST_CASE("where all parts move there is always a proposal that can run, of ever
   CHECK(of_all > 10);
 }
 
-TEST_CASE("where connected parts move, an operator that cannot be repeated ends the chain") {
+TEST_CASE("proposals of connected parts end if an operator cannot be repeated") {
   four_devices on;
   const auto proposal = on.proposal(systems::part_moves::connected);
   const auto s = on.on_one_device();

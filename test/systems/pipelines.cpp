@@ -42,7 +42,7 @@ constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4
 
 }  // namespace
 
-TEST_CASE("all pipelines that are found are plans, and take about what is said of them") {
+TEST_CASE("found pipelines are valid plans near their predicted time and memory") {
   subject x{small_bert, "p100:2x4"};
   const auto all = x.pipelines.run(x.graph);
   REQUIRE(all.size() >= 6);
@@ -72,7 +72,7 @@ TEST_CASE("all pipelines that are found are plans, and take about what is said o
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; }));
 }
 
-TEST_CASE("one device alone: the program of representatives is that of all") {
+TEST_CASE("on one device the representatives' program has the time and memory of the whole one") {
   subject x{"zoo:mlp?form=fig1&batch=16", "p100:1x1"};
   const auto mesh = unity::hardware::meshes_of(x.machine.network, 1).front();
   systems::mesh_room room{
@@ -89,7 +89,7 @@ TEST_CASE("one device alone: the program of representatives is that of all") {
   CHECK(one.memory_peak() == whole.memory_peak());
 }
 
-TEST_CASE("one device alone: the program of representatives recomputes what that of all does", "[law]") {
+TEST_CASE("on one device the representatives' program recomputes like the whole one", "[law]") {
   const std::uint64_t seed = 41;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -127,7 +127,7 @@ TEST_CASE("one device alone: the program of representatives recomputes what that
   CHECK(equal >= 11);  // of twelve pipelines
 }
 
-TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all devices and by one of each stage") {
+TEST_CASE("pipelines with memory trades are near their predicted and simulated time and memory") {
   systems::pipeline_options o;
   o.trades = parallel::memory_trades::recomputing;
   o.optimizer = parallel::optimizer::adam;
@@ -163,7 +163,7 @@ TEST_CASE("pipelines that trade time for memory: predicted and simulated, by all
   CHECK(sharded > 0);
 }
 
-TEST_CASE("one search makes pipelines of several graphs, each of its own") {
+TEST_CASE("one pipeline_search serves several graphs") {
   subject x{small_bert, "p100:1x4"};
   const subject other{"zoo:mlp?form=fig1&batch=16", "p100:1x4"};
   const auto of_one = x.pipelines.run(x.graph);
@@ -174,7 +174,7 @@ TEST_CASE("one search makes pipelines of several graphs, each of its own") {
   CHECK(of_other.front().graph->graph.node_count() == other.graph.node_count());
 }
 
-TEST_CASE("memory that is short is divided among stages") {
+TEST_CASE("a pipeline search keeps its memory limit or states the excess") {
   const auto peak_of = [](bytes limit) {
     systems::pipeline_options o;
     o.memory_limit = limit;
@@ -191,7 +191,7 @@ TEST_CASE("memory that is short is divided among stages") {
   CHECK(peak_of(bytes{1000}).second > bytes{});
 }
 
-TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
+TEST_CASE("graphs without micro-batches and single devices have no pipelines") {
   subject steps{"zoo:rnnlm?seq=2&hidden=64&vocab=100&batch=8", "p100:1x4"};
   CHECK(steps.pipelines.run(steps.graph).empty());
   subject odd{"zoo:mlp?form=fig1&batch=7", "p100:1x4"};  // seven micro-batches of one sample
@@ -204,7 +204,7 @@ TEST_CASE("what cannot be divided in micro-batches has no pipelines") {
   CHECK(alone.pipelines.run(alone.graph).empty());
 }
 
-TEST_CASE("a transformer that no device holds is trained in stages") {
+TEST_CASE("Unity finds fitting pipeline plans for a transformer larger than one device") {
   // 3.6 billion parameters with Adam's states: 58 GB, on 8 devices of 40 GB.
   const auto m = unity::hardware::preset("dgx_a100:2x4");
   const auto g = tensor::converted(

@@ -49,7 +49,7 @@ struct four_devices {
 
 }  // namespace
 
-TEST_CASE("plans that became better are told by their starts, as fast as they are said to be") {
+TEST_CASE("polished plans are faster than their starts and state their simulated time") {
   four_devices on;
   on.options.proposals = 400;
   const std::vector<polish_start> starts{on.start(), on.start()};
@@ -69,7 +69,7 @@ TEST_CASE("plans that became better are told by their starts, as fast as they ar
   CHECK_FALSE(on.context.time.ended_early());
 }
 
-TEST_CASE("the same seed leads to the same plans") {
+TEST_CASE("polishing with the same seed gives the same plan") {
   const auto run = [] {
     four_devices on;
     on.options.proposals = 200;
@@ -80,7 +80,7 @@ TEST_CASE("the same seed leads to the same plans") {
   CHECK(run() == run());
 }
 
-TEST_CASE("without proposals or time, and of graphs that are too large, no plan is improved") {
+TEST_CASE("polishing without proposals or time or of too large graphs improves no plan") {
   four_devices none;
   none.options.proposals = 0;
   CHECK(systems::detail::polished(none.context, {none.start()}).empty());

@@ -83,7 +83,7 @@ double share_of_zeros(const std::vector<double>& all) {
   return static_cast<double>(std::count(all.begin(), all.end(), 0.0)) / static_cast<double>(all.size());
 }
 
-TEST_CASE("dropout leaves out its rate, and makes the rest as much larger, in training alone") {
+TEST_CASE("dropout zeroes its rate and scales the rest up in training only") {
   random_engine random{4};
   const auto data = data_on(gnn::with_self_edges(gnn::from_edges(400, test::random_edges(random, 400, 3000))), 10);
   for (const auto layer : {vertex_layer::gcn, vertex_layer::gat}) {
@@ -115,7 +115,7 @@ TEST_CASE("dropout leaves out its rate, and makes the rest as much larger, in tr
   }
 }
 
-TEST_CASE("vertices are drawn by the squares of what they give, and count as much more as they are rarer") {
+TEST_CASE("FastGCN draws vertices by squared edge weights and scales them inversely") {
   // 0 is read by 0 and 1; 1 by 1; 2 by 2. The sums of squared weights, 1 / (in-degrees of both ends), are 1 + 1/2, 1/4
   // and 1.
   const auto data = data_on(gnn::csr_graph{{0, 1, 3, 4}, {0, 0, 1, 2}}, 4);

@@ -132,7 +132,7 @@ constexpr std::array all_layers{vertex_layer::gcn,      vertex_layer::gin,     v
                                 vertex_layer::gat};
 constexpr auto apart = test::all_or<std::size_t>(1, 3);  // under sanitizers, every third case only
 
-TEST_CASE("losses and gradients are those of plain loops, on any number of ranks") {
+TEST_CASE("vertex model losses and gradients equal those of plain loops on 1 to 4 ranks") {
   for (const auto layer : all_layers) {
     for (std::uint64_t seed = 0; seed < test::cases(4); ++seed) {
       CAPTURE(static_cast<int>(layer), seed);
@@ -176,7 +176,7 @@ TEST_CASE("losses and gradients are those of plain loops, on any number of ranks
   }
 }
 
-TEST_CASE("what ranks train does not depend on how vertices are divided, nor on when") {
+TEST_CASE("vertex training does not depend on the partition or on repartitioning") {
   for (std::size_t l = 0; l < all_layers.size(); l += apart) {
     const auto layer = all_layers[l];
     CAPTURE(static_cast<int>(layer));
@@ -202,7 +202,7 @@ TEST_CASE("what ranks train does not depend on how vertices are divided, nor on 
   }
 }
 
-TEST_CASE("what is drawn goes by the numbers that vertices had before") {
+TEST_CASE("random draws of vertex training follow the vertices' earlier numbers") {
   for (std::size_t l = 0; l < all_layers.size(); l += apart) {
     const auto layer = all_layers[l];
     CAPTURE(static_cast<int>(layer));
@@ -233,7 +233,7 @@ TEST_CASE("what is drawn goes by the numbers that vertices had before") {
   }
 }
 
-TEST_CASE("decay adds its share of the first layer's weights to their gradients, and of no others") {
+TEST_CASE("weight decay changes the gradients of the first layer's weights only") {
   random_engine random{11};
   const auto data = random_data(random, 17, 60, 4, 3);
   auto t = training_on(data, small_model(vertex_layer::sage_mean, 0));
@@ -255,7 +255,7 @@ TEST_CASE("decay adds its share of the first layer's weights to their gradients,
   REQUIRE(with.weights[0] != without.weights[0]);
 }
 
-TEST_CASE("rows that others read are sent once, and their cotangents back") {
+TEST_CASE("remote rows are sent once and their cotangents back once") {
   random_engine random{3};
   const auto data = random_data(random, 30, 150, 4, 3);
   auto t = training_on(data, small_model(vertex_layer::gcn, 0));
@@ -268,7 +268,7 @@ TEST_CASE("rows that others read are sent once, and their cotangents back") {
   CHECK(trained(t, p, 1).sent == rows * 3 * 2 * 2 * 8);
 }
 
-TEST_CASE("under a limit of memory losses are the same, bit for bit, and bytes move as planned") {
+TEST_CASE("vertex training under a memory limit has identical losses and moves bytes as planned") {
   for (std::size_t l = 0; l < all_layers.size(); l += apart) {
     const auto layer = all_layers[l];
     CAPTURE(static_cast<int>(layer));
@@ -306,7 +306,7 @@ TEST_CASE("under a limit of memory losses are the same, bit for bit, and bytes m
   }
 }
 
-TEST_CASE("a loss that is no number stops the run and changes nothing") {
+TEST_CASE("a loss that is not finite stops vertex training with an error") {
   random_engine random{3};
   const auto data = random_data(random, 10, 30, 4, 3);
   auto t = training_on(data, small_model(vertex_layer::gin, 0));

@@ -44,7 +44,7 @@ parallel::strategy_report report(std::int64_t picoseconds_of_iteration, std::int
 
 }  // namespace
 
-TEST_CASE("without limits no step is late, and all have as long as they like") {
+TEST_CASE("search_time without limits has no late steps and unlimited time") {
   search_time t{no_limit, no_limit};
   CHECK_FALSE(t.is_late());
   CHECK_FALSE(t.is_late(1e9));
@@ -55,7 +55,7 @@ TEST_CASE("without limits no step is late, and all have as long as they like") {
   CHECK_FALSE(t.ended_early());
 }
 
-TEST_CASE("a step that the time is too short for is noted, and whether only the polish has time is told apart") {
+TEST_CASE("search_time notes steps that are too long and separates the polish's own time") {
   search_time t{no_limit, 1000};
   CHECK_FALSE(t.is_late());
   CHECK(t.seconds_for(0.25) == 250);  // at most the time that is left
@@ -80,7 +80,7 @@ TEST_CASE("a step that the time is too short for is noted, and whether only the 
   CHECK(later.ended_early());
 }
 
-TEST_CASE("the longest report and the phases cover the time") {
+TEST_CASE("search_time's phases stay within the total time") {
   search_time t{no_limit, no_limit};
   CHECK(t.timed([] { return report(7, 0); }).iteration == picoseconds{7});
   const auto first = t.reported();
@@ -95,7 +95,7 @@ TEST_CASE("the longest report and the phases cover the time") {
   CHECK(one.seconds + two.seconds <= t.seconds());
 }
 
-TEST_CASE("less excess of memory is better, and of equal excess less time") {
+TEST_CASE("a report with less memory excess is better and at equal excess one with less time") {
   using systems::detail::is_better;
   CHECK(is_better(report(5, 0), report(6, 0)));
   CHECK_FALSE(is_better(report(6, 0), report(6, 0)));
@@ -105,7 +105,7 @@ TEST_CASE("less excess of memory is better, and of equal excess less time") {
   CHECK(is_better(report(5, 2), report(6, 2)));
 }
 
-TEST_CASE("sizes are those of the machine and the options") {
+TEST_CASE("search_context derives its sizes from the machine and the options") {
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
   o.limits.seconds = 100;

@@ -64,7 +64,7 @@ constexpr const char* small_mlp = "zoo:mlp?layers=3&batch=64&hidden=512";
 
 }  // namespace
 
-TEST_CASE("the best mapping is the best of those simulated, and candidates are in order of their predictions") {
+TEST_CASE("mapping_trials return the best simulated mapping and sort candidates by prediction") {
   subject on{small_mlp};
   mapping_trials trials{on.context};
   const auto found = trials.simulate(on.variants[0], 0);
@@ -80,7 +80,7 @@ TEST_CASE("the best mapping is the best of those simulated, and candidates are i
   }
 }
 
-TEST_CASE("branches get blocks of devices only where operators may be placed") {
+TEST_CASE("branches are split onto device blocks only if placement is allowed") {
   subject on{"zoo:candle_uno?batch=64"};
   on.options.uses = parallel::all_index_uses & ~bit(use::placement);
   mapping_trials without{on.context};
@@ -95,7 +95,7 @@ TEST_CASE("branches get blocks of devices only where operators may be placed") {
   CHECK(on.context.record.simulated.back().is_split);
 }
 
-TEST_CASE("smaller sets add a room a mesh for each set that is not there") {
+TEST_CASE("add_smaller_sets adds mesh rooms for smaller sets of uses once") {
   subject on{small_mlp};
   mapping_trials trials{on.context};
   const auto before = trials.rooms().size();
@@ -115,7 +115,7 @@ TEST_CASE("smaller sets add a room a mesh for each set that is not there") {
   CHECK(trials.rooms().size() == before + added);
 }
 
-TEST_CASE("substituted graphs are new, compute the same, and say which rules led to them") {
+TEST_CASE("substituted graphs are new and equivalent and name their rules") {
   subject on{"zoo:bert?layers=1&hidden=64&heads=4&seq=16&batch=8"};
   on.options.uses = bit(use::data) | bit(use::model);
   mapping_trials trials{on.context};
@@ -141,7 +141,7 @@ TEST_CASE("substituted graphs are new, compute the same, and say which rules led
   }
 }
 
-TEST_CASE("graphs nearby are one substitution away, mapped, best first; larger graphs have none") {
+TEST_CASE("add_nearby finds equivalent graphs one substitution away of small graphs only") {
   subject on{"zoo:mlp?layers=2&batch=32&hidden=64"};
   mapping_trials trials{on.context};
   static_cast<void>(trials.simulate(on.variants[0], 0));
@@ -165,7 +165,7 @@ TEST_CASE("graphs nearby are one substitution away, mapped, best first; larger g
   CHECK(systems::detail::add_nearby(larger.context, other, test::joint_rules(), larger.variants, 0).empty());
 }
 
-TEST_CASE("pipelines are tried only where they are allowed, and are no better than all that were simulated") {
+TEST_CASE("pipelines are tried only if allowed and the best simulated one is returned") {
   for (const bool is_allowed : {false, true}) {
     CAPTURE(is_allowed);
     subject on{"zoo:mlp?layers=8&batch=64&hidden=2048"};

@@ -67,7 +67,7 @@ struct cut_graph {
 
 }  // namespace
 
-TEST_CASE("segments are in order, cover the spine, and have as many operators as asked for") {
+TEST_CASE("segments cover the spine in order with at least the requested operators") {
   const cut_graph g;
   for (const std::size_t least : {2U, 5U, 10U, 20U}) {
     CAPTURE(least);
@@ -85,7 +85,7 @@ TEST_CASE("segments are in order, cover the spine, and have as many operators as
   CHECK(g.into(g.one.ops.size()) == std::vector<systems::segment_range>{{0, g.steps.size()}});
 }
 
-TEST_CASE("cuts are where fewer rules lie across") {
+TEST_CASE("segments are cut where fewer rules cross") {
   tensor::builder b{operators()};
   auto x = b.input("x", {4, 4});
   for (int i = 0; i < 4; ++i) {
@@ -105,7 +105,7 @@ TEST_CASE("cuts are where fewer rules lie across") {
   CHECK(systems::cut(graph, one.ops, steps, systems::rule_edges{rule_set{}}, 3)[0].last == 3);
 }
 
-TEST_CASE("segments that are alike are equal graphs, whatever their weights are called") {
+TEST_CASE("repeated layers give segments of equal shape with matching boundaries") {
   const cut_graph g;
   const auto ranges = g.into(10);
   std::vector<systems::segment_graph> pieces;
@@ -129,7 +129,7 @@ TEST_CASE("segments that are alike are equal graphs, whatever their weights are 
   CHECK(alike > 0);
 }
 
-TEST_CASE("a graph that is cut, and put together again, is the graph") {
+TEST_CASE("cutting and reassembling a graph without rules keeps it equivalent") {
   const auto m = hardware::preset("p100:1x2");
   const hardware::route_table routes{m.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
@@ -151,7 +151,7 @@ TEST_CASE("a graph that is cut, and put together again, is the graph") {
   }
 }
 
-TEST_CASE("a piece several times in a row reads what the copy before it leaves") {
+TEST_CASE("repeated joins copies of a segment into one chain") {
   const cut_graph g;
   const auto ranges = g.into(10);
   const auto piece = g.piece(ranges.at(1));
@@ -177,7 +177,7 @@ TEST_CASE("a piece several times in a row reads what the copy before it leaves")
             .size() >= count);
 }
 
-TEST_CASE("pieces put together again are the graph") {
+TEST_CASE("assembling all segments gives an equivalent graph") {
   const cut_graph g;
   std::vector<systems::segment_graph> pieces;
   std::map<fingerprint, tensor::tensor_graph> by_shape;
@@ -192,7 +192,7 @@ TEST_CASE("pieces put together again are the graph") {
   CHECK(same.passed);
 }
 
-TEST_CASE("windows have all operators in their order, and put together again they are the graph") {
+TEST_CASE("windows hold all operators in order and reassemble to an equivalent graph") {
   for (const auto& [name, least] :
        {std::pair{"zoo:nasrnn?hidden=8&seq=2", std::size_t{3}}, std::pair{"zoo:nasrnn?hidden=8&seq=2", std::size_t{10}},
         std::pair{"zoo:dlrm?form=ae&batch=8", std::size_t{3}}}) {
@@ -225,7 +225,7 @@ TEST_CASE("windows have all operators in their order, and put together again the
   }
 }
 
-TEST_CASE("a graph that no operator divides is rewritten in windows, and gets no dearer to map") {
+TEST_CASE("a graph without a spine is rewritten in windows and becomes cheaper to map") {
   const auto g = tensor::zoo::build(operators(), "zoo:nasrnn?hidden=16&seq=3");
   const auto m = hardware::preset("p100:1x2");
   const hardware::route_table routes{m.network};

@@ -165,7 +165,7 @@ stage_goal goal_at_random(std::size_t most_stages, random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("cuts into equal stages are the best of all there are", "[law]") {
+TEST_CASE("cuts into equal stages are as good as exhaustive search", "[law]") {
   for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -178,7 +178,7 @@ TEST_CASE("cuts into equal stages are the best of all there are", "[law]") {
   }
 }
 
-TEST_CASE("cuts into stages of unequal groups are the best of all cuts and groups there are", "[law]") {
+TEST_CASE("cuts into stages of unequal groups are as good as exhaustive search", "[law]") {
   std::size_t several = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(400); ++seed) {
     CAPTURE(seed);
@@ -199,7 +199,7 @@ TEST_CASE("cuts into stages of unequal groups are the best of all cuts and group
   CHECK(several >= unity::test::cases(400) / 10);
 }
 
-TEST_CASE("cuts are the best of all where handing over depends on the groups", "[law]") {
+TEST_CASE("cuts with handover costs by group are as good as exhaustive search", "[law]") {
   std::size_t several = 0;
   for (std::uint64_t seed = 1000; seed < 1000 + unity::test::cases(400); ++seed) {
     CAPTURE(seed);
@@ -224,7 +224,7 @@ TEST_CASE("cuts are the best of all where handing over depends on the groups", "
   CHECK(several >= unity::test::cases(400) / 10);
 }
 
-TEST_CASE("who is late has the best cut so far, or none") {
+TEST_CASE("stage cutting that runs out of time returns a valid cut or none") {
   random_engine random{5};
   const auto pieces = pieces_at_random(40, 100, random);
   const std::vector<systems::stage_way> ways{{1, pieces}};
@@ -247,7 +247,7 @@ TEST_CASE("who is late has the best cut so far, or none") {
   CHECK(found < 20);
 }
 
-TEST_CASE("a heavy piece has more devices than the others") {
+TEST_CASE("a heavy piece gets a stage with more devices") {
   // Pieces take 2, 2, 12 on one device, and a third of that, rounded up, on three.
   const std::vector<stage_piece> one{{picoseconds{2}}, {picoseconds{2}}, {picoseconds{12}}};
   const std::vector<stage_piece> three{{picoseconds{1}}, {picoseconds{1}}, {picoseconds{4}}};
@@ -261,7 +261,7 @@ TEST_CASE("a heavy piece has more devices than the others") {
   CHECK_FALSE(systems::cut_into_stages(std::span{ways}.last(1), nodes, {2, 8, 7}));
 }
 
-TEST_CASE("groups lie within a node or have whole nodes") {
+TEST_CASE("device groups of stages lie within a node or consist of whole nodes") {
   const std::vector<std::size_t> nodes{4, 4, 2};
   CHECK(systems::is_block(nodes, 0, 4));
   CHECK(systems::is_block(nodes, 1, 3));

@@ -42,7 +42,7 @@ bool equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b, bool mo
   return report.passed;
 }
 
-TEST_CASE("substitutions and layouts searched jointly beat each alone and one after the other") {
+TEST_CASE("a joint search of substitutions and layouts beats each alone and both in sequence") {
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=2");
   auto o = options("v100", 400);
   const auto substitution = systems::taso(operators(), shipped(), bert, o);
@@ -58,7 +58,7 @@ TEST_CASE("substitutions and layouts searched jointly beat each alone and one af
   CHECK(equal(bert, layout.graph, true));
 }
 
-TEST_CASE("stages lie between the given graph and the best, and are equal to both") {
+TEST_CASE("stages of a TASO search lie between its start and its best and are equivalent") {
   for (const auto algorithm : {systems::algorithm::backtracking, systems::algorithm::beam, systems::algorithm::mcmc}) {
     const auto bert = tensor::zoo::build(operators(), "zoo:bert?layers=1");
     auto o = options("v100", algorithm == systems::algorithm::mcmc ? 2000 : 50);
@@ -85,7 +85,7 @@ TEST_CASE("stages lie between the given graph and the best, and are equal to bot
   }
 }
 
-TEST_CASE("what depends on weights alone is rewritten where it runs, in training, and not where it does not") {
+TEST_CASE("operators on weights alone are rewritten in training and not in inference") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 4});
   const auto u = b.weight("u", {4, 4});
@@ -104,7 +104,7 @@ TEST_CASE("what depends on weights alone is rewritten where it runs, in training
   CHECK(moves(tensor::mode::inference) == 1);
 }
 
-TEST_CASE("with layouts searched, prices are what states cost, and graphs stay equal") {
+TEST_CASE("taso_space prices with layouts equal state costs and graphs stay equivalent") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -138,7 +138,7 @@ TEST_CASE("with layouts searched, prices are what states cost, and graphs stay e
 }
 
 // With operators' own layouts, a target may read existing values that are computed from what it replaces.
-TEST_CASE("a change of layouts closes no cycle") {
+TEST_CASE("an exact search with layouts ends without creating cycles") {
   tensor::builder b{operators()};
   const auto first = b.relu(b.input("x", {2, 4}));
   const auto second = b.relu(b.input("y", {2, 4}));
@@ -157,7 +157,7 @@ TEST_CASE("a change of layouts closes no cycle") {
   CHECK(equal(g, found.graph, true));
 }
 
-TEST_CASE("training refuses what is safe for inference only, and prices work on weights") {
+TEST_CASE("training excludes inference-only rules and prices work on weights") {
   const auto rules = systems::select_rules(shipped(), syntax::standing::tested, tensor::mode::training);
   CHECK(rules.size() < shipped().size());
   CHECK(std::none_of(rules.begin(), rules.end(),
@@ -172,13 +172,13 @@ TEST_CASE("training refuses what is safe for inference only, and prices work on 
   CHECK(equal(resnet, training.graph, !training.real_only));
 }
 
-TEST_CASE("a graph whose costs do not fit 64 bits is refused") {
+TEST_CASE("TASO refuses a graph whose costs exceed 64 bits") {
   const auto huge = tensor::zoo::build(operators(), "zoo:mlp?hidden=1048576&batch=1048576&layers=64");
   CHECK_THROWS_WITH(systems::taso(operators(), {}, huge, options("k80", 1)),
                     Catch::Contains("more than 2^61") && Catch::Contains("a smaller model"));
 }
 
-TEST_CASE("a node of more operands than are counted is refused") {
+TEST_CASE("TASO refuses a node with more than 65535 operands") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2});
   const auto g = std::move(b).finish({b.concat(0, std::vector<value_id>(70000, x))});
@@ -186,7 +186,7 @@ TEST_CASE("a node of more operands than are counted is refused") {
                     Catch::Contains("70000 operands or results; expected at most 65535"));
 }
 
-TEST_CASE("rules below the floor are not used") {
+TEST_CASE("select_rules excludes rules below the required evidence") {
   auto rules = compile_rules(
       operators(), parse_rules("rule a relu(relu(?x)) => relu(?x) assumed\nrule b negate(negate(?x)) => ?x tested 61"));
   CHECK(systems::select_rules(rules, syntax::standing::assumed, tensor::mode::inference).size() == 2);
@@ -196,7 +196,7 @@ TEST_CASE("rules below the floor are not used") {
   CHECK(systems::select_rules(rules, syntax::standing::proved, tensor::mode::inference).empty());
 }
 
-TEST_CASE("a limit on memory is kept where it can be, and approached where it cannot") {
+TEST_CASE("a TASO search with a memory limit needs no more than the limit or its start") {
   const auto nasrnn = tensor::zoo::build(operators(), "zoo:nasrnn");
   const tensor::memory_cost memory{operators()};
   const auto held = [&](const tensor::tensor_graph& g) {
@@ -211,7 +211,7 @@ TEST_CASE("a limit on memory is kept where it can be, and approached where it ca
   CHECK(equal(nasrnn, limited.graph, !limited.real_only));
 }
 
-TEST_CASE("weights of time and arithmetic trade one for the other") {
+TEST_CASE("a weight on arithmetic in the objective trades time for fewer operations") {
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=1");
   const tensor::flop_cost arithmetic{operators()};
   const auto operations = [&](const tensor::tensor_graph& g) {
@@ -227,7 +227,7 @@ TEST_CASE("weights of time and arithmetic trade one for the other") {
   CHECK(time.cost_after_s <= work.cost_after_s);
 }
 
-TEST_CASE("all algorithms end with an equal graph that costs what they say") {
+TEST_CASE("each TASO algorithm reproducibly gives an equivalent graph of the stated cost") {
   const auto name = GENERATE(systems::algorithm::backtracking, systems::algorithm::beam, systems::algorithm::mcmc,
                              systems::algorithm::exact);
   CAPTURE(static_cast<int>(name));
@@ -247,7 +247,7 @@ TEST_CASE("all algorithms end with an equal graph that costs what they say") {
 
 }  // namespace
 
-TEST_CASE("an option of another algorithm is refused") {
+TEST_CASE("TASO options of another algorithm are refused") {
   const auto refused = [](systems::algorithm algorithm, auto change) {
     auto o = options("taso", 10);
     o.algorithm = algorithm;

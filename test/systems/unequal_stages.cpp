@@ -69,7 +69,7 @@ constexpr const char* small_bert = "zoo:bert?form=ae&layers=4&hidden=256&heads=4
 
 }  // namespace
 
-TEST_CASE("all unequal pipelines that are found are plans, and take about what is said of them") {
+TEST_CASE("found pipelines of unequal stages are valid and within 50% of their predicted time") {
   const auto* const on = GENERATE("p100:1x3", "p100:2x3", "p100:2x4");
   const std::string model = GENERATE(as<std::string>{}, small_bert, "zoo:mlp?layers=10&hidden=512&batch=96");
   CAPTURE(on, model);
@@ -98,7 +98,7 @@ TEST_CASE("all unequal pipelines that are found are plans, and take about what i
   CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.predicted < b.predicted; }));
 }
 
-TEST_CASE("unequal stages are faster where one part of a graph is heavier than the others") {
+TEST_CASE("unequal stages are at least 15% faster for a graph with a heavy middle") {
   const auto* const on = GENERATE("p100:1x3", "dgx_a100:1x5");
   CAPTURE(on);
   subject x{heavy_middle(4096, 1024, 4096), on};
@@ -112,7 +112,7 @@ TEST_CASE("unequal stages are faster where one part of a graph is heavier than t
   CHECK(static_cast<double>(of_unequal) < 0.85 * static_cast<double>(of_equal));
 }
 
-TEST_CASE("unequal stages stay within memory") {
+TEST_CASE("unequal stages keep a memory limit or state the excess") {
   subject free{heavy_middle(4096, 1024, 4096), "p100:1x3"};
   const auto without = systems::unequal_stages{free.pipelines}.run(free.graph);
   REQUIRE_FALSE(without.empty());
@@ -135,7 +135,7 @@ TEST_CASE("unequal stages stay within memory") {
   }
 }
 
-TEST_CASE("what has no unequal stages, has none") {
+TEST_CASE("two devices or one sample or no time give no unequal stages") {
   subject two{heavy_middle(64, 16, 32), "p100:1x2"};  // two devices allow no unequal groups
   CHECK(systems::unequal_stages{two.pipelines}.run(two.graph).empty());
   subject one{heavy_middle(1, 16, 32), "p100:1x4"};
@@ -144,7 +144,7 @@ TEST_CASE("what has no unequal stages, has none") {
   CHECK(systems::unequal_stages{late.pipelines}.run(late.graph, 0).empty());
 }
 
-TEST_CASE("what unequal stages are predicted to take, they take, also where groups grow", "[law]") {
+TEST_CASE("predicted times of unequal stages are nearly unbiased and within a factor of two", "[law]") {
   std::size_t growing = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(8); ++seed) {
     random_engine random{seed};
@@ -179,7 +179,7 @@ TEST_CASE("what unequal stages are predicted to take, they take, also where grou
   CHECK(growing > 0);
 }
 
-TEST_CASE("above 64 devices, groups are blocks of nodes") {
+TEST_CASE("above 64 devices the groups of unequal stages are blocks of nodes") {
   subject x{tensor::zoo::build(operators(), "zoo:mlp?layers=6&hidden=256&batch=160"), "p100:40x2"};
   const auto all = systems::unequal_stages{x.pipelines}.run(x.graph);
   REQUIRE_FALSE(all.empty());
@@ -199,7 +199,7 @@ TEST_CASE("above 64 devices, groups are blocks of nodes") {
   CHECK(systems::unequal_stages{one.pipelines}.run(one.graph).empty());
 }
 
-TEST_CASE("Unity's search finds unequal stages, in all schedules no slower than what it simulates otherwise") {
+TEST_CASE("Unity finds unequal stages and no simulated plan is faster") {
   const auto m = unity::hardware::preset("p100:1x3");
   const auto g = heavy_middle(4096, 1024, 4096);
   systems::unity_options o;
@@ -214,7 +214,7 @@ TEST_CASE("Unity's search finds unequal stages, in all schedules no slower than 
                      [&](const auto& s) { return s.report.iteration < r.report.iteration; }));
 }
 
-TEST_CASE("unequal stages that are found train as one device does") {
+TEST_CASE("found pipelines of unequal stages train to the same losses as one device") {
   constexpr std::uint64_t seed = 11;
   constexpr std::uint64_t steps = 3;
   const train::update_rule rule{parallel::optimizer::momentum, 0.05};

@@ -59,7 +59,7 @@ bool is_equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b) {
 
 }  // namespace
 
-TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 elements") {
+TEST_CASE("Unity's plan for figure 1's perceptron on two devices communicates 1280 elements") {
   const auto g = model("zoo:mlp?form=fig1");
   const auto m = unity::test::machine_without_starts("p100:1x2");
   const auto r = search(g, m, {});
@@ -71,7 +71,7 @@ TEST_CASE("on figure 1's perceptron and two devices, columns then rows: 1,280 el
   CHECK(is_equal(g, r.graph));
 }
 
-TEST_CASE("no slower than data parallelism, and what rewriting makes of a model computes the same") {
+TEST_CASE("Unity is no slower than data parallelism and its rewritten graphs are equivalent") {
   constexpr const char* names[] = {"zoo:mlp?layers=3&hidden=96&batch=48",
                                    "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",
                                    "zoo:lenet?batch=12",
@@ -91,7 +91,7 @@ TEST_CASE("no slower than data parallelism, and what rewriting makes of a model 
   }
 }
 
-TEST_CASE("substitutions make a transformer cheaper to map, alike in all its layers", "[exhaustive]") {
+TEST_CASE("substitutions for a transformer apply to several segments and do not slow its plan", "[exhaustive]") {
   const auto g = model("zoo:gpt?layers=6&hidden=64&heads=4&seq=16&vocab=128&batch=16");
   const auto m = hardware::preset("p100:1x4");
   const auto plain = search(g, m, {});
@@ -103,7 +103,7 @@ TEST_CASE("substitutions make a transformer cheaper to map, alike in all its lay
   CHECK(is_equal(g, joint.graph));
 }
 
-TEST_CASE("the same graph and seed give the same plan", "[exhaustive]") {
+TEST_CASE("Unity's search is reproducible for a graph and a seed", "[exhaustive]") {
   const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
   const auto m = hardware::preset("summit:2x6");
   systems::unity_options o;
@@ -115,7 +115,7 @@ TEST_CASE("the same graph and seed give the same plan", "[exhaustive]") {
   CHECK(a.rules == b.rules);
 }
 
-TEST_CASE("dimensions that are not allowed are not divided") {
+TEST_CASE("Unity divides only dimensions that its options allow") {
   const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
   const auto m = hardware::preset("p100:1x4");
   auto o = standard_options();
@@ -131,7 +131,7 @@ TEST_CASE("dimensions that are not allowed are not divided") {
   }
 }
 
-TEST_CASE("a mesh that was registered is used where it is better") {
+TEST_CASE("Unity uses a registered mesh if its plan is faster") {
   // Devices 0 and 3 share the fastest link, and so do 1 and 2; they are neighbours on no mesh of the machine.
   std::vector<hardware::placed_device> devices{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}, {"d", 0, 0}};
   std::vector<hardware::cable> cables;
@@ -160,7 +160,7 @@ TEST_CASE("a mesh that was registered is used where it is better") {
   CHECK_THROWS_AS(search(g, m, {}, with), error);
 }
 
-TEST_CASE("where all copies of weights do not fit, bytes have a price until a mapping does") {
+TEST_CASE("Unity finds a plan that fits in memory where data parallelism does not") {
   const auto g = model("zoo:mlp?layers=4&hidden=1024&batch=16");
   auto m = hardware::preset("p100:1x4");
   m.devices[0].memory = bytes{14'000'000};  // weights with gradients take 33.6 million bytes
@@ -170,7 +170,7 @@ TEST_CASE("where all copies of weights do not fit, bytes have a price until a ma
   CHECK_FALSE(parallel::report_on(l, g, m, parallel::data_parallel(l.dimensions(), m.network)).excess.empty());
 }
 
-TEST_CASE("tables side by side get devices of their own") {
+TEST_CASE("Unity places DLRM's embedding tables on separate devices") {
   const auto g = model("zoo:dlrm?batch=384");
   const auto m = unity::test::machine_without_starts("p100:1x4");
   systems::unity_options o;
@@ -194,7 +194,7 @@ TEST_CASE("tables side by side get devices of their own") {
   }
 }
 
-TEST_CASE("without time for a mapping, samples are divided, and that is said") {
+TEST_CASE("Unity without time returns replicated data parallelism and reports the time limit") {
   const auto g = model("zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12");
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
@@ -209,7 +209,7 @@ TEST_CASE("without time for a mapping, samples are divided, and that is said") {
   CHECK(parallel::report_on(l, r.graph, m, r.strategy) == r.report);
 }
 
-TEST_CASE("the polish begins at the best of what is known, and ends where nothing is found for long") {
+TEST_CASE("Unity's polish stops when idle and is no worse than its known start") {
   const auto g = model("zoo:mlp?layers=3&hidden=96&batch=48");
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
@@ -240,7 +240,7 @@ TEST_CASE("the polish begins at the best of what is known, and ends where nothin
   CHECK(asked == 2);
 }
 
-TEST_CASE("all kinds of parallelism together find no slower plan than some of them", "[exhaustive]") {
+TEST_CASE("all kinds of parallelism together are no slower than some of them", "[exhaustive]") {
   for (const char* name : {"zoo:mlp?layers=3&hidden=96&batch=48", "zoo:dlrm?form=ae&vocab=1000&batch=8",
                            "zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=16&batch=4"}) {
     const auto g = model(name);
@@ -258,7 +258,7 @@ TEST_CASE("all kinds of parallelism together find no slower plan than some of th
   }
 }
 
-TEST_CASE("what an optimizer keeps takes memory and time") {
+TEST_CASE("Adam's state adds memory and time to Unity's plan") {
   const auto g = model("zoo:mlp?layers=2&hidden=512&batch=16");
   const auto m = hardware::preset("host:1x1");
   auto o = standard_options();
@@ -270,7 +270,7 @@ TEST_CASE("what an optimizer keeps takes memory and time") {
   CHECK(adam.memory_peak() - sgd.memory_peak() >= bytes{8 * weights - 8 * 1024});
 }
 
-TEST_CASE("a graph without operators is refused in one line") {
+TEST_CASE("Unity refuses a graph without operators") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4});
   const auto g = std::move(b).finish({x});

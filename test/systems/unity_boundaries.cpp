@@ -80,7 +80,7 @@ tensor::tensor_graph layers_with_positions() {
 
 }  // namespace
 
-TEST_CASE("constant values may cross the boundaries of segments") {
+TEST_CASE("constant values may cross segment boundaries in Unity's search") {
   const auto g = layers_with_positions();
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
@@ -104,7 +104,7 @@ TEST_CASE("constant values may cross the boundaries of segments") {
   }
 }
 
-TEST_CASE("a rewrite may change what runs beside the boundary of a segment") {
+TEST_CASE("rewrites next to a segment boundary keep the graph equivalent") {
   const auto g = stacked_recommender();
   const auto m = hardware::preset("dgx_a100:1x8");
   systems::unity_options o;

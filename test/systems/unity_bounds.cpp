@@ -71,7 +71,7 @@ std::vector<tensor::tensor_graph> small_graphs() {
 
 }  // namespace
 
-TEST_CASE("trying all mappings finds what the dynamic program finds, and in no time some mapping") {
+TEST_CASE("mapping_enumeration finds the dynamic program's cost and without time some mapping") {
   const auto m = hardware::preset("p100:1x4");
   const hardware::route_table routes{m.network, "machine"};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
@@ -97,7 +97,7 @@ TEST_CASE("trying all mappings finds what the dynamic program finds, and in no t
   }
 }
 
-TEST_CASE("no part of an operator's work is less than its share of the whole") {
+TEST_CASE("each mapping option of an operator takes at least its share of the work") {
   const auto m = hardware::preset("summit:2x6");
   const hardware::route_table routes{m.network, "machine"};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
@@ -120,7 +120,7 @@ TEST_CASE("no part of an operator's work is less than its share of the whole") {
   }
 }
 
-TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive][law]") {
+TEST_CASE("no simulated plan is faster than Unity's lower bounds", "[exhaustive][law]") {
   const auto* name =
       GENERATE("zoo:mlp?form=fig1", "zoo:mlp?layers=3&hidden=96&batch=48", "zoo:lenet?batch=12",
                "zoo:dlrm?form=ae&batch=96", "zoo:gpt?layers=2&hidden=48&heads=4&seq=16&vocab=96&batch=12",
@@ -140,7 +140,7 @@ TEST_CASE("no plan that was simulated takes less than the bounds", "[exhaustive]
   }
 }
 
-TEST_CASE("without dynamic programming the same plan where all mappings can be tried; else the time ends it") {
+TEST_CASE("without dynamic programming Unity finds the same time on a small graph or times out") {
   const auto m = hardware::preset("p100:1x2");
   systems::unity_options o;
   o.joint.dynamic = false;
@@ -171,7 +171,7 @@ TEST_CASE("without dynamic programming the same plan where all mappings can be t
   CHECK(watch.seconds() < 60);
 }
 
-TEST_CASE("a search whose substitutions had no time says so, however long all of it took") {
+TEST_CASE("Unity reports the time limit if its substitutions had no time") {
   const auto m = hardware::preset("p100:1x2");
   systems::unity_options o;
   o.mesh_axes = 1;

@@ -134,8 +134,7 @@ tensor::tensor_graph recommendation(std::int64_t samples, std::size_t tables, st
 
 }  // namespace
 
-TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron's plan or a cheaper one",
-          "[exhaustive]") {
+TEST_CASE("figure 10: Unity's plan for a transformer block is no slower than Megatron's", "[exhaustive]") {
   const std::string machine = GENERATE("p100:1x2", "p100:1x4", "summit:1x2");
   CAPTURE(machine);
   const auto m = unity::test::machine_without_starts(machine);
@@ -156,7 +155,7 @@ TEST_CASE("figure 10: from a plain block of attention and two layers to Megatron
   }
 }
 
-TEST_CASE("figure 16a: a product and its activation stay apart, as the product is divided by sums") {
+TEST_CASE("figure 16a: a product that is divided by sums is not fused with its activation") {
   const auto m = unity::test::machine_without_starts("summit:1x2");
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto sums = only({index_use::reduction});
@@ -175,7 +174,7 @@ TEST_CASE("figure 16a: a product and its activation stay apart, as the product i
   CHECK(search(g, m, test::joint_rules(), {}).result.report.iteration < f.result.report.iteration);
 }
 
-TEST_CASE("figure 16b: products of the parts instead of a product of their join, divided as the tables are") {
+TEST_CASE("figure 16b: a product of a concat becomes a sum of products divided like the tables") {
   const auto m = unity::test::machine_without_starts("summit:1x2");
   const auto g = recommendation(6144, 2, 512, 32);
   systems::unity_options as_mapped;  // without the polish, which finds plans other than the figure's
@@ -191,7 +190,7 @@ TEST_CASE("figure 16b: products of the parts instead of a product of their join,
   CHECK(f.result.report.communicated_elements * 10 < without.result.report.communicated_elements);
 }
 
-TEST_CASE("figure 16c: rows of bags are added up on several devices, where a bag as such has no other dimension") {
+TEST_CASE("figure 16c: an embedding bag is divided along the rows that it sums") {
   const auto m = unity::test::machine_without_starts("summit:1x2");
   // One sample and a table with an odd number of columns: only the bag can be divided.
   tensor::builder b{operators()};

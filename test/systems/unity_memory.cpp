@@ -54,7 +54,7 @@ hardware::machine with_memory(hardware::machine m, std::int64_t limit) {
 
 }  // namespace
 
-TEST_CASE("plans of the frontier are faster or smaller than each other, and simulate as they say") {
+TEST_CASE("Unity's memory frontier is strictly ordered and its plans simulate to their reports") {
   const auto g = transformer(unity::test::all_or(3, 2));
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;
@@ -94,7 +94,7 @@ TEST_CASE("plans of the frontier are faster or smaller than each other, and simu
   CHECK(r.report == r.frontier.front().report);
 }
 
-TEST_CASE("a plan near the frontier's is found at each limit of memory, also where slower ones fit without trades") {
+TEST_CASE("Unity's plan under each memory limit is within 10% of the frontier's") {
   const auto g = transformer(unity::test::all_or(2, 1));
   const auto m = hardware::preset("p100:1x4");
   systems::unity_options o;

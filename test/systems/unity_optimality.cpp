@@ -87,7 +87,7 @@ std::int64_t least_of_all(test::all_mappings& slow, parallel::mesh_tables& table
 
 }  // namespace
 
-TEST_CASE("eliminating operators finds what trying all mappings does") {
+TEST_CASE("eliminating operators one by one finds the cheapest of all mappings") {
   meshes at{objective};
   std::size_t compared = 0;
   for (std::uint64_t seed = 0; compared < 10; ++seed) {
@@ -101,9 +101,7 @@ TEST_CASE("eliminating operators finds what trying all mappings does") {
   }
 }
 
-TEST_CASE(
-    "of 200 random graphs nearly all get the cheapest of all graphs in three steps with all their mappings, and none "
-    "is far from it") {
+TEST_CASE("improve reaches the best of all three-step rewrites for 95% of random graphs") {
   meshes at{objective};
   constexpr std::uint64_t count = unity::test::cases(200);
   std::size_t equal = 0;

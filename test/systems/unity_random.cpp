@@ -95,13 +95,13 @@ double try_all(std::uint64_t first, std::uint64_t count) {
 
 }  // namespace
 
-TEST_CASE("a plan is found for any graph and any machine, in time, and computes what the graph does") {
+TEST_CASE("Unity finds a correct plan for random graphs and machines within its time budget") {
   const auto over = try_all(0, unity::test::cases(20));
   CHECK(over <= 0.5 * unity::test::one_case_of);  // sanitizers make each step longer by that factor
 }
 
 // Run by hand, takes minutes: test_systems "[random]"; FIRST and COUNT in the environment.
-TEST_CASE("the same of 1,000 graphs", "[.][random]") {
+TEST_CASE("Unity finds correct plans for 1000 random graphs and machines within its time budget", "[.][random]") {
   const auto over = try_all(number_of("FIRST", 0), number_of("COUNT", 1000));
   fmt::print("at most {:.2f} s more than the budget\n", over);
   CHECK(over <= 0.5);

@@ -40,7 +40,7 @@ constexpr std::array<const char*, 9> models{"zoo:mlp?layers=3&hidden=96&batch=48
 
 }  // namespace
 
-TEST_CASE("samples divided, weights divided and what experts do: the same values and gradients") {
+TEST_CASE("data-parallel/model-parallel/expert strategies keep values and gradients") {
   constexpr const char* presets[] = {"p100:1x4", "summit:2x6"};
   for (const char* preset : std::span{presets}.first(unity::test::cases(2))) {
     for (const char* name : models) {
@@ -58,7 +58,7 @@ TEST_CASE("samples divided, weights divided and what experts do: the same values
   }
 }
 
-TEST_CASE("both plans of figure 2 have the values and gradients of figure 1's perceptron") {
+TEST_CASE("both strategies of figure 2 keep values and gradients of figure 1's perceptron") {
   const auto g = tensor::zoo::build(test::training::operators(), "zoo:mlp?form=fig1");
   const auto m = hardware::preset("p100:1x2");
   const parallel::graph_dimensions all{test::training::operators(), g};
@@ -69,7 +69,7 @@ TEST_CASE("both plans of figure 2 have the values and gradients of figure 1's pe
   check_values(g, *b, 1);
 }
 
-TEST_CASE("what Unity's search finds has the values and gradients of the model, on any machine", "[exhaustive]") {
+TEST_CASE("Unity's plans keep the values and gradients of zoo models on three machines", "[exhaustive]") {
   std::uint64_t seed = 0;
   for (const char* preset : {"p100:1x2", "p100:1x4", "summit:2x6"}) {
     for (const char* name : models) {

@@ -14,7 +14,7 @@ namespace tests_of_unity_values_images {
 
 using namespace unity;
 
-TEST_CASE("what Unity's search finds for networks of images has their values and gradients") {
+TEST_CASE("Unity's plans keep the values and gradients of image networks") {
   for (const char* name :
        {"zoo:resnext50?form=ae&batch=4", "zoo:resnext50?form=faithful&batch=4", "zoo:inception_v3?form=ae&batch=2"}) {
     CAPTURE(name);

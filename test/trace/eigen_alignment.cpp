@@ -38,7 +38,7 @@ double replay_error(const test::generated_job& g, const trace::transactions& x, 
   return std::abs(static_cast<double>(trace::replay(average.graph, g.job.names).iteration.count()) - mean) / mean;
 }
 
-TEST_CASE("clocks of 8 machines that are up to 5 ms apart are found within 50 us, and the job replays", "[law]") {
+TEST_CASE("clocks of 8 machines are aligned within 50 us and the job replays within 5%", "[law]") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -57,7 +57,7 @@ TEST_CASE("clocks of 8 machines that are up to 5 ms apart are found within 50 us
   }
 }
 
-TEST_CASE("ranks of one machine have one clock, whatever ends of messages suggest") {
+TEST_CASE("ranks of one machine get the same clock") {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -76,7 +76,7 @@ TEST_CASE("ranks of one machine have one clock, whatever ends of messages sugges
   }
 }
 
-TEST_CASE("offsets that fulfil all constraints are found before the best ones") {
+TEST_CASE("alignment_problem finds offsets that satisfy all constraints") {
   random_engine random{7};
   const test::generated_job_options o;
   const auto g = test::job_generator{random, o}.run();
@@ -90,7 +90,7 @@ TEST_CASE("offsets that fulfil all constraints are found before the best ones") 
   }
 }
 
-TEST_CASE("messages that no clocks bring together are named") {
+TEST_CASE("contradictory messages in clock alignment are reported by name") {
   random_engine random{3};
   test::generated_job_options o;
   o.machines = 2;
@@ -107,7 +107,7 @@ TEST_CASE("messages that no clocks bring together are named") {
                         Catch::Contains("in step 2") && Catch::Contains("host0.rank0 to host1.rank1"));
 }
 
-TEST_CASE("a job whose ranks exchange nothing keeps the clocks that they state") {
+TEST_CASE("a job without messages keeps its stated clocks") {
   random_engine random{1};
   test::generated_job_options o;
   o.machines = 1;
@@ -115,7 +115,7 @@ TEST_CASE("a job whose ranks exchange nothing keeps the clocks that they state")
   CHECK(trace::align_clocks(g.job, trace::match_transactions(g.job)) == trace::stated_offsets(g.job));
 }
 
-TEST_CASE("a quadratic function is least where its squares are, within the constraints") {
+TEST_CASE("least_offsets minimizes a quadratic function within its constraints") {
   trace::quadratic_function f{4};
   f.add_square(1, -3, {{1, 1}});
   f.add_square(1, -2, {{2, 1}, {1, -1}});
@@ -130,7 +130,7 @@ TEST_CASE("a quadratic function is least where its squares are, within the const
   CHECK(bound[3] == Approx(2));
 }
 
-TEST_CASE("a rank that nothing is known of keeps its clock, and the search for the others ends") {
+TEST_CASE("least_offsets keeps the clock of a rank without data and terminates") {
   trace::quadratic_function f{5};
   f.add_square(1, -3, {{1, 1}, {0, -1}});
   f.add_square(1, -2, {{4, 1}, {3, -1}});
@@ -190,7 +190,7 @@ std::vector<double> least_by_prices(const trace::quadratic_function& f,
   return x;
 }
 
-TEST_CASE("random functions of differences are least where prices of constraints say so", "[law]") {
+TEST_CASE("least_offsets agrees with Hildreth's method on random functions", "[law]") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

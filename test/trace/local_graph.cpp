@@ -130,7 +130,7 @@ struct hand_made {
   }
 };
 
-TEST_CASE("an operation counts for the time in which none inside runs, and gaps between are work") {
+TEST_CASE("a host operation excludes the time of inner operations and gaps count as work") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   r.step(main, 0, 0, 100);
@@ -144,7 +144,7 @@ TEST_CASE("an operation counts for the time in which none inside runs, and gaps 
   CHECK(g.ranks[0].measured == 100 * us);
 }
 
-TEST_CASE("a rank begins by its lead behind the first, and recorded times are shifted") {
+TEST_CASE("a rank begins after its lead and its recorded times are shifted") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   r.step(main, 0, 50, 100);
@@ -153,7 +153,7 @@ TEST_CASE("a rank begins by its lead behind the first, and recorded times are sh
   CHECK(r.times(g) == texts{"begin: 0 for 7", "host a: 7 for 50"});
 }
 
-TEST_CASE("a kernel runs behind its launch, and behind what its stream runs before") {
+TEST_CASE("a kernel runs after its launch and after the previous kernel of its stream") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto stream = r.lane("stream", trace::lane_kind::stream);
@@ -178,7 +178,7 @@ TEST_CASE("a kernel runs behind its launch, and behind what its stream runs befo
   }
 }
 
-TEST_CASE("what is launched may run before the call returns: the rest of the call is no part of what it waits for") {
+TEST_CASE("a kernel that starts during its launch call does not wait for the rest of the call") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto stream = r.lane("stream", trace::lane_kind::stream);
@@ -192,8 +192,7 @@ TEST_CASE("what is launched may run before the call returns: the rest of the cal
                             "launch l (2) > gap l", "launch l > kernel k", "launch l > launch l (2)"});
 }
 
-TEST_CASE(
-    "a kernel that starts just behind one of another stream waited for it, and what nothing explains is a delay") {
+TEST_CASE("a kernel right after one of another stream depends on it; longer waits are delays") {
   for (const std::int64_t start : {52, 90}) {
     CAPTURE(start);
     hand_made r;
@@ -219,7 +218,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a kernel that starts while another stream runs one waited for room, and so for what that ran before") {
+TEST_CASE("a kernel that starts while another stream runs depends on its previous kernel") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto one = r.lane("one", trace::lane_kind::stream);
@@ -239,7 +238,7 @@ TEST_CASE("a kernel that starts while another stream runs one waited for room, a
                             "launch l3 > finish"});
 }
 
-TEST_CASE("a call that synchronizes goes on behind the last end in it") {
+TEST_CASE("a synchronizing call continues after the last task that ends in it") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto stream = r.lane("stream", trace::lane_kind::stream);
@@ -258,7 +257,7 @@ TEST_CASE("a call that synchronizes goes on behind the last end in it") {
                             "synchronization sync (2) > gap sync", "synchronization sync > synchronization sync (2)"});
 }
 
-TEST_CASE("a call whose copy ends in it returns behind the copy") {
+TEST_CASE("a call whose copy ends within it returns after the copy") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto stream = r.lane("stream", trace::lane_kind::stream);
@@ -273,7 +272,7 @@ TEST_CASE("a call whose copy ends in it returns behind the copy") {
                             "launch cudaMemcpy > synchronization cudaMemcpy", "synchronization cudaMemcpy > finish"});
 }
 
-TEST_CASE("a thread that is idle for long waited for another that fell idle") {
+TEST_CASE("a thread that is idle for long depends on another thread that became idle") {
   for (const std::int64_t end : {95, 5}) {
     CAPTURE(end);
     hand_made r;
@@ -296,7 +295,7 @@ TEST_CASE("a thread that is idle for long waited for another that fell idle") {
   }
 }
 
-TEST_CASE("a thread that is idle for long waited for a collective that ends meanwhile") {
+TEST_CASE("a thread that is idle for long depends on a collective that ends meanwhile") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto channel = r.lane("channel", trace::lane_kind::channel);
@@ -313,7 +312,7 @@ TEST_CASE("a thread that is idle for long waited for a collective that ends mean
                             "out sum > 3 > host b"});
 }
 
-TEST_CASE("what has no launch follows the last end before its start, of any lane") {
+TEST_CASE("a task without a launch depends on the last task of any lane that ended before it") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto one = r.lane("one", trace::lane_kind::stream);
@@ -328,7 +327,7 @@ TEST_CASE("what has no launch follows the last end before its start, of any lane
                             "host a > host b", "host b > finish", "kernel k1 > 4 > kernel k2"});
 }
 
-TEST_CASE("what an earlier iteration left running holds its stream until it ends") {
+TEST_CASE("a kernel left running by an earlier iteration occupies its stream until it ends") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   const auto stream = r.lane("stream", trace::lane_kind::stream);
@@ -346,7 +345,7 @@ TEST_CASE("what an earlier iteration left running holds its stream until it ends
                             "launch l2 > host a", "launch l2 > kernel k2"});
 }
 
-TEST_CASE("what matters to a step is what is of it, and what earlier ones left running on a device") {
+TEST_CASE("step_events holds a step's events and earlier ones that still run on a device") {
   const auto seed = GENERATE(range(0U, 50U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -380,7 +379,7 @@ TEST_CASE("what matters to a step is what is of it, and what earlier ones left r
   CHECK(events.of(99).empty());
 }
 
-TEST_CASE("stated dependencies are edges, from the end of the one to the start of the other") {
+TEST_CASE("stated dependencies are edges from the end of one event to the start of the other") {
   hand_made r;
   const auto one = r.lane("one", trace::lane_kind::host);
   const auto other = r.lane("other", trace::lane_kind::host);
@@ -397,7 +396,7 @@ TEST_CASE("stated dependencies are edges, from the end of the one to the start o
   CHECK(std::count(edges.begin(), edges.end(), "host a > finish") == 1);
 }
 
-TEST_CASE("a chunk of a ring goes on when it has come") {
+TEST_CASE("a ring forwards a chunk only after receiving it") {
   hand_made r;
   const auto to = r.lane("to", trace::lane_kind::channel);
   const auto from = r.lane("from", trace::lane_kind::channel);
@@ -412,7 +411,7 @@ TEST_CASE("a chunk of a ring goes on when it has come") {
                             "send g (2) > out g (2)", "send g > out g"});
 }
 
-TEST_CASE("a server sends back when all that was pushed of a tensor has come") {
+TEST_CASE("a server sends a tensor back only after receiving all of its pushes") {
   hand_made r;
   const auto a = r.lane("from a", trace::lane_kind::channel);
   const auto b = r.lane("from b", trace::lane_kind::channel);
@@ -432,7 +431,7 @@ TEST_CASE("a server sends back when all that was pushed of a tensor has come") {
                      [](const std::string& e) { return e.starts_with("out v") && e.ends_with("in w (3)"); }));
 }
 
-TEST_CASE("memory is there from the event that made it to the one that freed it, as far as they are of the iteration") {
+TEST_CASE("memory of an iteration lives from its allocating event to its freeing event") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);
   r.step(main, 0, 0, 50);

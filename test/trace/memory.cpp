@@ -71,7 +71,7 @@ trace::memory_peak slow_peak(const trace::flow_graph& g, const trace::replayed_i
   return all;
 }
 
-TEST_CASE("the most memory that a rank needs is that of the instant with most") {
+TEST_CASE("a rank's peak memory equals the largest sum of live allocations over all instants") {
   const auto seed = GENERATE(range(0U, 300U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -84,7 +84,7 @@ TEST_CASE("the most memory that a rank needs is that of the instant with most") 
   }
 }
 
-TEST_CASE("memory that is freed when other is made does not count with it") {
+TEST_CASE("memory that is freed when other memory is allocated does not count with it") {
   trace::flow_graph g;
   g.ranks.push_back({"", trace::no_index, trace::no_index, {}, bytes{100}});
   g.ranks.push_back({});
@@ -103,7 +103,7 @@ TEST_CASE("memory that is freed when other is made does not count with it") {
   CHECK(found[1] == trace::memory_peak{});
 }
 
-TEST_CASE("events that are put in order keep their memory") {
+TEST_CASE("sort_events keeps allocations with their events") {
   trace::rank_trace t;
   t.lanes = {{"main", trace::lane_kind::host, 0}};
   for (const std::int64_t start : {30, 10, 20}) {

@@ -105,7 +105,7 @@ class backward_pass {
   std::vector<std::uint32_t> arrivals_;
 };
 
-TEST_CASE("what communication takes is fitted as latency and bytes") {
+TEST_CASE("communication times are fitted as a latency and a time per byte") {
   const backward_pass b{2};
   const auto cost = trace::cost_of(trace::fit_communication(b.graph), trace::exchange::all_reduce);
   REQUIRE(cost);
@@ -114,7 +114,7 @@ TEST_CASE("what communication takes is fitted as latency and bytes") {
   CHECK(cost->samples == 6);
 }
 
-TEST_CASE("links and devices of other speeds change what they carry and run") {
+TEST_CASE("scaling links and devices and removing operators changes the replayed time") {
   CHECK(backward_pass{2}.time() == 40);  // 30 backward, 5 for the last all-reduce, 5 for the update
   backward_pass slow_link{2};
   trace::scale_bandwidth(slow_link.graph, 0.25);
@@ -131,7 +131,7 @@ TEST_CASE("links and devices of other speeds change what they carry and run") {
   CHECK(trace::remove_operator(without.graph, without.names.find("no such operator")) == 0);
 }
 
-TEST_CASE("more workers take more rounds of a ring, fewer of a tree") {
+TEST_CASE("more workers need more rounds of a ring and halving-doubling needs fewer") {
   backward_pass ring{2};
   trace::scale_workers(ring.graph, 5);
   // 2 (k - 1) rounds instead of 2 and 8/5 of the data: 17.6 us for each all-reduce, one after the other from 10 us on
@@ -143,7 +143,7 @@ TEST_CASE("more workers take more rounds of a ring, fewer of a tree") {
   CHECK_FALSE(trace::algorithm_named("star"));
 }
 
-TEST_CASE("buckets are joined up to a size, and cut above it") {
+TEST_CASE("rebucket joins gradients up to a size and cuts larger ones") {
   for (const std::uint32_t ranks : {1U, 3U}) {
     backward_pass one{ranks};
     CHECK(trace::rebucket(one.graph, bytes{10'000}) == 1);
@@ -160,7 +160,7 @@ TEST_CASE("buckets are joined up to a size, and cut above it") {
   }
 }
 
-TEST_CASE("buckets of any sizes are joined and cut without overflow") {
+TEST_CASE("rebucket handles extreme sizes without overflow") {
   backward_pass any{1};
   CHECK(trace::rebucket(any.graph, bytes{std::numeric_limits<std::int64_t>::max()}) == 1);
   backward_pass large{1};
@@ -171,7 +171,7 @@ TEST_CASE("buckets of any sizes are joined and cut without overflow") {
   CHECK(trace::rebucket(large.graph, bytes{std::int64_t{1} << 61U}) == 9);
 }
 
-TEST_CASE("without detail of communication nobody waits for a straggler") {
+TEST_CASE("without communication detail no rank waits for a straggler") {
   backward_pass b{2};
   for (auto& t : b.graph.tasks) {
     t.duration *= t.rank == 1 && t.type == trace::task_type::host ? 2 : 1;
@@ -188,7 +188,7 @@ TEST_CASE("without detail of communication nobody waits for a straggler") {
   CHECK(coarse.rank_time[1] == picoseconds{71'002'000});
 }
 
-TEST_CASE("idle time and what is busy add up to what a rank takes, in generated jobs", "[law]") {
+TEST_CASE("busy and idle time add up to each rank's time in generated jobs", "[law]") {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -47,7 +47,7 @@ written write(const std::function<std::vector<value_id>(tensor::builder&)>& buil
 
 }  // namespace
 
-TEST_CASE("a lower bound of zero and an upper one are one Clip") {
+TEST_CASE("relu and a minimum with a number are exported as one Clip") {
   const auto low_first =
       write([](auto& b) { return std::vector{minimum(b, b.relu(b.input("x", {2, 3})), b.fill(6))}; });
   CHECK(low_first.operators == "Clip");
@@ -58,7 +58,7 @@ TEST_CASE("a lower bound of zero and an upper one are one Clip") {
   CHECK(bound_first.is_equal);
 }
 
-TEST_CASE("also behind a convolution that has the activation") {
+TEST_CASE("a convolution's relu and a minimum are exported as Conv and Clip") {
   const auto w = write([](auto& b) {
     tensor::conv2d_options how;
     how.activation = "relu";
@@ -70,7 +70,7 @@ TEST_CASE("also behind a convolution that has the activation") {
   CHECK(w.is_equal);
 }
 
-TEST_CASE("what something else reads stays, and so does what is bounded by no number") {
+TEST_CASE("relu and minimum stay apart if relu has other readers or the bound is no number") {
   CHECK(write([](auto& b) {
           const auto y = b.relu(b.input("x", {2, 3}));
           return std::vector{minimum(b, y, b.fill(6)), b.tanh(y)};

@@ -73,7 +73,7 @@ onnx::ModelProto fancy_model() {
 
 }  // namespace
 
-TEST_CASE("an operator that is kept as it is loses its annotation, whose tensors may get other names") {
+TEST_CASE("an opaque ONNX node loses its device annotation in a round trip") {
   const auto bytes = fancy_model().SerializeAsString();
   REQUIRE(read_annotations(bytes).annotated() == 1);
   const auto model = io::parse_onnx(standard(), bytes, "model", ".");
@@ -87,7 +87,7 @@ TEST_CASE("an operator that is kept as it is loses its annotation, whose tensors
   CHECK(after.find("key") != std::string::npos);
 }
 
-TEST_CASE("annotations of subgraphs and functions are removed, and of files without devices nothing") {
+TEST_CASE("drop_devices removes annotations of subgraphs and functions and keeps older files") {
   auto m = fancy_model();
   auto& branch = *m.mutable_graph()->mutable_node(0)->add_attribute();
   branch.set_name("body");
@@ -108,7 +108,7 @@ TEST_CASE("annotations of subgraphs and functions are removed, and of files with
   CHECK(older.SerializeAsString() == before);
 }
 
-TEST_CASE("parts on the same devices have the same number below zero") {
+TEST_CASE("shards on the same device group share one negative group number") {
   unity::io::device_sharding s;
   s.devices = {{0, 1}, {2}, {0, 1}, {2, 3}};
   s.dimensions = {{1, 8, 4}};

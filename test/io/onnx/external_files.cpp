@@ -24,7 +24,7 @@ void place(onnx::TensorProto& t, const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("files that hold tensors are found wherever a tensor stands") {
+TEST_CASE("external_files lists files of initializers and attributes even in subgraphs") {
   onnx::ModelProto model;
   auto& g = *model.mutable_graph();
   CHECK(io::external_files(model.SerializeAsString()).empty());
@@ -39,7 +39,7 @@ TEST_CASE("files that hold tensors are found wherever a tensor stands") {
         std::set<std::string>{"weights", "folder/constant", "list", "branch", "branches"});
 }
 
-TEST_CASE("of what is no model nothing is said") {
+TEST_CASE("external_files refuses bytes that are no model") {
   CHECK_THROWS_WITH(io::external_files("\xff\xff\xff"), "model: bytes that are none; expected a serialized ModelProto");
 }
 

@@ -126,7 +126,7 @@ const std::vector<one_node>& nodes() {
 
 }  // namespace
 
-TEST_CASE("a node that reads or writes by numbers is one operator, and is written as one node again") {
+TEST_CASE("ONNX indexing/quantization/recurrent nodes round-trip as one operator") {
   for (const auto& n : nodes()) {
     CAPTURE(n.graph);
     const auto m = read(n.graph, n.opset);
@@ -139,7 +139,7 @@ TEST_CASE("a node that reads or writes by numbers is one operator, and is writte
   }
 }
 
-TEST_CASE("what is not expressed stays opaque") {
+TEST_CASE("unsupported forms of TopK/Einsum/OneHot/Resize/RNN and others stay opaque") {
   const std::vector<std::pair<int, std::string>> all{
       {11, "g (float[1,5000] x) => (float[1,2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }"},  // too many comparisons
       {10, "g (uint8[3] x, uint8[3,4] w) => (int32[4] y) { y = MatMulInteger(x, w) }"},

@@ -13,12 +13,12 @@ namespace tests_of_isolated {
 
 using unity::io::detail::isolated;
 
-TEST_CASE("what isolated code returns comes back, however long") {
+TEST_CASE("isolated code returns empty and long strings") {
   CHECK(isolated([] { return std::string{}; }) == "");
   CHECK(isolated([] { return std::string(1000000, 'x'); }) == std::string(1000000, 'x'));
 }
 
-TEST_CASE("isolated code changes nothing here") {
+TEST_CASE("isolated code does not change variables of its caller") {
   int value = 1;
   CHECK(isolated([&] {
           value = 2;
@@ -27,7 +27,7 @@ TEST_CASE("isolated code changes nothing here") {
   CHECK(value == 1);
 }
 
-TEST_CASE("isolated code that throws, crashes, exits or does not end gives nothing") {
+TEST_CASE("isolated code that throws/crashes/exits or times out gives no result") {
   CHECK_FALSE(isolated([]() -> std::string { throw std::runtime_error{"no"}; }));
   CHECK_FALSE(isolated([] {
     ::raise(SIGSEGV);

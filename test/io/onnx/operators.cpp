@@ -256,7 +256,7 @@ std::vector<forms> all_forms() {
 
 }  // namespace
 
-TEST_CASE("an operator means the same in the notation of every opset") {
+TEST_CASE("an ONNX operator gives the same graph in the notations of different opsets") {
   for (const auto& f : all_forms()) {
     const auto meaning = built(f.meaning);
     for (const auto& [opset, text] : f.texts) {
@@ -268,20 +268,20 @@ TEST_CASE("an operator means the same in the notation of every opset") {
   }
 }
 
-TEST_CASE("Softmax of older opsets sees all dimensions from its axis on as one") {
+TEST_CASE("Softmax before opset 13 flattens the dimensions from its axis on") {
   const std::string graph = "g (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax <axis = 1> (x) }";
   CHECK(outline(read(graph, 11)) == "flat_softmax");
   CHECK(outline(read(graph, 13)) == "softmax");
 }
 
-TEST_CASE("what this library has no operator for is carried through and reported once") {
+TEST_CASE("unsupported ONNX operators become opaque and are counted") {
   const auto m = read(R"(g (float[2,3] x) => (float[2,3] y) { a = Acos(x) b = Acosh(a) y = Acos(b) })");
   CHECK(outline(m) == "opaque opaque opaque");
   CHECK(m.opaque_operators == std::map<std::string, std::size_t>{{"Acos", 2}, {"Acosh", 1}});
   CHECK(m.opaque_nodes.size() == 3);
 }
 
-TEST_CASE("forms beyond the tensor algebra are carried through") {
+TEST_CASE("unsupported forms of ONNX operators become opaque") {
   const auto opaque = [](const std::string& graph, int opset = 17) {
     const auto m = read(graph, opset);
     CAPTURE(graph);
@@ -297,7 +297,7 @@ TEST_CASE("forms beyond the tensor algebra are carried through") {
   opaque("g (float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}> { y = Dropout(x, r, t) }");
 }
 
-TEST_CASE("optional outputs that nothing reads do not make a node opaque") {
+TEST_CASE("unused optional outputs do not make an ONNX node opaque") {
   const std::string two = "g (float[2,3] x) => (float[2,3] y) { y, mask = Dropout(x) }";
   for (const int opset : {7, 10, 13}) {
     CHECK(outline(read(two, opset)) == "dropout");

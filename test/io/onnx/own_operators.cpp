@@ -65,7 +65,7 @@ std::string refusal_of(const std::string& node) {
 
 }  // namespace
 
-TEST_CASE("attributes of every form come back, all results too") {
+TEST_CASE("attributes and results of a custom operator survive an ONNX round trip") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {3});
   const auto both = b.apply(
@@ -79,7 +79,7 @@ TEST_CASE("attributes of every form come back, all results too") {
   CHECK(copy.graph == m.graph);
 }
 
-TEST_CASE("attributes that a file leaves out have their defaults") {
+TEST_CASE("missing attributes of a custom ONNX operator take their defaults") {
   const auto m = read(R"(y, z = com.example.Various <count = 1, sizes = [1, 2], title = "t"> (x))");
   const auto a = operators().read(m.graph.operation(unity::node_id{1U}));
   CHECK(a.real("rate") == 0.25);
@@ -87,7 +87,7 @@ TEST_CASE("attributes that a file leaves out have their defaults") {
   CHECK_FALSE(a.flag("is_open"));
 }
 
-TEST_CASE("a node that its line does not fit is an error that names it") {
+TEST_CASE("a custom ONNX node with wrong attributes or inputs is refused with the reason") {
   CHECK(refusal_of(R"(y = com.example.Various <count = 1, sizes = [1, 2]> (x))") ==
         "m.onnx: node 0 (com.example.Various): has no attribute title; expected those of various");
   CHECK(refusal_of(R"(y = com.example.Various <count = 1, sizes = [1, 2], title = "t", size = 3> (x))") ==
@@ -104,7 +104,7 @@ TEST_CASE("a node that its line does not fit is an error that names it") {
              Catch::Contains("node 0 (com.example.Various)"));
 }
 
-TEST_CASE("lines are about operators of the algebra, each about others") {
+TEST_CASE("onnx_operator entries must name defined operators and not repeat one") {
   const auto message = [](std::vector<io::onnx_operator> of) {
     return message_of([&] { (void)io::detail::own_operators{operators(), of}; });
   };
@@ -117,7 +117,7 @@ TEST_CASE("lines are about operators of the algebra, each about others") {
   CHECK(message({{"relu", "A", "d"}, {"tanh", "A", "e"}}).empty());
 }
 
-TEST_CASE("a line goes before the library's own form, in both directions") {
+TEST_CASE("an onnx_operator entry overrides the built-in form on import and export") {
   auto a = tensor::standard_algebra();
   a.add(tensor::define("kinked", 1, 1, {}, tensor::composite{[](tensor::body_builder& b, const auto&, auto x) {
                          return std::vector{b.add("abs", {x[0]})};
@@ -131,7 +131,7 @@ TEST_CASE("a line goes before the library's own form, in both directions") {
   CHECK(a.signature(copy.graph.operation(unity::node_id{1U}).kind).name == "relu");
 }
 
-TEST_CASE("sizes stay open beside an operator of one's own") {
+TEST_CASE("a custom operator keeps open sizes in an ONNX round trip") {
   auto a = tensor::standard_algebra();
   a.add(tensor::define("kinked", 1, 1, {}, tensor::composite{[](tensor::body_builder& b, const auto&, auto x) {
                          return std::vector{b.add("abs", {x[0]})};

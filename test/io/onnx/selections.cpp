@@ -37,7 +37,7 @@ std::string rewritten(const std::string& text, int opset) {
 
 }  // namespace
 
-TEST_CASE("a Gather of one index is written as it was read") {
+TEST_CASE("a Gather with one constant index is written as a Gather again") {
   for (const int opset : {9, 11, 13, 17}) {
     CHECK(rewritten("g (float[2,3,4] x) => (float[2,4] y) <int64 i = {2}> { y = Gather <axis = 1> (x, i) }", opset) ==
           "Gather");
@@ -47,7 +47,7 @@ TEST_CASE("a Gather of one index is written as it was read") {
   }
 }
 
-TEST_CASE("a Slice that is read twice, of several elements, or of another axis stays") {
+TEST_CASE("a Slice with two readers or several elements is not written as a Gather") {
   for (const int opset : {13, 17}) {
     const auto sliced = [&](const std::string& axis, const std::string& end, const std::string& rest) {
       return rewritten("g (float[2,3,1] x) => (float[2,1] y, float[2,1,1] z) <int64[1] s = {1}, int64[1] e = {" + end +

@@ -143,7 +143,7 @@ std::string model_of(std::uint64_t bits, unity::random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("inputs and outputs of a file stay as they stood there, whatever becomes of its nodes") {
+TEST_CASE("inputs and outputs of an ONNX file survive optimization and folding") {
   unity::random_engine random{27};
   constexpr auto apart = unity::test::all_or<std::uint64_t>(60, 400);
   for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << parts.size()); bits += 1 + random.below(apart)) {
@@ -169,41 +169,41 @@ TEST_CASE("inputs and outputs of a file stay as they stood there, whatever becom
   }
 }
 
-TEST_CASE("whether a signature is kept is found by comparing it") {
+TEST_CASE("keeps_signature detects changed inputs/outputs/defaults") {
   const auto m =
       read(onnx_bytes_of("g (float[2,3] x, float[3] b) => (float[2,3] y) <float[3] b = {1, 2, 3}>"
                          "{ s = Add(x, b) y = Relu(s) }"));
   CHECK(io::keeps_signature(standard(), m));
-  SECTION("other names of outputs") {
+  SECTION("other output names") {
     auto other = m;
     other.outputs = {"z"};
     CHECK_FALSE(io::keeps_signature(standard(), other));
   }
-  SECTION("an input more") {
+  SECTION("other inputs") {
     auto other = m;
     other.signature = read(onnx_bytes_of("g (float[2,3] w) => (float[2,3] y) { y = Relu(w) }")).signature;
     CHECK_FALSE(io::keeps_signature(standard(), other));
   }
-  SECTION("results of other sizes") {
+  SECTION("other output sizes") {
     auto other = m;
     other.signature = read(onnx_bytes_of("g (float[2,3] x) => (float[3,2] y) { y = Transpose(x) }")).signature;
     CHECK_FALSE(io::keeps_signature(standard(), other));
   }
-  SECTION("data of an input that is lost") {
+  SECTION("lost default data of an input") {
     auto other = m;
     other.data.clear();
     CHECK_FALSE(io::keeps_signature(standard(), other));
   }
 }
 
-TEST_CASE("data of an input is computed with in the file, as a caller may give other data") {
+TEST_CASE("computations on the default data of an ONNX input are not folded") {
   const auto after = written(read(onnx_bytes_of(R"(g (float[2] x, float[2] b) => (float[2] y)
     <float[2] b = {1, 2}, float[2] c = {3, 4}> { s = Exp(b) t = Exp(c) u = Add(x, s) y = Add(u, t) })")));
   CHECK(std::count_if(after.graph().node().begin(), after.graph().node().end(),
                       [](const auto& n) { return n.op_type() == "Exp"; }) == 1);
 }
 
-TEST_CASE("before version 4 of the format initializers are constants, though they are listed as inputs") {
+TEST_CASE("initializers listed as inputs are constants before ONNX IR version 4") {
   auto proto = parsed(onnx_bytes_of(
       "g (float[2] x, float[2] b) => (float[2] y) <float[2] b = {1, 2}> { s = Exp(b) y = Add(x, s) }", 8));
   proto.set_ir_version(3);
@@ -214,7 +214,7 @@ TEST_CASE("before version 4 of the format initializers are constants, though the
   CHECK(io::keeps_signature(standard(), m));
 }
 
-TEST_CASE("sizes that were bound are fixed, those of outputs that nobody bound stay open") {
+TEST_CASE("bound ONNX dimensions become fixed and unbound output dimensions stay open") {
   const std::string text = "g (float[batch,3] x) => (float[batch,wide] y) { y = Relu(x) }";
   io::import_options options;
   options.dimensions["batch"] = 2;
@@ -228,7 +228,7 @@ TEST_CASE("sizes that were bound are fixed, those of outputs that nobody bound s
   CHECK(io::keeps_signature(standard(), m));
 }
 
-TEST_CASE("nodes that stay keep their names and what was said of them") {
+TEST_CASE("ONNX nodes that remain keep their names and doc strings") {
   auto proto = parsed(onnx_bytes_of(R"(g (float[2,3] x, float[2,3] z) => (float[2,3] y, float[2,2] p)
     <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, 2}> {
       a = Relu(x) r = Relu(a) y = Tanh(r) p = Gemm(z, w, b) })"));
