@@ -15,8 +15,8 @@
 #
 # All are run if none is given. A measurement that ended in DIR on the same commit of include/ and examples/ is not
 # repeated, so this can be interrupted and called again; delete NAME.txt to repeat one. Builds the preset release first.
-# The last line counts; the exit code is 0 where every command's was 0 or 77. That of slow_network and memory_passes is 1
-# while rows miss the target, and that of verify_rules where it refutes a rule of others.
+# The last line counts; the exit code is 0 where every command's was 0 or 77. That of slow_network and memory_passes is
+# 1 while rows miss the target, and that of verify_rules where it refutes a rule of others.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
