@@ -13,9 +13,10 @@
 #   PYTHON  an interpreter with numpy, torch, torchvision, transformers, onnx, onnxscript, onnxsim, onnxruntime and
 #           nnsmith; python3 if not given
 #
-# All are run if none is given. A measurement that ended in DIR on the same commit is not repeated, so this can be
-# interrupted and called again; delete NAME.txt to repeat one. Builds the preset release first. The last line counts;
-# the exit code is 0 where every command's was 0 or 77; that of slow_network is 1 while rows miss the target.
+# All are run if none is given. A measurement that ended in DIR on the same commit of include/ and examples/ is not
+# repeated, so this can be interrupted and called again; delete NAME.txt to repeat one. Builds the preset release first.
+# The last line counts; the exit code is 0 where every command's was 0 or 77. That of slow_network and memory_passes is
+# 1 while rows miss the target, and that of verify_rules where it refutes a rule of others.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -45,16 +46,23 @@ with_torch() { # with_torch SCRIPT...: runs it with an interpreter that has PyTo
   "$python" -c 'import torch, onnxruntime' || { echo "skipped: $python lacks torch or onnxruntime" && return 77; }
   "$python" "$@"
 }
-commit=$(git describe --always --dirty 2> /dev/null)
+# Of the library and the programs, so that results stay valid where only a benchmark or a page changed.
+commit=$(git log -1 --format=%h -- include examples 2> /dev/null)
+git diff --quiet HEAD -- include examples 2> /dev/null || commit+=-dirty
 gpt3="layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
 unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s --patience 0"
 statement="zoo:gpt?form=training&$gpt3 --plan megatron:search,batch=1536 --element bfloat16 --optimizer adam"
 frontier="$bin/parallelize zoo:bert?form=ae&layers=12&batch=8 --machine p100:1x4 --seed 1 --threads 1"
 optimize="$bin/optimize --cost measured:cpu --run cpu --max-expansions 1000 --timings none"
+kernels="zoo:transformer?layers=2&hidden=256&heads=4&seq=64&vocab=2000&batch=4"
+kernels+=" zoo:rnnlm?layers=2&hidden=256&seq=8&vocab=2000&batch=16"
+kernels+=" zoo:bert?layers=2&hidden=256&heads=4&seq=64&vocab=2000&batch=4"
+kernels+=" zoo:reformer?layers=2&hidden=256&heads=4&seq=256&vocab=2000&batch=2"
+kernels+=" zoo:gpt?layers=2&hidden=128&heads=4&seq=128&vocab=1000&batch=2 zoo:resnet50?batch=2&image=112"
+kernels+=" zoo:inception_v3?batch=1&image=149 zoo:vgg19?batch=1 zoo:vgg19?batch=2 zoo:vgg19?batch=3"
 models=build/measured_models
 exports=build/measured_exports
 joint="$python bench/joint_tables.py $bin/parallelize --results $out/joint_$commit.jsonl"
-traces=../shared/data/traces
 alone=(
   "beside_taso         $bin/bench_beside_taso"
   "candidate_rate      $bin/bench_candidate_rate"
@@ -65,6 +73,10 @@ alone=(
   "generate_taso       $bin/generate_rules --ops taso --max-ops 4 --out $out/taso.rules --json $out/taso.json"
   "verify_standard     $bin/verify_rules $out/standard.rules"
   "verify_generated    $bin/verify_rules $out/generated.rules"
+  "verify_taso         $bin/verify_rules ../shared/rules/taso_graph_subst.pb"
+  "verify_taso_one     $bin/verify_rules ../shared/rules/taso_graph_subst.pb --groups one"
+  "verify_flexflow     $bin/verify_rules ../shared/rules/flexflow_graph_subst_3_v2.json"
+  "derive_rules        $bin/generate_rules --derive all --out $out/derived.rules"
   "abstraction_penalty $bin/bench_abstraction_penalty"
   "onednn_overhead     $bin/bench_onednn_overhead"
   "fused_elementwise   $bin/bench_fused_elementwise"
@@ -99,13 +111,12 @@ alone=(
   "fusion_tables       $python bench/fusion_tables.py $bin/fuse --budget 10s"
   "fused_regions       $bin/bench_fused_regions"
   "estimator           $bin/bench_estimator"
+  "fused_kernels       $bin/measure_kernels $kernels --samples 3000 --seconds 0.008 --seed 5 --out $out/kernels.bin"
+  "fused_estimator     $bin/train_estimator $out/kernels.bin --threads 1 --budget 90s --out $out/estimator.bin"
   "dpro_search         $bin/bench_dpro_search 40"
-  "replay_control      $bin/replay $traces/hta_trace_diff_control_control.json.gz"
-  "replay_test         $bin/replay $traces/hta_trace_diff_test_test.json.gz"
-  "replay_sampled      $bin/replay $traces/hta_trace_filter_sampled_rank-0.json.gz \
-                       $traces/hta_trace_filter_sampled_rank-1.json.gz"
-  "replay_ddp_2        $bin/replay examples/traces/ddp_2.tar.gz"
-  "replay_ddp_4        $bin/replay examples/traces/ddp_4.tar.gz"
+  "replay_published    $python bench/replay_tables.py $bin published"
+  "replay_trained      $python bench/replay_tables.py $bin trained"
+  "replay_large        $python bench/replay_tables.py $bin large"
   "executor_overhead   $bin/bench_executor_overhead"
   "recomputation       $python bench/recomputation.py $bin"
   "memory_passes       $python bench/memory_passes.py $bin"

@@ -116,7 +116,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
-TEST_CASE("functions are accurate to 1e-6", "[cpu]") {
+TEST_CASE("cpu math functions have a relative error below 1e-6", "[cpu]") {
   namespace f = cpu::functions;
   CHECK(error_of(f::exp, std::exp, -87, 88.7) < 1e-6);
   CHECK(error_of(f::exp, std::exp, -1, 1) < 2e-7);
@@ -130,7 +130,7 @@ TEST_CASE("functions are accurate to 1e-6", "[cpu]") {
   CHECK(error_of(f::sigmoid, sigmoid, -80, 80) < 1e-6);
 }
 
-TEST_CASE("functions end where numbers do", "[cpu]") {
+TEST_CASE("cpu math functions are correct at infinities and NaN and in the subnormal range", "[cpu]") {
   namespace f = cpu::functions;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -156,7 +156,7 @@ TEST_CASE("functions end where numbers do", "[cpu]") {
   }
 }
 
-TEST_CASE("large element-wise operators are right, and the same on any number of threads", "[cpu]") {
+TEST_CASE("large cpu element-wise operators are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   const auto x = type({37, 1024, 3});
   for (const std::string name :
        {"relu", "gelu", "tanh", "sigmoid", "exp", "log", "erf", "sqrt", "reciprocal", "negate", "abs"}) {
@@ -176,7 +176,7 @@ TEST_CASE("large element-wise operators are right, and the same on any number of
   CHECK(check({"identity_kernel", {{"channels", 64}, {"groups", 4}, {"kernel", {3, 3}}}, {}}));
 }
 
-TEST_CASE("large movements are right, and the same on any number of threads", "[cpu]") {
+TEST_CASE("large cpu data movements are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   CHECK(check({"transpose", {{"permutation", {1, 0}}}, {type({517, 1033})}}));
   CHECK(check({"transpose", {{"permutation", {0, 2, 1, 3}}}, {type({4, 65, 12, 64})}}));
   CHECK(check({"transpose", {{"permutation", {3, 1, 0, 2}}}, {type({9, 33, 12, 40})}}));
@@ -193,7 +193,7 @@ TEST_CASE("large movements are right, and the same on any number of threads", "[
   CHECK(check({"embedding_bag", {}, {type({7, 600}), type({50, 33}, dtype::int32)}}));
 }
 
-TEST_CASE("large reductions are right, and the same on any number of threads", "[cpu]") {
+TEST_CASE("large cpu reductions are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   const std::vector<std::string> names{"reduce_mean", "reduce_sum", "reduce_max"};
   for (std::size_t i = 0; i < unity::test::cases(names.size()); ++i) {
     const auto& name = names[i];
@@ -215,7 +215,7 @@ TEST_CASE("large reductions are right, and the same on any number of threads", "
   CHECK(check({"global_max_pool", {}, {type({2, 300, 14, 14})}}));
 }
 
-TEST_CASE("large normalizations are right, and the same on any number of threads", "[cpu]") {
+TEST_CASE("large cpu normalizations are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   CHECK(check({"softmax", {{"axis", 2}}, {type({12, 64, 128})}}));
   CHECK(check({"softmax", {{"axis", 1}}, {type({12, 64, 128})}}));
   CHECK(check({"softmax", {{"axis", 1}}, {by_columns(type({64, 1000}))}}));
@@ -225,7 +225,7 @@ TEST_CASE("large normalizations are right, and the same on any number of threads
   CHECK(check({"batch_norm", {}, {type({2, 96, 28, 28}), c, c, c, c}}));
 }
 
-TEST_CASE("large pools are right, and the same on any number of threads", "[cpu]") {
+TEST_CASE("large cpu pooling operators are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   const auto x = type({2, 48, 57, 56});
   CHECK(check(
       {"max_pool", {{"kernel", {3, 3}}, {"stride", {2, 2}}, {"pads", {1, 1, 1, 1}}, {"padding", "explicit"}}, {x}}));
@@ -242,7 +242,7 @@ TEST_CASE("large pools are right, and the same on any number of threads", "[cpu]
   }
 }
 
-TEST_CASE("large matrix products are right", "[cpu]") {
+TEST_CASE("large cpu matrix products are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   for (const bool packed : {false, true}) {
     const auto weight = [packed](tensor_type t) { return packed ? constant(std::move(t)) : t; };
     for (const auto order : {layout::row_major, layout::column_major}) {
@@ -263,7 +263,7 @@ TEST_CASE("large matrix products are right", "[cpu]") {
   }
 }
 
-TEST_CASE("large convolutions are right", "[cpu]") {
+TEST_CASE("large cpu convolutions are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   for (const bool packed : {false, true}) {
     const auto weight = [packed](const shape& s) { return packed ? constant(type(s)) : type(s); };
     const attributes same{{"padding", "same"}, {"activation", "relu"}};
@@ -283,7 +283,7 @@ TEST_CASE("large convolutions are right", "[cpu]") {
   }
 }
 
-TEST_CASE("composites are right, and take constant weights packed", "[cpu]") {
+TEST_CASE("cpu attention with constant weights is correct and needs little workspace", "[cpu]") {
   const auto weight = [](const shape& s) { return constant(type(s)); };
   const auto x = type({2, 40, 64});
   const auto square = weight({64, 64});
@@ -301,7 +301,7 @@ TEST_CASE("composites are right, and take constant weights packed", "[cpu]") {
   CHECK(k.workspace() < intermediates / 2);
 }
 
-TEST_CASE("weights that are multiplied transposed are not moved in a run", "[cpu]") {
+TEST_CASE("a cpu LSTM cell is correct and its workspace holds no transposed weights", "[cpu]") {
   const auto weight = [](const shape& s, bool packed) { return packed ? constant(type(s)) : type(s); };
   const auto state = type({16, 96});
   for (const bool packed : {false, true}) {
@@ -317,7 +317,7 @@ TEST_CASE("weights that are multiplied transposed are not moved in a run", "[cpu
   }
 }
 
-TEST_CASE("float64 is rounded to 16 bits once", "[cpu]") {
+TEST_CASE("a cpu cast from float64 to a 16-bit float rounds once", "[cpu]") {
   // Values next to the midpoint of two neighbours; rounding to float32 first would make them ties (double rounding).
   constexpr double tiny = 0x1p-40;
   const dense<double> near_ties{{4}, {1 + 0x1p-11 + tiny, 1 + 0x3p-11 - tiny, -1 - 0x1p-8 - tiny, 1 + 0x3p-8 - tiny}};
@@ -331,7 +331,7 @@ TEST_CASE("float64 is rounded to 16 bits once", "[cpu]") {
   }
 }
 
-TEST_CASE("results of chains may differ in shape, layout and type", "[cpu]") {
+TEST_CASE("a cpu chain may have results of different shapes and element types", "[cpu]") {
   unity::tensor::builder b{standard()};
   const auto x = b.input("x", {70, 130});
   const auto row = b.input("row", {130});
@@ -348,7 +348,7 @@ TEST_CASE("results of chains may differ in shape, layout and type", "[cpu]") {
   }
 }
 
-TEST_CASE("the number of threads is chosen, and said", "[cpu]") {
+TEST_CASE("the cpu backend uses and reports the requested number of threads", "[cpu]") {
   const cpu_backend b{standard(), {.threads = 3}};
   const auto d = b.description();
   CHECK(b.threads() == 3);
@@ -360,7 +360,7 @@ TEST_CASE("the number of threads is chosen, and said", "[cpu]") {
   CHECK(cpu_backend{standard()}.threads() >= 1);
 }
 
-TEST_CASE("what has no kernel is refused in one line", "[cpu]") {
+TEST_CASE("the cpu backend refuses unsupported operators and oversized allocations", "[cpu]") {
   cpu_backend b{standard(), {.threads = 1}};
   const types one{type({2, 3})};
   const auto prepare = [&](const char* name, const attributes& a, const types& in) {

@@ -143,18 +143,18 @@ void prepare_adjoints(const tensor::tensor_graph& g, distinct_operators& seen, p
 
 }  // namespace
 
-TEST_CASE("the cpu backend computes every operator of adjoints", "[cpu]") {
+TEST_CASE("cpu kernels of adjoint operators match the reference on 1 and 3 threads", "[cpu]") {
   check_adjoint_operators(one_thread, {.cases = static_cast<int>(unity::test::cases(60))});
   check_adjoint_operators(three_threads, {.cases = few, .seed = 2});
 }
 
-TEST_CASE("the cpu backend computes every operator of adjoints in other types", "[cpu]") {
+TEST_CASE("cpu kernels of adjoint operators match the reference in 16-bit floats and float64", "[cpu]") {
   check_adjoint_operators(one_thread, {.tolerance = 1e-2, .cases = 2 * few, .element = dtype::bfloat16});
   check_adjoint_operators(one_thread, {.tolerance = 3e-3, .cases = few, .element = dtype::float16});
   check_adjoint_operators(one_thread, {.cases = few, .element = dtype::float64});
 }
 
-TEST_CASE("large adjoints are right, and the same on any number of threads", "[cpu]") {
+TEST_CASE("large cpu adjoints are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   auto one = one_thread(training());
   auto three = three_threads(training());
   cpu_backend five{training(), {.threads = 5}};
@@ -163,7 +163,7 @@ TEST_CASE("large adjoints are right, and the same on any number of threads", "[c
   }
 }
 
-TEST_CASE("weights that an adjoint multiplies transposed are not moved in a run", "[cpu]") {
+TEST_CASE("the cpu kernel of the LSTM cell's adjoint needs less workspace than one weight", "[cpu]") {
   auto b = one_thread(training());
   using tensor::test::type;
   const std::vector<tensor::tensor_type> inputs{type({8, 96}),      type({8, 128}),      type({8, 128}),
@@ -181,8 +181,7 @@ TEST_CASE("weights that an adjoint multiplies transposed are not moved in a run"
   CHECK(kernels == 1);
 }
 
-TEST_CASE("the adjoint of every operator of every model has kernels, none with much memory of its own",
-          "[cpu][exhaustive]") {
+TEST_CASE("adjoints of all zoo model operators have cpu kernels with bounded workspace", "[cpu][exhaustive]") {
   // Covers every form of every model, whether or not it is usually trained, and each with a classifier's loss.
   preparer p;
   distinct_operators seen;

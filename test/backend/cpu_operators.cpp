@@ -26,21 +26,21 @@ cpu_backend three_threads(const unity::tensor::algebra& a) { return cpu_backend{
 
 }  // namespace
 
-TEST_CASE("the cpu backend computes every operator", "[cpu]") {
+TEST_CASE("cpu kernels match the reference for every operator on one thread", "[cpu]") {
   check_operators(one_thread, {.cases = all_or(120, 15)});
 }
 
-TEST_CASE("the cpu backend computes every operator on several threads", "[cpu]") {
+TEST_CASE("cpu kernels match the reference for every operator on three threads", "[cpu]") {
   check_operators(three_threads, {.cases = all_or(10, 2), .seed = 2});
 }
 
-TEST_CASE("the cpu backend computes every operator in other types", "[cpu]") {
+TEST_CASE("cpu kernels match the reference for every operator in 16-bit floats and float64", "[cpu]") {
   check_operators(one_thread, {.tolerance = 1e-2, .cases = all_or(60, 8), .element = dtype::bfloat16});
   check_operators(one_thread, {.tolerance = 3e-3, .cases = all_or(10, 2), .element = dtype::float16});
   check_operators(one_thread, {.cases = all_or(10, 2), .element = dtype::float64});
 }
 
-TEST_CASE("the cpu backend computes chains", "[cpu]") {
+TEST_CASE("cpu chain kernels match the reference on 1 and 3 threads", "[cpu]") {
   check_chains(one_thread);
   check_chains(three_threads, {.cases = 5, .seed = 3});
 }

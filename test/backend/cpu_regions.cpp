@@ -290,7 +290,7 @@ class random_region {
 
 }  // namespace
 
-TEST_CASE("random regions of training iterations compute what their operators do", "[cpu_regions]") {
+TEST_CASE("cpu kernels of random regions of training iterations match the evaluator", "[cpu_regions]") {
   struct subject {
     const char* text;
     std::int64_t rows;
@@ -328,7 +328,7 @@ TEST_CASE("random regions of training iterations compute what their operators do
   CHECK(folding >= 10);
 }
 
-TEST_CASE("a softmax is one kernel", "[cpu_regions]") {
+TEST_CASE("a softmax as one cpu region kernel is correct", "[cpu_regions]") {
   for (const auto& dims : {shape{7, 5}, shape{64, 37, 33}, shape{1000, 257}}) {
     tensor::builder b{operators()};
     const auto x = b.input("x", dims);
@@ -337,7 +337,7 @@ TEST_CASE("a softmax is one kernel", "[cpu_regions]") {
   }
 }
 
-TEST_CASE("a normalization and its sums over rows are one kernel", "[cpu_regions]") {
+TEST_CASE("a normalization with its sums over rows as one cpu region kernel is correct", "[cpu_regions]") {
   for (const std::int64_t batch : {4, 12, 97}) {
     tensor::builder b{operators()};
     const auto x = b.input("x", {batch, 19, 96});
@@ -357,7 +357,7 @@ TEST_CASE("a normalization and its sums over rows are one kernel", "[cpu_regions
   }
 }
 
-TEST_CASE("what follows products is in their kernel", "[cpu_regions]") {
+TEST_CASE("matrix products with their epilogues as one cpu region kernel are correct", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {96, 64});
   const auto h = b.gelu(b.add(b.matmul(x, b.input("w", {64, 80})), b.input("bias", {80})));
@@ -366,7 +366,7 @@ TEST_CASE("what follows products is in their kernel", "[cpu_regions]") {
   check_slices(divided(std::move(g), 96), 1);
 }
 
-TEST_CASE("attention is one kernel", "[cpu_regions]") {
+TEST_CASE("attention as one cpu region kernel is correct", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto heads = [&](const char* name, const shape& order) {
     return b.transpose(b.reshape(b.input(name, {6, 10, 32}), {6, 10, 4, 8}), order);
@@ -380,7 +380,7 @@ TEST_CASE("attention is one kernel", "[cpu_regions]") {
   check_slices(divided(std::move(g), 6), 2);
 }
 
-TEST_CASE("convolutions with what follows them, and sums over their samples, are one kernel", "[cpu_regions]") {
+TEST_CASE("convolutions with epilogues and sums as one cpu region kernel are correct", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {6, 8, 9, 9});
   const auto dy = b.input("x gradient", {6, 16, 9, 9});
@@ -394,7 +394,7 @@ TEST_CASE("convolutions with what follows them, and sums over their samples, are
   check_slices(divided(std::move(g), 6), 3);
 }
 
-TEST_CASE("what is moved within rows is in their kernel", "[cpu_regions]") {
+TEST_CASE("data movement within rows in a cpu region kernel is correct", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {12, 6, 10});
   const auto y = b.input("x2", {12, 4, 10});
@@ -405,7 +405,7 @@ TEST_CASE("what is moved within rows is in their kernel", "[cpu_regions]") {
   check_slices(divided(std::move(g), 12), 4);
 }
 
-TEST_CASE("a part of what is computed before all rows has memory of its own", "[cpu_regions]") {
+TEST_CASE("a slice of a constant computed before all rows is correct in a cpu region kernel", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {16, 8});
   const auto part = b.slice(b.fill(0.25, {32, 8}), {0}, {0}, {16});
@@ -413,7 +413,7 @@ TEST_CASE("a part of what is computed before all rows has memory of its own", "[
   check_slices(divided(std::move(g), 16), 6);
 }
 
-TEST_CASE("without rows operators run one after another", "[cpu_regions]") {
+TEST_CASE("a cpu region kernel without divided rows is correct", "[cpu_regions]") {
   tensor::builder b{operators()};
   const auto x = b.input("a", {12, 16});
   const auto y = b.transpose(b.matmul(x, b.input("w", {16, 12})), {1, 0});
@@ -421,7 +421,7 @@ TEST_CASE("without rows operators run one after another", "[cpu_regions]") {
   check_slices(divided(std::move(g), 1), 5);
 }
 
-TEST_CASE("what mixes rows, and what reads their sum, is refused by name", "[cpu_regions]") {
+TEST_CASE("a region operator that mixes rows or reads a sum over rows is refused by name", "[cpu_regions]") {
   cpu_backend device{operators()};
   {
     tensor::builder b{operators()};

@@ -188,12 +188,12 @@ bool check_chain_function(chain_case& c, dtype element) {
 
 }  // namespace
 
-TEST_CASE("the functions of the cuda backend compute chains", "[cuda]") {
+TEST_CASE("CUDA chain functions run on the host match the reference", "[cuda]") {
   check_chains(with_libraries);
   check_chains(with_libraries, {.tolerance = 1e-2, .cases = 5, .seed = 4, .element = dtype::bfloat16});
 }
 
-TEST_CASE("values that are read several times, far apart, are kept until the last time", "[cuda]") {
+TEST_CASE("CUDA chains keep values until their last use within the slot limit", "[cuda]") {
   int kept_many = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
@@ -223,7 +223,7 @@ TEST_CASE("values that are read several times, far apart, are kept until the las
   CHECK(kept_many > 20);
 }
 
-TEST_CASE("four elements are read at once only where each four begin at a multiple of four", "[cuda]") {
+TEST_CASE("CUDA chain operands are vectorized by four only if aligned to four elements", "[cuda]") {
   const auto aligned = [](loop_steps sizes, loop_steps steps) {
     tile_program p;
     p.sizes = std::move(sizes);
@@ -238,7 +238,7 @@ TEST_CASE("four elements are read at once only where each four begin at a multip
   CHECK_FALSE(aligned({2, 4}, {4, 0}));
 }
 
-TEST_CASE("every function of a chain computes every kind of leaf, the last elements included", "[cuda]") {
+TEST_CASE("every CUDA chain function is correct for every leaf kind up to the last element", "[cuda]") {
   random_engine random{7};
   std::array<int, std::variant_size_v<cuda::chain_functions>> ran{};
   const auto check = [&]<std::size_t... I>(chain_case& c, dtype element, std::index_sequence<I...>) {
@@ -272,7 +272,7 @@ TEST_CASE("every function of a chain computes every kind of leaf, the last eleme
   }
 }
 
-TEST_CASE("the smallest function that takes a chain is chosen", "[cuda]") {
+TEST_CASE("the smallest CUDA function that accepts a chain is chosen", "[cuda]") {
   const auto chosen = [](loop_steps sizes, loop_steps steps, bool in_double = false) {
     tile_program p;
     p.sizes = std::move(sizes);
@@ -293,7 +293,7 @@ TEST_CASE("the smallest function that takes a chain is chosen", "[cuda]") {
   CHECK(sizeof(std::variant_alternative_t<0, cuda::chain_functions>) < 700);
 }
 
-TEST_CASE("chains larger than a kernel's code run node by node", "[cuda]") {
+TEST_CASE("a chain too large for a CUDA kernel's code runs node by node", "[cuda]") {
   unity::tensor::builder b{standard()};
   const auto x = b.input("x", {3, 5});
   auto last = x;

@@ -31,7 +31,7 @@ using unity::tensor::dtype;
 using unity::tensor::layout;
 using unity::tensor::test::type;
 
-TEST_CASE("division by a loop's size is exact", "[cuda]") {
+TEST_CASE("the CUDA index division by loop sizes is exact", "[cuda]") {
   random_engine random{1};
   const auto check = [](std::int64_t n, std::int64_t size) {
     auto flat = n;
@@ -55,23 +55,23 @@ TEST_CASE("division by a loop's size is exact", "[cuda]") {
   }
 }
 
-TEST_CASE("the functions of the cuda backend compute every operator", "[cuda]") {
+TEST_CASE("CUDA functions run on the host match the reference for every operator", "[cuda]") {
   check_operators(with_libraries, {.cases = 100});
   check_operators(without_libraries, {.cases = 30, .seed = 2});
 }
 
-TEST_CASE("the functions of the cuda backend compute every operator in other types", "[cuda]") {
+TEST_CASE("CUDA functions run on the host match the reference in other element types", "[cuda]") {
   check_operators(with_libraries, {.tolerance = 1e-2, .cases = 15, .element = dtype::bfloat16});
   check_operators(with_libraries, {.tolerance = 3e-3, .cases = 15, .element = dtype::float16});
   check_operators(with_libraries, {.cases = 10, .element = dtype::float64});
   check_operators(without_libraries, {.tolerance = 1e-2, .cases = 5, .element = dtype::bfloat16});
 }
 
-TEST_CASE("the functions of the cuda backend compute large operators", "[cuda]") {
+TEST_CASE("CUDA functions run on the host match the reference for large operators", "[cuda]") {
   check_large_operators(with_libraries);
 }
 
-TEST_CASE("the functions of the cuda backend compute every operator of adjoints", "[cuda]") {
+TEST_CASE("CUDA functions run on the host match the reference for adjoint operators", "[cuda]") {
   check_adjoint_operators(with_libraries, {.cases = 40});
   check_adjoint_operators(without_libraries, {.cases = 20, .seed = 2});
   check_adjoint_operators(in_teams, {.cases = 4, .seed = 3});
@@ -79,19 +79,19 @@ TEST_CASE("the functions of the cuda backend compute every operator of adjoints"
   check_adjoint_operators(with_libraries, {.cases = 10, .element = dtype::float64});
 }
 
-TEST_CASE("the functions of the cuda backend compute large adjoints", "[cuda]") {
+TEST_CASE("CUDA functions run on the host match the reference for large adjoints", "[cuda]") {
   auto b = with_libraries(training());
   for (const auto& c : large_adjoint_cases()) {
     check_large_adjoint(b, c);
   }
 }
 
-TEST_CASE("the functions of the cuda backend compute rows in groups of threads", "[cuda]") {
+TEST_CASE("CUDA functions run on the host in thread groups match the reference", "[cuda]") {
   check_operators(in_teams, {.cases = 6, .seed = 3});
   check_large_operators(in_teams, {.seed = 3});
 }
 
-TEST_CASE("softmax of large numbers is as exact as of small ones", "[cuda]") {
+TEST_CASE("the CUDA softmax is accurate for large inputs", "[cuda]") {
   auto b = with_libraries(standard());
   const auto op = standard().make_operation("softmax", {{"axis", 1}});
   const std::vector<tensor_type> t{type({2, 3})};
@@ -101,7 +101,7 @@ TEST_CASE("softmax of large numbers is as exact as of small ones", "[cuda]") {
   check_results(run_kernel(b, b.prepare(op, t, t), t, t, {encode(x, t[0])}), t, expected, 1e-5);
 }
 
-TEST_CASE("models run by the functions of the cuda backend as the double reference evaluates them", "[cuda]") {
+TEST_CASE("zoo models run by the CUDA functions on the host match the double reference", "[cuda]") {
   for (const char* text :
        {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
         "zoo:nasrnn?hidden=4&seq=3", "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:squeezenet1_1?image=25"}) {
@@ -117,7 +117,7 @@ TEST_CASE("models run by the functions of the cuda backend as the double referen
   }
 }
 
-TEST_CASE("few results of many points are computed in parts", "[cuda]") {
+TEST_CASE("CUDA reductions with few results and many elements are computed in parts", "[cuda]") {
   auto b = with_libraries(standard());
   auto teams = in_teams(standard());
   const auto check = [&](const char* name, std::int64_t axis, unity::tensor::shape dims, dtype element, bool in_parts) {
@@ -150,7 +150,7 @@ TEST_CASE("few results of many points are computed in parts", "[cuda]") {
   }
 }
 
-TEST_CASE("a product's plan says where its matrices begin and what a message tells of it", "[cuda]") {
+TEST_CASE("a CUDA product plan has the right strides and counts and alignments", "[cuda]") {
   const std::vector<tensor_type> in{type({5, 3, 2, 3}), type({3, 3, 7})};
   const auto p = cuda::plan_product(in, type({5, 3, 2, 7}), false, unity::tensor::operators::activation::none);
   CHECK(cuda::to_string(p) ==
@@ -160,7 +160,7 @@ TEST_CASE("a product's plan says where its matrices begin and what a message tel
   CHECK(cuda::alignment_of(p, 2) == 8);
 }
 
-TEST_CASE("poolings go to a library where it computes the same windows", "[cuda]") {
+TEST_CASE("CUDA pooling uses the library only if it computes the same windows", "[cuda]") {
   const auto plain = [](const char* name, unity::tensor::test::attributes attributes) {
     const auto op = standard().make_operation(name, attributes);
     const std::vector<tensor_type> in{type({1, 1, 9, 9})};
@@ -178,7 +178,7 @@ TEST_CASE("poolings go to a library where it computes the same windows", "[cuda]
   CHECK_FALSE(plain("max_pool", attributes{{"kernel", {2, 2}}, {"padding", "same"}}));
 }
 
-TEST_CASE("what lies along one loop and is written along another goes by tiles", "[cuda]") {
+TEST_CASE("CUDA strided copies that transpose go by tiles and are correct", "[cuda]") {
   using copy = cuda::strided_copy;
   CHECK(copy{{0, 0, {{40, 1, 33}, {33, 40, 1}}}, 4}.turns());
   CHECK(copy{{0, 0, {{3, 1320, 1320}, {40, 1, 33}, {33, 40, 1}}}, 2}.turns());
@@ -200,7 +200,7 @@ TEST_CASE("what lies along one loop and is written along another goes by tiles",
   }
 }
 
-TEST_CASE("copies move as many bytes at once as sizes and places allow", "[cuda]") {
+TEST_CASE("a CUDA strided copy uses the widest access that sizes and offsets allow", "[cuda]") {
   using copy = cuda::strided_copy;
   CHECK(copy{{0, 0, {{4, 64, 32}, {32, 1, 1}}}, 4}.moved_at_once() == 16);
   CHECK(copy{{2, 0, {{4, 64, 32}, {32, 1, 1}}}, 4}.moved_at_once() == 8);
@@ -210,7 +210,7 @@ TEST_CASE("copies move as many bytes at once as sizes and places allow", "[cuda]
   CHECK(copy{{0, 0, {{48, 1, 1}}}, 1}.moved_at_once() == 16);
 }
 
-TEST_CASE("what the cuda backend has no kernel for is refused by name", "[cuda]") {
+TEST_CASE("CUDA functions refuse a relu of two operands by name in one line", "[cuda]") {
   auto b = with_libraries(standard());
   const auto op = standard().make_operation("relu", {});
   const std::vector<tensor_type> two{type({2}), type({2})};

@@ -48,7 +48,7 @@ class toy_accelerator : public toy_backend {
 };
 static_assert(accelerator_backend<toy_accelerator> && narrow_float_backend<toy_accelerator>);
 
-TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
+TEST_CASE("device calibration finds the peak rates and bandwidth and launch overhead") {
   toy_backend b;
   const auto d = calibrate_device(b, operators(), {.stream_bytes = 8 << 20});
   CHECK(d.name == "a clock");
@@ -66,7 +66,7 @@ TEST_CASE("rates, bandwidth and launch overhead of a device are found") {
   CHECK(d.memory > bytes{std::int64_t{64} << 20U});  // this host's memory
 }
 
-TEST_CASE("a device beside the host has its own memory, and peaks of the narrow floats that it multiplies") {
+TEST_CASE("an accelerator is calibrated with its own memory size and bfloat16 peaks") {
   toy_accelerator b;
   const auto d = calibrate_device(b, operators(), {.stream_bytes = 8 << 20});
   CHECK(d.kind == hardware::device_kind::gpu);
@@ -81,7 +81,7 @@ TEST_CASE("a device beside the host has its own memory, and peaks of the narrow 
   CHECK(hardware::peak_flops_per_second(d, tensor::dtype::float16) == std::nullopt);
 }
 
-TEST_CASE("the model of kernels takes the numbers that were measured") {
+TEST_CASE("the kernel cost model uses the calibrated rates") {
   toy_accelerator b;
   hardware::machine m;
   m.devices = {calibrate_device(b, operators(), {.stream_bytes = 8 << 20})};
@@ -100,7 +100,7 @@ TEST_CASE("the model of kernels takes the numbers that were measured") {
   CHECK(to_seconds(sum.expected) == Approx(12e8 / 1e11).epsilon(0.03));
 }
 
-TEST_CASE("a slow device is not asked for sizes that would take it forever") {
+TEST_CASE("device calibration measures fewer sizes on a slow device") {
   toy_backend b;
   b.slowness = 1e6;
   const auto d = calibrate_device(b, operators(), {.stream_bytes = 4096, .slow_seconds = 0.3});

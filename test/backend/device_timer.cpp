@@ -150,7 +150,7 @@ measurement time_matmul(Backend& b, timing_options o, std::int64_t size, bool co
   return device_timer{b, o}.time(op, in, *operators().infer(op, in));
 }
 
-TEST_CASE("on a device's own clock, the median and interval are those of the runs after the warm-up") {
+TEST_CASE("the device timer with a device clock summarizes the runs after the warm-up") {
   clocked_toy b;
   timing_options o;
   o.warm_up = 3;
@@ -163,7 +163,7 @@ TEST_CASE("on a device's own clock, the median and interval are those of the run
   CHECK(b.log().runs == 8);
 }
 
-TEST_CASE("kernels shorter than a sample are run several in a row, and one of them is what counts") {
+TEST_CASE("the device timer repeats short kernels in a sample and reports the time of one run") {
   clocked_toy b;
   timing_options o;
   o.warm_up = 1;
@@ -175,7 +175,7 @@ TEST_CASE("kernels shorter than a sample are run several in a row, and one of th
   CHECK(b.log().runs == 11);
 }
 
-TEST_CASE("where runs can be recorded, replays are timed, each behind another that hides its launch") {
+TEST_CASE("the device timer times the second of two replays of a recording") {
   recording_toy b;
   timing_options o;
   o.warm_up = 1;
@@ -191,7 +191,7 @@ TEST_CASE("where runs can be recorded, replays are timed, each behind another th
   CHECK(m.repetitions == 3);
 }
 
-TEST_CASE("without a clock of the device, the host's tells how long until the run has ended") {
+TEST_CASE("the device timer without a device clock measures host time until completion") {
   toy_backend b;
   b.busy = std::chrono::microseconds{300};
   timing_options o;
@@ -203,7 +203,7 @@ TEST_CASE("without a clock of the device, the host's tells how long until the ru
   CHECK(b.log().waits >= b.log().runs);
 }
 
-TEST_CASE("time bounds the samples beyond the least, and the most bounds them in any time") {
+TEST_CASE("the device timer limits samples by time and by a maximum number") {
   toy_backend b;
   b.busy = std::chrono::microseconds{1000};
   timing_options o;
@@ -217,7 +217,7 @@ TEST_CASE("time bounds the samples beyond the least, and the most bounds them in
   CHECK(time_matmul(b, o, 4, false).repetitions == 30);
 }
 
-TEST_CASE("a slow kernel is run three times") {
+TEST_CASE("the device timer runs a slow kernel three times") {
   toy_backend b;
   b.busy = std::chrono::microseconds{3000};
   timing_options o;
@@ -227,7 +227,7 @@ TEST_CASE("a slow kernel is run three times") {
   CHECK(b.log().runs == 3);
 }
 
-TEST_CASE("constant operands come from memory in turn, activations from a cache") {
+TEST_CASE("the device timer cycles constants and activations through their memory budgets") {
   toy_backend b;
   timing_options o;
   o.sample_seconds = 0;
@@ -252,8 +252,7 @@ TEST_CASE("constant operands come from memory in turn, activations from a cache"
   CHECK(b.log().workspaces.size() == 1);
 }
 
-TEST_CASE(
-    "what is larger than the bytes that are cycled is there once, what is small not more often than makes sense") {
+TEST_CASE("the device timer uses 1 operand set for a tiny budget and 64 for a large one") {
   toy_backend b;
   timing_options o;
   o.constant_bytes = 1;
@@ -268,7 +267,7 @@ TEST_CASE(
   CHECK(c.log().allocated < (std::size_t{1} << 20U));
 }
 
-TEST_CASE("a packing backend is given constants packed, each of them once, and activations as they are") {
+TEST_CASE("the device timer packs each constant operand once and does not pack activations") {
   packing_toy b;
   timing_options o;
   o.constant_bytes = std::size_t{32} << 10U;
@@ -283,7 +282,7 @@ TEST_CASE("a packing backend is given constants packed, each of them once, and a
   CHECK(c.log().packs == 0);
 }
 
-TEST_CASE("operands hold finite numbers: constants positive, integers that may number rows") {
+TEST_CASE("the device timer's operands are finite with positive constants and small integers") {
   const auto values = [](tensor::dtype element, bool constant) {
     return backend::detail::arbitrary_bytes({element, tensor::layout::row_major, constant, {1000}}, 1000);
   };
@@ -320,7 +319,7 @@ TEST_CASE("operands hold finite numbers: constants positive, integers that may n
   }
 }
 
-TEST_CASE("a description names device, versions and what times depend on, in one line") {
+TEST_CASE("the device timer's description names device and versions and settings in one line") {
   toy_backend b;
   const device_timer timer{b};
   const auto text = timer.description();
@@ -337,7 +336,7 @@ TEST_CASE("a description names device, versions and what times depend on, in one
   CHECK(device_timer{b, warm}.description() != text);
 }
 
-TEST_CASE("an operator without a kernel is an error") {
+TEST_CASE("the device timer throws an error for an operator without a kernel") {
   toy_backend b;
   device_timer timer{b};
   const auto op = operators().make_operation("tanh");

@@ -82,7 +82,7 @@ void check_laws(const tensor_graph& g) {
 
 }  // namespace
 
-TEST_CASE("operators one after another are a chain", "[elementwise_chains]") {
+TEST_CASE("consecutive element-wise operators form one chain", "[elementwise_chains]") {
   builder b{standard()};
   const auto x = b.input("x", {2, 3});
   const auto y = b.input("y", {3});
@@ -95,7 +95,7 @@ TEST_CASE("operators one after another are a chain", "[elementwise_chains]") {
   check_laws(g);
 }
 
-TEST_CASE("a value that is read twice inside is inside", "[elementwise_chains]") {
+TEST_CASE("a value read twice inside a chain belongs to the chain", "[elementwise_chains]") {
   builder b{standard()};
   const auto x = b.relu(b.input("x", {4}));
   const auto g = std::move(b).finish({b.mul(x, b.add(b.sigmoid(x), x))});
@@ -103,7 +103,7 @@ TEST_CASE("a value that is read twice inside is inside", "[elementwise_chains]")
   CHECK(elementwise_chains(standard(), g)[0].nodes.size() == 4);
 }
 
-TEST_CASE("what others read, what is an output, and what moves or reduces, ends a chain", "[elementwise_chains]") {
+TEST_CASE("an element-wise chain ends at outside readers and outputs and other operators", "[elementwise_chains]") {
   builder b{standard()};
   const auto x = b.input("x", {4, 4});
   const auto read = b.relu(b.tanh(x));              // also read by a matmul
@@ -118,7 +118,7 @@ TEST_CASE("what others read, what is an output, and what moves or reduces, ends 
   check_laws(g);
 }
 
-TEST_CASE("what nobody needs does not end a chain", "[elementwise_chains]") {
+TEST_CASE("an unneeded reader does not end an element-wise chain", "[elementwise_chains]") {
   builder b{standard()};
   const auto x = b.relu(b.input("x", {4}));
   static_cast<void>(b.softmax(x, 0));
@@ -126,7 +126,7 @@ TEST_CASE("what nobody needs does not end a chain", "[elementwise_chains]") {
   CHECK(elementwise_chains(standard(), g).size() == 1);
 }
 
-TEST_CASE("results of other sizes are inputs", "[elementwise_chains]") {
+TEST_CASE("a value of another size is an input of an element-wise chain", "[elementwise_chains]") {
   builder b{standard()};
   const auto small = b.tanh(b.relu(b.input("x", {1, 3})));
   const auto g = std::move(b).finish({b.relu(b.add(small, b.input("y", {5, 3})))});
@@ -137,7 +137,7 @@ TEST_CASE("results of other sizes are inputs", "[elementwise_chains]") {
   check_laws(g);
 }
 
-TEST_CASE("constants, integers and other layouts are in no chain", "[elementwise_chains]") {
+TEST_CASE("constants and integers and mixed layouts form no element-wise chain", "[elementwise_chains]") {
   builder b{standard()};
   const auto constant = b.tanh(b.relu(b.weight("w", {3, 3})));
   const auto ids = b.input("i", {3, 3}, dtype::int64);
@@ -150,7 +150,7 @@ TEST_CASE("constants, integers and other layouts are in no chain", "[elementwise
   CHECK(elementwise_chains(standard(), g).empty());
 }
 
-TEST_CASE("operators in the other layout are a chain of that layout", "[elementwise_chains]") {
+TEST_CASE("column-major operators form an element-wise chain of that layout", "[elementwise_chains]") {
   builder b{standard()};
   const auto x = b.input("x", {3, 4});
   auto product = standard().make_operation("matmul", {});
@@ -166,7 +166,7 @@ TEST_CASE("operators in the other layout are a chain of that layout", "[elementw
   check_laws(g);
 }
 
-TEST_CASE("copies are left out of regions, and make no chain by themselves", "[elementwise_chains]") {
+TEST_CASE("identity and dropout are left out of chain regions and form no chain alone", "[elementwise_chains]") {
   {
     builder b{standard()};
     const auto x = apply(b, "identity", {b.input("x", {4})});
@@ -184,7 +184,7 @@ TEST_CASE("copies are left out of regions, and make no chain by themselves", "[e
   CHECK(elementwise_chains(standard(), g).empty());
 }
 
-TEST_CASE("chains of random graphs and of models keep the laws", "[elementwise_chains]") {
+TEST_CASE("chains of random graphs and zoo models satisfy the chain invariants", "[elementwise_chains]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     unity::random_engine random{seed};

@@ -125,7 +125,7 @@ tensor_graph perceptron(int layers, bool one_weight, std::int64_t hidden = 32) {
 
 }  // namespace
 
-TEST_CASE("random graphs run as the double reference evaluates them", "[executor]") {
+TEST_CASE("the executor runs random graphs as the double reference evaluates them", "[executor]") {
   std::size_t aliases = 0;
   std::size_t chains = 0;
   std::size_t precomputed = 0;
@@ -147,7 +147,7 @@ TEST_CASE("random graphs run as the double reference evaluates them", "[executor
   CHECK(precomputed > 50);
 }
 
-TEST_CASE("models of the zoo run as the double reference evaluates them", "[executor]") {
+TEST_CASE("the executor runs zoo models as the double reference evaluates them", "[executor]") {
   for (const char* text :
        {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
         "zoo:nasrnn?hidden=4&seq=3", "zoo:mlp?layers=3&hidden=6&batch=2", "zoo:mlp?form=fig1&hidden=6&batch=2",
@@ -158,7 +158,7 @@ TEST_CASE("models of the zoo run as the double reference evaluates them", "[exec
   }
 }
 
-TEST_CASE("a plain backend runs graphs too", "[executor]") {
+TEST_CASE("the executor runs a model on a backend without optional capabilities", "[executor]") {
   const auto g = zoo::build(operators(), "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=9");
   reference_backend b{operators()};
   executor e{b, operators(), g, {.seed = 3}};
@@ -166,7 +166,7 @@ TEST_CASE("a plain backend runs graphs too", "[executor]") {
   CHECK(e.counts().packed == 0);
 }
 
-TEST_CASE("running allocates nothing", "[executor]") {
+TEST_CASE("executor runs allocate no device memory and prepare no kernels", "[executor]") {
   observed_backend b{operators()};
   executor e{b, operators(), perceptron(6, false)};
   const auto allocations = b.allocations;
@@ -181,7 +181,7 @@ TEST_CASE("running allocates nothing", "[executor]") {
   CHECK(b.runs == 6 * 12);  // one run before recording
 }
 
-TEST_CASE("deep models reuse memory", "[executor]") {
+TEST_CASE("the executor's arena reuses memory in deep models", "[executor]") {
   for (const auto& [text, times] :
        {std::pair{"zoo:bert?layers=6&hidden=16&heads=2&seq=8&vocab=9", 6}, std::pair{"zoo:squeezenet1_1?image=49", 3},
         std::pair{"zoo:mlp?layers=12&hidden=64&batch=4", 4}}) {
@@ -193,7 +193,7 @@ TEST_CASE("deep models reuse memory", "[executor]") {
   }
 }
 
-TEST_CASE("what depends on constants alone is computed once, and what it was computed from is not kept", "[executor]") {
+TEST_CASE("the executor computes constant subgraphs once and frees their operands", "[executor]") {
   builder b{operators()};
   const auto x = b.input("x", {4, 32, 32});
   auto w = b.weight("w", {1, 32, 32});
@@ -211,7 +211,7 @@ TEST_CASE("what depends on constants alone is computed once, and what it was com
   CHECK(device.runs == 11);
 }
 
-TEST_CASE("what is constant as a whole is only loaded", "[executor]") {
+TEST_CASE("constant graph outputs are loaded without kernel launches", "[executor]") {
   builder b{operators()};
   const auto w = b.weight("w", {3, 2});
   const auto g = std::move(b).finish({w, b.transpose(w, {1, 0}), b.reshape(w, {6}), b.fill(2, {2})});
@@ -221,7 +221,7 @@ TEST_CASE("what is constant as a whole is only loaded", "[executor]") {
   CHECK(error_of_run(e, g, 5) < 1e-6);
 }
 
-TEST_CASE("relabelled values are not computed", "[executor]") {
+TEST_CASE("the executor aliases relabelled values instead of computing them", "[executor]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 1, 6});
   const auto dropped = b.apply("dropout", {x}, {{"rate", 0.5}})[0];
@@ -239,7 +239,7 @@ TEST_CASE("relabelled values are not computed", "[executor]") {
   CHECK(error_of_run(e, g, 9) < 1e-6);
 }
 
-TEST_CASE("layouts are kept apart from relabels", "[executor]") {
+TEST_CASE("the executor aliases a value of another layout only if no data moves", "[executor]") {
   builder b{operators()};
   const auto x = b.input("x", {4, 6});
   auto product = operators().make_operation("matmul", {});
@@ -259,7 +259,7 @@ TEST_CASE("layouts are kept apart from relabels", "[executor]") {
   CHECK(error_of_run(e, g, 4) < 1e-6);
 }
 
-TEST_CASE("fused chains compute what single operators compute, with fewer kernels", "[executor]") {
+TEST_CASE("fused chains match single operators with fewer launches", "[executor]") {
   const auto g = zoo::build(operators(), "zoo:nasrnn?hidden=8&seq=3");
   observed_backend b{operators()};
   executor fused{b, operators(), g, {.seed = 2}};
@@ -272,7 +272,7 @@ TEST_CASE("fused chains compute what single operators compute, with fewer kernel
   CHECK(fused.counts().unshared < single.counts().unshared);
 }
 
-TEST_CASE("constants are packed once for all nodes that do the same", "[executor]") {
+TEST_CASE("the executor packs a constant once for equal nodes and keeps only the packed form", "[executor]") {
   observed_backend b{operators()};
   executor one{b, operators(), perceptron(5, true), {.seed = 1}};
   CHECK(b.packs == 1);
@@ -287,7 +287,7 @@ TEST_CASE("constants are packed once for all nodes that do the same", "[executor
   CHECK(error_of_run(many, perceptron(5, false), 1) < 1e-5);
 }
 
-TEST_CASE("a constant that is read packed and plain is kept as both", "[executor]") {
+TEST_CASE("a constant read both packed and plain is correct in both forms", "[executor]") {
   builder b{operators()};
   const auto x = b.input("x", {6, 6});
   const auto w = b.weight("w", {6, 6});
@@ -295,7 +295,7 @@ TEST_CASE("a constant that is read packed and plain is kept as both", "[executor
   CHECK(error_on(g, 8) < 1e-6);
 }
 
-TEST_CASE("a recording is replayed where the backend has them and it is asked for", "[executor]") {
+TEST_CASE("the executor replays a recording only if recording is enabled", "[executor]") {
   const auto g = perceptron(3, false);
   observed_backend b{operators()};
   executor recorded{b, operators(), g, {.seed = 6}};
@@ -310,7 +310,7 @@ TEST_CASE("a recording is replayed where the backend has them and it is asked fo
   CHECK(b.replays == 2);
 }
 
-TEST_CASE("inputs are set by name and stay from run to run", "[executor]") {
+TEST_CASE("executor inputs are set by name and keep their values between runs", "[executor]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 2});
   const auto ids = b.input("ids", {3}, dtype::int64);
@@ -335,7 +335,7 @@ TEST_CASE("inputs are set by name and stay from run to run", "[executor]") {
   CHECK(e.output_bytes(0).size() == 16);
 }
 
-TEST_CASE("values of weights come from given data, by name", "[executor]") {
+TEST_CASE("the executor takes source values by name from given data and checks their size", "[executor]") {
   builder b{operators()};
   const auto x = b.input("x", {2});
   const auto g = std::move(b).finish({b.add(b.add(x, b.weight("w", {2})), b.constant("c", {2}))});
@@ -356,7 +356,7 @@ TEST_CASE("values of weights come from given data, by name", "[executor]") {
         "source w: a value of another size; expected float32[2]");
 }
 
-TEST_CASE("graphs whose sources have equal names are compared on equal values", "[executor]") {
+TEST_CASE("the relative error of two graphs uses equal values for equally named sources", "[executor]") {
   const auto graph = [](bool apart, double factor) {
     builder b{operators()};
     const auto x = b.input("x", {4, 6});
@@ -376,7 +376,7 @@ TEST_CASE("graphs whose sources have equal names are compared on equal values", 
         }) == "output 0 of the second graph: float32[8,32]; expected float32[4,3] as in the first");
 }
 
-TEST_CASE("what cannot run says why in one line", "[executor]") {
+TEST_CASE("executor errors are one line that names the operator or memory or input", "[executor]") {
   observed_backend device{operators()};
   const auto run = [&](const tensor_graph& g) { return message_of([&] { executor{device, operators(), g}; }); };
   {

@@ -59,8 +59,7 @@ unity::measurement time_product(device_timer<cpu_backend>& timer, std::int64_t s
 
 }  // namespace
 
-TEST_CASE("models on the cpu run as the double reference evaluates them, and optimized ones give the same outputs",
-          "[executor][cpu]") {
+TEST_CASE("zoo models and their optimized graphs match the double reference on the cpu", "[executor][cpu]") {
   for (const int threads : {1, 3}) {
     poisoned_cpu b{standard(), {.threads = threads}};
     check_models(b);
@@ -72,8 +71,7 @@ TEST_CASE("graphs with searched layouts give the same outputs on the cpu", "[exe
   check_searched_layouts(b);
 }
 
-TEST_CASE("on the cpu models at sizes that fill vectors and caches give the outputs of their originals",
-          "[executor][cpu]") {
+TEST_CASE("optimized full-size models give the outputs of their originals on the cpu", "[executor][cpu]") {
   poisoned_cpu b{standard()};
   for (const char* text : {"zoo:resnext50?batch=1", "zoo:nasrnn?hidden=256&seq=4",
                            "zoo:bert?layers=2&hidden=256&heads=4&seq=48&vocab=1000"}) {
@@ -88,7 +86,7 @@ TEST_CASE("on the cpu models at sizes that fill vectors and caches give the outp
   }
 }
 
-TEST_CASE("operators are timed on the cpu", "[executor][cpu]") {
+TEST_CASE("the device timer times matrix products on the cpu", "[executor][cpu]") {
   cpu_backend b{standard(), {.threads = 1}};
   device_timer timer{b, quick()};
   const auto small = time_product(timer, 32);
@@ -100,7 +98,7 @@ TEST_CASE("operators are timed on the cpu", "[executor][cpu]") {
   CHECK(timer.description().find("oneDNN 2.") != std::string::npos);
 }
 
-TEST_CASE("a graph on the cpu is predicted to take what its launches take", "[executor][cpu]") {
+TEST_CASE("a graph's predicted time on the cpu measures each launch once", "[executor][cpu]") {
   unity::tensor::builder builder{standard()};
   const auto product = builder.matmul(builder.input("x", {64, 96}), builder.weight("w", {96, 80}));
   const auto y = builder.tanh(builder.add(product, builder.input("y", {80})));

@@ -15,17 +15,17 @@ namespace tests_of_executor_models {
 using namespace unity::backend;
 using namespace unity::backend::test;
 
-TEST_CASE("models run as the double reference evaluates them, and optimized ones give the same outputs", "[executor]") {
+TEST_CASE("models and their optimized graphs match the double reference on a reference backend", "[executor]") {
   observed_backend b{standard()};
   check_models(b);
 }
 
-TEST_CASE("graphs with searched layouts give the same outputs", "[executor]") {
+TEST_CASE("graphs with searched layouts give the same outputs on a reference backend", "[executor]") {
   observed_backend b{standard()};
   check_searched_layouts(b);
 }
 
-TEST_CASE("a deep network takes the memory of a few of its values", "[executor]") {
+TEST_CASE("the executor's arena for ResNet-50 is below a quarter of its values' memory", "[executor]") {
   const auto full = unity::tensor::zoo::build(standard(), "zoo:resnet50");
   const auto small = unity::tensor::shrink(standard(), full, full, {.least = 4}).first;
   reference_backend b{standard()};

@@ -32,7 +32,7 @@ std::vector<hardware::link> calibrated(int ranks) {
   return links;
 }
 
-TEST_CASE("every exchange of a link has a cost for every size, and all ranks find the same") {
+TEST_CASE("link calibration gives every exchange kind a cost and is equal on all ranks") {
   const auto ranks = GENERATE(2, 3, 4);
   CAPTURE(ranks);
   const auto links = calibrated(ranks);
@@ -53,7 +53,7 @@ TEST_CASE("every exchange of a link has a cost for every size, and all ranks fin
   }
 }
 
-TEST_CASE("a rank alone has a link without costs") {
+TEST_CASE("link calibration gives no costs for a single rank") {
   const auto links = calibrated(1);
   CHECK(links[0].costs.empty());
   CHECK(links[0].ranks == 1);
@@ -104,9 +104,7 @@ class lone_communicator {
 };
 static_assert(host_communicator<lone_communicator>);
 
-TEST_CASE(
-    "a size is that of a whole vector, of which scattered and gathered ranks hold a part; two ranks exchange "
-    "messages") {
+TEST_CASE("link calibration on 4 ranks uses whole or quarter vectors and no messages") {
   lone_communicator c;
   auto o = quick();
   o.largest = o.smallest;

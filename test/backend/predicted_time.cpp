@@ -61,13 +61,13 @@ struct measured {
   }
 };
 
-TEST_CASE("a graph is predicted to take what its launches take: no relabels, no work on weights") {
+TEST_CASE("a graph's predicted time counts neither relabels nor work on weights") {
   measured<false> m;
   CHECK(m.microseconds(layers()) == Approx(2 * (10 + 1 + 1)));
   CHECK(m.cache.measured() == 3);
 }
 
-TEST_CASE("what runs as one kernel is measured as one, and equal ones once") {
+TEST_CASE("a fused chain is timed as one kernel and equal kernels are timed once") {
   measured<true> m;
   CHECK(m.microseconds(layers()) == Approx(2 * (10 + 1)));
   CHECK(m.cache.measured() == 2);
@@ -77,7 +77,7 @@ TEST_CASE("what runs as one kernel is measured as one, and equal ones once") {
   CHECK(m.cache.measured() == 4);
 }
 
-TEST_CASE("signatures of chains say what is computed on what, in one line") {
+TEST_CASE("a chain's signature states operators and types in one line") {
   const auto region = [](bool swapped, std::int64_t size, const char* last) {
     tensor::builder b{operators()};
     const auto x = b.input("0", {size, 4});

@@ -89,33 +89,33 @@ class overflowing_backend : public reference_backend {
 
 }  // namespace
 
-TEST_CASE("the suite notices an element that is not written", "[reference][!shouldfail]") {
+TEST_CASE("the operator suite detects an unwritten result element", "[reference][!shouldfail]") {
   check_operators([](const auto& a) { return careless_backend{a}; }, {.cases = 1});
 }
 
-TEST_CASE("the suite notices what is written behind a result", "[reference][!shouldfail]") {
+TEST_CASE("the operator suite detects a write past the end of a result", "[reference][!shouldfail]") {
   check_operators([](const auto& a) { return overflowing_backend{a}; }, {.cases = 1});
 }
 
-TEST_CASE("the suite notices kinds of which no case ran", "[reference][!shouldfail]") {
+TEST_CASE("the operator suite detects operator kinds without a run case", "[reference][!shouldfail]") {
   check_operators(make, {.cases = 1, .types = {dtype::float32}});  // runs no case of embedding
 }
 
-TEST_CASE("the reference backend computes every operator", "[reference]") {
+TEST_CASE("reference kernels match the double evaluator for every operator", "[reference]") {
   check_operators(make, {.cases = static_cast<int>(unity::test::cases(40))});
 }
 
-TEST_CASE("the reference backend computes every operator in narrow types", "[reference]") {
+TEST_CASE("reference kernels match the double evaluator in 16-bit floats and float64", "[reference]") {
   check_operators(make, {.tolerance = 1e-2, .cases = 6, .element = dtype::bfloat16});
   check_operators(make, {.tolerance = 2e-3, .cases = 6, .element = dtype::float16});
   check_operators(make, {.tolerance = 1e-14, .cases = 6, .element = dtype::float64});
 }
 
-TEST_CASE("the reference backend computes operators on large tensors", "[reference]") { check_large_operators(make); }
+TEST_CASE("reference kernels match the evaluator on large tensors", "[reference]") { check_large_operators(make); }
 
-TEST_CASE("the reference backend computes chains", "[reference]") { check_chains(make); }
+TEST_CASE("reference chain kernels match the double evaluator", "[reference]") { check_chains(make); }
 
-TEST_CASE("what has no known meaning or wrong operands has no kernel", "[reference]") {
+TEST_CASE("the reference backend refuses operators without meaning and wrong operands", "[reference]") {
   auto b = make(standard());
   const std::array types{type({2, 3})};
   const auto prepare = [&](const char* name, unity::tensor::test::attributes a, std::span<const tensor_type> in) {
@@ -131,7 +131,7 @@ TEST_CASE("what has no known meaning or wrong operands has no kernel", "[referen
         "reference kernel of transpose: operands float32[2,3]; expected results of the types that its operands give");
 }
 
-TEST_CASE("memory lies aligned, and what does not exist is refused", "[reference]") {
+TEST_CASE("reference backend memory is aligned and oversized allocations are refused", "[reference]") {
   auto b = make(standard());
   for (const std::size_t size : {std::size_t{1}, std::size_t{63}, std::size_t{1000}, std::size_t{5} << 20U}) {
     auto m = b.allocate(size);
@@ -145,7 +145,7 @@ TEST_CASE("memory lies aligned, and what does not exist is refused", "[reference
         "memory of the host: no " + std::to_string(too_much) + " bytes; expected as much free memory");
 }
 
-TEST_CASE("numbers are stored as their type says", "[reference]") {
+TEST_CASE("encoding rounds and saturates values according to the element type", "[reference]") {
   CHECK(bits_of(1, dtype::float16) == 0x3C00);
   CHECK(bits_of(-2, dtype::float16) == 0xC000);
   CHECK(bits_of(65504, dtype::float16) == 0x7BFF);
@@ -172,7 +172,7 @@ TEST_CASE("numbers are stored as their type says", "[reference]") {
   CHECK(round_trip(0.1, dtype::float64) == 0.1);
 }
 
-TEST_CASE("every 16-bit float survives being read and written", "[reference]") {
+TEST_CASE("every 16-bit float except NaN survives a decode and encode round trip", "[reference]") {
   for (const auto element : {dtype::float16, dtype::bfloat16}) {
     for (unsigned bits = 0; bits < 0x10000U; ++bits) {
       const auto stored = static_cast<std::uint16_t>(bits);
@@ -186,7 +186,7 @@ TEST_CASE("every 16-bit float survives being read and written", "[reference]") {
   }
 }
 
-TEST_CASE("column-major matrices are stored by columns", "[reference]") {
+TEST_CASE("encoding stores column-major matrices by columns", "[reference]") {
   tensor_type t = type({2, 2, 3});
   t.order = layout::column_major;
   const dense<float> values{{2, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}};
@@ -202,7 +202,7 @@ TEST_CASE("column-major matrices are stored by columns", "[reference]") {
   }
 }
 
-TEST_CASE("relative errors are of the largest magnitude, and notice what is no number", "[reference]") {
+TEST_CASE("the relative error is relative to the largest magnitude and infinite for NaN", "[reference]") {
   const dense<double> expected{{3}, {1, -4, 0}};
   CHECK(relative_error(expected, expected) == 0);
   CHECK(relative_error(dense<float>{{3}, {1, -4, 1}}, expected) == 0.25);

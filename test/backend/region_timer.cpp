@@ -13,7 +13,7 @@ namespace tests_of_region_timer {
 
 using namespace unity;
 
-TEST_CASE("a region is timed beside those of its operators that run", "[region_timer]") {
+TEST_CASE("a region is timed together with each of its operators that runs", "[region_timer]") {
   const auto operators = tensor::standard_algebra();
   tensor::builder b{operators};
   const auto x = b.input("x", {32, 64});

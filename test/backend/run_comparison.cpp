@@ -33,7 +33,7 @@ comparison_options quick() {
   return o;
 }
 
-TEST_CASE("equal graphs differ by nothing but time, and both are timed as often") {
+TEST_CASE("comparing equal graphs finds no error and times both equally often") {
   reference_backend b{operators()};
   const auto found = compare_runs(b, operators(), relus(40), relus(1), quick());
   CHECK(found.max_relative_error == 0);
@@ -44,7 +44,7 @@ TEST_CASE("equal graphs differ by nothing but time, and both are timed as often"
   CHECK(found.first.median > found.second.median);
 }
 
-TEST_CASE("time and the most bound the runs") {
+TEST_CASE("comparing graphs makes at most the given number of repetitions") {
   reference_backend b{operators()};
   auto o = quick();
   o.repeat.seconds = 1e9;
@@ -52,7 +52,7 @@ TEST_CASE("time and the most bound the runs") {
   CHECK(compare_runs(b, operators(), relus(1), relus(1), o).first.repetitions == 12);
 }
 
-TEST_CASE("graphs that differ differ by as much as they do") {
+TEST_CASE("comparing differing graphs reports their relative error") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {32, 32});
   const auto other = std::move(b).finish({b.add(b.relu(x), b.relu(x))});
@@ -60,7 +60,7 @@ TEST_CASE("graphs that differ differ by as much as they do") {
   CHECK(compare_runs(backend, operators(), relus(1), other, quick()).max_relative_error == Approx(1));
 }
 
-TEST_CASE("graphs of other outputs cannot be compared") {
+TEST_CASE("comparing graphs with differing outputs is refused") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {32, 32});
   const auto two = std::move(b).finish({b.relu(x), b.tanh(x)});
@@ -73,7 +73,7 @@ TEST_CASE("graphs of other outputs cannot be compared") {
                     Catch::Contains("output 0 of the second graph"));
 }
 
-TEST_CASE("one graph alone is timed as often as it is told") {
+TEST_CASE("timing one graph makes the requested number of repetitions") {
   reference_backend b{operators()};
   const auto g = relus(3);
   executor run{b, operators(), g, {.fuse = false}};
@@ -82,7 +82,7 @@ TEST_CASE("one graph alone is timed as often as it is told") {
   CHECK(found.median > picoseconds{});
 }
 
-TEST_CASE("what has no kernel is told before anything is loaded") {
+TEST_CASE("a graph with an operator without a kernel is refused by its node") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   const auto fine = std::move(b).finish({b.relu(x)});

@@ -61,7 +61,7 @@ std::vector<double> run(Backend&& b, const std::vector<double>& x, std::int64_t 
 
 }  // namespace
 
-TEST_CASE("the largest elements come by size, then by number, and what is no number before all", "[law]") {
+TEST_CASE("top-k orders by magnitude then index with NaN first", "[law]") {
   constexpr std::uint64_t seed = 3;
   const auto cases = unity::test::cases(100);
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -88,7 +88,7 @@ TEST_CASE("the largest elements come by size, then by number, and what is no num
   }
 }
 
-TEST_CASE("the numbers of a vector's largest elements are integers that count it") {
+TEST_CASE("top-k infers the index type from the vector's size and refuses invalid operands") {
   const auto of = [](std::int64_t n, std::int64_t count) {
     return operators().infer(operators().make_operation("top_k", {{"count", count}}), types{type({n})});
   };
@@ -104,7 +104,7 @@ TEST_CASE("the numbers of a vector's largest elements are integers that count it
   CHECK(refused(1, type({4}, dtype::int32)) == "expected floating-point elements");
 }
 
-TEST_CASE("which elements are the largest does not change with them") {
+TEST_CASE("top-k has no adjoint and counts its work") {
   const auto op = operators().make_operation("top_k", {{"count", 2}});
   CHECK(adjoint_of(operators(), op, types{type({5})}).graph.outputs().empty());
   const auto w = operators().work(op, types{type({5})}, types{type({2}, dtype::int32)});

@@ -67,7 +67,7 @@ tensor::tensor_graph random_graph(random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("graphs of views within views run as the double reference evaluates them", "[executor]") {
+TEST_CASE("graphs with views of views match the double reference", "[executor]") {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -75,7 +75,7 @@ TEST_CASE("graphs of views within views run as the double reference evaluates th
   }
 }
 
-TEST_CASE("parts of a result are not copied, and live as long as they are read", "[executor]") {
+TEST_CASE("aligned split results share the memory of their operand", "[executor]") {
   builder b{operators()};
   const auto y = b.matmul(b.input("x", {1, 64}), b.weight("w", {64, 128}));
   const auto parts = b.split(y, 1, {32, 32, 64});
@@ -89,7 +89,7 @@ TEST_CASE("parts of a result are not copied, and live as long as they are read",
   CHECK(error_of(g, 7) < 1e-6);
 }
 
-TEST_CASE("parts that begin within a line of the cache are copied", "[executor]") {
+TEST_CASE("split results that start inside a cache line are copied", "[executor]") {
   builder b{operators()};
   const auto parts = b.split(b.relu(b.input("x", {1, 10})), 1, {5, 5});
   const auto g = std::move(b).finish({b.softmax(parts[0], 1), b.softmax(parts[1], 1)});

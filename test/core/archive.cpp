@@ -50,7 +50,7 @@ std::string refusal(const std::string& path, std::string_view magic) {
 
 }  // namespace
 
-TEST_CASE("what an archive_writer puts, an archive_reader gets, in order") {
+TEST_CASE("values round-trip through an archive in order; reading past its end is an error") {
   const scratch_file file{"values.archive"};
   archive_writer out;
   out.put(std::uint8_t{7});
@@ -80,13 +80,13 @@ TEST_CASE("what an archive_writer puts, an archive_reader gets, in order") {
                     Catch::StartsWith(file.path + " at byte ") && Catch::Contains(": the end of the file; expected"));
 }
 
-TEST_CASE("an empty archive is an archive") {
+TEST_CASE("an archive without values can be opened") {
   const scratch_file file{"empty.archive"};
   archive_writer{}.save(file.path, "kind 1\n");
   CHECK_NOTHROW(archive_reader(file.path, "kind 1\n"));
 }
 
-TEST_CASE("a length that the file cannot hold is refused before anything is allocated") {
+TEST_CASE("an archived length beyond the size of the file is an error") {
   const scratch_file file{"length.archive"};
   archive_writer out;
   out.put(std::uint64_t{1} << 60U);
@@ -96,7 +96,7 @@ TEST_CASE("a length that the file cannot hold is refused before anything is allo
   CHECK_THROWS_WITH(in.get(points), Catch::Contains("a length of 1152921504606846976"));
 }
 
-TEST_CASE("any file that is cut short or altered anywhere is refused in one line", "[law]") {
+TEST_CASE("a truncated or altered archive is refused", "[law]") {
   const scratch_file file{"damaged.archive"};
   archive_writer out;
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -122,7 +122,7 @@ TEST_CASE("any file that is cut short or altered anywhere is refused in one line
         file.path + ": a checksum that does not match; expected a file that was neither cut short nor altered");
 }
 
-TEST_CASE("another kind of file, or none, is refused") {
+TEST_CASE("an archive that is missing or a directory or of another kind is refused") {
   const scratch_file file{"kind.archive"};
   CHECK_THAT(refusal(file.path, "kind 1\n"), Catch::Contains(file.path) && Catch::Contains("expected a readable file"));
   archive_writer{}.save(file.path, "kind 1\n");

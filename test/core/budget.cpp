@@ -14,14 +14,14 @@ namespace tests_of_budget {
 
 using namespace unity;
 
-TEST_CASE("a budget limits nothing until it is told to") {
+TEST_CASE("a default-constructed budget has no limits") {
   const budget b;
   CHECK(std::isinf(b.seconds));
   CHECK(b.expansions == UINT64_MAX);
   CHECK(b.memory == SIZE_MAX);
 }
 
-TEST_CASE("each reason to stop has a name of its own") {
+TEST_CASE("each stop_reason has a distinct name") {
   static_assert(to_string(stop_reason::exhausted) == "exhausted");
   std::set<std::string_view> names;
   for (const auto r : {stop_reason::exhausted, stop_reason::converged, stop_reason::time, stop_reason::expansions,
@@ -32,7 +32,7 @@ TEST_CASE("each reason to stop has a name of its own") {
   CHECK(to_string(static_cast<stop_reason>(200)) == "unknown");
 }
 
-TEST_CASE("a stopwatch counts seconds from its making, and never back") {
+TEST_CASE("a stopwatch measures elapsed seconds and does not go back") {
   const stopwatch watch;
   auto last = watch.seconds();
   CHECK(last >= 0);
@@ -46,16 +46,16 @@ TEST_CASE("a stopwatch counts seconds from its making, and never back") {
   CHECK(watch.seconds() < 5);
 }
 
-TEST_CASE("counters are equal when all of them are") {
+TEST_CASE("counters are equal if their fields are equal") {
   CHECK(counters{1, 2, 3, 4, 5} == counters{1, 2, 3, 4, 5});
   CHECK(counters{1, 2, 3, 4, 5} != counters{1, 2, 3, 4, 6});
 }
 
-TEST_CASE("the text of a reason to stop is its name") {
+TEST_CASE("a stop_reason is formatted as its name") {
   CHECK(fmt::format("{}", unity::stop_reason::observer) == "observer");
 }
 
-TEST_CASE("a pace reads the clock every 64th time where little time passes, and every time where much does") {
+TEST_CASE("clock_pace reads the clock at every 64th short step and at every long step") {
   clock_pace pace;
   double now = 0;
   int reads = 0;

@@ -15,14 +15,14 @@ int half(int even) {
 
 }  // namespace
 
-TEST_CASE("a kept precondition is silent") {
+TEST_CASE("a satisfied precondition prints no message") {
   CHECK(half(4) == 2);
   const auto kept = unity::test::in_child([] { half(6); });
   CHECK_FALSE(kept.aborted);
   CHECK(kept.messages.empty());
 }
 
-TEST_CASE("a broken precondition says where, what was expected and what was false, then aborts") {
+TEST_CASE("a violated precondition prints its place and expectation and aborts") {
   const auto broken = unity::test::in_child([] { half(3); });
   CHECK(broken.aborted);
   CHECK_THAT(broken.messages, Catch::Contains("config.cpp:"));

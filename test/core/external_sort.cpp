@@ -41,7 +41,7 @@ std::vector<std::uint64_t> drained(sorter& s) {
 
 }  // namespace
 
-TEST_CASE("elements come in order, however many fit into memory") {
+TEST_CASE("external sort returns elements in order for sizes below and above its memory") {
   const scratch_folder folder;
   // A sorter holds at least 1,024 elements in memory.
   const auto count = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{1023}, std::size_t{1024}, std::size_t{1025},
@@ -65,7 +65,7 @@ TEST_CASE("elements come in order, however many fit into memory") {
   CHECK(s.runs() == 0);
 }
 
-TEST_CASE("a drained sorter can be filled again") {
+TEST_CASE("a drained external sorter can be filled again") {
   const scratch_folder folder;
   sorter s{{}, 0, folder.path};
   for (int round = 0; round < 2; ++round) {
@@ -79,7 +79,7 @@ TEST_CASE("a drained sorter can be filled again") {
   CHECK(drained(s).empty());
 }
 
-TEST_CASE("a folder that cannot be written to is named, and only where it is needed") {
+TEST_CASE("an external sorter needs its folder only to spill and its error names the folder") {
   const scratch_folder folder;
   const auto missing = folder.path / "missing";
   sorter s{{}, 0, missing};
@@ -90,7 +90,7 @@ TEST_CASE("a folder that cannot be written to is named, and only where it is nee
                                       Catch::EndsWith("; expected a folder that files can be written to"));
 }
 
-TEST_CASE("a disk that is full is an error, and leaves nothing there") {
+TEST_CASE("external sort reports a full disk as an error and leaves no files") {
   const scratch_folder folder;
   sorter s{{}, 0, folder.path};
   const test::small_files full{1000};

@@ -34,7 +34,7 @@ std::size_t file_count(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a file is written whole and read back whole or in part") {
+TEST_CASE("atomic_write and read_file round-trip a file whole and in part") {
   const auto folder = fresh_folder("whole");
   const std::string bytes("\0binary\nbytes", 13);
   unity::atomic_write(folder / "a", "old");
@@ -46,7 +46,7 @@ TEST_CASE("a file is written whole and read back whole or in part") {
   CHECK(file_count(folder) == 1);
 }
 
-TEST_CASE("a range beyond the end of a file is an error that says where it ends") {
+TEST_CASE("read_file of a range beyond the end of the file is an error that states the end") {
   const auto folder = fresh_folder("range");
   unity::atomic_write(folder / "a", "12345");
   const auto message = message_of([&] { (void)unity::read_file(folder / "a", 2, 4); });
@@ -54,21 +54,21 @@ TEST_CASE("a range beyond the end of a file is an error that says where it ends"
   CHECK_FALSE(message_of([&] { (void)unity::read_file(folder / "a", 6); }).empty());
 }
 
-TEST_CASE("a file that cannot be read is named with the reason") {
+TEST_CASE("read_file names an unreadable file and the reason") {
   const auto folder = fresh_folder("missing");
   CHECK_THAT(message_of([&] { (void)unity::read_file(folder / "none"); }),
              Catch::Contains((folder / "none").string()) && Catch::Contains("No such file"));
   CHECK_THAT(message_of([&] { (void)unity::read_file(folder); }), Catch::Contains("is a directory"));
 }
 
-TEST_CASE("an output in a folder that is not there is an error, and nothing appears") {
+TEST_CASE("atomic_write into a missing folder is an error and creates nothing") {
   const auto folder = fresh_folder("nowhere");
   CHECK_THAT(message_of([&] { unity::atomic_write(folder / "no" / "a", "x"); }),
              Catch::Contains("cannot be created") && Catch::Contains((folder / "no" / "a").string()));
   CHECK(file_count(folder) == 0);
 }
 
-TEST_CASE("writing to a full disk is an error, leaves the old file and nothing else") {
+TEST_CASE("atomic_write to a full disk is an error and keeps the old file") {
   const auto folder = fresh_folder("full");
   unity::atomic_write(folder / "a", "old");
   std::string message;
@@ -81,7 +81,7 @@ TEST_CASE("writing to a full disk is an error, leaves the old file and nothing e
   CHECK(file_count(folder) == 1);
 }
 
-TEST_CASE("a device that is full is written in place and says so") {
+TEST_CASE("atomic_write to a full device is an error and does not replace the device") {
   if (!fs::exists("/dev/full")) {
     WARN("skipped: no /dev/full here");
     return;
@@ -90,7 +90,7 @@ TEST_CASE("a device that is full is written in place and says so") {
   CHECK(fs::is_character_file("/dev/full"));
 }
 
-TEST_CASE("a file under construction that is given up leaves no trace") {
+TEST_CASE("an atomic_file without commit leaves no file") {
   const auto folder = fresh_folder("given_up");
   {
     unity::atomic_file file{folder / "a"};
@@ -99,7 +99,7 @@ TEST_CASE("a file under construction that is given up leaves no trace") {
   CHECK(file_count(folder) == 0);
 }
 
-TEST_CASE("writing through a link replaces what it points at") {
+TEST_CASE("atomic_write through a symbolic link replaces the link's target") {
   const auto folder = fresh_folder("link");
   unity::atomic_write(folder / "real", "old");
   fs::create_symlink("real", folder / "link");
@@ -108,7 +108,7 @@ TEST_CASE("writing through a link replaces what it points at") {
   CHECK(unity::read_file(folder / "real") == "new");
 }
 
-TEST_CASE("what a process that was killed left of a file is overwritten and does not stay") {
+TEST_CASE("atomic_write overwrites and removes the partial file of a killed process") {
   const auto folder = fresh_folder("killed");
   unity::atomic_write(folder / "a.partial0", "half of something longer");
   unity::atomic_write(folder / "a", "new");
@@ -116,7 +116,7 @@ TEST_CASE("what a process that was killed left of a file is overwritten and does
   CHECK(file_count(folder) == 1);
 }
 
-TEST_CASE("a name of any length that the file system takes can be written") {
+TEST_CASE("atomic_write and name_beside accept file names of up to 255 bytes") {
   const auto folder = fresh_folder("long");
   for (const std::size_t length : {246U, 247U, 255U}) {
     const auto path = folder / std::string(length, 'n');
@@ -130,12 +130,12 @@ TEST_CASE("a name of any length that the file system takes can be written") {
   CHECK(unity::name_beside("a", ".partial0") == "a.partial0");
 }
 
-TEST_CASE("a folder is no name for a file") {
+TEST_CASE("atomic_write to a directory is an error") {
   const auto folder = fresh_folder("folder");
   CHECK_THROWS_WITH(unity::atomic_write(folder, "text"), Catch::Contains("is a directory"));
 }
 
-TEST_CASE("two that write one file at a time do not disturb each other") {
+TEST_CASE("interleaved atomic_files of one path do not disturb each other") {
   const auto folder = fresh_folder("two");
   unity::atomic_file first{folder / "a"};
   unity::atomic_file second{folder / "a"};
@@ -152,7 +152,7 @@ TEST_CASE("two that write one file at a time do not disturb each other") {
   CHECK(file_count(folder) == 1);
 }
 
-TEST_CASE("a file that is replaced keeps its mode bits, a new one has those of the umask") {
+TEST_CASE("atomic_write keeps the mode of an existing file; a new file follows the umask") {
   const auto folder = fresh_folder("mode");
   const auto mode_of = [](const fs::path& path) { return static_cast<unsigned>(fs::status(path).permissions()); };
   const auto before = ::umask(027);
@@ -166,7 +166,7 @@ TEST_CASE("a file that is replaced keeps its mode bits, a new one has those of t
   ::umask(before);
 }
 
-TEST_CASE("devices and what is too large are refused in one line") {
+TEST_CASE("read_file refuses devices and content above the size limit") {
   const auto folder = fresh_folder("large");
   CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");
   CHECK(unity::read_file("/dev/null").empty());

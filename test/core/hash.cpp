@@ -43,7 +43,7 @@ TEST_CASE("flipping one input bit of mix64 flips about half of the output bits")
   }
 }
 
-TEST_CASE("hashes are the same in every process") {
+TEST_CASE("hash functions return their recorded values") {
   // Recorded values: hashes are keys of files that other processes read.
   static_assert(unity::hash_combine(1, 2) == 0xd0b725e93839f8bdU);
   static_assert(unity::hash_bytes("unity") == 0xc3e122d7b2ebdf94U);
@@ -55,7 +55,7 @@ TEST_CASE("hash_combine depends on the order of its words") {
   CHECK(unity::hash_combine(unity::hash_combine(0, 1), 2) != unity::hash_combine(unity::hash_combine(0, 2), 1));
 }
 
-TEST_CASE("hash_bytes tells strings apart by every byte and by their length") {
+TEST_CASE("hash_bytes distinguishes strings by each byte and by length") {
   std::unordered_set<std::uint64_t> seen;
   std::string text;
   for (int length = 0; length < 40; ++length) {
@@ -70,7 +70,7 @@ TEST_CASE("hash_bytes tells strings apart by every byte and by their length") {
   }
 }
 
-TEST_CASE("a set's fingerprint does not depend on order and can be updated by what changed") {
+TEST_CASE("a sum of fingerprints is independent of order and can be updated incrementally") {
   std::mt19937_64 random{2};
   std::vector<fingerprint> members;
   fingerprint sum;
@@ -90,7 +90,7 @@ TEST_CASE("a set's fingerprint does not depend on order and can be updated by wh
   CHECK(sum + added != sum);
 }
 
-TEST_CASE("a hasher tells sequences apart by order, length and seed, in both halves") {
+TEST_CASE("both halves of a hasher's result depend on order and length and seed") {
   std::unordered_set<std::uint64_t> low;
   std::unordered_set<std::uint64_t> high;
   const auto see = [&](fingerprint f) {
@@ -106,7 +106,7 @@ TEST_CASE("a hasher tells sequences apart by order, length and seed, in both hal
   }
 }
 
-TEST_CASE("the text of a fingerprint is its 32 digits") {
+TEST_CASE("a fingerprint is formatted as 32 hexadecimal digits") {
   CHECK(fmt::format("{}", unity::fingerprint{0xab, 1}) == "000000000000000100000000000000ab");
 }
 

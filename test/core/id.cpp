@@ -20,14 +20,14 @@ static_assert(!std::convertible_to<node_id, value_id> && !std::constructible_fro
 static_assert(!std::convertible_to<std::uint32_t, node_id>, "an integer becomes an id only when asked to");
 static_assert(!std::convertible_to<node_id, bool> && !std::convertible_to<node_id, std::uint32_t>);
 
-TEST_CASE("a default-constructed id names nothing") {
+TEST_CASE("a default-constructed id is invalid") {
   constexpr node_id none;
   CHECK_FALSE(none.valid());
   CHECK_FALSE(static_cast<bool>(none));
   CHECK(none == node_id{});
 }
 
-TEST_CASE("an id keeps its index and is ordered by it; the null id comes last") {
+TEST_CASE("ids keep their index and are ordered by it with the null id last") {
   const node_id first{0U};
   const node_id second{std::size_t{1}};
   CHECK(first.valid());
@@ -37,7 +37,7 @@ TEST_CASE("an id keeps its index and is ordered by it; the null id comes last") 
   CHECK(second < node_id{});
 }
 
-TEST_CASE("an id is a key of hash tables") {
+TEST_CASE("ids can be keys of hash tables") {
   std::unordered_set<value_id> seen;
   for (std::uint32_t i = 0; i < 100; ++i) {
     CHECK(seen.insert(value_id{i}).second);

@@ -13,7 +13,7 @@ namespace tests_of_index_permutation {
 
 static_assert(unity::index_permutation{1, 7}(0) == 0);
 
-TEST_CASE("every number comes once") {
+TEST_CASE("index_permutation is a bijection") {
   const auto key = GENERATE(0U, 1U, 99U);
   for (std::uint64_t size = 1; size < 300; ++size) {
     CAPTURE(key, size);
@@ -28,7 +28,7 @@ TEST_CASE("every number comes once") {
   }
 }
 
-TEST_CASE("keys make different orders, in which each number is anywhere equally often") {
+TEST_CASE("index_permutation gives distinct orders per key and uniform positions over keys") {
   constexpr std::uint64_t size = 50;
   constexpr std::uint64_t keys = 20000;
   std::vector<double> count(size * size, 0);
@@ -49,7 +49,7 @@ TEST_CASE("keys make different orders, in which each number is anywhere equally 
   CHECK(*most < 400 + 120);
 }
 
-TEST_CASE("a permutation of very many numbers costs nothing") {
+TEST_CASE("index_permutation accepts a size of more than 62 bits") {
   const std::uint64_t size = (std::uint64_t{1} << 62U) + 12345;
   const unity::index_permutation order{size, 3};
   CHECK(order(size - 1) < size);

@@ -43,13 +43,13 @@ std::uint64_t few_hashes(std::uint64_t word) { return unity::mix64(word % 7); }
 
 }  // namespace
 
-TEST_CASE("nothing is found in an empty index_table") {
+TEST_CASE("an empty index_table finds nothing") {
   const index_table table;
   CHECK(table.size() == 0);
   CHECK(table.find(42, [](std::uint32_t) { return true; }) == index_table::none);
 }
 
-TEST_CASE("what went into an index_table is found again, and nothing else, under any hash") {
+TEST_CASE("an index_table finds inserted entries and no others with good and bad hashes") {
   const auto hash = GENERATE(&good_hash, &same_slot, &same_tag, &few_hashes);
   const auto seed = GENERATE(std::uint64_t{1}, std::uint64_t{2});
   CAPTURE(seed);
@@ -69,7 +69,7 @@ TEST_CASE("what went into an index_table is found again, and nothing else, under
   }
 }
 
-TEST_CASE("an index_table states its memory, which grows in proportion to its size") {
+TEST_CASE("an index_table of 10000 entries reports memory within bounds") {
   interner set{{}, {}, &good_hash};
   for (std::uint64_t word = 0; word < 10000; ++word) {
     set.intern(word);
@@ -81,7 +81,7 @@ TEST_CASE("an index_table states its memory, which grows in proportion to its si
 using unity::fingerprint;
 using unity::fingerprint_set;
 
-TEST_CASE("a fingerprint_set says of each fingerprint whether it is new, the zero one included") {
+TEST_CASE("fingerprint_set::insert reports whether a fingerprint is new; also for zero") {
   fingerprint_set set;
   CHECK(set.size() == 0);
   CHECK(set.insert({0, 0}));
@@ -92,7 +92,7 @@ TEST_CASE("a fingerprint_set says of each fingerprint whether it is new, the zer
   CHECK(set.size() == 3);
 }
 
-TEST_CASE("a fingerprint_set holds what a plain set holds, whatever the fingerprints have in common") {
+TEST_CASE("a fingerprint_set agrees with std::set on random fingerprints") {
   const auto seed = GENERATE(std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3});
   CAPTURE(seed);
   unity::random_engine random{seed};

@@ -30,7 +30,7 @@ std::string complaint_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("the bytes of a file are there, and stay when the mapping is moved") {
+TEST_CASE("a mapped_file keeps the file's bytes when it is moved or the file is replaced") {
   const auto path = folder / "mapped";
   atomic_write(path, "some bytes");
   mapped_file file{path};
@@ -44,7 +44,7 @@ TEST_CASE("the bytes of a file are there, and stay when the mapping is moved") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("an empty file has no bytes") {
+TEST_CASE("a mapped_file of an empty file has no bytes") {
   const auto path = folder / "mapped_empty";
   atomic_write(path, "");
   CHECK(mapped_file{path}.bytes().empty());
@@ -52,14 +52,14 @@ TEST_CASE("an empty file has no bytes") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("what cannot be mapped is named") {
+TEST_CASE("mapping a directory or a missing file is an error that names it") {
   CHECK(complaint_of(folder) == folder.string() + ": is no regular file; expected one");
   const auto missing = folder / "mapped_missing";
   CHECK(complaint_of(missing) ==
         missing.string() + ": cannot be read (No such file or directory); expected a readable file");
 }
 
-TEST_CASE("a file under construction is written at any place") {
+TEST_CASE("an atomic_file can be written at arbitrary offsets") {
   const auto path = folder / "written_at";
   atomic_file file{path};
   file.write("ab");

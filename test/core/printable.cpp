@@ -12,7 +12,7 @@ namespace tests_of_printable {
 
 using unity::printable;
 
-TEST_CASE("what is not visible is a question mark, white space one space") {
+TEST_CASE("printable replaces control characters by question marks and white space by one space") {
   CHECK(printable("a line") == "a line");
   CHECK(printable("two\nlines\t\x7f") == "two lines ?");
   CHECK(printable(" \r\n  a \n\n b ") == " a b ");
@@ -21,7 +21,7 @@ TEST_CASE("what is not visible is a question mark, white space one space") {
   CHECK(printable("").empty());
 }
 
-TEST_CASE("long text is cut between characters") {
+TEST_CASE("printable cuts long text at a UTF-8 character boundary") {
   CHECK(printable(std::string(100, 'x')) == std::string(60, 'x') + "...");
   CHECK(printable("abc", 3) == "abc");
   CHECK(printable("abc", 2) == "ab...");
@@ -29,7 +29,7 @@ TEST_CASE("long text is cut between characters") {
   CHECK(printable("a\xc3\xa9", 3) == "a\xc3\xa9");
 }
 
-TEST_CASE("characters of UTF-8 are kept, other bytes are not") {
+TEST_CASE("printable keeps valid UTF-8 and replaces invalid bytes") {
   for (const char* text : {"\xc3\xa9", "\xe5\xb1\x82", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
     CHECK(printable(text) == text);
   }
@@ -42,7 +42,7 @@ TEST_CASE("characters of UTF-8 are kept, other bytes are not") {
   CHECK(printable("\xc3\x28") == "?(");             // first byte without a continuation byte
 }
 
-TEST_CASE("quoting again changes nothing", "[law]") {
+TEST_CASE("printable is idempotent and removes line breaks", "[law]") {
   const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{200}));
   CAPTURE(seed);
   unity::random_engine random{seed};

@@ -14,14 +14,14 @@ using unity::random_engine;
 
 static_assert(std::uniform_random_bit_generator<random_engine>);
 
-TEST_CASE("the stream is splitmix64's, the same on every platform") {
+TEST_CASE("random_engine produces the reference stream of splitmix64") {
   random_engine random{1234567};
   CHECK(random() == 6457827717110365317U);
   CHECK(random() == 3203168211198807973U);
   CHECK(random() == 9817491932198370423U);
 }
 
-TEST_CASE("a generator made from a saved state goes on where the other one stood") {
+TEST_CASE("a random_engine made from a saved state continues the stream") {
   random_engine random{5};
   for (int i = 0; i < 10; ++i) {
     random();
@@ -32,7 +32,7 @@ TEST_CASE("a generator made from a saved state goes on where the other one stood
   }
 }
 
-TEST_CASE("below(n) is uniform over [0, n)") {
+TEST_CASE("random_engine::below(n) is uniform over 0 .. n-1") {
   const auto seed = GENERATE(std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3});
   CAPTURE(seed);
   random_engine random{seed};
@@ -50,7 +50,7 @@ TEST_CASE("below(n) is uniform over [0, n)") {
   CHECK(chi_squared < 22.5);  // 6 degrees of freedom: passed by chance 999 times in 1000
 }
 
-TEST_CASE("below(n) reaches far bounds") {
+TEST_CASE("random_engine::below(n) works for the smallest and the largest n") {
   random_engine random{1};
   CHECK(random.below(1) == 0);
   constexpr auto huge = std::numeric_limits<std::uint64_t>::max();
@@ -61,7 +61,7 @@ TEST_CASE("below(n) reaches far bounds") {
   CHECK(upper_half);
 }
 
-TEST_CASE("between(lo, hi) takes both ends and all between") {
+TEST_CASE("random_engine::between returns both bounds and the values in between") {
   random_engine random{1};
   std::array<bool, 6> seen{};
   for (int i = 0; i < 1000; ++i) {
@@ -74,7 +74,7 @@ TEST_CASE("between(lo, hi) takes both ends and all between") {
   CHECK(random.between(9, 9) == 9);
 }
 
-TEST_CASE("unit() is uniform over [0, 1)") {
+TEST_CASE("random_engine::unit is in the half-open unit interval with mean 0.5") {
   random_engine random{1};
   double sum = 0;
   constexpr int draws = 100000;

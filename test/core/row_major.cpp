@@ -21,7 +21,7 @@ static_assert(offset_of(std::array{2, 3}, std::array{1, 2}) == 5);
 static_assert(position_of(5, std::array{2, 3}) == std::array{1, 2});
 static_assert(position_of(6, std::array{2, 3}) == std::array{0, 0});
 
-TEST_CASE("positions are visited in the order of their numbers, each once") {
+TEST_CASE("for_each_position visits positions once each in row-major order") {
   const std::uint64_t seed = 20261121;
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -43,19 +43,19 @@ TEST_CASE("positions are visited in the order of their numbers, each once") {
   }
 }
 
-TEST_CASE("the last dimension is the fastest") {
+TEST_CASE("for_each_position varies the last dimension fastest") {
   std::vector<std::vector<std::size_t>> seen;
   for_each_position(std::vector<std::size_t>{2, 2}, [&](const auto& at) { seen.push_back(at); });
   CHECK(seen == std::vector<std::vector<std::size_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
 }
 
-TEST_CASE("a box is visited from its begin up to its end, not included") {
+TEST_CASE("for_each_position visits a box from its begin up to but excluding its end") {
   std::vector<sizes> seen;
   for_each_position(sizes{1, 5}, sizes{3, 7}, [&](const sizes& at) { seen.push_back(at); });
   CHECK(seen == std::vector<sizes>{{1, 5}, {1, 6}, {2, 5}, {2, 6}});
 }
 
-TEST_CASE("a box without dimensions has one position, an empty one none") {
+TEST_CASE("for_each_position visits one position without dimensions and none of an empty box") {
   int visits = 0;
   const auto count = [&](const sizes&) { ++visits; };
   for_each_position(sizes{}, count);

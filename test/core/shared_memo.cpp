@@ -14,7 +14,7 @@ namespace tests_of_shared_memo {
 using unity::shared_memo;
 using unity::thread_pool;
 
-TEST_CASE("a value is made once, and then known") {
+TEST_CASE("shared_memo computes a value once and keeps the first value of a key") {
   shared_memo<int, int> memo;
   CHECK(memo.find(3) == std::nullopt);
   CHECK(memo.get(3, [] { return std::optional{9}; }) == 9);
@@ -27,7 +27,7 @@ TEST_CASE("a value is made once, and then known") {
   CHECK(memo.size() == 2);
 }
 
-TEST_CASE("what could not be made is not kept") {
+TEST_CASE("shared_memo does not store failed computations") {
   shared_memo<int, int> memo;
   CHECK(memo.get(1, [] { return std::optional<int>{}; }) == std::nullopt);
   CHECK_THROWS_AS(memo.get(1, []() -> std::optional<int> { throw std::runtime_error{"no"}; }), std::runtime_error);
@@ -36,7 +36,7 @@ TEST_CASE("what could not be made is not kept") {
   CHECK(memo.get(1, [] { return std::optional{5}; }) == 5);
 }
 
-TEST_CASE("what is stored while it is being made stays") {
+TEST_CASE("shared_memo keeps a value inserted during a failed computation of its key") {
   shared_memo<int, int> memo;
   const auto made = memo.get(1, [&] {
     memo.insert(1, 7);
@@ -47,7 +47,7 @@ TEST_CASE("what is stored while it is being made stays") {
   CHECK(memo.get(1, [] { return std::optional{5}; }) == 7);
 }
 
-TEST_CASE("threads that ask for the same values make each of them once") {
+TEST_CASE("shared_memo computes each value once across threads") {
   for (const std::size_t threads : {2U, 4U, 8U}) {
     shared_memo<std::size_t, std::size_t> memo;
     std::vector<std::atomic<int>> made(50);
@@ -71,7 +71,7 @@ TEST_CASE("threads that ask for the same values make each of them once") {
   }
 }
 
-TEST_CASE("threads that wait for a value that cannot be made try for themselves") {
+TEST_CASE("shared_memo retries a failed computation in the waiting threads") {
   shared_memo<int, int> memo;
   std::atomic<int> tries = 0;
   std::vector<std::optional<int>> got(64);

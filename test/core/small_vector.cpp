@@ -86,7 +86,7 @@ void step(small& a, std::vector<std::int64_t>& b, unity::random_engine& random) 
 
 }  // namespace
 
-TEST_CASE("a small_vector does what std::vector does, on any sequence of operations") {
+TEST_CASE("small_vector agrees with std::vector on random operations") {
   const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{50}));
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -102,7 +102,7 @@ TEST_CASE("a small_vector does what std::vector does, on any sequence of operati
   }
 }
 
-TEST_CASE("copies and moves between every pair of sizes keep the elements, inside the object and on the heap") {
+TEST_CASE("copies and moves of a small_vector keep the elements for inline and heap sizes") {
   for (std::size_t from = 0; from < 8; ++from) {
     for (std::size_t to = 0; to < 8; ++to) {
       CAPTURE(from, to);
@@ -132,7 +132,7 @@ TEST_CASE("copies and moves between every pair of sizes keep the elements, insid
   }
 }
 
-TEST_CASE("assigning a small_vector to itself changes nothing") {
+TEST_CASE("self-assignment of a small_vector changes nothing") {
   for (const std::size_t size : {2U, 6U}) {
     small a(size, 5);
     const auto& alias = a;
@@ -141,7 +141,7 @@ TEST_CASE("assigning a small_vector to itself changes nothing") {
   }
 }
 
-TEST_CASE("order and equality are lexicographic, as std::vector's") {
+TEST_CASE("small_vector comparison is lexicographic as in std::vector") {
   unity::random_engine random{1};
   for (int i = 0; i < 2000; ++i) {
     std::vector<std::int64_t> a(random.below(5));
@@ -156,7 +156,7 @@ TEST_CASE("order and equality are lexicographic, as std::vector's") {
   }
 }
 
-TEST_CASE("elements up to N lie inside the object") {
+TEST_CASE("small_vector stores up to N elements inline") {
   const auto inside = [](const small& v) {
     const auto* first = reinterpret_cast<const std::byte*>(&v);
     const auto* data = reinterpret_cast<const std::byte*>(v.data());
@@ -169,7 +169,7 @@ TEST_CASE("elements up to N lie inside the object") {
   CHECK(same(v, {1, 2, 3, 4}));
 }
 
-TEST_CASE("its text is its elements in brackets") {
+TEST_CASE("a small_vector is formatted as its elements in brackets") {
   CHECK(fmt::format("{} {} {}", small{}, small{2}, small{2, -3, 4, 5}) == "[] [2] [2,-3,4,5]");
 }
 

@@ -17,7 +17,7 @@ struct card {
   std::size_t place = 0;
 };
 
-TEST_CASE("what is equal keeps its order", "[law]") {
+TEST_CASE("unity::stable_sort keeps the order of equal elements", "[law]") {
   const auto seed = GENERATE(1U, 2U, 3U, 4U);
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -34,7 +34,7 @@ TEST_CASE("what is equal keeps its order", "[law]") {
   }
 }
 
-TEST_CASE("what can be moved alone is sorted, too") {
+TEST_CASE("unity::stable_sort sorts move-only elements") {
   std::vector<std::unique_ptr<int>> all;
   for (const int x : {3, 1, 2}) {
     all.push_back(std::make_unique<int>(x));

@@ -25,7 +25,7 @@ namespace tests_of_thread_pool {
 
 using unity::thread_pool;
 
-TEST_CASE("a loop calls its body once for every index, whatever the threads and the grain") {
+TEST_CASE("parallel_for calls its body once per index for various thread counts and grains") {
   for (const std::size_t threads : {0U, 1U, 2U, 4U, 7U}) {
     thread_pool pool{threads};
     CHECK(pool.size() == (threads == 0 ? 1 : threads));
@@ -50,7 +50,7 @@ TEST_CASE("a loop calls its body once for every index, whatever the threads and 
   }
 }
 
-TEST_CASE("loops follow one another on the same threads") {
+TEST_CASE("repeated parallel_for loops on one thread_pool give correct sums") {
   thread_pool pool{4};
   std::vector<long> values(2000, 1);
   for (int round = 0; round < 500; ++round) {
@@ -65,7 +65,7 @@ TEST_CASE("loops follow one another on the same threads") {
   }
 }
 
-TEST_CASE("a worker number belongs to one thread at a time") {
+TEST_CASE("parallel_for gives a worker number to one thread at a time") {
   thread_pool pool{4};
   std::vector<std::atomic<int>> inside(pool.size());
   std::atomic<bool> alone{true};
@@ -76,7 +76,7 @@ TEST_CASE("a worker number belongs to one thread at a time") {
   CHECK(alone);
 }
 
-TEST_CASE("an exception of a body reaches the caller, and the pool lives on") {
+TEST_CASE("parallel_for rethrows an exception of its body and the thread_pool stays usable") {
   for (const std::size_t threads : {1U, 3U}) {
     CAPTURE(threads);
     thread_pool pool{threads};
@@ -95,13 +95,13 @@ TEST_CASE("an exception of a body reaches the caller, and the pool lives on") {
   }
 }
 
-TEST_CASE("chunks of nothing break a contract") {
+TEST_CASE("parallel_for with grain 0 violates a precondition") {
   const auto result =
       unity::test::in_child([] { thread_pool{1}.parallel_for(10, 0, [](std::size_t, std::size_t, std::size_t) {}); });
   CHECK(result.aborted);
 }
 
-TEST_CASE("a pool that never ran a loop ends") {
+TEST_CASE("a thread_pool that never ran a loop can be destroyed") {
   for (int i = 0; i < 100; ++i) {
     const thread_pool pool{3};
   }
@@ -109,7 +109,7 @@ TEST_CASE("a pool that never ran a loop ends") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(UNITY_TEST_SHADOW_MEMORY)
-TEST_CASE("threads that cannot be started are an error that says so, and those that were are ended") {
+TEST_CASE("a thread_pool that cannot start its threads reports an error without aborting") {
   const auto child = unity::test::in_child([] {
     const rlimit limit{std::size_t{1} << 29U, std::size_t{1} << 29U};  // address space for a few stacks
     setrlimit(RLIMIT_AS, &limit);

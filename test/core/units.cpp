@@ -22,7 +22,7 @@ static_assert(!std::equality_comparable_with<bytes, flops>);
 static_assert(!std::equality_comparable_with<picoseconds, unity::nanoseconds>);
 static_assert(!std::convertible_to<std::int64_t, bytes>, "a number has no unit until it is given one");
 
-TEST_CASE("quantities add, subtract and compare as their counts do") {
+TEST_CASE("quantities add and subtract and compare by their counts") {
   constexpr bytes a{5};
   constexpr bytes b{-3};
   CHECK((a + b).count() == 2);
@@ -35,7 +35,7 @@ TEST_CASE("quantities add, subtract and compare as their counts do") {
   CHECK(sum == bytes{1});
 }
 
-TEST_CASE("a quantity times or divided by a number is one of the same unit") {
+TEST_CASE("a quantity times or divided by a number keeps its unit") {
   constexpr bytes a{7};
   CHECK(-a == bytes{-7});
   CHECK(a * 3 == bytes{21});
@@ -49,13 +49,13 @@ TEST_CASE("a quantity times or divided by a number is one of the same unit") {
   CHECK(b == bytes{9});
 }
 
-TEST_CASE("a nanosecond is a thousand picoseconds, before and after zero") {
+TEST_CASE("nanoseconds convert to picoseconds for positive and negative counts") {
   CHECK(unity::to_picoseconds(unity::nanoseconds{12}) == picoseconds{12'000});
   CHECK(unity::to_picoseconds(unity::nanoseconds{-1}) == picoseconds{-1'000});
   CHECK(fmt::format("{}", unity::nanoseconds{12}) == "12 ns");
 }
 
-TEST_CASE("seconds become the nearest picosecond, on either side of zero") {
+TEST_CASE("from_seconds rounds to the nearest picosecond for both signs") {
   CHECK(unity::from_seconds(1.0).count() == 1'000'000'000'000);
   CHECK(unity::from_seconds(1.6e-12).count() == 2);
   CHECK(unity::from_seconds(1.4e-12).count() == 1);
@@ -64,7 +64,7 @@ TEST_CASE("seconds become the nearest picosecond, on either side of zero") {
   CHECK(unity::from_seconds(9e6).count() == 9'000'000'000'000'000'000);
 }
 
-TEST_CASE("seconds survive the way through picoseconds") {
+TEST_CASE("seconds round-trip through picoseconds") {
   for (const double s : {1e-9, 3.25e-3, 0.5, 12.0, 86400.0}) {
     CAPTURE(s);
     CHECK(unity::to_seconds(unity::from_seconds(s)) == Approx(s).epsilon(1e-12));

@@ -16,7 +16,7 @@ static_assert(cost_model<any, std::string>);
 static_assert(std::is_constructible_v<any, cost_value (*)(const std::string&, cost_value)>);
 static_assert(!std::is_constructible_v<any, cost_value (*)(const std::string&)>);
 
-TEST_CASE("a cost is exact without a limit, and below it") {
+TEST_CASE("a type-erased cost model is exact without a limit or below it") {
   int priced = 0;
   const any length{[&](const std::string& g, cost_value limit) {
     ++priced;

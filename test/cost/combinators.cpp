@@ -60,7 +60,7 @@ typename Model::cost_type best(Model model) {
 
 }  // namespace
 
-TEST_CASE("a constraint that binds changes the answer, one that does not leaves it") {
+TEST_CASE("a binding cost constraint changes the optimum and a loose one does not") {
   using model = constrained_cost<delay, area>;
   CHECK(best(model{{}, {}, 1000}) == model::cost_type{2, 200});
   CHECK(best(model{{}, {}, 200}) == model::cost_type{2, 200});
@@ -68,7 +68,7 @@ TEST_CASE("a constraint that binds changes the answer, one that does not leaves 
   CHECK(best(model{{}, {}, 50}) == model::cost_type{20, 10});
 }
 
-TEST_CASE("outside of a limit the objective is worse than any within, and grows with the excess") {
+TEST_CASE("a constrained cost ranks violations behind feasible costs and by their excess") {
   const constrained_cost<delay, area> model{{}, {}, 10};
   CHECK(model.objective({7, 10}) == 7);
   CHECK(model.objective({7, 11}) > model.objective({std::numeric_limits<std::int64_t>::max() / 8, 10}));
@@ -76,7 +76,7 @@ TEST_CASE("outside of a limit the objective is worse than any within, and grows 
   CHECK(model.objective({7, 11}) == model.objective({8, 11}));
 }
 
-TEST_CASE("a search that starts outside of a limit finds its way in, and nothing outside is called best") {
+TEST_CASE("a search that starts outside a cost constraint ends at a feasible optimum") {
   const constrained_cost<delay, area> model{{}, {}, 105};
   rewrite_space<circuits, constrained_cost<delay, area>> space{
       circuits{}, model, compile_rules(circuits{}, parse_rules(rules)), two_differences()};
@@ -85,7 +85,7 @@ TEST_CASE("a search that starts outside of a limit finds its way in, and nothing
   CHECK(r.cost == 11);
 }
 
-TEST_CASE("weights move the answer from one model to the other") {
+TEST_CASE("a weighted cost moves the optimum between its two models") {
   using model = weighted_cost<delay, area>;
   CHECK(best(model{{}, {}, 1.0}) == model::cost_type{2, 200});
   CHECK(best(model{{}, {}, 0.0}) == model::cost_type{20, 10});
@@ -93,7 +93,7 @@ TEST_CASE("weights move the answer from one model to the other") {
   CHECK(model{{}, {}, 1.0}.objective({8, 16}) == 8);
 }
 
-TEST_CASE("pairs of costs form a group, and prices under combined models are exact", "[law]") {
+TEST_CASE("cost pairs add and subtract exactly and combined prices match recomputed costs", "[law]") {
   const cost_pair<std::int64_t, std::int64_t> p{3, 5};
   auto q = p;
   q += {10, 20};

@@ -77,7 +77,7 @@ static_assert(duration_model<any_durations<numbers>, numbers>);
 static_assert(duration_model<durations_at<toy_durations>, numbers>);
 static_assert(std::copyable<any_durations<numbers>>);
 
-TEST_CASE("durations behind any_durations are those of the model, in copies too", "[law]") {
+TEST_CASE("type-erased durations and their copies are those of the wrapped model", "[law]") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -95,7 +95,7 @@ TEST_CASE("durations behind any_durations are those of the model, in copies too"
   CHECK(any.version() != any_durations<numbers>{toy_durations{model.unit + 1}}.version());
 }
 
-TEST_CASE("either end of all intervals is a model without spread") {
+TEST_CASE("a duration model at one interval end has exact durations") {
   const toy_durations model;
   const durations_at slow{model, &duration::high};
   CHECK(slow.duration_of(0, std::int64_t{10}, std::span<const int>{}, std::span<const int>{}) ==
@@ -107,7 +107,7 @@ TEST_CASE("either end of all intervals is a model without spread") {
   CHECK(fast.version() != model.version());
 }
 
-TEST_CASE("of one after the other the ends add up") {
+TEST_CASE("adding durations adds both interval ends") {
   duration sum = duration::exactly(picoseconds{5});
   sum += {picoseconds{10}, picoseconds{8}, picoseconds{13}};
   CHECK(sum == duration{picoseconds{15}, picoseconds{13}, picoseconds{18}});

@@ -61,7 +61,7 @@ std::vector<double> by_normal_equations(const std::vector<std::vector<double>>& 
   return x;
 }
 
-TEST_CASE("coefficients are those of the normal equations", "[law]") {
+TEST_CASE("least squares coefficients match the normal equations", "[law]") {
   const auto seed = GENERATE(range(1U, 21U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -88,7 +88,7 @@ TEST_CASE("coefficients are those of the normal equations", "[law]") {
   }
 }
 
-TEST_CASE("features of any scale are found exactly where nothing disturbs them") {
+TEST_CASE("least squares recovers exact coefficients for features of very different scales") {
   least_squares fit{3};
   for (const double operations : {1e6, 5e7, 2e9, 8e9}) {
     for (const double moved : {1e3, 4e5, 7e6}) {
@@ -101,7 +101,7 @@ TEST_CASE("features of any scale are found exactly where nothing disturbs them")
   CHECK(1 / learned.coefficients()[2] == Approx(1e11).epsilon(1e-6));
 }
 
-TEST_CASE("features that are the same share a coefficient instead of cancelling out") {
+TEST_CASE("least squares splits the coefficient equally between identical features") {
   least_squares fit{2};
   random_engine random{7};
   for (int i = 0; i < 50; ++i) {
@@ -113,7 +113,7 @@ TEST_CASE("features that are the same share a coefficient instead of cancelling 
   CHECK(learned.coefficients()[1] == Approx(3));
 }
 
-TEST_CASE("four of five observations lie in the interval", "[law]") {
+TEST_CASE("the least squares interval contains four of five observations", "[law]") {
   const auto seed = GENERATE(1U, 2U, 3U, 4U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -136,7 +136,7 @@ TEST_CASE("four of five observations lie in the interval", "[law]") {
   CHECK(inside < seen.size());
 }
 
-TEST_CASE("a snapshot stays as it is, and tells by its version what it was learned from") {
+TEST_CASE("a least squares snapshot is immutable and its version identifies its observations") {
   least_squares fit{1};
   fit.observe(std::array{1.0}, 2);
   const auto first = fit.snapshot();
@@ -149,7 +149,7 @@ TEST_CASE("a snapshot stays as it is, and tells by its version what it was learn
   CHECK(fit.observations() == 2);
 }
 
-TEST_CASE("without observations nothing is expected") {
+TEST_CASE("least squares without observations predicts zero") {
   CHECK(least_squares{2}.snapshot().predict(std::array{1.0, 5.0}) == prediction{});
   CHECK(least_squares{2, 0.1}.snapshot().predict(std::array{1.0, 5.0}) == prediction{});
 }

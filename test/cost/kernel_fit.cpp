@@ -40,7 +40,7 @@ std::vector<placed_sample> made(kernel_kind kind, const std::vector<double>& c, 
   return all;
 }
 
-TEST_CASE("coefficients are found again in what the model says") {
+TEST_CASE("fitting kernel coefficients recovers those that made the samples") {
   const auto kind = GENERATE(kernel_kind::elementwise, kernel_kind::layer_norm, kernel_kind::product);
   CAPTURE(kernel_kind_names[static_cast<std::size_t>(kind)]);
   auto c = usual_coefficients(kind);
@@ -67,7 +67,7 @@ TEST_CASE("coefficients are found again in what the model says") {
   CHECK(found == fit_kernel_coefficients(kind, samples));
 }
 
-TEST_CASE("without samples coefficients are the usual ones") {
+TEST_CASE("fitting kernel coefficients without samples gives the usual ones") {
   for (const auto kind : {kernel_kind::softmax, kernel_kind::convolution, kernel_kind::batched_product}) {
     const auto usual = usual_coefficients(kind);
     const auto found = fit_kernel_coefficients(kind, {});
@@ -78,7 +78,7 @@ TEST_CASE("without samples coefficients are the usual ones") {
   }
 }
 
-TEST_CASE("a device's numbers are found in its samples") {
+TEST_CASE("a device's bandwidth and launch time and rates are found in its samples") {
   std::vector<kernel_sample> sums;
   for (const double rows : {1.0, 10.0, 100.0, 3000.0, 10000.0, 20000.0, 30000.0, 40000.0}) {
     const kernel_shape s{kernel_kind::elementwise, 1, rows, 4000, 0, 3};
@@ -111,7 +111,7 @@ samples_by_op h100() {
 
 // No coefficient was fitted to a Hopper GPU. The remaining error of calls is its host's: 20 us or 26 us for the same
 // call.
-TEST_CASE("kernels of an H100 are predicted by coefficients of other devices") {
+TEST_CASE("H100 kernel times are predicted within limits by coefficients of other devices") {
   const auto all = h100();
   const std::map<std::string, double> limits{{"bmm", 0.15},  {"linear", 0.19}, {"conv", 0.36}, {"softmax", 0.19},
                                              {"ln", 0.17},   {"add", 0.11},    {"mul", 0.11},  {"addu", 0.13},
@@ -130,7 +130,7 @@ TEST_CASE("kernels of an H100 are predicted by coefficients of other devices") {
 }
 
 // The limits are those of docs/performance.md, rounded up; the coefficients were fitted without the V100.
-TEST_CASE("a device that was left out is predicted", "[shared]") {
+TEST_CASE("V100 kernel times are predicted within limits by coefficients fitted without it", "[shared]") {
   const auto folder = test::shared_file("data/kernels");
   if (!folder) {
     return;

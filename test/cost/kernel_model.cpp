@@ -22,7 +22,7 @@ double seconds(const kernel_shape& s, const kernel_device& d = board()) {
   return kernel_seconds(s, d, kernel_coefficients(s.kind));
 }
 
-TEST_CASE("large kernels take their bytes at the bandwidth, or their operations at the rate") {
+TEST_CASE("the modelled time of large kernels follows the bandwidth or the arithmetic rate") {
   const kernel_shape sum{kernel_kind::elementwise, 1, 50000, 10000, 0, 3};
   CHECK(bytes_of(sum) == 6e9);
   CHECK(seconds(sum) == Approx(6e9 / 8e11).epsilon(0.03));
@@ -35,7 +35,7 @@ TEST_CASE("large kernels take their bytes at the bandwidth, or their operations 
 }
 
 // Each product is one 128 x 128 tile, on 80 units: 80 products take as long as 79, and 81 take nearly twice as long.
-TEST_CASE("products take as long as their waves") {
+TEST_CASE("the modelled time of batched products grows with the number of waves") {
   auto d = board();
   d.batched_tile = 0;
   auto c = kernel_coefficients(kernel_kind::batched_product);
@@ -49,7 +49,7 @@ TEST_CASE("products take as long as their waves") {
   CHECK(of(160) == Approx(of(81)).epsilon(0.03));  // two waves as well, with more bytes
 }
 
-TEST_CASE("a call takes no less than its launch, and a long one what its kernel does besides") {
+TEST_CASE("a modelled call takes at least its launch time and adds overhead to long kernels") {
   const auto d = board();
   const kernel_shape one{kernel_kind::elementwise, 1, 1, 1};
   const auto c = kernel_coefficients(kernel_kind::elementwise);
@@ -59,7 +59,7 @@ TEST_CASE("a call takes no less than its launch, and a long one what its kernel 
 }
 
 // Softmax is one kernel for rows of up to 1024 columns and another, which may be faster, for longer rows.
-TEST_CASE("more work takes no less time") {
+TEST_CASE("the modelled kernel time does not decrease with the problem size") {
   const auto seed = GENERATE(range(std::uint64_t{1}, std::uint64_t{200}));
   CAPTURE(seed);
   random_engine random{seed};
@@ -91,7 +91,7 @@ TEST_CASE("more work takes no less time") {
 }
 
 // Blocks of 128 queries on 80 units: twice the keys or heads take twice as long, and a causal mask halves the time.
-TEST_CASE("attention takes as long as its blocks run over their keys") {
+TEST_CASE("the modelled time of attention scales with heads and keys and the causal mask") {
   const auto of = [&](double heads, double tokens, bool causal) {
     return seconds({kernel_kind::attention, heads, tokens, tokens, 128, 2, 2, causal});
   };
@@ -106,7 +106,7 @@ TEST_CASE("attention takes as long as its blocks run over their keys") {
   CHECK(seconds(backward) > 2 * seconds(forward));
 }
 
-TEST_CASE("tensor cores are slower on rows that do not begin at 16 bytes") {
+TEST_CASE("the modelled tensor cores are slower for rows not aligned to 16 bytes") {
   const auto of = [&](double n) { return seconds({kernel_kind::tensor_product, 1, 8192, n, 8192, 2, 2}); };
   CHECK(is_aligned({kernel_kind::tensor_product, 1, 3, 8, 16, 2, 2}));
   CHECK_FALSE(is_aligned({kernel_kind::tensor_product, 1, 8, 12, 16, 2, 2}));

@@ -53,7 +53,7 @@ namespace {
 
 using namespace unity;
 
-TEST_CASE("runs are summarized by their median and the times that four of five lie between") {
+TEST_CASE("a run summary has the median and the interval of the middle four fifths") {
   const auto one = summarize({3e-6});
   const picoseconds us{1'000'000};
   CHECK(one == measurement{3 * us, 3 * us, 3 * us, 1});
@@ -63,7 +63,7 @@ TEST_CASE("runs are summarized by their median and the times that four of five l
   CHECK(odd == measurement{6 * us, 2 * us, 11 * us, 11});
 }
 
-TEST_CASE("a median is above zero, and one run that was disturbed does not move it") {
+TEST_CASE("a run summary has a positive median that one outlier does not move") {
   CHECK(summarize({0, 0, 0}) == measurement{picoseconds{1}, picoseconds{1}, picoseconds{1}, 3});
   const auto disturbed = summarize({2e-6, 2e-6, 2e-6, 2e-6, 1.0});
   CHECK(disturbed.median == picoseconds{2'000'000});
@@ -71,7 +71,7 @@ TEST_CASE("a median is above zero, and one run that was disturbed does not move 
   CHECK(disturbed.high > disturbed.median);
 }
 
-TEST_CASE("the median parts the runs in halves, whatever their order") {
+TEST_CASE("a run summary does not depend on the order of runs") {
   const auto seed = GENERATE(1U, 2U, 3U, 4U, 5U);
   CAPTURE(seed);
   random_engine random{seed};

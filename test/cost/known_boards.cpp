@@ -8,7 +8,7 @@ namespace {
 
 using namespace unity;
 
-TEST_CASE("boards are known by what drivers call them") {
+TEST_CASE("known boards are found by driver names") {
   CHECK(id_of_board("Tesla-P4") == "p4");
   CHECK(id_of_board("NVIDIA H100 80GB HBM3") == "h100");
   CHECK(known_kernel_device("T4")->units == 40);

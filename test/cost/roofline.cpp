@@ -8,7 +8,7 @@ namespace {
 
 using namespace unity;
 
-TEST_CASE("the longer of arithmetic and traffic counts, and the launch on top") {
+TEST_CASE("the roofline time is the maximum of arithmetic and traffic plus the launch") {
   const device_rates d{"a device", 10e12, 700e9, 5e-6};
   CHECK(roofline_time(d, {}) == picoseconds{5'000'000});
   CHECK(roofline_time(d, {flops{10'000'000'000}, bytes{7}}) == picoseconds{1'005'000'000});

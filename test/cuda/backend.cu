@@ -83,21 +83,22 @@ constexpr std::array small_models{"zoo:bert?layers=2&hidden=8&heads=2&seq=4&voca
 
 }  // namespace
 
-TEST_CASE("every operator", "[cuda]") { check_operators(make_cuda, {.cases = cases(60)}); }
+TEST_CASE("CUDA kernels on the GPU match the reference for every operator",
+          "[cuda]") { check_operators(make_cuda, {.cases = cases(60)}); }
 
-TEST_CASE("every operator in other types", "[cuda]") {
+TEST_CASE("CUDA kernels on the GPU match the reference in 16-bit floats and float64", "[cuda]") {
   check_operators(make_cuda, {.tolerance = 1e-2, .cases = cases(15), .element = dtype::bfloat16});
   check_operators(make_cuda, {.tolerance = 3e-3, .cases = cases(15), .element = dtype::float16});
   check_operators(make_cuda, {.cases = cases(10), .element = dtype::float64});
 }
 
-TEST_CASE("every operator of adjoints", "[cuda]") {
+TEST_CASE("CUDA kernels on the GPU match the reference for adjoint operators", "[cuda]") {
   check_adjoint_operators(make_cuda, {.cases = cases(60)});
   check_adjoint_operators(make_cuda, {.tolerance = 1e-2, .cases = cases(10), .element = dtype::bfloat16});
   check_adjoint_operators(make_cuda, {.cases = cases(10), .element = dtype::float64});
 }
 
-TEST_CASE("large adjoints", "[cuda]") {
+TEST_CASE("CUDA kernels on the GPU match the reference for large adjoints", "[cuda]") {
   cuda_backend b{training()};
   const auto all = large_adjoint_cases();
   for (std::size_t i = 0; i < all.size(); i += divisor == 1 ? 1 : 5) {
@@ -105,7 +106,7 @@ TEST_CASE("large adjoints", "[cuda]") {
   }
 }
 
-TEST_CASE("large operators", "[cuda]") {
+TEST_CASE("CUDA kernels on the GPU match the reference for large operators", "[cuda]") {
   if (divisor == 1) {
     check_large_operators(make_cuda);
     check_large_operators(make_cuda, {.tolerance = 1e-2, .element = dtype::bfloat16});
@@ -119,12 +120,12 @@ TEST_CASE("large operators", "[cuda]") {
   }
 }
 
-TEST_CASE("chains", "[cuda]") {
+TEST_CASE("CUDA chain kernels on the GPU match the reference", "[cuda]") {
   check_chains(make_cuda, {.cases = cases(25)});
   check_chains(make_cuda, {.tolerance = 1e-2, .cases = cases(5), .seed = 4, .element = dtype::bfloat16});
 }
 
-TEST_CASE("models run as the double reference evaluates them, replayed and not, fused and not", "[cuda]") {
+TEST_CASE("models on the GPU match the double reference with and without replay and fusion", "[cuda]") {
   cuda_backend b{standard()};
   for (const char* text : some(small_models)) {
     CAPTURE(text);
@@ -142,7 +143,7 @@ TEST_CASE("models run as the double reference evaluates them, replayed and not, 
   }
 }
 
-TEST_CASE("optimized models give the outputs of the originals", "[cuda]") {
+TEST_CASE("optimized models give the outputs of their originals on the GPU", "[cuda]") {
   cuda_backend b{standard()};
   const auto rules = unity::compile_rules(standard(), unity::parse_rules(unity::tensor::standard_rules));
   for (const char* text : some(small_models)) {
@@ -155,7 +156,7 @@ TEST_CASE("optimized models give the outputs of the originals", "[cuda]") {
   }
 }
 
-TEST_CASE("a replay gives what a run gives, on inputs set in between", "[cuda]") {
+TEST_CASE("a CUDA replay equals a direct run after inputs change", "[cuda]") {
   cuda_backend b{standard()};
   const auto g = zoo::build(standard(), "zoo:mlp?layers=3&hidden=64&batch=8");
   executor replayed{b, standard(), g, {.seed = 3}};
@@ -180,7 +181,7 @@ TEST_CASE("a replay gives what a run gives, on inputs set in between", "[cuda]")
   }
 }
 
-TEST_CASE("the clock counts what runs, not what begins", "[cuda]") {
+TEST_CASE("the CUDA clock measures execution time rather than launch time", "[cuda]") {
   cuda_backend b{standard()};
   unity::tensor::builder made{standard()};
   const auto g = std::move(made).finish({made.matmul(made.input("x", {2048, 2048}), made.weight("w", {2048, 2048}))});
@@ -200,7 +201,7 @@ TEST_CASE("the clock counts what runs, not what begins", "[cuda]") {
   e.wait();
 }
 
-TEST_CASE("too much memory is refused with a number, and less is given afterwards", "[cuda]") {
+TEST_CASE("an oversized CUDA allocation is refused with its size and a later one succeeds", "[cuda]") {
   cuda_backend b{standard()};
   const auto text = failure_of([&] { static_cast<void>(b.allocate(std::size_t{1} << 50U)); });
   CAPTURE(text);
@@ -210,14 +211,14 @@ TEST_CASE("too much memory is refused with a number, and less is given afterward
   b.wait();
 }
 
-TEST_CASE("operators without a meaning are refused by name", "[cuda]") {
+TEST_CASE("a relu with two operands has no CUDA kernel and is refused by name", "[cuda]") {
   cuda_backend b{standard()};
   const auto op = standard().make_operation("relu", {});
   const std::array types{tensor_type{}, tensor_type{}};
   CHECK(contains(failure_of([&] { static_cast<void>(b.prepare(op, types, types)); }), "cuda kernel of relu"));
 }
 
-TEST_CASE("a recording whose function throws leaves nothing behind", "[cuda]") {
+TEST_CASE("an exception during a CUDA recording leaves the backend usable", "[cuda]") {
   cuda_backend b{standard()};
   const auto text = failure_of(
       [&] { static_cast<void>(b.record([] { throw unity::error{"recorded function", "an exception", "none"}; })); });
@@ -228,7 +229,7 @@ TEST_CASE("a recording whose function throws leaves nothing behind", "[cuda]") {
   CHECK(error_of(e, g, 1) < 1e-5);
 }
 
-TEST_CASE("few results of many points, in one part and in many, and transposes by tiles", "[cuda]") {
+TEST_CASE("large reductions and a tiled transpose on the GPU are correct", "[cuda]") {
   random_engine random{2};
   cuda_backend b{standard()};
   for (const auto& [name, key, value, dims] :

@@ -100,7 +100,7 @@ double error_of(const std::vector<double>& losses, const std::vector<double>& ex
 
 }  // namespace
 
-TEST_CASE("GPUs train as the reference does", "[cuda]") {
+TEST_CASE("training losses on GPUs match the reference backend", "[cuda]") {
   int gpus = 0;
   REQUIRE(cudaGetDeviceCount(&gpus) == cudaSuccess);
 #if !defined(UNITY_HAS_NCCL)

@@ -19,7 +19,7 @@ std::string complaint_of(const std::vector<edge_id>& offsets, const std::vector<
   return test::message_of([&] { gnn::check_csr(offsets, sources, "a.lux"); });
 }
 
-TEST_CASE("a graph has lists of sources") {
+TEST_CASE("a CSR graph has sources by target and degrees and equality") {
   const gnn::csr_graph g{{0, 2, 2, 3}, {2, 1, 0}};
   const auto view = g.view();
   CHECK(g.vertices() == 3);
@@ -36,7 +36,7 @@ TEST_CASE("a graph has lists of sources") {
   CHECK(gnn::csr_graph{} == gnn::csr_graph{{0}, {}});
 }
 
-TEST_CASE("arrays that are no graph are refused at the first place that is wrong") {
+TEST_CASE("invalid CSR arrays are refused with the first wrong position") {
   CHECK(complaint_of({0, 1, 2}, {1, 0}).empty());
   CHECK(complaint_of({}, {}) == "a.lux: 0 offsets; expected 1 to 4294967296");
   CHECK(complaint_of({1, 1}, {0}) == "a.lux: vertex 0 begins at edge 1; expected edge 0");

@@ -39,7 +39,7 @@ gnn::csr_graph reference(const G& g, const gnn::edge_rules& rules) {
   return rules.distinct ? gnn::distinct(made) : made;
 }
 
-TEST_CASE("a generated graph has the edges that were drawn, and those that the rules add") {
+TEST_CASE("a generated graph has the drawn edges and those that the edge rules add") {
   const gnn::rmat skewed{6, 400, 3};
   const gnn::erdos_renyi even{50, 300, 3};
   const gnn::barabasi_albert grown{80, 3, 3};
@@ -53,7 +53,7 @@ TEST_CASE("a generated graph has the edges that were drawn, and those that the r
   CHECK(gnn::generate(gnn::erdos_renyi{0, 0, 1}, {true, true, true}) == gnn::csr_graph{});
 }
 
-TEST_CASE("a graph is the same for any number of threads, and for as little memory as there can be") {
+TEST_CASE("a generated graph does not depend on the thread count and memory limit") {
   const gnn::rmat g{12, 40000, 9};
   const gnn::edge_rules rules{true, true, true};
   const auto expected = gnn::generate(g, rules);
@@ -64,7 +64,7 @@ TEST_CASE("a graph is the same for any number of threads, and for as little memo
   }
 }
 
-TEST_CASE("a folder where nothing can be written is named") {
+TEST_CASE("graph generation names a spill folder that cannot be written") {
   const auto missing = folder / "missing";
   const auto message = test::message_of(
       [&] { static_cast<void>(gnn::generate(gnn::rmat{12, 40000, 9}, {}, {.memory = 0, .folder = missing})); });

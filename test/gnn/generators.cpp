@@ -69,7 +69,7 @@ std::vector<edge_id> degrees_of(const G& g) {
   return degrees;
 }
 
-TEST_CASE("a generator is a function of its seed") {
+TEST_CASE("edge generators depend only on their seed") {
   const auto differ = [](const auto& a, const auto& same, const auto& other) {
     CHECK(all_edges(a) == all_edges(same));
     CHECK(all_edges(a) != all_edges(other));
@@ -79,7 +79,7 @@ TEST_CASE("a generator is a function of its seed") {
   differ(gnn::barabasi_albert{100, 5, 1}, gnn::barabasi_albert{100, 5, 1}, gnn::barabasi_albert{100, 5, 2});
 }
 
-TEST_CASE("quarters of an R-MAT graph have the shares that were asked for, at each level") {
+TEST_CASE("R-MAT quadrants have the requested shares at each level") {
   constexpr edge_id count = 200000;
   const gnn::rmat g{6, count, 5};
   const auto all = all_edges(g);
@@ -98,7 +98,7 @@ TEST_CASE("quarters of an R-MAT graph have the shares that were asked for, at ea
   CHECK(gnn::rmat{0, 1, 5}(0) == edge{0, 0});
 }
 
-TEST_CASE("an Erdos-Renyi graph has different edges, none from a vertex to itself, all of them if asked for") {
+TEST_CASE("an Erdos-Renyi graph has distinct uniformly drawn edges without self-loops") {
   for (const auto count : {edge_id{0}, edge_id{1}, edge_id{50}, edge_id{90}}) {
     const auto all = all_edges(gnn::erdos_renyi{10, count, 3});
     CHECK(std::set<edge>(all.begin(), all.end()).size() == count);
@@ -121,7 +121,7 @@ TEST_CASE("an Erdos-Renyi graph has different edges, none from a vertex to itsel
   CHECK(chi > 50);
 }
 
-TEST_CASE("vertices of a Barabasi-Albert graph are attached to earlier ones, and degrees fall as their cube") {
+TEST_CASE("Barabasi-Albert vertices attach to earlier ones with power-law degrees") {
   constexpr vertex_id n = 100000;
   constexpr vertex_id each = 4;
   const gnn::barabasi_albert g{n, each, 11};
@@ -143,7 +143,7 @@ TEST_CASE("vertices of a Barabasi-Albert graph are attached to earlier ones, and
   }
 }
 
-TEST_CASE("degrees of an R-MAT graph have a long tail, those of a random graph none") {
+TEST_CASE("R-MAT degrees have a long tail and Erdos-Renyi degrees do not") {
   const auto skewed = degrees_of(gnn::rmat{14, 16 << 14U, 7});
   const auto even = degrees_of(gnn::erdos_renyi{1U << 14U, 16 << 14U, 7});
   const auto share_of_top = [](const std::vector<edge_id>& degrees) {
@@ -160,7 +160,7 @@ TEST_CASE("degrees of an R-MAT graph have a long tail, those of a random graph n
   CHECK(skewed.front() > 20 * even.front());
 }
 
-TEST_CASE("graphs that cannot be are refused") {
+TEST_CASE("edge generators refuse invalid parameters") {
   CHECK(test::message_of([] { gnn::rmat(32, 1, 0); }) == "R-MAT graph: a scale of 32; expected 31 at most");
   CHECK(test::message_of([] { gnn::rmat(3, 1, 0, {0.5, 0.5, 0.5, 0.5}); }) ==
         "R-MAT graph: shares whose sum is 2; expected a sum of 1");

@@ -38,7 +38,7 @@ std::multiset<std::pair<vertex_id, vertex_id>> pairs_of(gnn::csr_view g) {
   return all;
 }
 
-TEST_CASE("transforms of a small graph") {
+TEST_CASE("graph transforms of a small graph give the expected lists") {
   const gnn::csr_graph g{{0, 3, 3, 5}, {2, 1, 1, 0, 2}};
   CHECK(gnn::transposed(g) == gnn::csr_graph{{0, 1, 3, 5}, {2, 0, 0, 0, 2}});
   CHECK(gnn::distinct(g) == gnn::csr_graph{{0, 2, 2, 4}, {1, 2, 0, 2}});
@@ -49,7 +49,7 @@ TEST_CASE("transforms of a small graph") {
   CHECK(gnn::is_symmetric(gnn::csr_graph{}));
 }
 
-TEST_CASE("transforms of random graphs have the edges that they say") {
+TEST_CASE("graph transforms of random graphs match edge sets") {
   for (std::uint64_t seed = 0; seed < test::cases(300); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -104,7 +104,7 @@ TEST_CASE("transforms of random graphs have the edges that they say") {
   }
 }
 
-TEST_CASE("edges and numbers that go nowhere are refused") {
+TEST_CASE("edges and new vertex numbers out of range are refused") {
   const std::vector<edge> edges{{0, 1}, {2, 1}};
   CHECK(test::message_of([&] { static_cast<void>(gnn::from_edges(2, edges, "a.txt")); }) ==
         "a.txt: edge 1 goes from 2 to 1; expected vertices below 2");

@@ -38,7 +38,7 @@ gnn::vertex_range drawn_range(random_engine& random, vertex_id vertices) {
 
 }  // namespace
 
-TEST_CASE("weights that made the times are found, as far as times tell") {
+TEST_CASE("the layer cost learner recovers weights from noisy times") {
   const gnn::vertex_feature_sums sums{graph(), {64}};
   const gnn::layer_cost truth{{3e-9, 1e-9, 2e-9, 0, 5e-10}};
   random_engine random{5};
@@ -56,7 +56,7 @@ TEST_CASE("weights that made the times are found, as far as times tell") {
   CHECK(learned == learner.snapshot());
 }
 
-TEST_CASE("no weight is below 0, and none that are not fit better") {
+TEST_CASE("learned layer weights are nonnegative and locally optimal") {
   for (std::uint64_t seed = 0; seed < test::cases(50); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -141,7 +141,7 @@ gnn::layer_cost refit(const std::vector<vertex_features>& rows, const std::vecto
 // The learner's memory and time do not grow with the number of observations.
 static_assert(std::is_trivially_copyable_v<gnn::layer_cost_learner>);
 
-TEST_CASE("what is learned step by step is what fits all observations at once") {
+TEST_CASE("incremental layer cost learning matches a fit to all observations") {
   for (std::uint64_t seed = 0; seed < test::cases(20); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -172,7 +172,7 @@ TEST_CASE("what is learned step by step is what fits all observations at once") 
   }
 }
 
-TEST_CASE("a model for each layer and device, and one for none") {
+TEST_CASE("layer cost models are kept per layer and device with a default") {
   gnn::layer_cost_models models;
   CHECK(models.snapshot(0, 0) == gnn::unmeasured_layer);
   models.observe(1, 2, {10, 20, 5, 5, 10}, 1e-3);
@@ -183,7 +183,7 @@ TEST_CASE("a model for each layer and device, and one for none") {
   CHECK(gnn::unmeasured_layer.seconds({10, 20, 5, 5, 10}) == Approx(30e-9));
 }
 
-TEST_CASE("times and ridges that are none are refused") {
+TEST_CASE("the layer cost learner refuses invalid times and ridges") {
   gnn::layer_cost_learner learner;
   CHECK(test::message_of([&] { learner.observe({}, -1); }) ==
         "time of a layer: -1 s; expected a finite number that is not below 0");

@@ -40,7 +40,7 @@ gnn::edge_id edges_between(gnn::csr_view g, const gnn::vertex_partition& p) {
   return all;
 }
 
-TEST_CASE("METIS cuts fewer edges than ranges do, with parts of about equal sizes") {
+TEST_CASE("METIS cuts fewer edges than equal ranges with balanced part sizes") {
   const auto g = torus();
   const auto parts = gnn::metis_parts(g, 4);
   CHECK(parts == gnn::metis_parts(g, 4));
@@ -54,7 +54,7 @@ TEST_CASE("METIS cuts fewer edges than ranges do, with parts of about equal size
   CHECK(edges_between(g, gnn::equal_vertices(g.vertices(), 4)) > 1000);
 }
 
-TEST_CASE("weights are balanced, and one part is all") {
+TEST_CASE("METIS balances vertex weights and handles one part and tiny graphs") {
   const auto g = torus();
   std::vector<std::uint32_t> weights(g.vertices(), 1);
   for (vertex_id v = 0; v < 100; ++v) {
@@ -73,7 +73,7 @@ TEST_CASE("weights are balanced, and one part is all") {
   CHECK(gnn::metis_parts(gnn::csr_graph{{0, 1}, {0}}, 3) == std::vector<std::uint32_t>{0});
 }
 
-TEST_CASE("what METIS cannot take is refused") {
+TEST_CASE("METIS partitioning refuses invalid part counts and weights") {
   const auto g = torus();
   CHECK(test::message_of([&] { static_cast<void>(gnn::metis_parts(g, 0)); }) ==
         "partition: 0 parts; expected 1 to 16777216");

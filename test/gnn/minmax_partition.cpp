@@ -63,7 +63,7 @@ std::uint64_t exhaustive(std::size_t parts, vertex_id vertices, const table& cos
   return best.back();
 }
 
-TEST_CASE("no division into ranges has a cheaper dearest part, on equal devices and on different ones") {
+TEST_CASE("the minmax partition is optimal for equal and different devices") {
   for (std::uint64_t seed = 0; seed < test::cases(2000); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -93,7 +93,7 @@ TEST_CASE("no division into ranges has a cheaper dearest part, on equal devices 
   }
 }
 
-TEST_CASE("the shipped partitioner of ROC gives 63 parts for 64; here there are 64") {
+TEST_CASE("the minmax partition fills the last of 64 parts of 703 equal vertices") {
   const std::vector<std::uint64_t> ones(64 * 10 + 63, 1);
   const table cost{std::vector(64, ones)};
   const auto p = gnn::minmax_partition(64, 64 * 10 + 63, cost);
@@ -102,14 +102,14 @@ TEST_CASE("the shipped partitioner of ROC gives 63 parts for 64; here there are 
   CHECK(p.range(63).size() > 0);
 }
 
-TEST_CASE("a device that is too slow gets nothing") {
+TEST_CASE("the minmax partition gives a too slow device no vertices") {
   const table cost{{{1, 1, 1}, {100, 100, 100}, {1, 1, 1}}};
   const auto p = gnn::minmax_partition(3, 3, cost);
   CHECK(gnn::bottleneck(p, cost) == 2);
   CHECK(p.range(1).size() == 0);
 }
 
-TEST_CASE("equal numbers of vertices, equal numbers of edges, and no division") {
+TEST_CASE("partitions by equal vertices or equal edges or undivided have the expected cuts") {
   CHECK(gnn::equal_vertices(10, 4).cuts() == std::vector<vertex_id>{0, 3, 6, 8, 10});
   CHECK(gnn::equal_vertices(2, 4).cuts() == std::vector<vertex_id>{0, 1, 2, 2, 2});
   CHECK(gnn::undivided(5, 3).cuts() == std::vector<vertex_id>{0, 5, 5, 5});
@@ -120,7 +120,7 @@ TEST_CASE("equal numbers of vertices, equal numbers of edges, and no division") 
         "partition: 0 parts; expected 1 to 16777216");
 }
 
-TEST_CASE("a partition says which part a vertex is in") {
+TEST_CASE("a vertex partition finds the part of a vertex and refuses invalid cuts") {
   const gnn::vertex_partition p{{0, 2, 2, 5}};
   CHECK(p.parts() == 3);
   CHECK(p.part_of(1) == 0);

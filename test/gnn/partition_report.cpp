@@ -19,7 +19,7 @@ namespace tests_of_partition_report {
 using namespace unity;
 using gnn::vertex_id;
 
-TEST_CASE("edges into a part come from it or from others") {
+TEST_CASE("a partition report counts edges from the same part and from others") {
   for (std::uint64_t seed = 0; seed < test::cases(200); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -49,7 +49,7 @@ TEST_CASE("edges into a part come from it or from others") {
         "partition: of 1 vertices; expected of 0");
 }
 
-TEST_CASE("vertices are numbered part by part") {
+TEST_CASE("ordering by part numbers vertices part by part") {
   const std::vector<std::uint32_t> parts{2, 0, 2, 1, 0};
   const auto order = gnn::order_by_part(parts, 4);
   CHECK(order.numbers == std::vector<vertex_id>{3, 0, 4, 2, 1});
@@ -61,7 +61,7 @@ TEST_CASE("vertices are numbered part by part") {
         "part of vertex 0: 2; expected one of 2 parts");
 }
 
-TEST_CASE("numbers of vertices and edges before are found again") {
+TEST_CASE("the inverse of a renumbering gives the earlier vertices and edges") {
   for (std::uint64_t seed = 0; seed < test::cases(50); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -15,7 +15,7 @@ namespace tests_of_published_features {
 
 using namespace unity;
 
-TEST_CASE("runs and reads of Cora and Citeseer with self edges", "[shared]") {
+TEST_CASE("Cora and Citeseer with self edges have the published runs and reads", "[shared]") {
   struct published {
     const char* name;
     std::uint64_t runs;

@@ -73,7 +73,7 @@ std::vector<std::vector<layer_on_device>> drawn_devices(random_engine& random, s
 
 }  // namespace
 
-TEST_CASE("a partition of a random graph is within a millionth of the best one, by seconds of the features") {
+TEST_CASE("the balanced partition is within 1e-6 of the optimum on random graphs") {
   for (std::uint64_t seed = 0; seed < test::cases(150); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -93,7 +93,7 @@ TEST_CASE("a partition of a random graph is within a millionth of the best one, 
   }
 }
 
-TEST_CASE("learned costs balance a skewed graph that equal numbers of vertices do not") {
+TEST_CASE("the balanced partition balances a skewed graph better than equal vertices") {
   const auto g = gnn::generate(gnn::rmat{13, 100000, 7}, {.both_directions = true, .self_edges = true});
   const gnn::vertex_feature_sums sums{g, {602}};
   const std::vector<std::vector<layer_on_device>> devices(8, {{{{1e-9, 2e-9, 0, 0, 1e-9}}, 0}});
@@ -104,7 +104,7 @@ TEST_CASE("learned costs balance a skewed graph that equal numbers of vertices d
   CHECK(costs.seconds(gnn::balanced_partition(costs)) <= costs.seconds(gnn::equal_edges(g, 8)));
 }
 
-TEST_CASE("weights of any size are taken, and no work is none") {
+TEST_CASE("range costs accept weights of any magnitude including zero") {
   const gnn::csr_graph g{{0, 0, 0, 0}, {}};
   const gnn::vertex_feature_sums sums{g, {4}};
   const auto costs_of = [&](std::array<double, 5> weights) {
@@ -118,7 +118,7 @@ TEST_CASE("weights of any size are taken, and no work is none") {
   CHECK(costs_of({}).seconds(gnn::balanced_partition(costs_of({}))) == 0);
 }
 
-TEST_CASE("costs that cannot be are refused") {
+TEST_CASE("range costs refuse invalid layers and weights") {
   const gnn::csr_graph g{{0, 1}, {0}};
   const gnn::vertex_feature_sums sums{g, {4}};
   const auto complaint_of = [&](const std::vector<std::vector<layer_on_device>>& devices) {

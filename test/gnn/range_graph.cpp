@@ -51,7 +51,7 @@ void check_out_edges(const gnn::edge_lists& e, std::size_t rows) {
   REQUIRE(std::all_of(seen.begin(), seen.end(), [](bool b) { return b; }));
 }
 
-TEST_CASE("a range has its in-edges, and its rows go where they are read") {
+TEST_CASE("a range graph has its in-edges and sends its rows to the parts that read them") {
   for (std::uint64_t seed = 0; seed < test::cases(150); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -104,7 +104,7 @@ TEST_CASE("a range has its in-edges, and its rows go where they are read") {
   }
 }
 
-TEST_CASE("a symmetric graph on one device has the same lists both ways round") {
+TEST_CASE("edge lists of a symmetric graph on one device are symmetric") {
   random_engine random{1};
   const auto g = gnn::symmetric(test::random_graph(random, 30, 150));
   CHECK(gnn::range_graph_of(g, gnn::equal_vertices(g.vertices(), 1), 0, edge_split::apart).own.is_symmetric());
@@ -112,7 +112,7 @@ TEST_CASE("a symmetric graph on one device has the same lists both ways round") 
   CHECK_FALSE(gnn::range_graph_of(arrow, gnn::equal_vertices(2, 1), 0, edge_split::apart).own.is_symmetric());
 }
 
-TEST_CASE("what is no range of the graph is refused") {
+TEST_CASE("a range graph of another graph's partition or an empty part is refused") {
   const gnn::csr_graph g{{0, 0, 1}, {0}};
   CHECK(test::message_of([&] {
           static_cast<void>(gnn::range_graph_of(g, gnn::equal_vertices(3, 1), 0, edge_split::apart));

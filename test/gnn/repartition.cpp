@@ -45,7 +45,7 @@ struct subject {
 
 }  // namespace
 
-TEST_CASE("a part receives what it has not had") {
+TEST_CASE("the received ranges of a part are the vertices that it did not have") {
   for (std::uint64_t seed = 0; seed < test::cases(500); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -64,7 +64,7 @@ TEST_CASE("a part receives what it has not had") {
   }
 }
 
-TEST_CASE("a partition is given up for one that is better by more than a share, what moving takes included") {
+TEST_CASE("repartitioning is accepted if the gain less the moving cost exceeds the threshold") {
   const subject s;
   const vertex_partition now{{0, 5, 8}};
   const vertex_partition next{{0, 4, 8}};
@@ -82,7 +82,7 @@ TEST_CASE("a partition is given up for one that is better by more than a share, 
   CHECK_FALSE(s(next, now, {.least_gain = 0, .iterations = 1e9}).is_worth_it);
 }
 
-TEST_CASE("partitions of other vertices or parts are refused") {
+TEST_CASE("repartitioning between partitions of other sizes is refused") {
   const subject s;
   CHECK(test::message_of([&] { s(gnn::equal_vertices(8, 2), gnn::equal_vertices(8, 3), {}); }) ==
         "partition: 3 parts of 8 vertices; expected 2 parts of 8 vertices");

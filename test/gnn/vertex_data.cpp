@@ -11,7 +11,7 @@ namespace tests_of_vertex_data {
 using namespace unity;
 using gnn::vertex_role;
 
-TEST_CASE("a data set has features, a label and a role for each vertex") {
+TEST_CASE("a vertex data set needs features and a valid label for each vertex") {
   const gnn::vertex_dataset data{gnn::csr_graph{{0, 0, 0}, {}},
                                  {3, {1, 2, 3, 4, 5, 6}},
                                  {1, gnn::no_label},

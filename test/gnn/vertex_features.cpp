@@ -39,7 +39,7 @@ vertex_features of_vertex(gnn::csr_view g, vertex_id v, std::uint64_t width, std
   return x;
 }
 
-TEST_CASE("the example of the paper has three runs") {
+TEST_CASE("vertex features of the paper's example count three runs") {
   // v_1 with the neighbours v_3, v_4, v_6 and v_8.
   std::vector<gnn::edge_id> offsets(10, 4);
   offsets[0] = 0;
@@ -49,7 +49,7 @@ TEST_CASE("the example of the paper has three runs") {
   CHECK(gnn::vertex_feature_sums{g, {48}}.total() == vertex_features{9, 4, 3, 3, 7});
 }
 
-TEST_CASE("sums over ranges are those of their vertices, for lists in any order and any number of threads") {
+TEST_CASE("vertex feature sums match single vertices for shuffled lists and several threads") {
   for (std::uint64_t seed = 0; seed < test::cases(100); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -84,7 +84,7 @@ TEST_CASE("sums over ranges are those of their vertices, for lists in any order 
   }
 }
 
-TEST_CASE("features that cannot be are refused") {
+TEST_CASE("vertex feature sums refuse zero widths and warps") {
   const gnn::csr_graph g{{0, 1}, {0}};
   const auto complaint_of = [&](std::vector<std::uint32_t> widths, std::uint32_t warp) {
     return test::message_of([&] { gnn::vertex_feature_sums{g, std::move(widths), warp}; });

@@ -65,7 +65,7 @@ std::uint64_t label(node_id n) { return n.index(); }
 
 }  // namespace
 
-TEST_CASE("every reading algorithm runs on the smallest model of the concept") {
+TEST_CASE("graph algorithms run on a minimal model of dataflow_graph") {
   const minimal_chain g{0};
   const std::vector chain{node_id{0U}, node_id{1U}, node_id{2U}};
   CHECK(users{g}.use_count() == 2);

@@ -290,7 +290,7 @@ std::string defect_of(const plain_directed& list) {
 
 }  // namespace
 
-TEST_CASE("a plain Boost graph reads as the graph that it was written from") {
+TEST_CASE("a plain Boost adjacency list reads as the dataflow graph it was written from") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -311,7 +311,7 @@ TEST_CASE("a plain Boost graph reads as the graph that it was written from") {
   }
 }
 
-TEST_CASE("a graph built on a Boost list reads as it was built, and so does the list that it built") {
+TEST_CASE("a boost_dataflow round-trips a graph through its Boost list") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -329,7 +329,7 @@ TEST_CASE("a graph built on a Boost list reads as it was built, and so does the 
   REQUIRE(same_dataflow(again, g));
 }
 
-TEST_CASE("without a bundle for outputs, what nothing reads is the output") {
+TEST_CASE("unread values of a Boost list without an output property are its outputs") {
   list_of<boost::bidirectionalS, just_position> g(3);
   add_edge(0, 1, just_position{0}, g);
   const auto outputs = graph_traits<decltype(g)>::outputs(g);
@@ -338,7 +338,7 @@ TEST_CASE("without a bundle for outputs, what nothing reads is the output") {
   CHECK(!find_defect(g).has_value());
 }
 
-TEST_CASE("every value that nothing reads is an output, also of a vertex that is read otherwise") {
+TEST_CASE("each unread result is an output even if another result of its vertex is read") {
   // A ripple-carry adder of 6 bits: each full adder gives a sum, which nothing reads, and a carry, which the next
   // reads.
   test::boost_list adder(6);
@@ -350,7 +350,7 @@ TEST_CASE("every value that nothing reads is an output, also of a vertex that is
                                                    value_id{10U}, value_id{11U}}));
 }
 
-TEST_CASE("an edge that is no operand is refused where it is") {
+TEST_CASE("an invalid operand edge of a Boost graph is refused with its vertex and position") {
   // Vertex 2 reads vertex 0 at position 0, and vertex 1 at the position under test.
   const auto fill = [](int position, plain_directed& list) {
     add_edge(0, 2, test::plain_edge{0}, list);
@@ -373,21 +373,21 @@ TEST_CASE("an edge that is no operand is refused where it is") {
                     "boost graph: vertex 1, operand 0: result 1 of vertex 0; expected one of its 1 results");
 }
 
-TEST_CASE("a compact graph has an edge for each use, found from both ends") {
+TEST_CASE("Boost edges of a compact graph match its uses from both ends") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   check_edges(test::random_graph(rng, test::random_shape(rng, 20)));
 }
 
-TEST_CASE("nine of Boost's algorithms run on a compact graph") {
+TEST_CASE("nine Boost algorithms give correct results on a compact graph") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
   check_algorithms(test::random_graph(rng, test::random_shape(rng, 16)));
 }
 
-TEST_CASE("Boost finds the dominators of a compact graph") {
+TEST_CASE("Boost's dominator tree is correct on a compact graph") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -400,7 +400,7 @@ TEST_CASE("Boost finds the dominators of a compact graph") {
   check_dominators(g);
 }
 
-TEST_CASE("Boost says whether compact graphs are isomorphic") {
+TEST_CASE("Boost's isomorphism test is correct on compact graphs") {
   int alike = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);

@@ -249,7 +249,7 @@ static_assert(node_labelling<std::uint64_t (*)(node_id)>);
 static_assert(!node_labelling<std::uint64_t (*)(value_id)>);  // near miss: labels values, not nodes
 static_assert(!node_labelling<std::string (*)(node_id)>);     // near miss: the label is not a number
 
-TEST_CASE("fingerprints agree with isomorphism on a hundred thousand pairs") {
+TEST_CASE("canonical fingerprints are equal exactly for isomorphic graphs among random pairs") {
   std::uint64_t alike = 0;
   std::uint64_t different = 0;
   canonical_hasher hasher;
@@ -273,7 +273,7 @@ TEST_CASE("fingerprints agree with isomorphism on a hundred thousand pairs") {
   CHECK(different > test::cases(49'000));
 }
 
-TEST_CASE("fingerprints tell apart regular graphs that refinement does not") {
+TEST_CASE("canonical fingerprints agree with isomorphism on regular graphs") {
   std::uint64_t alike = 0;
   std::uint64_t different = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(600); ++seed) {
@@ -296,7 +296,7 @@ TEST_CASE("fingerprints tell apart regular graphs that refinement does not") {
   CHECK(different > unity::test::cases(100));
 }
 
-TEST_CASE("two triangles and one hexagon of equal nodes differ") {
+TEST_CASE("canonical fingerprints distinguish two triangles from a hexagon of equal nodes") {
   // Equal sources a0, a1 and f(a0), f(a1). Without twist: h(f(a), a) of each; with it, the sources are exchanged.
   const auto make = [](std::size_t twist) {
     test::number_graph g;
@@ -319,7 +319,7 @@ TEST_CASE("two triangles and one hexagon of equal nodes differ") {
   CHECK(fingerprint_of(make(1)) == fingerprint_of(disguised(make(1), rng)));
 }
 
-TEST_CASE("which result of which of two equal nodes a commutative node reads is told apart") {
+TEST_CASE("canonical fingerprints depend on which results a commutative node reads") {
   // Two equal sources with two results each; each reader takes the first result of one and the second of the other.
   const auto make = [](std::uint32_t second_reader) {
     test::number_graph g;
@@ -335,7 +335,7 @@ TEST_CASE("which result of which of two equal nodes a commutative node reads is 
   CHECK(fingerprint_of(make(0)) == fingerprint_of(make(3)));
 }
 
-TEST_CASE("every form of a graph has the same fingerprint") {
+TEST_CASE("canonical fingerprints are the same for each representation of a graph") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -344,7 +344,7 @@ TEST_CASE("every form of a graph has the same fingerprint") {
   test::in_every_form(g, rng, [&](const auto& form) { REQUIRE(fingerprint_of(form) == expected); });
 }
 
-TEST_CASE("where trying is cut short, graphs that are not isomorphic still differ") {
+TEST_CASE("a truncated canonical search gives non-isomorphic graphs different fingerprints") {
   canonical_hasher hasher{0};
   std::uint64_t cut_short = 0;
   std::uint64_t different = 0;
@@ -366,7 +366,7 @@ TEST_CASE("where trying is cut short, graphs that are not isomorphic still diffe
   CHECK(different > test::cases(1000));
 }
 
-TEST_CASE("what the fingerprint rests on: labels, results, operand order, outputs, dead nodes") {
+TEST_CASE("canonical fingerprints depend on labels and operand order and outputs and dead nodes") {
   const auto base = [] {
     test::number_graph g;
     g.add_node(0, {}, std::array{0, 0});
@@ -393,7 +393,7 @@ TEST_CASE("what the fingerprint rests on: labels, results, operand order, output
   CHECK(fingerprint_of(graphs[1]) == fingerprint_of(graphs[2]));
 }
 
-TEST_CASE("many equal branches and many equal graphs side by side are told apart exactly") {
+TEST_CASE("canonical fingerprints distinguish graphs of many nearly equal branches") {
   // `count` chains of equal nodes that end in one commutative node; the first `longer` chains are longer.
   const auto chains = [](std::size_t count, std::size_t longer) {
     test::number_graph g;
@@ -419,7 +419,7 @@ TEST_CASE("many equal branches and many equal graphs side by side are told apart
   CHECK(distinct.size() == 41);
 }
 
-TEST_CASE("the one-shot function and a hasher that has seen other graphs agree") {
+TEST_CASE("canonical_fingerprint agrees with a reused canonical_hasher") {
   canonical_hasher hasher;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);

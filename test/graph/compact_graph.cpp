@@ -50,7 +50,7 @@ struct plain_node {
 
 }  // namespace
 
-TEST_CASE("an empty graph has nothing in it") {
+TEST_CASE("a default-constructed compact_graph is empty") {
   const graph g;
   CHECK(g.node_count() == 0);
   CHECK(g.value_count() == 0);
@@ -58,7 +58,7 @@ TEST_CASE("an empty graph has nothing in it") {
   CHECK(g.outputs().empty());
 }
 
-TEST_CASE("operands keep their order and repetitions, results their order and types") {
+TEST_CASE("compact_graph keeps operand order and repetitions and result types") {
   const auto g = small_graph();
   CHECK(g.node_count() == 3);
   CHECK(g.value_count() == 4);
@@ -71,7 +71,7 @@ TEST_CASE("operands keep their order and repetitions, results their order and ty
   CHECK(to_ids(g.outputs()) == ids{value_id{3U}});
 }
 
-TEST_CASE("a graph says what was put into it, for any sequence of nodes") {
+TEST_CASE("compact_graph returns what was added for random sequences of nodes") {
   const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{30}));
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -106,7 +106,7 @@ TEST_CASE("a graph says what was put into it, for any sequence of nodes") {
   REQUIRE(g.value_count() == values);
 }
 
-TEST_CASE("graphs are equal when they were built alike, and a copy is a graph of its own") {
+TEST_CASE("compact_graphs compare by content and copies are independent") {
   const auto g = small_graph();
   CHECK(g == small_graph());
   CHECK(g != small_graph("product"));
@@ -122,13 +122,13 @@ TEST_CASE("graphs are equal when they were built alike, and a copy is a graph of
   CHECK(g.node_count() == 3);
 }
 
-TEST_CASE("set_outputs replaces the outputs; a value may be output twice") {
+TEST_CASE("compact_graph::set_outputs replaces the outputs and accepts a repeated value") {
   auto g = small_graph();
   g.set_outputs(ids{value_id{1U}, value_id{1U}});
   CHECK(to_ids(g.outputs()) == ids{value_id{1U}, value_id{1U}});
 }
 
-TEST_CASE("a node cannot read a value that does not exist, nor be asked for when it does not") {
+TEST_CASE("unknown ids in a compact_graph violate a precondition") {
   const auto forward = unity::test::in_child([] { graph{}.add_node("sum", ids{value_id{0U}}, std::array{1}); });
   CHECK(forward.aborted);
   CHECK_THAT(forward.messages, Catch::Contains("operands that are values of this graph"));

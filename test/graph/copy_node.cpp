@@ -15,7 +15,7 @@ using namespace unity;
 
 using numbered = compact_graph<int, std::string>;
 
-TEST_CASE("a node is copied behind what stands for its operands", "[copy_node]") {
+TEST_CASE("copy_node copies a node with its operands mapped to the target graph", "[copy_node]") {
   numbered from;
   const std::vector<std::string> one{"a"};
   const std::vector<std::string> two{"b", "c"};

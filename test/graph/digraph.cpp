@@ -72,7 +72,7 @@ void check_terminals(const G& g) {
 
 }  // namespace
 
-TEST_CASE("a digraph has one edge for each use, and an order that follows them") {
+TEST_CASE("a digraph has one edge per use and a topological order") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -83,7 +83,7 @@ TEST_CASE("a digraph has one edge for each use, and an order that follows them")
   });
 }
 
-TEST_CASE("a default digraph is empty") {
+TEST_CASE("a default-constructed digraph is empty") {
   REQUIRE(digraph{}.node_count() == 0);
   REQUIRE(digraph{} == digraph{test::number_graph{}});
 }

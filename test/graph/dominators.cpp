@@ -80,7 +80,7 @@ void check_nearest_common(const dominator_tree& tree, std::size_t nodes) {
 
 }  // namespace
 
-TEST_CASE("a node dominates another if and only if every path from a source passes it") {
+TEST_CASE("dominators and post-dominators match their definition by paths on random graphs") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 80));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -93,7 +93,7 @@ TEST_CASE("a node dominates another if and only if every path from a source pass
   });
 }
 
-TEST_CASE("dominators over chosen sources leave out what those do not reach") {
+TEST_CASE("dominators from chosen roots exclude nodes that the roots do not reach") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 80));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -103,7 +103,7 @@ TEST_CASE("dominators over chosen sources leave out what those do not reach") {
   check_tree(post_dominators(g, roots), digraph{g}, roots, false);
 }
 
-TEST_CASE("on a long chain every node dominates all that follow") {
+TEST_CASE("each node of a long chain dominates the last node") {
   test::number_graph g;
   g.add_node(0, {}, std::vector{0});
   for (std::uint32_t n = 1; n < 2000; ++n) {

@@ -12,7 +12,7 @@ namespace tests_of_output_types {
 
 using namespace unity;
 
-TEST_CASE("types of outputs are in their order, each as often as it is listed", "[output_types]") {
+TEST_CASE("output_types lists types in the order of the outputs with repetitions", "[output_types]") {
   compact_graph<int, std::string> g;
   CHECK(output_types(g).empty());
   const std::vector<std::string> types{"a", "b"};

@@ -328,7 +328,7 @@ struct nesting {
 
 }  // namespace
 
-TEST_CASE("drawing the tree again gives the graph, and what is left are cores that cannot be taken apart") {
+TEST_CASE("a series-parallel tree reproduces its graph and has irreducible cores") {
   int with_cores = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
@@ -346,7 +346,7 @@ TEST_CASE("drawing the tree again gives the graph, and what is left are cores th
   CHECK(with_cores > 100);
 }
 
-TEST_CASE("a nesting of chains and branches is series-parallel") {
+TEST_CASE("nested chains and branches are series-parallel") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 60));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -360,7 +360,7 @@ TEST_CASE("a nesting of chains and branches is series-parallel") {
   }
 }
 
-TEST_CASE("every bridge in a nesting is one core, however deep within others") {
+TEST_CASE("each bridge in a nested graph becomes one core of the decomposition") {
   std::size_t bridges = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
@@ -379,7 +379,7 @@ TEST_CASE("every bridge in a nesting is one core, however deep within others") {
   REQUIRE(bridges > 200);
 }
 
-TEST_CASE("two branches and a skip between two nodes are one series part around one parallel part") {
+TEST_CASE("two branches and a skip edge decompose into a series around one parallel part") {
   test::number_graph g;
   const auto x = add(g, {});
   const auto y = add(g, {add(g, {x}), add(g, {x}), x});
@@ -398,7 +398,7 @@ TEST_CASE("two branches and a skip between two nodes are one series part around 
   CHECK(tree[branches[2]].kind == part_kind::wire);
 }
 
-TEST_CASE("a bridge between two branches is a core of five parts") {
+TEST_CASE("a bridge between two branches decomposes into a core of five parts") {
   test::number_graph g;
   const auto x = add(g, {});
   const auto a = add(g, {x});
@@ -417,14 +417,14 @@ TEST_CASE("a bridge between two branches is a core of five parts") {
   CHECK(ways == std::multiset<std::pair<path_point, path_point>>{{1, 3}, {1, 4}, {3, 4}, {3, 6}, {4, 6}});
 }
 
-TEST_CASE("no paths are one wire") {
+TEST_CASE("an empty graph decomposes into one wire") {
   const auto tree = decompose_series_parallel(test::number_graph{});
   REQUIRE(tree.size() == 1);
   CHECK(tree[tree.root()].kind == part_kind::wire);
   CHECK(tree.is_series_parallel());
 }
 
-TEST_CASE("a deep ladder is decomposed without deep recursion") {
+TEST_CASE("deep graphs with tens of thousands of nodes are recognized as series-parallel") {
   test::number_graph g;
   auto x = add(g, {});
   for (int i = 0; i < 30000; ++i) {

@@ -58,7 +58,7 @@ bool cyclic_by_search(const test::loose_graph& g) {
 
 }  // namespace
 
-TEST_CASE("the order is the one that always takes the smallest node that can come next") {
+TEST_CASE("topological_order takes the smallest ready node at each step") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 200));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -69,7 +69,7 @@ TEST_CASE("the order is the one that always takes the smallest node that can com
   });
 }
 
-TEST_CASE("a graph has either a topological order or a cycle as evidence") {
+TEST_CASE("find_cycle returns a cycle exactly if topological_order returns nothing") {
   int cycles = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
@@ -95,7 +95,7 @@ TEST_CASE("a graph has either a topological order or a cycle as evidence") {
   REQUIRE(cycles < 350);
 }
 
-TEST_CASE("the empty graph has the empty order") {
+TEST_CASE("the topological order of an empty graph is empty") {
   REQUIRE(topological_order(test::number_graph{}) == std::vector<node_id>{});
 }
 

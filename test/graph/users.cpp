@@ -48,7 +48,7 @@ void check_users(const G& g, const users& uses) {
 
 }  // namespace
 
-TEST_CASE("a value's uses are all operands that read it, by node and position") {
+TEST_CASE("users lists the operands that read a value by node and position") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 200));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -56,7 +56,7 @@ TEST_CASE("a value's uses are all operands that read it, by node and position") 
   test::in_every_form(g, rng, [](const auto& form) { check_users(form, users{form}); });
 }
 
-TEST_CASE("use lists can be made again in place, for a smaller graph too") {
+TEST_CASE("users::assign rebuilds use lists in place for larger and smaller graphs") {
   random_engine rng{7};
   users uses;
   REQUIRE(uses.value_count() == 0);
@@ -68,7 +68,7 @@ TEST_CASE("use lists can be made again in place, for a smaller graph too") {
   }
 }
 
-TEST_CASE("a node that reads a value twice is two of its uses") {
+TEST_CASE("a node that reads a value twice appears twice in the value's use list") {
   test::number_graph g;
   g.add_node(0, {}, std::vector{0});
   const std::vector twice{value_id{0U}, value_id{0U}};

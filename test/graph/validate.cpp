@@ -44,7 +44,7 @@ std::string defect_after(const std::function<void(test::loose_graph&)>& damage, 
 
 }  // namespace
 
-TEST_CASE("every sound graph is valid in every form") {
+TEST_CASE("validate accepts random graphs in each representation") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(0, 100));
   CAPTURE(seed);
   random_engine rng{seed};
@@ -55,19 +55,19 @@ TEST_CASE("every sound graph is valid in every form") {
   });
 }
 
-TEST_CASE("a dangling operand is named with its node and position") {
+TEST_CASE("validate names the node and position of a dangling operand") {
   CHECK(defect_after([](auto& g) { g.nodes[2].operands[0] = value_id{9U}; }) ==
         "m.onnx: node 2, operand 0: value 9; expected one of the 4 values");
   CHECK(defect_after([](auto& g) { g.nodes[2].operands[0] = value_id{}; }) ==
         "m.onnx: node 2, operand 0: the null value; expected one of the 4 values");
 }
 
-TEST_CASE("a dangling output is named with its position") {
+TEST_CASE("validate names the position of a dangling output") {
   CHECK(defect_after([](auto& g) { g.output_values[1] = value_id{4U}; }) ==
         "m.onnx: output 1: value 4; expected one of the 4 values");
 }
 
-TEST_CASE("results and producers must agree") {
+TEST_CASE("validate reports results and producers that disagree") {
   CHECK(defect_after([](auto& g) { g.nodes[2].results[0] = value_id{7U}; }) ==
         "m.onnx: node 2, result 0: value 7; expected one of the 4 values");
   CHECK(defect_after([](auto& g) { g.nodes[2].results[0] = value_id{1U}; }) ==
@@ -85,7 +85,7 @@ TEST_CASE("results and producers must agree") {
         "m.onnx: value 3: producer node 2, which does not list it; expected a node among whose results it is");
 }
 
-TEST_CASE("a cycle is named by its nodes, a long one by the first of them") {
+TEST_CASE("validate names the nodes of a cycle and abbreviates a long cycle") {
   CHECK(defect_after([](auto& g) { g.nodes[0].operands = {value_id{3U}}; }) ==
         "m.onnx: node 0: a cycle of 3: 0 -> 1 -> 2 -> 0; expected no node that depends on itself");
   CHECK(defect_after([](auto& g) { g.nodes[1].operands[0] = value_id{2U}; }) ==

@@ -29,7 +29,7 @@ BOOST_CONCEPT_ASSERT((boost::EdgeListGraphConcept<boost_topology>));
 BOOST_CONCEPT_ASSERT((boost::BidirectionalGraphConcept<boost_topology>));
 BOOST_CONCEPT_ASSERT((boost::AdjacencyGraphConcept<boost_topology>));
 
-TEST_CASE("Boost's breadth-first search finds as many links as routes have, where devices are leaves") {
+TEST_CASE("Boost's breadth-first search finds as many links as routes have if devices are leaves") {
   const auto m = hardware::preset("k80:3x4");
   const hardware::route_table routes{m.network};
   const boost_topology g{m.network};
@@ -43,7 +43,7 @@ TEST_CASE("Boost's breadth-first search finds as many links as routes have, wher
   }
 }
 
-TEST_CASE("Boost's shortest paths by latency are never longer than routes") {
+TEST_CASE("Boost's shortest paths have at most the latency of routes") {
   const auto seed = GENERATE(range(1U, 20U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -59,7 +59,7 @@ TEST_CASE("Boost's shortest paths by latency are never longer than routes") {
   }
 }
 
-TEST_CASE("every link is an edge, at both of its ends") {
+TEST_CASE("boost_topology has an edge for each link at both of its ends") {
   const auto m = hardware::preset("summit:2x6");
   const boost_topology g{m.network};
   CHECK(num_edges(g) == m.network.link_count());

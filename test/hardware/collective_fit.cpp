@@ -33,7 +33,7 @@ std::vector<collective_sample> sampled(const std::vector<int>& groups) {
   return samples;
 }
 
-TEST_CASE("collectives are fitted by group, and groups between and beyond follow") {
+TEST_CASE("fit_collectives fits measured group sizes and predicts those between and beyond") {
   const auto links = hardware::fit_collectives(sampled({2, 8}));
   REQUIRE(links.size() == 2);
   CHECK((links[0].ranks == 2 && links[1].ranks == 8));
@@ -45,20 +45,20 @@ TEST_CASE("collectives are fitted by group, and groups between and beyond follow
   }
 }
 
-TEST_CASE("what one group alone tells is taken for all") {
+TEST_CASE("fit_collectives uses the only measured group size for all sizes") {
   const auto links = hardware::fit_collectives(sampled({4}));
   CHECK(hardware::collective_seconds(links, exchange::all_reduce, 2, bytes{1 << 20}) == Approx(truth(4, 1 << 20)));
   CHECK(hardware::collective_seconds(links, exchange::all_reduce, 8, bytes{1 << 20}) == Approx(truth(4, 1 << 20)));
 }
 
-TEST_CASE("a group that was not measured lies between those around it, whichever are nearer") {
+TEST_CASE("the time of an unmeasured group size lies between those of its neighbours") {
   const auto links = hardware::fit_collectives(sampled({2, 3, 64}));
   const auto between = hardware::collective_seconds(links, exchange::all_reduce, 4, bytes{1 << 20});
   CHECK(between > truth(3, 1 << 20));
   CHECK(between < truth(64, 1 << 20));
 }
 
-TEST_CASE("what a larger size takes less for is left out, in any order and with any number of repeats") {
+TEST_CASE("unpadded drops samples over ten percent slower than one of at least their size") {
   const std::uint64_t seed = 20261124;
   INFO("seed " << seed);
   auto random = random_engine{seed};
@@ -85,7 +85,7 @@ TEST_CASE("what a larger size takes less for is left out, in any order and with 
   }
 }
 
-TEST_CASE("errors are those of samples that the fit did not see") {
+TEST_CASE("held-out errors of collective fits are those of samples that the fit did not see") {
   auto samples = sampled({2, 4, 8});
   const auto exact = hardware::held_out_errors(samples).at(exchange::all_reduce);
   for (const auto ranks : {2, 4, 8}) {

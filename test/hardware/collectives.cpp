@@ -223,7 +223,7 @@ hardware::topology some_machine(random_engine& random) {
   }
 }
 
-TEST_CASE("transfers move exactly the data that the collective promises, in any order that their dependencies allow") {
+TEST_CASE("lowered transfers deliver exactly the data of the collective in any allowed order") {
   const auto seed = GENERATE(range(1U, 40U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -254,7 +254,7 @@ TEST_CASE("transfers move exactly the data that the collective promises, in any 
   });
 }
 
-TEST_CASE("the check of promises fails where a transfer or a dependency is missing, or one is doubled") {
+TEST_CASE("the delivery check of collectives detects a missing transfer or missing dependencies") {
   const auto t = hardware::preset("p100:2x4").network;
   std::vector<device_id> devices;
   for (std::size_t i = 0; i < 8; ++i) {
@@ -294,7 +294,7 @@ TEST_CASE("the check of promises fails where a transfer or a dependency is missi
   });
 }
 
-TEST_CASE("rings and hierarchies move no byte that need not be moved") {
+TEST_CASE("ring and hierarchical collectives move the least possible number of bytes") {
   const auto t = hardware::preset("p100:4x4").network;
   std::vector<device_id> devices;
   for (std::size_t i = 0; i < 16; ++i) {
@@ -314,7 +314,7 @@ TEST_CASE("rings and hierarchies move no byte that need not be moved") {
         15 * n);
 }
 
-TEST_CASE("a hierarchy crosses between nodes with less than a shift or a tree does") {
+TEST_CASE("a hierarchical all-to-all crosses between nodes less often than a ring") {
   const auto t = hardware::preset("p100:4x4").network;
   std::vector<device_id> devices;
   for (std::size_t i = 0; i < 16; ++i) {
@@ -332,7 +332,7 @@ TEST_CASE("a hierarchy crosses between nodes with less than a shift or a tree do
   CHECK(crossings(exchange::all_reduce, collective_algorithm::ring) == 2 * 15 * 4);
 }
 
-TEST_CASE("a rank alone has nothing to exchange") {
+TEST_CASE("a collective of one rank has no transfers and takes no time") {
   const auto m = hardware::preset("p100:1x1");
   const hardware::route_table routes{m.network};
   const std::vector<device_id> one{d(0)};
@@ -341,7 +341,7 @@ TEST_CASE("a rank alone has nothing to exchange") {
   CHECK(hardware::collective_time(m.network, routes, c) == picoseconds{0});
 }
 
-TEST_CASE("the closed form is the longest chain of transfers where all links are alike") {
+TEST_CASE("collective_time is the longest chain of transfers if all links are equal") {
   const auto m = hardware::preset("dgx_h100:1x8");
   const hardware::route_table routes{m.network};
   std::vector<device_id> devices;
@@ -364,7 +364,7 @@ TEST_CASE("the closed form is the longest chain of transfers where all links are
   CHECK(std::abs(hardware::collective_time(m.network, routes, ring).count() - 14 * step.count()) <= 14);
 }
 
-TEST_CASE("the closed form is never less than the longest chain of transfers") {
+TEST_CASE("collective_time is at least the longest chain of transfers") {
   const auto seed = GENERATE(range(1U, 40U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -382,7 +382,7 @@ TEST_CASE("the closed form is never less than the longest chain of transfers") {
   });
 }
 
-TEST_CASE("the fastest algorithm is the one whose closed form is least") {
+TEST_CASE("fastest_algorithm has the least closed-form time") {
   const auto m = hardware::preset("dgx_a100:4x8");
   const hardware::route_table routes{m.network};
   std::vector<device_id> devices;
@@ -408,7 +408,7 @@ TEST_CASE("the fastest algorithm is the one whose closed form is least") {
                               collective_algorithm::rails});
 }
 
-TEST_CASE("what an empty all-reduce takes is as measured on 2 and 8 A100 of a node") {
+TEST_CASE("an empty all-reduce takes the times measured on 2 and 8 A100") {
   const auto m = hardware::preset("dgx_a100:1x8");
   const hardware::route_table routes{m.network};
   const hardware::collective_start start{from_seconds(m.devices[0].collective_start_seconds),
@@ -425,7 +425,7 @@ TEST_CASE("what an empty all-reduce takes is as measured on 2 and 8 A100 of a no
   CHECK(std::abs(microseconds(8) - 77) < 1);
 }
 
-TEST_CASE("rails carry 85 GB/s where one ring through one adapter carries 25") {
+TEST_CASE("rails carry at least the measured 85 GB/s where a ring through one adapter carries 25") {
   // 3 nodes of 8 A100; every two GPUs share an adapter of 25 GB/s.
   std::vector<hardware::placed_device> devices;
   std::vector<std::string> switches{"fabric"};

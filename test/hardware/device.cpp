@@ -23,13 +23,13 @@ hardware::device measured() {
   return d;
 }
 
-TEST_CASE("the peak of an element type is that of its fastest operator") {
+TEST_CASE("the peak rate of an element type is that of its fastest operator") {
   CHECK(hardware::peak_flops_per_second(measured(), dtype::float32) == 3e12);
   CHECK(hardware::peak_flops_per_second(measured(), dtype::bfloat16) == 9e12);
   CHECK_FALSE(hardware::peak_flops_per_second(measured(), dtype::int8));
 }
 
-TEST_CASE("a roofline is that of float32, or none") {
+TEST_CASE("roofline_of uses the float32 rate and is empty without one") {
   const auto d = measured();
   const auto rates = hardware::roofline_of(d);
   REQUIRE(rates);

@@ -36,14 +36,14 @@ std::string spell(const std::vector<hardware::device_mesh>& all) {
 
 }  // namespace
 
-TEST_CASE("axes of a mesh factor the nodes, then the devices of a node") {
+TEST_CASE("meshes_of factors the nodes and then the devices of a node") {
   CHECK(spell(hardware::meshes_of(hardware::preset("summit:4x6").network, 3)) == "4x6 2x2x6 4x2x3 4x3x2");
   CHECK(spell(hardware::meshes_of(hardware::preset("p100:1x4").network, 2)) == "4 2x2");
   CHECK(spell(hardware::meshes_of(hardware::preset("host:1x1").network, 3)) == "1");
   CHECK(spell(hardware::meshes_of(hardware::preset("summit:4x6").network, 1)) == "24");
 }
 
-TEST_CASE("every mesh is an array of all devices, each once, node by node") {
+TEST_CASE("device meshes hold each device once and in the order of nodes") {
   const auto t = hardware::preset("dgx_a100:4x8").network;
   for (const auto& m : hardware::meshes_of(t, 4)) {
     CAPTURE(spell(m));
@@ -60,7 +60,7 @@ TEST_CASE("every mesh is an array of all devices, each once, node by node") {
   }
 }
 
-TEST_CASE("where nodes differ, axes run over all devices") {
+TEST_CASE("device meshes of unequal nodes have axes over all devices") {
   std::vector<hardware::placed_device> devices{{"a", 0, 7}, {"b", 0, 3}, {"c", 0, 3},
                                                {"d", 0, 7}, {"e", 0, 3}, {"f", 0, 3}};
   std::vector<hardware::cable> cables;
@@ -76,7 +76,7 @@ TEST_CASE("where nodes differ, axes run over all devices") {
                                               device_id{std::size_t{4}}, device_id{std::size_t{5}}});
 }
 
-TEST_CASE("a registered mesh that is no array of different devices is refused") {
+TEST_CASE("a registered mesh with wrong or repeated devices or axes is rejected") {
   const auto t = hardware::preset("p100:1x4").network;
   const auto id = [](std::size_t i) { return device_id{i}; };
   const auto message_of = [&](const hardware::device_mesh& m) {
@@ -98,7 +98,7 @@ TEST_CASE("a registered mesh that is no array of different devices is refused") 
   CHECK(message_of({"pairs", {4, 1}, {id(0), id(2), id(1), id(3)}}).find("an axis of size 1") != std::string::npos);
 }
 
-TEST_CASE("parts of a machine are powers of two, a node and a device") {
+TEST_CASE("parts_of a machine have powers of two or a whole node or one device per row") {
   const auto sizes = [](const char* name) {
     std::string text;
     for (const auto& part : hardware::parts_of(hardware::preset(name).network)) {

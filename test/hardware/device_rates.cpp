@@ -9,7 +9,7 @@ namespace {
 
 using namespace unity;
 
-TEST_CASE("a device is found by its name, and only so") {
+TEST_CASE("find_device finds known devices by exact name only") {
   for (const auto& d : known_devices) {
     CAPTURE(d.id);
     const auto found = hardware::find_device(d.id);

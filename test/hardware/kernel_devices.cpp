@@ -18,7 +18,7 @@ const kernel_device& of(const tensor::kernel_devices_by_element& all, tensor::dt
   return all[static_cast<std::size_t>(e)];
 }
 
-TEST_CASE("what calibrate measured of a device is taken as it is") {
+TEST_CASE("kernel devices take calibrated rates as they are") {
   hardware::device d;
   d.name = "Some H100 of a cloud";
   d.peaks = {{tensor::dtype::float32, "matmul", 3e13}, {tensor::dtype::bfloat16, "matmul", 5e14}};
@@ -37,7 +37,7 @@ TEST_CASE("what calibrate measured of a device is taken as it is") {
   CHECK(of(hardware::kernel_devices_of(d), tensor::dtype::float32).units == 100);
 }
 
-TEST_CASE("a known device has what was measured of it, another one a share of its data sheet") {
+TEST_CASE("kernel devices have measured rates if known and else a share of the data sheet") {
   const auto h100 = hardware::kernel_devices_of(*hardware::find_model("h100"));
   CHECK(of(h100, tensor::dtype::bfloat16).rates.brief > 0.6 * 989e12);
   CHECK(of(h100, tensor::dtype::bfloat16).rates.brief < 0.9 * 989e12);
@@ -49,7 +49,7 @@ TEST_CASE("a known device has what was measured of it, another one a share of it
   CHECK(of(l4, tensor::dtype::float32).l2 == 50331648);
 }
 
-TEST_CASE("a device without a float32 rate has no kernels") {
+TEST_CASE("kernel_durations rejects a device without a float32 rate") {
   hardware::machine m;
   m.name = "pair";
   m.devices.push_back({.name = "odd"});

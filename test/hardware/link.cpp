@@ -37,7 +37,7 @@ double squares(const std::vector<cost_range>& ranges, const std::vector<exchange
   return sum;
 }
 
-TEST_CASE("a size costs what its range says, ends included") {
+TEST_CASE("exchange_seconds uses the range of the size including its end") {
   const std::vector<cost_range> ranges{{bytes{100}, 1, 0.5}, {bytes{200}, 2, 0.25}, {cost_range::no_end, 0, 1}};
   CHECK(hardware::exchange_seconds(ranges, bytes{0}) == 1);
   CHECK(hardware::exchange_seconds(ranges, bytes{100}) == 51);
@@ -46,7 +46,7 @@ TEST_CASE("a size costs what its range says, ends included") {
   CHECK(hardware::exchange_seconds(ranges, bytes{201}) == 201);
 }
 
-TEST_CASE("latency and bandwidth are found where times follow one line, and one range is enough") {
+TEST_CASE("fit_ranges finds the latency and bandwidth of one line in one range") {
   const auto fitted = hardware::fit_ranges(sampled({{cost_range::no_end, 5e-6, 1e-10}}));
   REQUIRE(fitted.size() == 1);
   CHECK(fitted[0].up_to == cost_range::no_end);
@@ -54,7 +54,7 @@ TEST_CASE("latency and bandwidth are found where times follow one line, and one 
   CHECK(fitted[0].beta == Approx(1e-10));
 }
 
-TEST_CASE("where times follow several lines, all of them are found, and where they part") {
+TEST_CASE("fit_ranges finds several lines and the sizes where they part") {
   const std::vector<cost_range> truth{
       {bytes{1024}, 2e-6, 5e-10}, {bytes{1 << 18}, 8e-6, 2e-10}, {cost_range::no_end, 5e-5, 1e-10}};
   const auto fitted = hardware::fit_ranges(sampled(truth));
@@ -66,7 +66,7 @@ TEST_CASE("where times follow several lines, all of them are found, and where th
   }
 }
 
-TEST_CASE("no coefficient is negative, and no other pair of coefficients fits one range better") {
+TEST_CASE("fit_ranges has no negative coefficient and the least squares in one range") {
   const auto seed = GENERATE(range(1U, 30U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -88,7 +88,7 @@ TEST_CASE("no coefficient is negative, and no other pair of coefficients fits on
   }
 }
 
-TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
+TEST_CASE("fit_ranges with more ranges fits no worse and keeps three samples per ascending range") {
   const auto seed = GENERATE(range(1U, 30U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -115,14 +115,14 @@ TEST_CASE("more ranges never fit worse, hold three samples each, and ascend") {
   }
 }
 
-TEST_CASE("one sample is a latency") {
+TEST_CASE("fit_ranges of one sample reproduces its time") {
   const std::vector<exchange_sample> one{{bytes{64}, 3e-6}};
   const auto fitted = hardware::fit_ranges(one);
   REQUIRE(fitted.size() == 1);
   CHECK(hardware::exchange_seconds(fitted, bytes{64}) == Approx(3e-6));
 }
 
-TEST_CASE("the interval of a fit has four of five samples between its ends", "[law]") {
+TEST_CASE("fit_interval has four of five samples between its ends", "[law]") {
   const auto seed = GENERATE(range(1U, 20U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -143,7 +143,7 @@ TEST_CASE("the interval of a fit has four of five samples between its ends", "[l
   CHECK(hardware::fit_interval(ranges, std::vector<exchange_sample>{{bytes{10}, 2.005e-6}}).high == Approx(1));
 }
 
-TEST_CASE("a machine at an end of its intervals has measured exchanges and the cables measured by them at that end") {
+TEST_CASE("machine_at scales measured exchanges and cables to an end of their intervals") {
   using hardware::exchange;
   const auto with = [](std::map<exchange, hardware::cost_interval> intervals) {
     hardware::machine m{"pair", {{}}, {}, {}};

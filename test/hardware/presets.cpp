@@ -36,7 +36,7 @@ std::string complaint(const char* text) {
   return unity::test::message_of([&] { static_cast<void>(hardware::preset(text)); });
 }
 
-TEST_CASE("a preset has so many nodes of so many devices, all of which reach each other") {
+TEST_CASE("a preset has the stated nodes and devices and routes between all devices") {
   const auto* text =
       GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_a100_80:2x8", "dgx_h100:2x8", "t4:8x8",
                "h200:1x1", "host:1x4", "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
@@ -56,13 +56,13 @@ TEST_CASE("a preset has so many nodes of so many devices, all of which reach eac
   CHECK(routes == hardware::route_table{m.network});
 }
 
-TEST_CASE("P100: NVLink inside, PCIe and 100 Gb/s outside") {
+TEST_CASE("preset p100 has NVLink within a node and 100 Gb/s between nodes") {
   CHECK(links_between("p100:4x4", 0, 3) == 1);
   CHECK(between("p100:4x4", 0, 3).bytes_per_second == 20'000'000'000);
   CHECK(between("p100:4x4", 0, 15).bytes_per_second == 12'500'000'000);
 }
 
-TEST_CASE("K80: neighbours share a switch, pairs share the way to the processor, nodes have 56 Gb/s") {
+TEST_CASE("preset k80 has a switch per pair and half-duplex uplinks and 56 Gb/s between nodes") {
   CHECK(links_between("k80:2x4", 0, 1) == 2);
   CHECK(links_between("k80:2x4", 0, 2) == 4);
   CHECK(between("k80:2x4", 0, 1).latency < between("k80:2x4", 0, 2).latency);
@@ -75,14 +75,14 @@ TEST_CASE("K80: neighbours share a switch, pairs share the way to the processor,
   CHECK(m.network.resource(there[0]) != m.network.resource(back[3]));
 }
 
-TEST_CASE("Summit: three GPUs per socket, the X-Bus between, one adapter") {
+TEST_CASE("preset summit has three GPUs per socket with an X-Bus between and one adapter") {
   CHECK(links_between("summit:2x6", 0, 2) == 1);
   CHECK(between("summit:2x6", 0, 2).bytes_per_second == 50'000'000'000);
   CHECK(links_between("summit:2x6", 2, 3) == 3);
   CHECK(between("summit:2x6", 0, 11).bytes_per_second == 12'500'000'000);
 }
 
-TEST_CASE("DGX: a switch inside, a rail per GPU outside, and a spine between rails") {
+TEST_CASE("dgx presets have a switch inside and a rail per GPU and a spine between rails") {
   CHECK(between("dgx_a100:2x8", 0, 7).bytes_per_second == 300'000'000'000);
   CHECK(links_between("dgx_a100:2x8", 3, 11) == 2);
   CHECK(links_between("dgx_a100:2x8", 3, 12) == 4);
@@ -90,7 +90,7 @@ TEST_CASE("DGX: a switch inside, a rail per GPU outside, and a spine between rai
   CHECK(between("dgx_h100:2x8", 0, 7).bytes_per_second == 450'000'000'000);
 }
 
-TEST_CASE("a kind of device agrees with the roofline of its name") {
+TEST_CASE("find_model agrees with find_device for each known device") {
   for (const auto& g : known_devices) {
     CAPTURE(g.id);
     const auto known = hardware::find_device(g.id);
@@ -118,7 +118,7 @@ TEST_CASE("a kind of device agrees with the roofline of its name") {
   CHECK_FALSE(hardware::find_model("abacus"));
 }
 
-TEST_CASE("a preset that does not exist is told") {
+TEST_CASE("an unknown or malformed preset gives a one-line error") {
   CHECK(complaint("abacus:1x1") ==
         "machine 'abacus:1x1': no preset 'abacus'; expected 1080ti, "
         "p100, k80, summit, dgx_a100, dgx_a100_80, dgx_h100, t4, h200, host");
@@ -137,7 +137,7 @@ TEST_CASE("a preset that does not exist is told") {
   CHECK(hardware::preset("p100:4x4").name == "p100:4x4");
 }
 
-TEST_CASE("a machine that was only measured gets a switch between its ranks, who share the device") {
+TEST_CASE("with_topology connects the ranks of a measured machine by a switch") {
   hardware::machine m;
   m.devices.push_back(hardware::find_model("t4").value());
   CHECK(hardware::with_topology(m, "m.json").network.device_count() == 1);
@@ -164,7 +164,7 @@ TEST_CASE("a machine that was only measured gets a switch between its ranks, who
                     "m.json: 2 devices and nothing between them; expected a topology, or measured messages");
 }
 
-TEST_CASE("a measured machine is refused where a file with its topology would be") {
+TEST_CASE("with_topology rejects a measured machine with values out of range") {
   hardware::machine m;
   m.devices.push_back(hardware::find_model("t4").value());
   const auto with_messages = [&](double alpha, double beta) {
@@ -193,12 +193,12 @@ TEST_CASE("a measured machine is refused where a file with its topology would be
 
 }  // namespace
 
-TEST_CASE("the rates of a host that was not measured are said to be assumed") {
+TEST_CASE("is_assumed holds for the host preset and not for p100") {
   CHECK(hardware::is_assumed(hardware::preset("host:1x2")));
   CHECK_FALSE(hardware::is_assumed(hardware::preset("p100:1x2")));
 }
 
-TEST_CASE("the text of a machine is its name, and how many devices of which kinds") {
+TEST_CASE("a machine prints as its name and the number and kind of its devices") {
   CHECK(fmt::format("{}", hardware::preset("p100:1x1")) == "p100:1x1 (1 device: NVIDIA Tesla P100 SXM2)");
   CHECK(fmt::format("{}", hardware::preset("p100:2x4")) == "p100:2x4 (8 devices: NVIDIA Tesla P100 SXM2)");
 }

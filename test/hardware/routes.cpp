@@ -72,7 +72,7 @@ class every_way {
   std::vector<way> found_{};
 };
 
-TEST_CASE("a route has the fewest links, and of those routes the fastest slowest link") {
+TEST_CASE("a route has the fewest links and of such routes the fastest slowest link") {
   const auto seed = GENERATE(range(1U, 60U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -105,7 +105,7 @@ TEST_CASE("a route has the fewest links, and of those routes the fastest slowest
   }
 }
 
-TEST_CASE("of routes alike the one with the least link is taken") {
+TEST_CASE("the lowest link number decides between equal routes") {
   const topology t{{{"a", 0, 0}, {"b", 0, 0}},
                    {"s", "u"},
                    {{v(3), v(1), 5, {}, duplex::full},
@@ -119,7 +119,7 @@ TEST_CASE("of routes alike the one with the least link is taken") {
   CHECK(t.name(routes.between(t, d(1), d(0))[0]) == "b -> u");
 }
 
-TEST_CASE("devices do not forward: without a switch between them they are unreachable") {
+TEST_CASE("a pair of devices without links or switches between them is an error") {
   const std::vector<hardware::placed_device> abc{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}};
   const topology t{abc, {}, {{v(0), v(1), 1, {}, duplex::full}, {v(1), v(2), 1, {}, duplex::full}}};
   CHECK_THROWS_WITH((hardware::route_table{t, "m.json"}),
@@ -128,7 +128,7 @@ TEST_CASE("devices do not forward: without a switch between them they are unreac
   CHECK_THROWS_AS(hardware::route_table{one_way}, error);
 }
 
-TEST_CASE("nothing moves from a device to itself") {
+TEST_CASE("the route from a device to itself is empty and takes no time") {
   const auto m = hardware::preset("p100:1x2");
   const hardware::route_table routes{m.network};
   CHECK(routes.between(m.network, d(1), d(1)).empty());
@@ -145,7 +145,7 @@ TEST_CASE("a transfer takes the latencies of its route and the time of its slowe
   CHECK(hardware::transfer_time(outside, bytes{12'500}) == picoseconds{3'000'000});
 }
 
-TEST_CASE("the routes of a thousand devices are found in under a second", "[exhaustive]") {
+TEST_CASE("route_table of 1024 devices is built in under a second", "[exhaustive]") {
   const auto m = hardware::preset("p100:256x4");
   double best = 1e9;
   for (int i = 0; i < 3 && best > 1; ++i) {

@@ -40,7 +40,7 @@ std::string complaint(const std::vector<hardware::placed_device>& devices, const
   return unity::test::message_of([&] { static_cast<void>(topology{devices, switches, cables, "m.json"}); });
 }
 
-TEST_CASE("a cable is a link each way, a shared one a single resource, a simplex one a single link") {
+TEST_CASE("a full-duplex cable is two links; half-duplex shares a resource; simplex is one link") {
   const auto t = example();
   REQUIRE(t.link_count() == 5);
   CHECK(t.resource_count() == 4);
@@ -55,7 +55,7 @@ TEST_CASE("a cable is a link each way, a shared one a single resource, a simplex
   CHECK(t.latency(l(4)) == picoseconds{3});
 }
 
-TEST_CASE("links are found by where they begin and end") {
+TEST_CASE("topology finds links by their source and by their target") {
   const auto t = example();
   CHECK(std::vector(t.links_from(v(0)).begin(), t.links_from(v(0)).end()) == std::vector{l(0), l(4)});
   CHECK(std::vector(t.links_to(v(1)).begin(), t.links_to(v(1)).end()) == std::vector{l(2), l(4)});
@@ -69,13 +69,13 @@ TEST_CASE("links are found by where they begin and end") {
   CHECK(seen == t.link_count());
 }
 
-TEST_CASE("topologies are equal where devices, switches and cables are") {
+TEST_CASE("topologies of equal parts are equal; an empty one differs") {
   CHECK(example() == example());
   CHECK(topology{} == topology{{}, {}, {}});
   CHECK_FALSE(example() == topology{});
 }
 
-TEST_CASE("a byte takes a time, and times are rounded up") {
+TEST_CASE("transfer_time of bytes is rounded up and saturates") {
   CHECK(hardware::transfer_time(bytes{0}, 7) == picoseconds{0});
   CHECK(hardware::transfer_time(bytes{1}, 1'000'000'000'000) == picoseconds{1});
   CHECK(hardware::transfer_time(bytes{1}, 3'000'000'000'000) == picoseconds{1});
@@ -85,7 +85,7 @@ TEST_CASE("a byte takes a time, and times are rounded up") {
         std::numeric_limits<std::int64_t>::max());
 }
 
-TEST_CASE("a complaint names the place, the cable and what was expected") {
+TEST_CASE("an invalid topology is rejected with the cable and what was expected") {
   const std::vector<hardware::placed_device> ab{{"a", 0, 0}, {"b", 0, 0}};
   CHECK(complaint(ab, {}, {{v(0), v(1), 0, {}, duplex::full}}) ==
         "m.json, links[0] (a - b): a bandwidth of 0; expected bytes per second above 0");

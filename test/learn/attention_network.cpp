@@ -157,7 +157,7 @@ fusion::kernel_description relabelled(const fusion::kernel_description& k, std::
 
 }  // namespace
 
-TEST_CASE("blocks of weights follow each other without gaps") {
+TEST_CASE("weight blocks of the attention network are contiguous") {
   const network_shape s{16, 4, 2};
   std::size_t at = 0;
   for (const auto& b : learn::weight_blocks(s)) {
@@ -169,14 +169,14 @@ TEST_CASE("blocks of weights follow each other without gaps") {
   CHECK(learn::initial_weights(s, 1) != learn::initial_weights(s, 2));
 }
 
-TEST_CASE("at first the estimate is the baseline") {
+TEST_CASE("the untrained attention network predicts the baseline") {
   const network_shape s{16, 4, 2};
   for (const auto& k : some_kernels(5, 30)) {
     CHECK(forward(s, learn::initial_weights(s, 1), k) == Approx(0).margin(1e-5));
   }
 }
 
-TEST_CASE("heads divide what is hidden, half of them for each direction") {
+TEST_CASE("a valid network shape divides its hidden size among an even number of heads") {
   CHECK(network_shape{32, 4, 3}.is_valid());
   CHECK(network_shape{32, 4, 0}.is_valid());
   CHECK_FALSE(network_shape{32, 3, 3}.is_valid());
@@ -184,7 +184,7 @@ TEST_CASE("heads divide what is hidden, half of them for each direction") {
   CHECK_FALSE(network_shape{32, 0, 3}.is_valid());
 }
 
-TEST_CASE("the forward pass of one kernel is that of the graph, whatever it is padded to and whatever is beside it") {
+TEST_CASE("the attention forward pass matches its graph for other padding and batch order") {
   for (const auto& s : {network_shape{32, 4, 3}, network_shape{12, 2, 1}, network_shape{20, 10, 6}}) {
     const auto weights = random_weights(s, s.hidden);
     const auto kernels = some_kernels(6, 8);
@@ -200,7 +200,7 @@ TEST_CASE("the forward pass of one kernel is that of the graph, whatever it is p
   }
 }
 
-TEST_CASE("kernels of up to 64 parts run padded, too") {
+TEST_CASE("the attention forward pass matches its graph padded to 32 and 64 parts") {
   const network_shape s{16, 4, 2};
   const auto weights = random_weights(s, 5);
   const auto kernels = some_kernels(4, 30);
@@ -212,7 +212,7 @@ TEST_CASE("kernels of up to 64 parts run padded, too") {
   }
 }
 
-TEST_CASE("the order of parts means nothing") {
+TEST_CASE("the attention forward pass does not depend on the order of parts") {
   const network_shape s{32, 4, 3};
   const auto weights = random_weights(s, 9);
   std::size_t changed = 0;
@@ -227,7 +227,7 @@ TEST_CASE("the order of parts means nothing") {
   CHECK(changed > 5);
 }
 
-TEST_CASE("edges, and which way they go, mean something") {
+TEST_CASE("the attention forward pass depends on edges and their direction") {
   const network_shape s{32, 4, 3};
   const auto weights = random_weights(s, 9);
   auto k = some_kernels(1, 8)[0];
@@ -244,7 +244,7 @@ TEST_CASE("edges, and which way they go, mean something") {
   CHECK(std::abs(with - forward(s, weights, turned)) > 1e-5);
 }
 
-TEST_CASE("the gradient is how the loss changes") {
+TEST_CASE("the attention network's gradient matches finite differences") {
   const network_shape s{8, 2, 2};
   const auto kernels = some_kernels(4, 8);
   const auto weights = random_weights(s, 4);

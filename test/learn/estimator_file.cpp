@@ -54,7 +54,7 @@ std::string read_message(const std::filesystem::path& file) {
 
 }  // namespace
 
-TEST_CASE("an estimator comes back from its file") {
+TEST_CASE("an estimator survives a file round trip") {
   const auto file = scratch("whole");
   const auto e = some_estimator();
   learn::write_estimator(file, e);
@@ -66,7 +66,7 @@ TEST_CASE("an estimator comes back from its file") {
   CHECK_FALSE(std::filesystem::exists(file.string() + ".partial"));
 }
 
-TEST_CASE("another version, and a file that is cut short, are refused in one line") {
+TEST_CASE("an estimator file of another version or cut short is refused in one line") {
   const auto file = scratch("damaged");
   learn::write_estimator(file, some_estimator());
   const auto text = read_file(file);
@@ -78,7 +78,7 @@ TEST_CASE("another version, and a file that is cut short, are refused in one lin
   CHECK(read_message(file).starts_with("is cut short at byte "));
 }
 
-TEST_CASE("an estimator that cannot be is refused") {
+TEST_CASE("an estimator file with invalid weights or shape or offset is refused") {
   const auto file = scratch("odd");
   auto e = some_estimator();
   e.weights.pop_back();
@@ -98,7 +98,7 @@ TEST_CASE("an estimator that cannot be is refused") {
   CHECK(read_message(file).ends_with("offset: is null; expected a number"));
 }
 
-TEST_CASE("an estimator that reads other features is refused") {
+TEST_CASE("an estimator file with other features is refused") {
   const auto file = scratch("features");
   io::sealed_tensors_writer{}.write(file, learn::estimator_line, {{"features", {"elementwise", "colour"}}});
   CHECK(read_message(file).starts_with("has learned from other features; expected those of this version"));

@@ -40,7 +40,7 @@ std::filesystem::path scratch(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("weights do not depend on the number of threads") {
+TEST_CASE("estimator training does not depend on the thread count") {
   const auto samples = some_samples(250);
   estimator_training alone{operators(), samples, small_settings(), 1};
   estimator_training together{operators(), samples, small_settings(), 2};
@@ -51,7 +51,7 @@ TEST_CASE("weights do not depend on the number of threads") {
   CHECK(alone.version() == together.version());
 }
 
-TEST_CASE("a run that stops and goes on has the weights of one that does not stop") {
+TEST_CASE("estimator training resumed from a checkpoint matches an uninterrupted run") {
   const auto samples = some_samples(250);
   const auto file = scratch("checkpoint");
   estimator_training whole{operators(), samples, small_settings(), 1};
@@ -73,7 +73,7 @@ TEST_CASE("a run that stops and goes on has the weights of one that does not sto
   CHECK(second.best() == whole.best());
 }
 
-TEST_CASE("a checkpoint of a run with other settings or samples is refused") {
+TEST_CASE("a training checkpoint with other settings or samples is refused") {
   const auto samples = some_samples(60);
   const auto file = scratch("other");
   const auto settings = small_settings();
@@ -105,7 +105,7 @@ TEST_CASE("a checkpoint of a run with other settings or samples is refused") {
   CHECK(message(changed, settings) == refused);
 }
 
-TEST_CASE("a trained network knows kernels that it has not seen better than a linear model does") {
+TEST_CASE("a trained network beats the linear estimator on held-out kernels") {
   auto settings = small_settings();
   settings.epochs = 30;
   const auto d = learn::divide_samples(some_samples(1200), "", 1);
@@ -126,7 +126,7 @@ TEST_CASE("a trained network knows kernels that it has not seen better than a li
   CHECK(linear.median < sum.median);
 }
 
-TEST_CASE("training ends where nothing has become better for long, and keeps the best weights") {
+TEST_CASE("estimator training stops early and keeps the best weights") {
   auto settings = small_settings();
   settings.epochs = 50;
   settings.patience = 2;
@@ -142,7 +142,7 @@ TEST_CASE("training ends where nothing has become better for long, and keeps the
   CHECK(run.best().weights == run.state().best);
 }
 
-TEST_CASE("there must be something to learn from") {
+TEST_CASE("estimator training without usable samples is refused") {
   CHECK(test::message_of([] { estimator_training{operators(), {}, {}, 1}; }) ==
         "samples: 0 of them; expected some of at most 64 parts to learn from");
   auto large = some_samples(1);

@@ -63,7 +63,7 @@ learn::kernel_sample linear_sample(random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("the sum of parts adds up what they take alone, assumed where nobody has timed it") {
+TEST_CASE("the sum-of-parts estimate adds measured durations and assumed times") {
   kernel_description k;
   k.parts.resize(2);
   k.parts[0].duration = picoseconds{5'000'000};
@@ -71,14 +71,14 @@ TEST_CASE("the sum of parts adds up what they take alone, assumed where nobody h
   CHECK(learn::sum_of_parts{}(k) == picoseconds{5'000'000 + 1'020'000});
 }
 
-TEST_CASE("times are whole and at least a picosecond") {
+TEST_CASE("estimates are rounded to at least 1 ps including NaN and infinity") {
   CHECK(learn::whole_picoseconds(2.5) == picoseconds{3});
   CHECK(learn::whole_picoseconds(-7) == picoseconds{1});
   CHECK(learn::whole_picoseconds(std::numeric_limits<double>::quiet_NaN()) == picoseconds{1});
   CHECK(learn::whole_picoseconds(std::numeric_limits<double>::infinity()) == picoseconds{1'000'000'000'000'000'000});
 }
 
-TEST_CASE("what is linear in classes, flops and bytes is learned to rounding") {
+TEST_CASE("the linear estimator learns linear kernel times to rounding") {
   random_engine random{5};
   std::vector<learn::kernel_sample> samples;
   for (int i = 0; i < 300; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("what is linear in classes, flops and bytes is learned to rounding") {
   }
 }
 
-TEST_CASE("a chain of a trace reads in between what it does not read outside") {
+TEST_CASE("a fused trace chain is estimated as a kernel and at most as the sum of its parts") {
   kernel_description seen;
   const auto parts = [](trace::name_id name) {
     fusion::kernel_part p;
@@ -121,7 +121,7 @@ TEST_CASE("a chain of a trace reads in between what it does not read outside") {
   CHECK(time(std::array<trace::fused_part, 1>{{{first, picoseconds{30}}}}) == picoseconds{30});
 }
 
-TEST_CASE("a kernel of more parts than a network takes is the sum of its pieces") {
+TEST_CASE("a kernel above the part limit is estimated as the sum of its pieces") {
   const learn::attention_estimator e{.weights = learn::initial_weights({}, 1)};
   kernel_description k;
   k.parts.resize(learn::most_parts + 3);
@@ -132,7 +132,7 @@ TEST_CASE("a kernel of more parts than a network takes is the sum of its pieces"
   CHECK(static_cast<double>(e(k).count()) == Approx(1e6 * static_cast<double>(k.parts.size())).epsilon(1e-5));
 }
 
-TEST_CASE("accuracy counts relative errors") {
+TEST_CASE("estimator accuracy reports quantiles and shares of relative errors") {
   std::vector<learn::kernel_sample> samples;
   for (std::int64_t i = 1; i <= 20; ++i) {
     kernel_description k;
@@ -149,7 +149,7 @@ TEST_CASE("accuracy counts relative errors") {
   CHECK(learn::accuracy_of(learn::sum_of_parts{}, {}) == learn::accuracy{});
 }
 
-TEST_CASE("samples for testing are a tenth of the kernels, equal ones together, or a whole network") {
+TEST_CASE("the test samples are a tenth of the kernels or one network") {
   auto samples = test::synthetic_kernels{8}.next(2000);
   for (std::size_t i = 0; i < 1000; ++i) {
     samples[i] = samples[i + 1000];

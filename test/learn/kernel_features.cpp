@@ -37,7 +37,7 @@ float column(const learn::kernel_features& f, std::size_t part, std::size_t c) {
 
 }  // namespace
 
-TEST_CASE("a row says what is known of a part and of its kernel") {
+TEST_CASE("kernel features have the expected row for each part") {
   const auto f = features_of(relu_and_sum(), true);
   const auto l = [](double x) { return std::log1p(x); };
   const std::array<double, part_features> first{
@@ -56,7 +56,7 @@ TEST_CASE("a row says what is known of a part and of its kernel") {
   CHECK(f.shares == std::vector<float>{0.75F, 0.25F});
 }
 
-TEST_CASE("without own times nothing depends on them") {
+TEST_CASE("kernel features do not use part durations when they are disabled") {
   auto k = relu_and_sum();
   const auto f = features_of(k, false);
   CHECK(f.baseline == learn::assumed_time(k.parts[0]) + learn::assumed_time(k.parts[1]));
@@ -65,13 +65,13 @@ TEST_CASE("without own times nothing depends on them") {
   CHECK(f == features_of(k, false));
 }
 
-TEST_CASE("what nobody has timed is assumed") {
+TEST_CASE("kernel features assume a time for a part without a measured duration") {
   auto k = relu_and_sum();
   k.parts[1].duration = {};
   CHECK(features_of(k, true).baseline == 3e6 + learn::assumed_time(k.parts[1]));
 }
 
-TEST_CASE("parts see those whose results they read, or those that read theirs, and themselves") {
+TEST_CASE("attention sight covers operands or readers of each part and the part itself") {
   using pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   pairs operands;
   pairs readers;
@@ -81,7 +81,7 @@ TEST_CASE("parts see those whose results they read, or those that read theirs, a
   CHECK(readers == pairs{{0, 1}, {0, 0}, {1, 1}});
 }
 
-TEST_CASE("scaled columns have mean 0 and variance 1, or are 0 where nothing varies") {
+TEST_CASE("scaled feature columns have mean 0 and variance 1 or are 0 if constant") {
   test::synthetic_kernels kernels{3};
   std::vector<learn::kernel_features> all;
   for (int i = 0; i < 200; ++i) {
@@ -111,7 +111,7 @@ TEST_CASE("scaled columns have mean 0 and variance 1, or are 0 where nothing var
   }
 }
 
-TEST_CASE("the smallest size that holds a kernel is taken") {
+TEST_CASE("the padded size is the smallest that holds a kernel") {
   CHECK(learn::padded_size(1) == 0U);
   CHECK(learn::padded_size(8) == 0U);
   CHECK(learn::padded_size(9) == 1U);
@@ -119,7 +119,7 @@ TEST_CASE("the smallest size that holds a kernel is taken") {
   CHECK_FALSE(learn::padded_size(65).has_value());
 }
 
-TEST_CASE("a large kernel falls into pieces, which keep the edges within") {
+TEST_CASE("a large kernel is split into pieces that keep their inner edges") {
   fusion::kernel_description k;
   k.parts.resize(learn::most_parts + 2);
   k.edges = {{0, 1}, {63, 64}, {64, 65}};

@@ -67,7 +67,7 @@ std::string message_with(const std::string& name, const std::vector<T>& list) {
 
 }  // namespace
 
-TEST_CASE("samples come back from their file") {
+TEST_CASE("kernel samples survive a file round trip") {
   const auto file = scratch("whole");
   const auto samples = test::synthetic_kernels{2}.next(300);
   learn::write_kernel_samples(file, samples);
@@ -79,7 +79,7 @@ TEST_CASE("samples come back from their file") {
   CHECK(learn::read_kernel_samples(file).empty());
 }
 
-TEST_CASE("a file that is cut short, altered, of another version or kind is refused in one line") {
+TEST_CASE("a damaged kernel sample file is refused in one line") {
   const auto file = scratch("damaged");
   learn::write_kernel_samples(file, test::synthetic_kernels{2}.next(3));
   const auto text = read_file(file);
@@ -102,7 +102,7 @@ TEST_CASE("a file that is cut short, altered, of another version or kind is refu
         "another kind of file; expected one that begins with \"unity kernels 1\"");
 }
 
-TEST_CASE("what a file says of samples is checked") {
+TEST_CASE("reading kernel samples checks parts and edges and list lengths") {
   const auto changed = []<class T>(const std::string& name, const std::vector<T>& list) {
     const auto m = message_with(name, list);
     return m.empty() ? m : m.substr(m.find(": ") + 2);

@@ -72,7 +72,7 @@ graph_result run_graph(const learn::ranking_shape& s, const std::vector<learn::r
 
 }  // namespace
 
-TEST_CASE("a ranker's forward pass is that of its graph, and its loss the formula", "[law]") {
+TEST_CASE("a ranker's forward pass matches its graph and its loss matches the formula", "[law]") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -95,7 +95,7 @@ TEST_CASE("a ranker's forward pass is that of its graph, and its loss the formul
   }
 }
 
-TEST_CASE("a ranker's gradient is that of differences", "[law]") {
+TEST_CASE("a ranker's gradient matches finite differences", "[law]") {
   const std::uint64_t seed = 11;
   CAPTURE(seed);
   random_engine random{seed};
@@ -120,7 +120,7 @@ TEST_CASE("a ranker's gradient is that of differences", "[law]") {
   }
 }
 
-TEST_CASE("scores far apart do not overflow the loss") {
+TEST_CASE("the ranking loss does not overflow for distant scores") {
   random_engine random{3};
   auto lists = random_lists(small, 2, 2, random);
   lists[0].whole = {1e4F, 0, 0};
@@ -130,7 +130,7 @@ TEST_CASE("scores far apart do not overflow the loss") {
   CHECK(run_graph(small, lists, weights, {0, 0, 1, 0}).loss == Approx(2e4));
 }
 
-TEST_CASE("before it learns a ranker says what it was told, and items may be in any order", "[law]") {
+TEST_CASE("an untrained ranker scores with its fixed weights and ignores item order", "[law]") {
   const std::uint64_t seed = 5;
   CAPTURE(seed);
   random_engine random{seed};
@@ -149,7 +149,7 @@ TEST_CASE("before it learns a ranker says what it was told, and items may be in 
   }
 }
 
-TEST_CASE("a ranker learns what items say together, the same each time") {
+TEST_CASE("a ranker learns a sum over items deterministically") {
   const std::uint64_t seed = 21;
   CAPTURE(seed);
   constexpr std::size_t items = 12;
@@ -184,7 +184,7 @@ TEST_CASE("a ranker learns what items say together, the same each time") {
   CHECK(same.score(lists[0]) == r.score(lists[0]));
 }
 
-TEST_CASE("what takes equally long teaches nothing") {
+TEST_CASE("a ranker learns nothing from equal values") {
   random_engine random{2};
   const auto lists = random_lists(small, 4, 3, random);
   learn::ranker r{operators(), small, 3, std::vector<float>(3), 1};
@@ -192,7 +192,7 @@ TEST_CASE("what takes equally long teaches nothing") {
   CHECK(r.score(lists[0]) == 0);
 }
 
-TEST_CASE("accuracy counts pairs that are apart") {
+TEST_CASE("ranking accuracy counts pairs that differ by more than the tolerance") {
   const std::vector<double> values{1, 2, 2.001, 4};
   const auto right = learn::accuracy_of(std::vector<float>{4, 3, 2, 1}, values, 0.005);
   CHECK(right.pairs == 5);
@@ -202,7 +202,7 @@ TEST_CASE("accuracy counts pairs that are apart") {
   CHECK(learn::accuracy_of(std::vector<float>{1, 1}, std::vector<double>{3, 3}, 0.005).pairs == 0);
 }
 
-TEST_CASE("features are scaled to deviations, within bounds") {
+TEST_CASE("ranker features are scaled to standard deviations within bounds") {
   std::vector<learn::ranked_list> lists{{{1, 7, 3, 7}, {5}}, {{5, 7, 7, 7}, {5}}};
   const learn::ranked_scaling scaling{{2, 1, 4, 1}, lists};
   for (auto& l : lists) {

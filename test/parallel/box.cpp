@@ -13,7 +13,7 @@ namespace tests_of_box {
 using namespace unity;
 using parallel::box;
 
-TEST_CASE("a box knows its sizes and its volume") {
+TEST_CASE("volume and sizes of a box follow from its bounds; an empty box has volume 0") {
   const box b{{1, 2}, {4, 7}};
   CHECK(b.volume() == 15);
   CHECK(b.sizes() == tensor::shape{3, 5});
@@ -24,7 +24,7 @@ TEST_CASE("a box knows its sizes and its volume") {
   CHECK_FALSE(box{}.empty());
 }
 
-TEST_CASE("intersection and subtraction are those of sets of elements") {
+TEST_CASE("intersection and subtraction of boxes agree with those of sets of elements") {
   const std::uint64_t seed = 7;
   INFO("seed " << seed);
   random_engine random{seed};

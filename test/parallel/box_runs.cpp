@@ -31,18 +31,18 @@ runs runs_of(const shape& dims, const box& b) {
 
 }  // namespace
 
-TEST_CASE("a piece goes on along all dimensions behind the last that is divided") {
+TEST_CASE("a contiguous run of a box spans the dimensions after the last divided one") {
   CHECK(runs_of({4, 3, 5}, {{1, 0, 0}, {3, 3, 5}}) == runs{{15, 0, 30}});
   CHECK(runs_of({4, 3, 5}, {{1, 1, 0}, {3, 3, 5}}) == runs{{20, 0, 10}, {35, 10, 10}});
   CHECK(runs_of({2, 2, 5}, {{0, 0, 1}, {2, 1, 3}}) == runs{{1, 0, 2}, {11, 2, 2}});
 }
 
-TEST_CASE("the one element of a scalar is a piece, and an empty box has none") {
+TEST_CASE("a scalar has one contiguous run; an empty box has none") {
   CHECK(runs_of({}, {}) == runs{{0, 0, 1}});
   CHECK(runs_of({4, 3}, {{1, 2}, {3, 2}}).empty());
 }
 
-TEST_CASE("pieces are the elements of the box, in order, and as few as there can be") {
+TEST_CASE("contiguous runs of random boxes cover the elements in order with the fewest runs") {
   const std::uint64_t seed = 11;
   CAPTURE(seed);
   random_engine random{seed};

@@ -42,7 +42,7 @@ configuration on_first(const degree_list& degrees) {
 
 }  // namespace
 
-TEST_CASE("a configuration that does not fit says why") {
+TEST_CASE("a configuration with invalid degrees or devices is rejected with the reason") {
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   CHECK(why_not(o, on_first({2, 2}), 4).empty());
   CHECK(why_not(o, on_first({2}), 4) == "1 degrees for 2 divisible dimensions");
@@ -55,7 +55,7 @@ TEST_CASE("a configuration that does not fit says why") {
   CHECK(why_not(o, {{2, 1}, {device_id{3U}, device_id{3U}}}, 4).empty());
 }
 
-TEST_CASE("terms, copies and parts of sums that do not fit say why") {
+TEST_CASE("a configuration with invalid reductions or replicas is rejected with the reason") {
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   const auto with = [](degree_list reductions, degree_list terms, std::int64_t copies, std::size_t tasks) {
     configuration c{{1, 1}, {}, std::move(reductions), std::move(terms), copies};
@@ -81,7 +81,7 @@ TEST_CASE("terms, copies and parts of sums that do not fit say why") {
   CHECK(why_not(conv, taps, 8) == "parts of the sum over kw, whose windows would not fit the operand");
 }
 
-TEST_CASE("tasks of one sum read parts of its index, and write the same") {
+TEST_CASE("tasks of a divided reduction read parts of the summed index and write the same block") {
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   const auto parts = parallel::shards_of(o, parallel::task_grid{{2, 1}, {3}, {1, 2}, 2});
   REQUIRE(parts.size() == 24);
@@ -92,7 +92,7 @@ TEST_CASE("tasks of one sum read parts of its index, and write the same") {
   }
 }
 
-TEST_CASE("parts that are no boxes are refused") {
+TEST_CASE("a configuration whose operand parts are not contiguous boxes is rejected") {
   const auto o = dimensions("reshape", {{"dims", {8, 4, 6}}}, {type({8, 24})});
   CHECK(why_not(o, on_first({1, 4, 6}), 32).empty());
   CHECK(why_not(o, on_first({1, 2, 1}), 32).empty());
@@ -103,7 +103,7 @@ TEST_CASE("parts that are no boxes are refused") {
         "a degree that does not fall into the factors of its dimension");
 }
 
-TEST_CASE("tasks of a matrix product read rows of one operand and columns of the other") {
+TEST_CASE("tasks of a divided matmul read rows of one operand and columns of the other") {
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   const auto shards = parallel::shards_of(o, {2, 2});
   REQUIRE(shards.size() == 4);
@@ -111,7 +111,7 @@ TEST_CASE("tasks of a matrix product read rows of one operand and columns of the
   CHECK(shards[2] == parallel::shard{{{{4, 0}, {8, 12}}, {{0, 0}, {12, 10}}}, {{{4, 0}, {8, 10}}}});
 }
 
-TEST_CASE("tasks of a convolution read halos, and no padding") {
+TEST_CASE("tasks of a divided convolution read halos and no padding") {
   const auto o = dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 3, 8, 8}), type({4, 3, 3, 3}, true)});
   const auto shards = parallel::shards_of(o, {1, 1, 4, 1});
   REQUIRE(shards.size() == 4);
@@ -123,7 +123,7 @@ TEST_CASE("tasks of a convolution read halos, and no padding") {
   CHECK(parallel::shards_of(strided, {2, 1})[1].operands[0] == box{{0, 0, 4, 0}, {1, 1, 9, 9}});
 }
 
-TEST_CASE("the tasks of a valid configuration write every element of every result once") {
+TEST_CASE("tasks of a valid configuration write each result element exactly once") {
   const std::uint64_t seed = 11;
   INFO("seed " << seed);
   random_engine random{seed};

@@ -35,7 +35,7 @@ std::vector<device_id> numbered(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("tasks of a configuration are those of its grid: equal parts of equal terms, under other numbers") {
+TEST_CASE("a configuration and its operator grid have equal degrees and number tasks differently") {
   // Grid order: terms of {0}, terms of {1}, copies, b, n, k as in the structure. Configuration order: parts of the sum
   // before parts of results.
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
@@ -53,7 +53,7 @@ TEST_CASE("tasks of a configuration are those of its grid: equal parts of equal 
   CHECK(moved == 2);  // in the grid the sum is inner to rows; in the configuration it is outer
 }
 
-TEST_CASE("operands and results are as many terms as the types on the grid say") {
+TEST_CASE("partial-sum counts of a configuration agree with the types on its operator grid") {
   const std::uint64_t seed = 31;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -105,7 +105,7 @@ TEST_CASE("operands and results are as many terms as the types on the grid say")
   CHECK(partial > 20);
 }
 
-TEST_CASE("a configuration comes back from its grid, each part on its device") {
+TEST_CASE("a configuration survives the round trip through its operator grid with its devices") {
   const std::uint64_t seed = 32;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -130,7 +130,7 @@ TEST_CASE("a configuration comes back from its grid, each part on its device") {
   }
 }
 
-TEST_CASE("grids that no configuration has say why") {
+TEST_CASE("an operator grid without an equivalent configuration is rejected with the reason") {
   const auto softmax = dimensions("softmax", {{"axis", 1}}, {type({8, 4})});
   auto g = undivided_grid(softmax);
   for (std::size_t i = 0; i < g.indices.size(); ++i) {

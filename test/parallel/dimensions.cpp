@@ -55,7 +55,7 @@ std::string spell(std::string_view name, std::initializer_list<tensor::named_att
 
 }  // namespace
 
-TEST_CASE("table 3.1 falls out of the definitions: sample, attribute and parameter dimensions") {
+TEST_CASE("derived sample/attribute/parameter dimensions match table 3.1 of Jia's dissertation") {
   // One-dimensional operators use images of height 1, which cannot be divided.
   CHECK(spell("max_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) == "S0:8 A1:6 A3:16");
   CHECK(spell("average_pool", {{"kernel", {1, 2}}, {"stride", {1, 2}}}, {activation({8, 6, 1, 32})}) ==
@@ -67,7 +67,7 @@ TEST_CASE("table 3.1 falls out of the definitions: sample, attribute and paramet
   CHECK(spell("linear", {}, {activation({8, 12}), weight({12, 20}), weight({20})}) == "S0:8 P1:20 R:12");
 }
 
-TEST_CASE("operators that the table does not have get their dimensions the same way") {
+TEST_CASE("divisible dimensions are derived for operators outside table 3.1 such as lstm_cell") {
   CHECK(spell("matmul", {}, {activation({8, 4, 12}), activation({8, 12, 20})}) == "S0:8 A1:4 A2:20 R:12");
   CHECK(spell("embedding", {}, {weight({100, 16}), activation({8, 5}, tensor::dtype::int64)}) ==
         "S0:8 A1:5 P2:16 R:100");
@@ -79,19 +79,19 @@ TEST_CASE("operators that the table does not have get their dimensions the same 
   CHECK(spell("relu", {}, {activation({8, 10})}) == "S0:8 A1:10");
 }
 
-TEST_CASE("what is repeated along an index is not divided along it") {
+TEST_CASE("expand is not divisible along a repeated dimension; a broadcasting add is") {
   CHECK(spell("expand", {{"dims", {8, 6, 4}}}, {activation({1, 6, 4})}) == "A1:6 A2:4");
   CHECK(spell("expand", {{"dims", {8, 6, 4}}}, {activation({8, 1, 4})}) == "S0:8 A2:4");
   CHECK(spell("add", {}, {activation({1, 6}), activation({8, 1})}) == "S0:8 A1:6");
 }
 
-TEST_CASE("attention divides samples, queries and output features, and adds up heads and features of values") {
+TEST_CASE("attention divides samples and queries and output features and reduces over heads") {
   const auto x = activation({8, 6, 12});
   const auto w = weight({12, 12});
   CHECK(spell("attention", {{"heads", 3}}, {x, x, x, w, w, w, w}) == "S0:8 A1:6 P2:12 R:12 R:3 R:4");
 }
 
-TEST_CASE("groups of a convolution are divided before the channels within them") {
+TEST_CASE("the channel dimension of a grouped convolution has two indices") {
   const auto o = parallel::dimensions_of(operators(), operators().make_operation("conv2d", {{"groups", 2}}),
                                          std::vector{activation({8, 6, 4, 4}), weight({10, 3, 1, 1})});
   REQUIRE(o.has_value());
@@ -100,14 +100,14 @@ TEST_CASE("groups of a convolution are divided before the channels within them")
   CHECK(o->divisible[1].size == 10);
 }
 
-TEST_CASE("what an operator does not take has no dimensions, and sources have none to divide") {
+TEST_CASE("dimensions_of is empty for invalid operands; a source has nothing to divide") {
   CHECK_FALSE(
       parallel::dimensions_of(operators(), operators().make_operation("matmul"), std::vector{activation({8, 12})})
           .has_value());
   CHECK(spell("input", {{"name", "x"}, {"element", "float32"}, {"dims", {4, 4}}}, {}).empty());
 }
 
-TEST_CASE("a state that starts at zero is no parameter: samples of the first step are samples") {
+TEST_CASE("dimension 0 is the only sample dimension of rnnlm operators") {
   const auto g = tensor::zoo::build(operators(), "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=2");
   const parallel::graph_dimensions all{operators(), g};
   for (const auto n : node_ids(g)) {
@@ -117,7 +117,7 @@ TEST_CASE("a state that starts at zero is no parameter: samples of the first ste
   }
 }
 
-TEST_CASE("equal operators of a graph share their dimensions") {
+TEST_CASE("graph_dimensions stores the dimensions of equal operators once") {
   const auto g = tensor::zoo::build(operators(), "zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=3");
   const parallel::graph_dimensions all{operators(), g};
   REQUIRE(all.node_count() == g.node_count());

@@ -92,7 +92,7 @@ void check_parts(const tensor::tensor_graph& g, std::int64_t count, std::uint64_
 
 }  // namespace
 
-TEST_CASE("parts of small models make parts of their results") {
+TEST_CASE("micro-batches of small zoo models compute the matching slices of the results") {
   const auto* const model =
       GENERATE("zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
                "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4",
@@ -105,7 +105,7 @@ TEST_CASE("parts of small models make parts of their results") {
   check_parts(g, 4, 8);
 }
 
-TEST_CASE("parts of random models make parts of their results, where there are any", "[law]") {
+TEST_CASE("micro-batches of random models compute the matching slices of the results", "[law]") {
   std::size_t divided = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
@@ -119,18 +119,18 @@ TEST_CASE("parts of random models make parts of their results, where there are a
   CHECK(divided >= 20);
 }
 
-TEST_CASE("samples that are counted together are not divided") {
+TEST_CASE("a graph has no micro-batch if its samples cannot be divided") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 6});
-  SECTION("a sum over them") { CHECK_FALSE(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 2)); }
-  SECTION("a count that does not divide them") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(x)}), 3)); }
+  SECTION("a sum over samples") { CHECK_FALSE(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 2)); }
+  SECTION("a count that does not divide the samples") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(x)}), 3)); }
   SECTION("no samples") { CHECK_FALSE(part_of(std::move(b).finish({b.relu(b.weight("w", {3, 4}))}), 2)); }
-  SECTION("but one part is all of them") {
+  SECTION("one micro-batch is the whole batch") {
     CHECK(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 1));
   }
 }
 
-TEST_CASE("weights and what has no samples stay as they are") {
+TEST_CASE("a micro-batch divides the samples and keeps the shapes of weights") {
   tensor::builder b{operators()};
   const auto y = b.matmul(b.input("x", {4, 6}), b.relu(b.weight("w", {6, 8})));
   const auto part = part_of(std::move(b).finish({y}), 4).value();

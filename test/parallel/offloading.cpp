@@ -37,7 +37,7 @@ tensor::tensor_graph two_products() {
 
 }  // namespace
 
-TEST_CASE("operators between inputs and outputs can be offloaded, products alone or all but what is recomputed") {
+TEST_CASE("offloaded_results lists kept inner operators: all or only those that products need") {
   const auto g = two_products();
   CHECK(parallel::offloaded_results(operators(), g, {}, false) ==
         parallel::offloading{false, false, true, true, false, false});
@@ -50,7 +50,7 @@ TEST_CASE("operators between inputs and outputs can be offloaded, products alone
         parallel::offloading{false, false, true, false, false, false});
 }
 
-TEST_CASE("of products the results wait on the host that the backward pass reads, whatever is between") {
+TEST_CASE("product-only offloading stores the results that the backward pass reads") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 6, 8});
   const auto q = b.weight("q", {8, 8});
@@ -72,7 +72,7 @@ TEST_CASE("of products the results wait on the host that the backward pass reads
   CHECK(kinds == std::vector<std::string>{"transpose", "matmul", "softmax", "add"});
 }
 
-TEST_CASE("what cannot wait on the host is told in one line") {
+TEST_CASE("an invalid offloading is rejected in one line with the reason") {
   const auto g = two_products();
   const auto wrong = [&](const parallel::offloading& o, const parallel::recomputation& r = {}) {
     return test::message_of([&] { parallel::check(operators(), g, o, r); });
@@ -93,7 +93,7 @@ TEST_CASE("what cannot wait on the host is told in one line") {
         }) == "pipeline: delayed updates, and results that are offloaded; expected one of both");
 }
 
-TEST_CASE("a machine has a rate between each device and its host, or is told") {
+TEST_CASE("offloading without a host rate of a device is rejected in one line") {
   auto m = hardware::preset("dgx_a100:1x2");
   CHECK(test::message_of([&] { parallel::expect_host_rates(m); }).empty());
   CHECK(m.devices[0].host_bytes_per_second == 25.2e9);

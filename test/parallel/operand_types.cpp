@@ -333,7 +333,7 @@ const std::vector<question>& questions() {
 
 }  // namespace
 
-TEST_CASE("operands are taken where tasks can make the result of their shards, and nowhere else") {
+TEST_CASE("accepted operand divisions are sound; complete where tasks read only their own shard") {
   counts sum;
   for (const auto& q : questions()) {
     const auto n = judge(q, 7);

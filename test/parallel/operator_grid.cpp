@@ -52,7 +52,7 @@ std::string types(const operator_dimensions& o, const operator_grid& g) {
 
 }  // namespace
 
-TEST_CASE("each axis of a grid is a dimension, copies or terms of what sees it") {
+TEST_CASE("an axis of an operator grid gives shards or replicas or partial sums of a tensor") {
   const auto o = dimensions("linear", {}, {type({4, 6}), type({6, 2}), type({2})});
   CHECK(types(o, along(o, "b", 2)) == "[4/2,6], [6,2] copies 2, [2] copies 2 -> [4/2,2]");
   CHECK(types(o, along(o, "n", 2)) == "[4,6] copies 2, [6,2/2], [2/2] -> [4,2/2]");
@@ -64,7 +64,7 @@ TEST_CASE("each axis of a grid is a dimension, copies or terms of what sees it")
   CHECK(types(o, g) == "[4,6] copies 2 partial 3, [6,2] copies 6, [2] copies 2 partial 3 -> [4,2] copies 2 partial 3");
 }
 
-TEST_CASE("every tensor of a grid has a shard per task, and its grid follows from the operands", "[law]") {
+TEST_CASE("tensors on a random operator grid have a shard per task; infer_grid recovers the grid", "[law]") {
   const auto seed = GENERATE(range(0U, 20U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -95,7 +95,7 @@ TEST_CASE("every tensor of a grid has a shard per task, and its grid follows fro
   }
 }
 
-TEST_CASE("blocks are never scattered: an outer index is divided whole before an inner one") {
+TEST_CASE("a reshape divides an inner index only if the outer index is fully divided") {
   const auto o = dimensions("reshape", {{"dims", {8, 6}}}, {type({4, 2, 6})});
   auto g = undivided_grid(o);
   const auto inner = o.structure.operands[0][1].indices[0];
@@ -108,7 +108,7 @@ TEST_CASE("blocks are never scattered: an outer index is divided whole before an
   CHECK(types(o, g) == "[4/4,2/2,6] -> [8/8,6]");
 }
 
-TEST_CASE("what is whole stays whole, and statistics are divided but not worked on in steps") {
+TEST_CASE("pooling windows are not divided; softmax statistics are divided but not stepped") {
   const auto pool = dimensions("max_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}}, {type({2, 2, 4, 4})});
   CHECK_THAT(why_not(pool, along(pool, "kh", 2)), Catch::Contains("kh"));
   CHECK(types(pool, along(pool, "oh", 2)) == "[2,2,4/2,4] -> [2,2,2/2,2]");
@@ -122,7 +122,7 @@ TEST_CASE("what is whole stays whole, and statistics are divided but not worked 
   CHECK_FALSE(why_not(softmax, g).empty());
 }
 
-TEST_CASE("steps of a sum add up in its result, unless something is added beside the sum") {
+TEST_CASE("a reduction in steps gives the full sum; it is refused if a bias is added") {
   const auto product = dimensions("matmul", {}, {type({4, 6}), type({6, 2})});
   CHECK(types(product, along(product, "k", 1, 3)) == "[4,6/1*3], [6/1*3,2] -> [4,2]");
   CHECK(types(product, along(product, "k", 2, 3)) == "[4,6/2*3], [6/2*3,2] -> [4,2] partial 2");
@@ -131,7 +131,7 @@ TEST_CASE("steps of a sum add up in its result, unless something is added beside
   CHECK(types(affine, along(affine, "b", 1, 2)) == "[4/1*2,6], [6,2], [2] -> [4/1*2,2]");
 }
 
-TEST_CASE("a grid of another operator, or one that sizes do not divide into, is refused") {
+TEST_CASE("an operator grid with the wrong indices or invalid degrees is refused") {
   const auto o = dimensions("matmul", {}, {type({4, 6}), type({6, 2})});
   CHECK_FALSE(why_not(o, operator_grid{}).empty());
   CHECK_THAT(why_not(o, along(o, "m", 3)), Catch::Contains("3 parts of index m"));

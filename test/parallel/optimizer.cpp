@@ -21,7 +21,7 @@ static_assert(state_bytes(optimizer::sgd, dtype::bfloat16) == 4);
 static_assert(2 + 2 + state_bytes(optimizer::adam, dtype::float16) == 16);
 static_assert(state_bytes(optimizer::adam, dtype::float64) == 16);
 
-TEST_CASE("optimizers are found by their names, and nothing by others") {
+TEST_CASE("find_optimizer finds optimizers by exact name only") {
   for (std::size_t i = 0; i < parallel::optimizer_names.size(); ++i) {
     CHECK(parallel::find_optimizer(parallel::optimizer_names[i]) == static_cast<optimizer>(i));
   }

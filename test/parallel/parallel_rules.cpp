@@ -133,7 +133,7 @@ bool divides(const syntax::rule& rule, const operator_example& e) {
 
 }  // namespace
 
-TEST_CASE("parallel rules are those that are generated, and hybrids") {
+TEST_CASE("shipped parallel rules are proved and unique and begin with the generated rules") {
   auto made = chain_rules();
   for (const auto& form : standard_forms(operators())) {
     for (auto& r : dividing_rules(parallel_operators(), form)) {
@@ -151,7 +151,7 @@ TEST_CASE("parallel rules are those that are generated, and hybrids") {
   }
 }
 
-TEST_CASE("every operator's rules keep what it computes and its gradients", "[exhaustive]") {
+TEST_CASE("parallel rules of each operator preserve values and gradients at degree 2", "[exhaustive]") {
   constexpr std::array<std::int64_t, 1> halves{2};
   std::map<std::string, std::size_t> applied;
   for (const auto& form : standard_forms(operators(), 2)) {
@@ -175,7 +175,7 @@ TEST_CASE("every operator's rules keep what it computes and its gradients", "[ex
   }
 }
 
-TEST_CASE("every operator's rules have the boundary types at every degree") {
+TEST_CASE("parallel rules of each operator preserve output types at degrees 2 to 4") {
   constexpr std::array<std::int64_t, 3> degrees{2, 3, 4};
   for (const auto& form : standard_forms(operators())) {
     const auto& e = form.examples.back();
@@ -188,7 +188,7 @@ TEST_CASE("every operator's rules have the boundary types at every degree") {
   }
 }
 
-TEST_CASE("chain rules keep types at both ends, wherever they apply", "[law]") {
+TEST_CASE("chain rules preserve types and values of random chains of parallel operators", "[law]") {
   constexpr std::array<std::int64_t, 2> degrees{2, 3};
   rule_set rules;
   for (const auto& rule : chain_rules()) {
@@ -216,7 +216,7 @@ TEST_CASE("chain rules keep types at both ends, wherever they apply", "[law]") {
   }
 }
 
-TEST_CASE("hybrids of figures 11 and 16 are rules, and hold forward and backward") {
+TEST_CASE("hybrid parallel rules of figures 11 and 16 preserve values and gradients") {
   const auto type = [](tensor::shape dims) { return parallel::test::type(std::move(dims)); };
   auto ids = parallel::test::type({4, 4});
   ids.element = tensor::dtype::int64;
@@ -241,7 +241,7 @@ TEST_CASE("hybrids of figures 11 and 16 are rules, and hold forward and backward
   check("relu_over_d", {op("relu"), {type({2, 2, 4, 4})}});
 }
 
-TEST_CASE("a product of concats is a sum of products, whose terms need not meet") {
+TEST_CASE("parallel rules for products of concats and blocks preserve values and gradients") {
   pcg_writer writer{parallel_operators()};
   const auto source = [&](const char* name, tensor::shape dims) {
     const auto n = writer.add(operators().make_operation("input", {{"name", name}, {"dims", std::move(dims)}}), {});

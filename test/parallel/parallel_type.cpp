@@ -18,7 +18,7 @@ using unity::parallel::test::divided;
 
 static_assert(std::regular<parallel_type>);
 
-TEST_CASE("a type counts its shards and their elements") {
+TEST_CASE("a parallel type counts its shards and their elements") {
   const auto t = divided({8, 6}, {4, 3}, 2, 5);
   CHECK(is_valid(t));
   CHECK(total(t) == 4 * 3 * 2 * 5);
@@ -26,13 +26,13 @@ TEST_CASE("a type counts its shards and their elements") {
   CHECK(element_count(t) == 8 * 6 * 2 * 5);
 }
 
-TEST_CASE("the dual of a type has copies for terms, and is a dual's dual") {
+TEST_CASE("the dual of a parallel type swaps replicas and partial sums; it is its own inverse") {
   const auto t = divided({8}, {2}, 3, 5);
   CHECK(dual(t) == divided({8}, {2}, 5, 3));
   CHECK(dual(dual(t)) == t);
 }
 
-TEST_CASE("steps are no shards") {
+TEST_CASE("steps of a parallel type shrink the shard and do not add shards") {
   auto t = divided({8, 6}, {2, 1});
   t.steps[0] = 4;
   CHECK(is_valid(t));
@@ -42,7 +42,7 @@ TEST_CASE("steps are no shards") {
   CHECK_FALSE(is_valid(t));
 }
 
-TEST_CASE("types that divide nothing are not valid") {
+TEST_CASE("a parallel type is invalid if degrees do not divide the sizes or are not positive") {
   CHECK_FALSE(is_valid(divided({8}, {3})));
   CHECK_FALSE(is_valid(divided({8}, {0})));
   CHECK_FALSE(is_valid(divided({8}, {1}, 0)));
@@ -52,7 +52,7 @@ TEST_CASE("types that divide nothing are not valid") {
   CHECK(is_valid(divided({}, {})));
 }
 
-TEST_CASE("a type is written as sizes over degrees") {
+TEST_CASE("a parallel type prints as sizes over degrees with copies and partial sums") {
   auto t = divided({64, 512}, {2, 1}, 2, 4);
   CHECK(to_string(t) == "float32[64/2,512] copies 2 partial 4");
   t.steps[1] = 8;
@@ -60,7 +60,7 @@ TEST_CASE("a type is written as sizes over degrees") {
   CHECK(to_string(divided({}, {})) == "float32[]");
 }
 
-TEST_CASE("types that differ have different hashes") {
+TEST_CASE("parallel types with other degrees or copies have different hashes") {
   const std::hash<parallel_type> hash;
   const auto t = divided({8, 8}, {2, 1}, 2, 1);
   CHECK(hash(t) == hash(divided({8, 8}, {2, 1}, 2, 1)));

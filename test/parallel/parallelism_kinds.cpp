@@ -31,13 +31,13 @@ std::string uses_of(const operator_dimensions& o) {
 
 }  // namespace
 
-TEST_CASE("samples, columns of weights, and sums") {
+TEST_CASE("index use: samples are data; weight columns are model; sums are reduction") {
   CHECK(uses_of(parallel::test::dimensions("matmul", {}, {type({8, 4}), type({4, 6}, true)})) == "dmr");
   CHECK(uses_of(parallel::test::dimensions("relu", {}, {type({8, 4})})) == "ds");
   CHECK(uses_of(parallel::test::dimensions("softmax", {{"axis", 1}}, {type({8, 4})})).front() == 'd');
 }
 
-TEST_CASE("batches of products are the operator's own, images are spatial") {
+TEST_CASE("index use: a batched matmul and attention have own indices; pooling has spatial ones") {
   const auto product = uses_of(parallel::test::dimensions("matmul", {}, {type({2, 3, 8, 4}), type({2, 3, 4, 6})}));
   CHECK(product.find('o') != std::string::npos);
   CHECK(product.find('r') != std::string::npos);
@@ -51,7 +51,7 @@ TEST_CASE("batches of products are the operator's own, images are spatial") {
   CHECK(heads.find('o') != std::string::npos);
 }
 
-TEST_CASE("a set of uses has what it was made of") {
+TEST_CASE("a set of index uses contains exactly its members") {
   for (std::size_t i = 0; i < index_use_names.size(); ++i) {
     const auto use = static_cast<index_use>(i);
     CHECK(has(all_index_uses, use));

@@ -47,7 +47,7 @@ std::int64_t most_held(const pipeline& p, std::uint32_t stage) {
 
 }  // namespace
 
-TEST_CASE("every phase comes once, in the order of micro-batches, behind what it waits for", "[law]") {
+TEST_CASE("random pipeline schedules run each phase once in micro-batch order without deadlock", "[law]") {
   const auto cases = unity::test::cases(400);
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
     CAPTURE(seed);
@@ -73,7 +73,7 @@ TEST_CASE("every phase comes once, in the order of micro-batches, behind what it
   }
 }
 
-TEST_CASE("stages hold the activations that the papers say") {
+TEST_CASE("activations held per pipeline stage match the published formulas of each schedule") {
   for (std::uint32_t stages = 2; stages <= 6; ++stages) {
     const std::int64_t p = stages;
     for (std::uint32_t stage = 0; stage < stages; ++stage) {
@@ -94,7 +94,7 @@ TEST_CASE("stages hold the activations that the papers say") {
   }
 }
 
-TEST_CASE("filling and draining equal stages takes what the papers say") {
+TEST_CASE("idle time of equal pipeline stages matches the published bubble formulas") {
   for (std::uint32_t stages = 2; stages <= 8; ++stages) {
     const std::int64_t p = stages;
     for (const auto m : {p, p + 1, 2 * p, 4 * p, 3 * p + 1}) {

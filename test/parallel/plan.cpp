@@ -13,7 +13,7 @@ namespace tests_of_plan {
 
 using namespace unity;
 
-TEST_CASE("a plan of another graph or machine is refused with the node and the reason") {
+TEST_CASE("a plan that does not fit its graph or machine is rejected with node and reason") {
   const auto a = tensor::training_algebra();
   const auto g = tensor::zoo::build(a, "zoo:lenet?batch=4");
   const parallel::graph_dimensions all{a, g};

@@ -123,7 +123,7 @@ parallel::plan plan_of(const std::string& model, const std::string& machine) {
 
 }  // namespace
 
-TEST_CASE("layouts give each device of the mesh what its task reads and writes") {
+TEST_CASE("mesh placements of random divisions hold what each device's task reads and writes") {
   const auto* const model = GENERATE("zoo:bert?layers=1&hidden=64&heads=8&seq=16&batch=8&vocab=64", "zoo:dlrm?batch=64",
                                      "zoo:lenet?batch=8", "zoo:rnnlm?seq=2&hidden=32&batch=8&vocab=64&layers=1");
   const auto seed = GENERATE(range(1U, 6U));
@@ -158,14 +158,14 @@ TEST_CASE("layouts give each device of the mesh what its task reads and writes")
   check_boxes(p, placements_of(operators(), p, {}));
 }
 
-TEST_CASE("axes that all operators use alike are one") {
+TEST_CASE("mesh axes that all operators use alike are merged into one") {
   const auto p = plan_of("zoo:mlp?layers=2&hidden=16&batch=8", "p100:2x4");
   const auto l = placements_of(operators(), p, {});
   CHECK(l.mesh.sizes == hardware::mesh_sizes{8});
   check_boxes(p, l);
 }
 
-TEST_CASE("what is on some of the devices, or in an order of its own, is named") {
+TEST_CASE("placements_of rejects operators on some devices only or in permuted device order") {
   auto p = plan_of("zoo:mlp?layers=2&hidden=16&batch=8", "p100:1x4");
   node_id n{0U};
   while (p.graph.operands(n).empty()) {

@@ -76,14 +76,14 @@ bool holds(const shard_layout& layout, const parallel::box& b, const tensor::sha
 
 }  // namespace
 
-TEST_CASE("rows and columns of a product: each tensor in parts of its own") {
+TEST_CASE("a matmul divided by rows and columns gives each tensor its own shard layout") {
   const auto l = layout_of(product(), divided({2, 3}, {5, 4, 3, 2, 1, 0}));
   CHECK(l.results[0] == shard_layout{{2, 3}, {on({5}), on({4}), on({3}), on({2}), on({1}), on({0})}});
   CHECK(l.operands[0] == shard_layout{{2, 1}, {on({5, 4, 3}), on({2, 1, 0})}});
   CHECK(l.operands[1] == shard_layout{{1, 3}, {on({5, 2}), on({4, 1}), on({3, 0})}});
 }
 
-TEST_CASE("terms of a result count as added up, and copies hold what the first has") {
+TEST_CASE("a shard layout counts partial sums as added up and lists the devices of all replicas") {
   auto c = divided({2, 1}, {0, 1, 2, 3});
   c.reductions = {2};
   const auto l = layout_of(product(), c);
@@ -95,13 +95,13 @@ TEST_CASE("terms of a result count as added up, and copies hold what the first h
   CHECK(layout_of(product(), c).operands[1] == shard_layout{{1, 1}, {on({0, 1, 2, 3})}});
 }
 
-TEST_CASE("a device with several tasks is listed once for each part") {
+TEST_CASE("a shard layout lists a device once for each part that its tasks hold") {
   const auto l = layout_of(product(), divided({2, 2}, {3, 3, 1, 3}));
   CHECK(l.results[0] == shard_layout{{2, 2}, {on({3}), on({3}), on({1}), on({3})}});
   CHECK(l.operands[0] == shard_layout{{2, 1}, {on({3}), on({1, 3})}});
 }
 
-TEST_CASE("windows of a divided image: apart, or nothing where they overlap or do not fit") {
+TEST_CASE("a convolution operand has a shard layout unless windows of its tasks overlap") {
   const auto rows = [](std::int64_t kernel, std::int64_t stride, std::int64_t degree) {
     const auto o = convolution(kernel, stride);
     configuration c;
@@ -123,7 +123,7 @@ TEST_CASE("windows of a divided image: apart, or nothing where they overlap or d
   CHECK(rows(3, 1, 2).results[0] == shard_layout{{1, 1, 2, 1}, {on({0}), on({1})}});
 }
 
-TEST_CASE("each task has what it reads and writes, for operators and divisions at random", "[law]") {
+TEST_CASE("shard layouts of random plans cover what each task reads and writes", "[law]") {
   std::size_t laid = 0;
   std::size_t left_out = 0;
   const auto cases = unity::test::cases(300);

@@ -14,7 +14,7 @@ namespace tests_of_weight_synchronization {
 using namespace unity;
 using unity::test::training::operators;
 
-TEST_CASE("integers are not compressed, as training does not change them") {
+TEST_CASE("compression of an integer weight is rejected because it is not trained") {
   tensor::builder b{operators()};
   const auto table = b.weight("table", {8, 4});
   const auto places = b.weight("places", {3}, tensor::dtype::int32);

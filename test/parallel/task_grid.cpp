@@ -12,7 +12,7 @@ using parallel::degree_list;
 using parallel::task_grid;
 using parallel::task_place;
 
-TEST_CASE("tasks are numbered by terms, copies, parts of sums and parts of results, the last the fastest") {
+TEST_CASE("task_grid numbers tasks by term then copy then reduction then block") {
   const task_grid g{{2, 3}, {2, 1}, {3}, 2};
   CHECK(g.blocks() == 6);
   CHECK(g.result_terms() == 6);
@@ -29,7 +29,7 @@ TEST_CASE("tasks are numbered by terms, copies, parts of sums and parts of resul
   }
 }
 
-TEST_CASE("degrees of one are the same as none") {
+TEST_CASE("a task grid with degrees of 1 equals one without them") {
   CHECK(task_grid{{2, 1}, {1, 1}, {1}, 1} == task_grid{2, 1});
   CHECK(task_grid{degree_list{2, 1}} == task_grid{2, 1});
   CHECK_FALSE(task_grid{{2, 1}, {1, 2}, {1}, 1} == task_grid{2, 1});

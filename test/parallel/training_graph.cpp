@@ -18,7 +18,7 @@ namespace tests_of_training_graph {
 
 using namespace unity;
 
-TEST_CASE("cotangents are computed between weights and outputs, and of nothing else") {
+TEST_CASE("training_graph has backward passes only between weights and outputs") {
   const auto a = tensor::training_algebra();
   tensor::builder b{a};
   const auto x = b.input("x", {4, 8});
@@ -41,7 +41,7 @@ TEST_CASE("cotangents are computed between weights and outputs, and of nothing e
   CHECK(t.weights_of(g.producer(h)).size() == 1);
 }
 
-TEST_CASE("running statistics are read, and not trained") {
+TEST_CASE("batch-norm running statistics are weights that are not trained") {
   const auto a = tensor::training_algebra();
   tensor::builder b{a};
   const auto x = b.input("x", {4, 8, 2, 2});
@@ -57,7 +57,7 @@ TEST_CASE("running statistics are read, and not trained") {
   CHECK_FALSE(t.weights()[3].is_trained);
 }
 
-TEST_CASE("an operator without a derivative is refused by name where a gradient has to go through it, and only there") {
+TEST_CASE("an operator without derivative is rejected only where a weight gradient passes") {
   const auto a = tensor::training_algebra();
   tensor::builder b{a};
   const auto unknown = [&](value_id v, tensor::dtype element) {

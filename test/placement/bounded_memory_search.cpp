@@ -23,7 +23,7 @@ namespace tests_of_bounded_memory_search {
 using namespace unity;
 using namespace unity::placement;
 
-TEST_CASE("a beam that drops nothing finds what the program finds; its bound and plan enclose it always") {
+TEST_CASE("an unlimited beam is optimal and a narrow one bounds the optimum from both sides") {
   const std::uint64_t seed = 51;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -51,7 +51,7 @@ TEST_CASE("a beam that drops nothing finds what the program finds; its bound and
   CHECK(proved > test::cases(300));
 }
 
-TEST_CASE("choices that are not tried are in the bound") {
+TEST_CASE("the memory search bound covers choices that are not tried") {
   const std::uint64_t seed = 57;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -75,7 +75,7 @@ TEST_CASE("choices that are not tried are in the bound") {
   }
 }
 
-TEST_CASE("on graphs of a hundred operators plans run, are no worse than baselines, and the bound is below them") {
+TEST_CASE("plans of 100-operator graphs run and beat or match baselines and have a bound") {
   const std::uint64_t seed = 53;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -95,7 +95,7 @@ TEST_CASE("on graphs of a hundred operators plans run, are no worse than baselin
   }
 }
 
-TEST_CASE("on Reddit it finds and proves what the program finds") {
+TEST_CASE("the bounded memory search finds and proves the optimum for Reddit") {
   const auto g = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 256, 41});
   const bytes capacity{std::int64_t{1796} << 20U};
   const auto found = bounded_memory_search(g, capacity);
@@ -104,7 +104,7 @@ TEST_CASE("on Reddit it finds and proves what the program finds") {
   CHECK_THROWS_AS(bounded_memory_search(g, bytes{1}), error);
 }
 
-TEST_CASE("a search of a graph without operators finds a plan without steps") {
+TEST_CASE("the bounded memory search of an empty graph returns an empty plan") {
   CHECK(bounded_memory_search(memory_graph{}, bytes{}).plan.empty());
   CHECK(bounded_memory_search(memory_graph{}, bytes{}).loaded == bytes{});
 }

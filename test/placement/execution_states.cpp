@@ -36,7 +36,7 @@ std::set<std::string> names_of(const memory_graph& g, const std::vector<tensor_i
 
 }  // namespace
 
-TEST_CASE("the states of the graph isomorphism network, and their live tensors, are those of table 4.3") {
+TEST_CASE("execution states of the GIN match table 4.3 of the ROC chapter") {
   const auto g = systems::gin_memory({100, 1000}, 16, 8, 4);
   const auto states = execution_states(g, 100);
   REQUIRE(states);
@@ -61,7 +61,7 @@ TEST_CASE("the states of the graph isomorphism network, and their live tensors, 
   }
 }
 
-TEST_CASE("operators that do not depend on each other run in any order") {
+TEST_CASE("execution states of independent operators are all subsets within the limit") {
   memory_graph g;
   const auto x = g.add_tensor("x", bytes{1});
   for (std::size_t i = 0; i < 5; ++i) {
@@ -75,7 +75,7 @@ TEST_CASE("operators that do not depend on each other run in any order") {
   CHECK_FALSE(execution_states(g, 31));
 }
 
-TEST_CASE("states are the sets of operators with all that these depend on") {
+TEST_CASE("execution states are the operator sets closed under dependencies") {
   random_engine random{17};
   for (std::size_t i = 0; i < test::cases(100); ++i) {
     const auto g = test::random_memory_graph(random, 1 + random.below(9), 2);

@@ -36,7 +36,7 @@ placement::found_memory_plan planned_by_hand(bytes capacity) {
 
 }  // namespace
 
-TEST_CASE("with room for all each input is loaded once, with less the cheaper ones stay") {
+TEST_CASE("the found memory plan loads inputs once with enough memory and more with less") {
   const auto roomy = planned_by_hand(bytes{1200});
   CHECK(roomy.traffic.loaded == bytes{700});
   CHECK(roomy.traffic.stored == bytes{100});
@@ -47,7 +47,7 @@ TEST_CASE("with room for all each input is loaded once, with less the cheaper on
   CHECK_THROWS_WITH(planned_by_hand(bytes{999}), Contains("1000 bytes at least") && Contains("forward"));
 }
 
-TEST_CASE("graphs beyond the limits of the program are searched, with a bound") {
+TEST_CASE("memory planning beyond the limits of the program searches with a bound") {
   const std::uint64_t seed = 61;
   INFO("seed " << seed);
   random_engine random{seed};

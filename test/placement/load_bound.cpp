@@ -22,7 +22,7 @@ namespace tests_of_load_bound {
 using namespace unity;
 using namespace unity::placement;
 
-TEST_CASE("no plan loads less than the bound") {
+TEST_CASE("the least-loads bound is below the loads of all plans") {
   const std::uint64_t seed = 31;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -40,7 +40,7 @@ TEST_CASE("no plan loads less than the bound") {
   CHECK(above_inputs > test::cases(400) / 20);
 }
 
-TEST_CASE("where operators are a chain and tensors are bytes the bound is what the best plan loads") {
+TEST_CASE("the least-loads bound is exact for chains of unit tensors") {
   const std::uint64_t seed = 37;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -66,7 +66,7 @@ TEST_CASE("where operators are a chain and tensors are bytes the bound is what t
   }
 }
 
-TEST_CASE("from any step of any plan on, what it still loads is no less than the bound") {
+TEST_CASE("the load bound is below the remaining loads at each step of a plan") {
   const std::uint64_t seed = 41;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -116,7 +116,7 @@ TEST_CASE("from any step of any plan on, what it still loads is no less than the
   }
 }
 
-TEST_CASE("the longest chain through an operator has it and follows dependencies") {
+TEST_CASE("the longest chain through an operator contains it and follows dependencies") {
   random_engine random{43};
   for (std::size_t i = 0; i < test::cases(100); ++i) {
     const auto g = test::random_memory_graph(random, 1 + random.below(20), 2);

@@ -57,7 +57,7 @@ std::int64_t loaded_by_cache(const memory_graph& g, std::int64_t capacity) {
 
 }  // namespace
 
-TEST_CASE("baselines' plans run on any graph within the capacity") {
+TEST_CASE("baseline memory plans are valid within the capacity on random graphs") {
   const std::uint64_t seed = 23;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -81,7 +81,7 @@ TEST_CASE("baselines' plans run on any graph within the capacity") {
   }
 }
 
-TEST_CASE("each rule lets leave what it says") {
+TEST_CASE("each baseline memory plan evicts by its rule") {
   memory_graph g;
   const auto old = g.add_tensor("old", bytes{2});
   const auto large = g.add_tensor("large", bytes{4});

@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 
 static_assert(std::regular<memory_graph>);
 
-TEST_CASE("a memory graph knows who writes and reads each tensor, and what an operator needs at once") {
+TEST_CASE("a memory graph tracks writers and readers and the memory of each operator") {
   memory_graph g;
   const auto x = g.add_tensor("x", bytes{10});
   const auto y = g.add_tensor("y", bytes{20});
@@ -42,7 +42,7 @@ TEST_CASE("a memory graph knows who writes and reads each tensor, and what an op
                     "and writes");
 }
 
-TEST_CASE("operators may have an order that no tensor gives them") {
+TEST_CASE("an order constraint without a tensor restricts the operator order") {
   memory_graph g;
   const auto x = g.add_tensor("x", bytes{10});
   const auto first = g.add_operator("first", {x}, {});
@@ -55,7 +55,7 @@ TEST_CASE("operators may have an order that no tensor gives them") {
   CHECK_THROWS_WITH(replay(g, {{second, {}}, {first, {}}}, bytes{10}), Contains("operators in order"));
 }
 
-TEST_CASE("a memory graph refuses sizes and operators that make no sense, and stays as it was") {
+TEST_CASE("a memory graph refuses invalid tensors and operators and stays unchanged") {
   memory_graph g;
   const auto x = g.add_tensor("x", bytes{10});
   const auto y = g.add_tensor("y", bytes{20});

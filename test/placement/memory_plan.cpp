@@ -31,7 +31,7 @@ struct three_operators {
 
 }  // namespace
 
-TEST_CASE("a plan that keeps everything loads inputs once and stores results") {
+TEST_CASE("a plan that keeps all tensors loads inputs once and stores results") {
   const three_operators s;
   const auto t = replay(s.graph, {{s.f, {s.x, s.y}}, {s.g, {s.x, s.y, s.z}}, {s.h, {}}}, bytes{61});
   CHECK(t.loaded == bytes{10});
@@ -43,7 +43,7 @@ TEST_CASE("a plan that keeps everything loads inputs once and stores results") {
   CHECK(t.steps[2].stored == std::vector{s.r});
 }
 
-TEST_CASE("what leaves the device and is read again is stored once, and loaded each time; an input is not stored") {
+TEST_CASE("an evicted value is stored once and reloaded before each use and inputs are not stored") {
   const three_operators s;
   const auto t = replay(s.graph, {{s.f, {}}, {s.g, {}}, {s.h, {}}}, bytes{61});
   CHECK(t.loaded == bytes{10 + 20 + 10 + 20 + 30});
@@ -54,14 +54,14 @@ TEST_CASE("what leaves the device and is read again is stored once, and loaded e
   CHECK(t.steps[2].loaded == std::vector{s.x, s.y, s.z});
 }
 
-TEST_CASE("what stays to the end is stored then where it is a result") {
+TEST_CASE("a result kept to the last step is stored at the end") {
   const three_operators s;
   const auto t = replay(s.graph, {{s.f, {s.y}}, {s.g, {s.y, s.z}}, {s.h, {s.x, s.r}}}, bytes{61});
   CHECK(t.loaded == bytes{20});
   CHECK(t.steps[2].stored == std::vector{s.r});
 }
 
-TEST_CASE("plans that do not run are refused, and the step is told") {
+TEST_CASE("an invalid memory plan is refused with the failing step") {
   const three_operators s;
   const bytes capacity{61};
   CHECK_THROWS_WITH(replay(s.graph, {{s.f, {}}, {s.g, {}}, {s.h, {}}}, bytes{60}),

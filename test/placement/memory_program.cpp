@@ -50,7 +50,7 @@ std::vector<std::int64_t> megabytes_on(const memory_graph& g, bytes capacity) {
 
 }  // namespace
 
-TEST_CASE("the program loads what no plan of up to 9 operators falls short of") {
+TEST_CASE("the memory program's plan matches exhaustive search on up to 9 operators") {
   const std::uint64_t seed = 2026;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -63,7 +63,7 @@ TEST_CASE("the program loads what no plan of up to 9 operators falls short of") 
   }
 }
 
-TEST_CASE("small graphs: every order, and every subset that can stay, one by one") {
+TEST_CASE("the memory program's plan matches enumeration of all plans on up to 4 operators") {
   const std::uint64_t seed = 7;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -78,7 +78,7 @@ TEST_CASE("small graphs: every order, and every subset that can stay, one by one
   }
 }
 
-TEST_CASE("algorithm 3 as printed caches nothing, and with T' chosen it is the program") {
+TEST_CASE("algorithm 3 as printed caches nothing and its corrected form is optimal") {
   const std::uint64_t seed = 11;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -98,7 +98,7 @@ TEST_CASE("algorithm 3 as printed caches nothing, and with T' chosen it is the p
   CHECK(better > test::cases(100) / 2);
 }
 
-TEST_CASE("more memory loads no more, with all of it every input is loaded once, and no baseline loads less") {
+TEST_CASE("optimal loads do not grow with capacity and are at most those of baselines") {
   const std::uint64_t seed = 5;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -119,7 +119,7 @@ TEST_CASE("more memory loads no more, with all of it every input is loaded once,
   }
 }
 
-TEST_CASE("of plans that load the same the one that stores less is taken") {
+TEST_CASE("the memory program prefers fewer stores among equal loads") {
   // While `large` runs, only one of an input and a computed tensor of equal size fits.
   const auto stored = [](bool is_input_first, bool is_read_before) {
     memory_graph g;
@@ -147,7 +147,7 @@ TEST_CASE("of plans that load the same the one that stores less is taken") {
   CHECK(stored(true, true) == bytes{});
 }
 
-TEST_CASE("a capacity below the least is refused in one line that tells the least") {
+TEST_CASE("a capacity below the minimum is refused with the minimum in one line") {
   const auto g = systems::gin_memory({100, 1000}, 16, 8, 4);
   const auto least = least_capacity(g).size;
   CHECK_NOTHROW(optimal_memory_plan(g, least));
@@ -156,7 +156,7 @@ TEST_CASE("a capacity below the least is refused in one line that tells the leas
                                 least.count() - 1, least.count(), "5 (linear+relu backward) reads and writes"));
 }
 
-TEST_CASE("bytes loaded on Reddit are those of ROC's reproduction: streaming, LRU and the program") {
+TEST_CASE("loads on Reddit of streaming and LRU and the program match the ROC reproduction") {
   const auto gin = systems::gin_memory(systems::reddit, 602, 256, 41);
   const auto two = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 41});
   const auto three = systems::gcn_memory(systems::reddit, std::vector<std::int64_t>{602, 256, 256, 41});
@@ -169,7 +169,7 @@ TEST_CASE("bytes loaded on Reddit are those of ROC's reproduction: streaming, LR
   CHECK(megabytes_on(three, unit(1796)) == std::vector<std::int64_t>{6587, 1511, 1203});
 }
 
-TEST_CASE("16 states with up to 4,096 sets of tensors each take less than a second") {
+TEST_CASE("the memory program takes under a second for 16 states with 12 live tensors") {
   memory_graph g;  // a chain of 15 operators; 12 tensors are live in the middle
   std::vector<tensor_id> shared;
   random_engine random{3};
@@ -200,7 +200,7 @@ TEST_CASE("16 states with up to 4,096 sets of tensors each take less than a seco
   }
 }
 
-TEST_CASE("beyond the limits on states or alternatives there is no program") {
+TEST_CASE("no memory program is made beyond its limits on states or alternatives") {
   random_engine random{1};
   const auto g = test::random_memory_graph(random, 9, 2);
   const auto capacity = least_capacity(g).size;
@@ -219,7 +219,7 @@ TEST_CASE("beyond the limits on states or alternatives there is no program") {
   CHECK_FALSE(memory_program::make(wide, least_capacity(wide).size));
 }
 
-TEST_CASE("a graph without operators has a plan without steps") {
+TEST_CASE("the memory program's plan of a graph without operators is empty") {
   memory_graph g;
   g.add_tensor("unused", bytes{8});
   const auto plan = optimal_memory_plan(g, bytes{});

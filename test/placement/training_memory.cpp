@@ -68,8 +68,7 @@ std::string name_of(const tensor::algebra& a, const tensor::tensor_graph& g, val
 
 }  // namespace
 
-TEST_CASE(
-    "an iteration has an operator for each node's forward and backward pass, which reads what its adjoint reads") {
+TEST_CASE("a training memory graph has a forward and a backward operator per node") {
   const auto a = tensor::training_algebra();
   tensor::builder b{a};
   const auto x = b.input("x", {4, 8});
@@ -98,7 +97,7 @@ TEST_CASE(
   CHECK(input_bytes(m) == bytes{4 * (32 + 64 + 64)});
 }
 
-TEST_CASE("outputs that depend on no weight are results, and are not differentiated") {
+TEST_CASE("training memory treats outputs without weights as results without a backward pass") {
   const auto a = tensor::training_algebra();
   tensor::builder b{a};
   const auto x = b.input("x", {4, 8});
@@ -108,7 +107,7 @@ TEST_CASE("outputs that depend on no weight are results, and are not differentia
   CHECK(m.tensor(tensor_id{1U}).is_result);
 }
 
-TEST_CASE("backward passes read the values of the forward pass that the differentiated graph reads there") {
+TEST_CASE("training memory's backward reads match the differentiated graph for zoo models") {
   const auto a = tensor::training_algebra();
   for (const auto* const name : {"zoo:lenet", "zoo:mlp", "zoo:alexnet", "zoo:squeezenet1_1", "zoo:resnet50", "zoo:bert",
                                  "zoo:candle_uno", "zoo:ncf", "zoo:rnntc"}) {
@@ -148,7 +147,7 @@ TEST_CASE("backward passes read the values of the forward pass that the differen
   }
 }
 
-TEST_CASE("a plan for LeNet in half of its memory loads hardly more than its inputs") {
+TEST_CASE("a LeNet plan in 2 MB is proved optimal and a larger capacity loads inputs once") {
   const auto a = tensor::training_algebra();
   const auto m = training_memory(a, tensor::zoo::build(a, "zoo:lenet?batch=32"));
   const auto found = find_memory_plan(m, bytes{2'000'000});

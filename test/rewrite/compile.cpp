@@ -59,7 +59,7 @@ static_assert(!has_uses<matrices>);
 
 }  // namespace
 
-TEST_CASE("a rule that goes both ways is two substitutions, the second named .reverse") {
+TEST_CASE("a rule with == compiles into a substitution and its .reverse") {
   const auto both = compiled("transpose(matmul(?x, ?y)) == matmul(transpose(?y), transpose(?x))");
   REQUIRE(both.size() == 2);
   CHECK(both[0].name == "r");
@@ -70,7 +70,7 @@ TEST_CASE("a rule that goes both ways is two substitutions, the second named .re
   CHECK(compiled("transpose(transpose(?x)) => ?x").size() == 1);
 }
 
-TEST_CASE("a fact that belongs to no value is its number in the compiled rule") {
+TEST_CASE("a constant of the algebra compiles to its number") {
   const auto rule = parse_rules("rule r scale{by=?k}(?x) => scale{by=?k / devices()}(?x) if ?k % devices() == 0");
   const auto by = [&](std::int64_t devices) {
     const placed_matrices algebra{{}, devices};
@@ -85,7 +85,7 @@ TEST_CASE("a fact that belongs to no value is its number in the compiled rule") 
         "rules:1: rule r: hosts(); expected a function or measure with 0 argument(s)");
 }
 
-TEST_CASE("a rule may be safe for a use that its algebra knows") {
+TEST_CASE("a rule may be safe only for a use that its algebra defines") {
   const auto rules = parse_rules("rule a f(?x) => ?x safe draft rule b transpose(transpose(?x)) => ?x safe print");
   CHECK(rules[0].safe_for == "draft");
   CHECK(compile_rule(drafted_matrices{}, rules[1]).at(0).rule.safe_for == "print");
@@ -98,13 +98,13 @@ TEST_CASE("a rule may be safe for a use that its algebra knows") {
   CHECK(message_for(matrices{}, "draft") == "rules:1: rule r: 'safe draft'; expected a rule for all uses");
 }
 
-TEST_CASE("compiling is a function of the rule and the algebra", "[law]") {
+TEST_CASE("compiling a rule set twice gives equal results", "[law]") {
   const auto rules = parse_rules(matrix_rules);
   CHECK(compile_rules(matrices{}, rules) == compile_rules(matrices{}, rules));
   CHECK_FALSE(compile_rules(circuits{}, parse_rules(circuit_rules)).empty());
 }
 
-TEST_CASE("equal subterms become one node of the pattern, operands before users") {
+TEST_CASE("equal subterms compile to one pattern node with operands before users") {
   const auto s = compiled("add(transpose(?x), mul(transpose(?x), ?y)) => ?x").at(0);
   REQUIRE(s.source.nodes.size() == 3);
   CHECK(s.source.nodes[0].kind == kind("transpose"));
@@ -115,13 +115,13 @@ TEST_CASE("equal subterms become one node of the pattern, operands before users"
   CHECK_FALSE(s.repeats());
 }
 
-TEST_CASE("variables of values and of attributes live in two worlds") {
+TEST_CASE("variables for values and for attributes are in separate name spaces") {
   const auto s = compiled("scale{by=?x}(?x) => scale{by=?x}(transpose(transpose(?x)))").at(0);
   CHECK(s.variables == 1);
   CHECK(s.attribute_variables == 1);
 }
 
-TEST_CASE("attributes that a source leaves out must be the default, or anything after ..") {
+TEST_CASE("omitted source attributes must have the default value unless .. is given") {
   const auto closed = compiled("split{sizes=?s}(?x) => split{sizes=?s}(?x)").at(0);
   CHECK(closed.source.nodes[0].attributes.at(0).kind == pattern_attribute::form::value);
   CHECK(closed.source.nodes[0].attributes[0].value.literal == attribute{0});
@@ -131,7 +131,7 @@ TEST_CASE("attributes that a source leaves out must be the default, or anything 
   CHECK(compiled("transpose(?x) => scale(?x)").at(0).target.nodes[0].attributes.at(0).value.literal == attribute{1});
 }
 
-TEST_CASE("literals take the form of their attribute: choices by name, reals as bits, words as bytes") {
+TEST_CASE("rule literals compile to the form of their attribute") {
   const auto choice = compiled("power{form=cube}(?x) => power{form=1}(?x)").at(0);
   CHECK(choice.source.nodes[0].attributes.at(0).value.literal == attribute{1});
   const auto real = [&](std::string_view text) {
@@ -151,7 +151,7 @@ TEST_CASE("literals take the form of their attribute: choices by name, reals as 
   CHECK(bytes.target.nodes[0].attributes.at(0).value.literal == attribute{0xc3, 0xa9});
 }
 
-TEST_CASE("a real number is no value of an attribute of another form") {
+TEST_CASE("a real number for a non-real attribute of a rule is refused") {
   CHECK(message("split{sizes=?s}(?x) => split{sizes=[1, 1.5]}(?x)") ==
         "rules:1: rule r: 1.5; expected no real number for attribute 'sizes'");
   CHECK(message("scale{by=1.5}(?x) => ?x") == "rules:1: rule r: 1.5; expected no real number for attribute 'by'");
@@ -162,7 +162,7 @@ TEST_CASE("a real number is no value of an attribute of another form") {
   CHECK(message("shift{by=?b}(?x) => ?x if ?b == 0.5").empty());
 }
 
-TEST_CASE("an algebra that says how many arguments its measures take gets no others") {
+TEST_CASE("a declared number of arguments of a measure is enforced") {
   const auto refused = [](std::string_view condition) {
     const auto rules = parse_rules("rule r scale(?x) => ?x if " + std::string{condition} + " == 1");
     return unity::test::message_of([&] { (void)compile_rules(strict_matrices{}, rules); });
@@ -175,7 +175,7 @@ TEST_CASE("an algebra that says how many arguments its measures take gets no oth
   CHECK(message("scale(?x) => ?x if size(?x) == 1").empty());
 }
 
-TEST_CASE("in a condition a word stands for the choice of that name") {
+TEST_CASE("a word in a rule condition compiles to the index of that choice") {
   const auto s = compiled("power{form=?f}(?x) => ?x if ?f == cube").at(0);
   CHECK(s.conditions.at(0).arguments.at(1).literal == attribute{1});
 }
@@ -193,7 +193,7 @@ TEST_CASE("a single root without a selector stands for all results") {
   CHECK(any.source.roots[0].result == pattern_operand::each);
 }
 
-TEST_CASE("what depends on an indexed variable, operand or attribute, is there once per repetition") {
+TEST_CASE("pattern nodes that depend on an indexed variable are repeated") {
   const auto s = compiled("matmul(?x, ??w)... => scale{by=size(??w, 1)}(matmul(?x, ??w))...").at(0);
   CHECK(s.repeats());
   CHECK(s.source.nodes.at(0).indexed);
@@ -204,7 +204,7 @@ TEST_CASE("what depends on an indexed variable, operand or attribute, is there o
   CHECK_FALSE(packed.target.nodes.at(0).indexed);
 }
 
-TEST_CASE("a malformed rule is told which part of it is wrong and what would be right") {
+TEST_CASE("a malformed rule is refused with the wrong part and the expected form") {
   // Unbound variables.
   CHECK(message("scale(?x) => ?y") == "rules:1: rule r: unbound variable ?y; expected a variable of the source");
   CHECK(message("scale(?x) => ??x...") == "rules:1: rule r: unbound variable ??x; expected a variable of the source");
@@ -286,7 +286,7 @@ TEST_CASE("a malformed rule is told which part of it is wrong and what would be 
         "rules:1: rule r: split{sizes=?s}(?x).*; expected '...' after what is there once per repetition");
 }
 
-TEST_CASE("every message of a malformed rule is one line that begins with the rule's name") {
+TEST_CASE("compile errors are single lines that begin with the line and name of the rule") {
   for (const auto* rule : {"scale(?x) => ?y", "sale(?x) => ?x", "add() => add()", "?x => scale(?x)"}) {
     const auto said = message(rule);
     CHECK(said.rfind("rules:1: rule r: ", 0) == 0);
@@ -294,7 +294,7 @@ TEST_CASE("every message of a malformed rule is one line that begins with the ru
   }
 }
 
-TEST_CASE("one bad rule refuses the whole set and is named") {
+TEST_CASE("one malformed rule refuses the whole rule set and is named") {
   const auto rules = parse_rules("rule good scale(?x) => ?x\nrule bad scale(?x) => ?y");
   CHECK_THROWS_WITH(compile_rules(matrices{}, rules), Catch::StartsWith("rules:2: rule bad: "));
 }
@@ -316,7 +316,7 @@ struct ambiguous : matrices {
 
 }  // namespace
 
-TEST_CASE("in a condition a word or a number is a value of the attribute that binds the variable beside it") {
+TEST_CASE("a literal in a condition takes the form of the attribute that binds its variable") {
   const auto literal = [](std::string_view text) {
     const auto rule = parse_rules("rule r " + std::string{text}).at(0);
     return compile_rule(ambiguous{}, rule).at(0).conditions.at(0).arguments.at(1).literal;
@@ -328,7 +328,7 @@ TEST_CASE("in a condition a word or a number is a value of the attribute that bi
   CHECK(literal("scale{by=?b}(?x) => ?x if ?b == 2") == attribute{2});
 }
 
-TEST_CASE("what is no value of the attribute beside it is refused in a condition") {
+TEST_CASE("a rule condition that compares different attribute forms is refused") {
   const auto refused = [](std::string_view condition) {
     const auto text = "rule r shift{by=?b}(scale{by=?n}(power{form=?f}(?x))) => ?x if " + std::string{condition};
     return unity::test::message_of([&] { (void)compile_rule(matrices{}, parse_rules(text).at(0)); });
@@ -348,7 +348,7 @@ TEST_CASE("what is no value of the attribute beside it is refused in a condition
   CHECK(refused("0.5 == ?b, ?b != 2, ?f != cube, ?n == min(size(?x, 0), 2), (?n == 1) == (?f == cube)").empty());
 }
 
-TEST_CASE("what is unknown is said first, and what is bound is not said to be unbound") {
+TEST_CASE("compile errors name unknown attributes first and variables of the wrong kind") {
   CHECK(message("scale{bye=?k}(?x) => scale{by=?k}(?x)") ==
         "rules:1: rule r: attribute 'bye' of scale; expected attributes of scale: by");
   CHECK(message("scale{by=?k}(?x) => add(?x, ?k)") ==
@@ -359,7 +359,7 @@ TEST_CASE("what is unknown is said first, and what is bound is not said to be un
         "rules:1: rule r: ?x, which stands for a value; expected a variable that an attribute of the source binds");
 }
 
-TEST_CASE("a list is no integer, no real number and no choice") {
+TEST_CASE("a list is refused as the value of an integer or real attribute") {
   CHECK(message("scale{by=[2]}(?x) => ?x") == "rules:1: rule r: [2], a list; expected an integer for attribute 'by'");
   CHECK(message("scale{by=[]}(?x) => ?x") == "rules:1: rule r: [], a list; expected an integer for attribute 'by'");
   CHECK(message("shift{by=[0.5]}(?x) => ?x") ==
@@ -369,14 +369,14 @@ TEST_CASE("a list is no integer, no real number and no choice") {
   CHECK(message("split{sizes=[1, 2]}(?x) => split{sizes=[1, 2], axis=1}(?x)").empty());
 }
 
-TEST_CASE("the line of a rule is said, whatever is wrong with it") {
+TEST_CASE("a compile error states the line of the rule") {
   const auto rules =
       parse_rules("# two rules\nrule good\n  scale(?x) => ?x\nrule bad\n  scale(?x)\n  => ?y\n", "my.rules");
   CHECK(message_of([&] { (void)compile_rules(matrices{}, rules); }) ==
         "my.rules:4: rule bad: unbound variable ?y; expected a variable of the source");
 }
 
-TEST_CASE("a variable stands for attributes of one form") {
+TEST_CASE("a rule variable is refused for attributes of different forms") {
   CHECK(message("shift{by=?b}(?x) => scale{by=?b}(?x)") ==
         "rules:1: rule r: ?b, which is a real number; expected an integer for attribute 'by'");
   CHECK(message("shift{by=?b}(scale{by=?b}(?x)) => ?x") ==

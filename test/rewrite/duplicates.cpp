@@ -37,7 +37,7 @@ cost_value least(const circuit& g, std::string_view rules = "") {
 
 }  // namespace
 
-TEST_CASE("two nodes that compute the same become one, and then their readers do") {
+TEST_CASE("common subexpressions are merged together with their equal readers") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -46,7 +46,7 @@ TEST_CASE("two nodes that compute the same become one, and then their readers do
   CHECK(least(g) == 6);
 }
 
-TEST_CASE("all results of a node are handed over") {
+TEST_CASE("merging duplicate nodes redirects the readers of each result") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -62,7 +62,7 @@ TEST_CASE("a node that reads one value twice is not its own duplicate") {
   CHECK(space.moves(space.initial()).empty());
 }
 
-TEST_CASE("the order of operands tells nodes apart where it matters") {
+TEST_CASE("nodes with different operand order or attributes are not duplicates") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);
@@ -71,7 +71,7 @@ TEST_CASE("the order of operands tells nodes apart where it matters") {
   CHECK(space.moves(space.initial()).empty());
 }
 
-TEST_CASE("what a rewrite makes equal to what is there becomes one with it") {
+TEST_CASE("a duplicate created by a rewrite is merged") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -79,7 +79,7 @@ TEST_CASE("what a rewrite makes equal to what is there becomes one with it") {
   CHECK(least(b.build({b.conjunction(x, y), b.conjunction(x, nn)}), "rule r not(not(?x)) => ?x") == 4);
 }
 
-TEST_CASE("merging leaves nothing that is there twice", "[law]") {
+TEST_CASE("merging until no move is left leaves no duplicate nodes", "[law]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -53,7 +53,7 @@ expression of(expression::form kind, std::vector<expression> arguments, std::siz
 
 }  // namespace
 
-TEST_CASE("arithmetic is element by element, a single number going with every element") {
+TEST_CASE("expression arithmetic is elementwise with scalar broadcasting") {
   CHECK(f(function::add, {{1, 2}, {10, 20}}) == list({11, 22}));
   CHECK(f(function::subtract, {{5}, {1, 2}}) == list({4, 3}));
   CHECK(f(function::multiply, {{1, 2}, {3}}) == list({3, 6}));
@@ -67,12 +67,12 @@ TEST_CASE("arithmetic is element by element, a single number going with every el
   CHECK(f(function::add, {attribute{}, {3}}) == list({}));
 }
 
-TEST_CASE("lists of different lengths have no sum") {
+TEST_CASE("expression functions of lists of different lengths have no value") {
   CHECK_FALSE(f(function::add, {{1, 2}, {1, 2, 3}}));
   CHECK_FALSE(f(function::less, {attribute{}, {1, 2}}));
 }
 
-TEST_CASE("what overflows or divides by zero has no value") {
+TEST_CASE("overflow and division by zero in expressions give no value") {
   CHECK_FALSE(f(function::add, {{most}, {1}}));
   CHECK_FALSE(f(function::subtract, {{least}, {1}}));
   CHECK_FALSE(f(function::multiply, {{most}, {2}}));
@@ -85,7 +85,7 @@ TEST_CASE("what overflows or divides by zero has no value") {
   CHECK_FALSE(f(function::product, {{most, 2}}));
 }
 
-TEST_CASE("equality is of whole lists, truth is of all elements") {
+TEST_CASE("expression equality compares whole lists and truth tests all elements") {
   CHECK(f(function::equal, {{1, 2}, {1, 2}}) == list({1}));
   CHECK(f(function::equal, {{1, 1}, {1}}) == list({0}));
   CHECK(f(function::unequal, {{1, 1}, {1}}) == list({1}));
@@ -95,7 +95,7 @@ TEST_CASE("equality is of whole lists, truth is of all elements") {
   CHECK(f(function::logical_not, {{1, 0}}) == list({1}));
 }
 
-TEST_CASE("lists are taken apart and put together") {
+TEST_CASE("expression list functions build lists and take them apart") {
   CHECK(f(function::at, {{4, 5, 6}, {1}}) == list({5}));
   CHECK(f(function::length, {{4, 5, 6}}) == list({3}));
   CHECK(f(function::sum, {{4, 5, 6}}) == list({15}));
@@ -116,7 +116,7 @@ TEST_CASE("lists are taken apart and put together") {
   CHECK(f(function::insert, {{1, 2, 3, 4}, {2}, {9}}) == list({1, 2, 9, 3, 4}));  // inline storage to heap
 }
 
-TEST_CASE("places outside of a list have no value") {
+TEST_CASE("expression list functions give no value for invalid positions") {
   for (const auto index : {std::int64_t{-1}, std::int64_t{2}, most, least}) {
     CAPTURE(index);
     CHECK_FALSE(f(function::at, {{4, 5}, {index}}));
@@ -133,7 +133,7 @@ TEST_CASE("places outside of a list have no value") {
   CHECK_FALSE(f(function::repeat, {{1, 2}, {2}}));
 }
 
-TEST_CASE("bits are counted, shifted and joined") {
+TEST_CASE("expression bit functions give the expected values or none") {
   CHECK(f(function::log2, {{1, 2, 3, 1024, most}}) == list({0, 1, 1, 10, 62}));
   CHECK_FALSE(f(function::log2, {{0}}));
   CHECK_FALSE(f(function::log2, {{least}}));
@@ -151,7 +151,7 @@ TEST_CASE("bits are counted, shifted and joined") {
   CHECK_FALSE(f(function::bit_count, {{-1}}));
 }
 
-TEST_CASE("shifts are products and quotients by powers of two, and log2 inverts them", "[law]") {
+TEST_CASE("expression shifts multiply or divide by powers of two and log2 inverts them", "[law]") {
   const auto seed = GENERATE(range(0U, 200U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -166,7 +166,7 @@ TEST_CASE("shifts are products and quotients by powers of two, and log2 inverts 
         f(function::subtract, {*f(function::bit_or, {{x}, {n}}), *f(function::bit_and, {{x}, {n}})}));
 }
 
-TEST_CASE("permutations compose and invert, and nothing else does", "[law]") {
+TEST_CASE("expression compose and inverse work on permutations and refuse others", "[law]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -195,7 +195,7 @@ TEST_CASE("permutations compose and invert, and nothing else does", "[law]") {
   CHECK_FALSE(f(function::compose, {{0, 1}, {0, 1, 2}}));
 }
 
-TEST_CASE("every function has a name, and takes as many arguments as it says") {
+TEST_CASE("each expression function can be called with its declared number of arguments") {
   for (const auto& s : functions) {
     CAPTURE(s.name);
     const std::vector<attribute> ones(s.arguments, attribute{0});
@@ -203,7 +203,7 @@ TEST_CASE("every function has a name, and takes as many arguments as it says") {
   }
 }
 
-TEST_CASE("an expression reads variables, measures and lists from where it is evaluated") {
+TEST_CASE("an expression reads attribute variables and measures from its environment") {
   using form = expression::form;
   const environment env;
   CHECK(evaluate(literal({4, 5}), env) == list({4, 5}));
@@ -219,14 +219,14 @@ TEST_CASE("an expression reads variables, measures and lists from where it is ev
   CHECK_FALSE(evaluate(of(form::measure, {literal({1, 2, 3})}), env));
 }
 
-TEST_CASE("a pack in a list is there once per repetition") {
+TEST_CASE("a pack in a list expression is expanded once per repetition") {
   using form = expression::form;
   const auto pack = of(form::list, {literal({-1}), of(form::pack, {of(form::measure, {}, 4)})});
   CHECK(evaluate(pack, environment{}) == list({-1, 0, 4, 0, 0, 4, 1, 0, 4, 2}));
   CHECK(evaluate(pack, environment{{}, 0}) == list({-1}));
 }
 
-TEST_CASE("an expression has no value when a part has none") {
+TEST_CASE("an expression has no value if a part of it has none") {
   using form = expression::form;
   auto quotient = of(form::call, {literal({1}), literal({0})});
   quotient.callee = function::divide;

@@ -61,7 +61,7 @@ struct fixture {
 
 }  // namespace
 
-TEST_CASE("attributes of a target are computed from what the source binds") {
+TEST_CASE("target attributes are computed from bindings of the source") {
   matrix_builder b;
   const auto x = b.input('a', 2, 3);
   const auto g = b.build({b.scale(3, b.scale(5, x))});
@@ -70,7 +70,7 @@ TEST_CASE("attributes of a target are computed from what the source binds") {
   CHECK(f.made(f.found[0]).attributes.at(0) == attribute{18});
 }
 
-TEST_CASE("a rule does not apply where a condition is false or has no value") {
+TEST_CASE("a rule does not match if a condition is false or has no value") {
   matrix_builder b;
   const auto g = b.build({b.scale(3, b.input('a', 2, 2))});
   const auto applies = [&](const std::string& condition) {
@@ -84,7 +84,7 @@ TEST_CASE("a rule does not apply where a condition is false or has no value") {
   CHECK(applies("!(?k != 3)") == 1);
 }
 
-TEST_CASE("an attribute of a source can be an expression over what is bound elsewhere") {
+TEST_CASE("a source attribute can be an expression over bound variables") {
   matrix_builder b;
   const auto x = b.input('a', 2, 3);
   const auto g = b.build({b.scale(3, x), b.scale(2, x)});
@@ -94,7 +94,7 @@ TEST_CASE("an attribute of a source can be an expression over what is bound else
         attribute{3});
 }
 
-TEST_CASE("what changes nothing, or a type, is no match") {
+TEST_CASE("a rewrite that changes nothing or changes a type is no match") {
   matrix_builder b;
   const auto g = b.build({b.scale(3, b.input('a', 2, 3))});
   CHECK(fixture("rule same scale{by=?k}(?x) => scale{by=?k}(?x)", g).found.empty());
@@ -104,7 +104,7 @@ TEST_CASE("what changes nothing, or a type, is no match") {
   CHECK(fixture("rule bad scale{by=?k}(?x) => split{axis=2, sizes=[1]}(?x).0", g).found.empty());
 }
 
-TEST_CASE("a target for each repetition measures what all share, and what each has of its own") {
+TEST_CASE("repeated targets can measure shared and per-repetition values") {
   matrix_builder b;
   const auto x = b.input('a', 5, 2);
   const auto y = b.input('b', 2, 2);
@@ -123,7 +123,7 @@ TEST_CASE("a target for each repetition measures what all share, and what each h
   CHECK(e.made(e.found[0], 1).attributes.at(0) == attribute{8});
 }
 
-TEST_CASE("conditions on indexed variables must hold in every repetition") {
+TEST_CASE("a condition on an indexed variable must hold in each repetition") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto g = b.build({b.matmul(x, b.input('b', 2, 3)), b.matmul(x, b.input('c', 2, 4))});
@@ -141,7 +141,7 @@ TEST_CASE("conditions on indexed variables must hold in every repetition") {
   CHECK(applies("sum([size(??w, 1)...]) == 7") == 1);
 }
 
-TEST_CASE("two roots on one value are no match") {
+TEST_CASE("two roots bound to one value are no match") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto g = b.build({b.matmul(x, x)});
@@ -149,7 +149,7 @@ TEST_CASE("two roots on one value are no match") {
   CHECK(f.found.empty());
 }
 
-TEST_CASE("a match is interned once, and a second search adds nothing") {
+TEST_CASE("a repeated search interns no new matches or nodes") {
   random_engine random{7};
   const auto g = random_matrix_graph(random, 4, 25);
   fixture f{matrix_rules, g};
@@ -166,7 +166,7 @@ TEST_CASE("a match is interned once, and a second search adds nothing") {
   CHECK(f.matches.memory() > 0);
 }
 
-TEST_CASE("a match records what it reads, replaces and defines") {
+TEST_CASE("a match records what it reads and replaces and defines") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);

@@ -41,7 +41,7 @@ std::string message(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("tokens are names, variables, numbers, texts and symbols") {
+TEST_CASE("the lexer classifies tokens by kind") {
   const auto all = tokens(R"(rule ?x ??w 12 0.5 1e-05 "a b" {)");
   REQUIRE(all.size() == 8);
   CHECK(all[0].kind == form::name);
@@ -57,7 +57,7 @@ TEST_CASE("tokens are names, variables, numbers, texts and symbols") {
   CHECK(all[7].kind == form::symbol);
 }
 
-TEST_CASE("the longest symbol is taken") {
+TEST_CASE("the lexer takes the longest symbol or number") {
   CHECK(texts("a...==b=>c..<=d<>=&&||!=!.*.") == std::vector<std::string>{"a", "...", "==", "b", "=>", "c", "..",
                                                                           "<=", "d", "<", ">=", "&&", "||", "!=", "!",
                                                                           ".", "*", "."});
@@ -66,7 +66,7 @@ TEST_CASE("the longest symbol is taken") {
   CHECK(texts("1e 2e+ 3.x 4..5") == std::vector<std::string>{"1", "e", "2", "e", "+", "3", ".", "x", "4", "..", "5"});
 }
 
-TEST_CASE("a token knows the line and the column where it begins") {
+TEST_CASE("lexer tokens record the line and column where they begin") {
   const auto all = tokens("rule a # a comment ?y\n  f(?x,\t??w)\r\n\n\"text\" 12");
   struct place {
     std::size_t line;
@@ -81,14 +81,14 @@ TEST_CASE("a token knows the line and the column where it begins") {
   }
 }
 
-TEST_CASE("comments end with their line, the last one with the text") {
+TEST_CASE("lexer comments extend to the end of the line or text") {
   CHECK(texts("# all\n#again\na # b\n#") == std::vector<std::string>{"a"});
   CHECK(texts("").empty());
   CHECK(texts("#").empty());
   CHECK(texts("a#\n\n\nb") == std::vector<std::string>{"a", "b"});
 }
 
-TEST_CASE("the end of the text has a place, too") {
+TEST_CASE("the end-of-file token has a line and column") {
   lexer in{"a\n  ", "file"};
   in.next();
   CHECK(in.peek().kind == form::end);
@@ -97,7 +97,7 @@ TEST_CASE("the end of the text has a place, too") {
   CHECK_THROWS_WITH(in.fail("'b'"), "file:2:3: found end of file; expected 'b'");
 }
 
-TEST_CASE("an error names the file, the place, what was found and what was expected") {
+TEST_CASE("a lexer error states file and position and what was found and expected") {
   lexer in{"\n  ( a", "some.rules"};
   CHECK_THROWS_WITH(in.expect(")"), "some.rules:2:3: found '('; expected ')'");
   CHECK_NOTHROW(in.expect("("));
@@ -105,13 +105,13 @@ TEST_CASE("an error names the file, the place, what was found and what was expec
   CHECK_FALSE(in.at("a"));
 }
 
-TEST_CASE("a text must be closed on its line") {
+TEST_CASE("an unclosed quoted text is a lexer error at its line and column") {
   CHECK(message("x \"abc\ndef\"") == "file:1:3: found 'abc'; expected a closing quote");
   CHECK(message("\"abc") == "file:1:1: found 'abc'; expected a closing quote");
   CHECK(message("\"a\tb\xc3\xa9") == "file:1:1: found 'a b\xc3\xa9'; expected a closing quote");  // in one line
 }
 
-TEST_CASE("bytes that are no text become symbols, one each") {
+TEST_CASE("the lexer returns each non-text byte as a symbol") {
   const std::string bytes{"\0\xff@", 3};
   const auto all = tokens(bytes);
   REQUIRE(all.size() == 3);

@@ -276,7 +276,7 @@ rule_set matrix_set(std::string_view text) { return compile_rules(matrices{}, pa
 
 }  // namespace
 
-TEST_CASE("the matcher finds what trying every assignment finds, for random patterns on random circuits", "[law]") {
+TEST_CASE("the matcher agrees with brute force on random patterns and circuits", "[law]") {
   std::size_t matches = 0;
   std::size_t patterns = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(1200); ++seed) {
@@ -300,7 +300,7 @@ TEST_CASE("the matcher finds what trying every assignment finds, for random patt
   CHECK(matches > unity::test::cases(2000));
 }
 
-TEST_CASE("the matcher finds what trying every assignment finds, for the rules of both algebras", "[law]") {
+TEST_CASE("the matcher agrees with brute force on the rules of both test algebras", "[law]") {
   std::size_t matches = 0;
   const auto without = [](rule_set rules) {
     std::erase_if(rules, [](const auto& s) {
@@ -319,7 +319,7 @@ TEST_CASE("the matcher finds what trying every assignment finds, for the rules o
   CHECK(matches > unity::test::cases(1000));
 }
 
-TEST_CASE("roots that can be exchanged are matched once, roots that cannot in both orders") {
+TEST_CASE("exchangeable roots are detected and matched once") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -335,7 +335,7 @@ TEST_CASE("roots that can be exchanged are matched once, roots that cannot in bo
   CHECK(f.index.rule(2).symmetric.size() == 1);
 }
 
-TEST_CASE("a third root that tells two others apart keeps both orders") {
+TEST_CASE("roots that a third root distinguishes are not treated as exchangeable") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -350,7 +350,7 @@ TEST_CASE("a third root that tells two others apart keeps both orders") {
   CHECK(std::count_if(found.begin(), found.end(), [](const auto& a) { return a.nodes[0] != a.nodes[1]; }) == 1);
 }
 
-TEST_CASE("roots that share nothing are matched where neither depends on the other") {
+TEST_CASE("match_unconnected finds disconnected roots that do not depend on each other") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -364,7 +364,7 @@ TEST_CASE("roots that share nothing are matched where neither depends on the oth
   CHECK(unconnected == 2);
 }
 
-TEST_CASE("repeated operands match any number, in order, the same number everywhere") {
+TEST_CASE("repeated operands match one or more operands in order") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);
@@ -378,7 +378,7 @@ TEST_CASE("repeated operands match any number, in order, the same number everywh
   CHECK(found == std::set<std::vector<node_id>>{{p(0), p(1), p(2)}, {p(0), p(1)}, {p(2)}});
 }
 
-TEST_CASE("a fixed operand beside repeated ones takes its place") {
+TEST_CASE("a fixed operand before repeated operands matches the first operand") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);
@@ -395,7 +395,7 @@ TEST_CASE("a fixed operand beside repeated ones takes its place") {
   CHECK(repetitions == std::multiset<std::size_t>{1, 2});
 }
 
-TEST_CASE(".* is each result of one node, all of them") {
+TEST_CASE("an each-selector matches only the complete ordered results of one node") {
   matrix_builder b;
   const auto x = b.input('a', 3, 2);
   const auto parts = b.split(0, {1, 1, 1}, x);
@@ -407,7 +407,7 @@ TEST_CASE(".* is each result of one node, all of them") {
   CHECK(f.found_repetitions(0, 0).size() == 2);
 }
 
-TEST_CASE("the repetitions of a root are the largest set of siblings") {
+TEST_CASE("repeated roots match the largest set of siblings") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 3);
@@ -422,7 +422,7 @@ TEST_CASE("the repetitions of a root are the largest set of siblings") {
   CHECK(f.found_repetitions(0, 0) == std::set<std::vector<node_id>>{{m(0), m(1), m(2)}});
 }
 
-TEST_CASE("siblings do not depend on one another") {
+TEST_CASE("a set of siblings excludes nodes that depend on each other") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);
@@ -437,7 +437,7 @@ TEST_CASE("siblings do not depend on one another") {
   CHECK(f.found_repetitions(0, 0) == std::set<std::vector<node_id>>{{m(0), m(2)}, {m(1), m(2)}});
 }
 
-TEST_CASE("siblings can read one result each of a node, whatever else they share") {
+TEST_CASE("repeated roots can match siblings that read different results of one node") {
   matrix_builder b;
   const auto x = b.input('a', 2, 3);
   const auto w = b.input('b', 2, 2);
@@ -451,7 +451,7 @@ TEST_CASE("siblings can read one result each of a node, whatever else they share
   CHECK(f.found_repetitions(0, 1) == std::set<std::vector<node_id>>{{m(2), m(1)}});
 }
 
-TEST_CASE("a root that stands for all results repeats as often as there are results") {
+TEST_CASE("a root that stands for all results repeats once per result") {
   matrix_builder b;
   const auto x = b.input('a', 4, 2);
   const auto y = b.input('b', 1, 2);
@@ -465,7 +465,7 @@ TEST_CASE("a root that stands for all results repeats as often as there are resu
   CHECK(repetitions == std::set<std::size_t>{2});  // a concat of two parts does not match a split into three results
 }
 
-TEST_CASE("more repetitions than there is room for are no match, and no harm") {
+TEST_CASE("the matcher drops matches with too many repetitions") {
   matrix_builder b;
   const auto x = b.input('a', 1, 1);
   const std::vector<value_id> many(bindings::most_repetitions + 1, x);

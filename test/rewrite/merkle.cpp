@@ -71,7 +71,7 @@ circuit relabelled(const circuit& g, random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("the canonical hash does not depend on names, and tells almost any change", "[law]") {
+TEST_CASE("the merkle hash is invariant to node order and changes with a live gate", "[law]") {
   for (std::uint64_t seed = 0; seed < unity::test::cases(3000); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -109,7 +109,7 @@ TEST_CASE("the canonical hash does not depend on names, and tells almost any cha
   }
 }
 
-TEST_CASE("which result is read, and how often a subgraph is there, makes a difference") {
+TEST_CASE("the merkle hash depends on the result read and on sharing and output order") {
   const auto build = [](auto what) {
     circuit_builder b;
     return canonical(what(b));

@@ -23,7 +23,7 @@ struct circuit_store : node_store<circuits> {
 
 }  // namespace
 
-TEST_CASE("attributes, operators and types are interned once each") {
+TEST_CASE("node_store interns equal attributes and operators and types once") {
   circuit_store s;
   CHECK(s.intern(attribute{1, 2}) == s.intern(attribute{1, 2}));
   CHECK(s.intern(attribute{1, 2}) != s.intern(attribute{2, 1}));
@@ -38,7 +38,7 @@ TEST_CASE("attributes, operators and types are interned once each") {
   CHECK(s.type_of(s.new_value(bit{})) == s.type_of(s.new_value(bit{})));
 }
 
-TEST_CASE("cons gives one node for an operator and its operands, with values of its own") {
+TEST_CASE("node_store::cons returns one node per operator and operand list") {
   circuit_store s;
   const auto x = s.new_value(bit{});
   const auto y = s.new_value(bit{});
@@ -52,7 +52,7 @@ TEST_CASE("cons gives one node for an operator and its operands, with values of 
   CHECK(s.results(s.cons(s.op(gate::form::half_adder), std::vector{x, y}).value()).size() == 2);
 }
 
-TEST_CASE("the order of operands does not matter where the operator is commutative") {
+TEST_CASE("node_store ignores operand order for commutative operators only") {
   circuit_store s;
   const auto x = s.new_value(bit{});
   const auto y = s.new_value(bit{});
@@ -69,7 +69,7 @@ TEST_CASE("the order of operands does not matter where the operator is commutati
   CHECK(m.cons(product, std::vector{a, b}) != m.cons(product, std::vector{b, a}));
 }
 
-TEST_CASE("define gives the node that defines given values, which cons does not find") {
+TEST_CASE("node_store::define returns the node for given results and cons does not find it") {
   circuit_store s;
   const auto x = s.new_value(bit{});
   const auto r = s.new_value(bit{});
@@ -84,7 +84,7 @@ TEST_CASE("define gives the node that defines given values, which cons does not 
   CHECK(s.mix(d) == s.mix_of(negation, std::vector{x}, std::vector{r}));
 }
 
-TEST_CASE("an adopted definition is what cons finds, if it comes first") {
+TEST_CASE("node_store::cons finds the first adopted definition") {
   circuit_store s;
   const auto x = s.new_value(bit{});
   const auto negation = s.op(gate::form::negation);
@@ -97,7 +97,7 @@ TEST_CASE("an adopted definition is what cons finds, if it comes first") {
   CHECK_FALSE(s.canonical(s.results(second)[0]).valid());
 }
 
-TEST_CASE("a node without an operator is a sink") {
+TEST_CASE("a node_store node without an operator is a sink") {
   circuit_store s;
   const auto x = s.new_value(bit{});
   const auto n = s.define(operator_id{}, std::vector{x, x}, {});
@@ -107,7 +107,7 @@ TEST_CASE("a node without an operator is a sink") {
   CHECK(s.results(n).empty());
 }
 
-TEST_CASE("types are inferred from operands, and memory grows with what is held") {
+TEST_CASE("node_store infers types and its reported memory grows with nodes") {
   node_store<matrices> m{matrices{}};
   const auto a = m.new_value({2, 3});
   const auto b = m.new_value({3, 5});

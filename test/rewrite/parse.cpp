@@ -133,7 +133,7 @@ class random_syntax {
 
 }  // namespace
 
-TEST_CASE("a rule is a name, two sides and clauses") {
+TEST_CASE("parse_rules reads names and sides and clauses of rules") {
   const auto rules = parse_rules(R"(
     rule one  f(?x) => ?x
     rule two
@@ -173,7 +173,7 @@ TEST_CASE("a rule is a name, two sides and clauses") {
   CHECK(parse_rules("# nothing\n").empty());
 }
 
-TEST_CASE("operators bind as in C and group to the left") {
+TEST_CASE("rule expressions use C precedence and left associativity") {
   CHECK(condition("1 + 2 * 3 - 4 == 5 && 6 || 7") == condition("((((1 + (2 * 3)) - 4) == 5) && 6) || 7"));
   CHECK(condition("8 / 4 / 2 % 3") == condition("((8 / 4) / 2) % 3"));
   CHECK(condition("-?a * !?b") == condition("(-?a) * (!?b)"));
@@ -181,7 +181,7 @@ TEST_CASE("operators bind as in C and group to the left") {
   CHECK(condition("[1, [], size(??w, 0)...]").arguments.at(2).kind == expression::form::pack);
 }
 
-TEST_CASE("what is not rule text is told where, what was found and what was expected") {
+TEST_CASE("a rule parse error states position and what was found and expected") {
   CHECK(message("f(?x) => ?x") == "r:1:1: found 'f'; expected 'rule'");
   CHECK(message("rule 3") == "r:1:6: found '3'; expected a rule's name");
   CHECK(message("rule a f(?x) = ?x") == "r:1:14: found '='; expected '==' or '=>'");
@@ -208,7 +208,7 @@ TEST_CASE("what is not rule text is told where, what was found and what was expe
   CHECK(message("rule a f(?x) => ?x )") == "r:1:20: found ')'; expected 'rule'");
 }
 
-TEST_CASE("numbers that do not fit are refused, not cut") {
+TEST_CASE("numbers out of range in rule text are refused") {
   CHECK(message("rule a f(?x).4294967296 => ?x") == "r:1:14: found '4294967296'; expected an integer of 31 bits");
   CHECK(message("rule a f(?x) => ?x tested 4294967296") ==
         "r:1:27: found '4294967296'; expected an integer of 31 bits");
@@ -219,7 +219,7 @@ TEST_CASE("numbers that do not fit are refused, not cut") {
   CHECK(message("rule a f{k=1e999}(?x) => ?x") == "r:1:12: found '1e999'; expected a number that a double can hold");
 }
 
-TEST_CASE("what is nested or strung together too deeply ends in a message") {
+TEST_CASE("excessive nesting or length of rule text is refused") {
   const auto nested = [](std::string_view open, std::size_t n) {
     std::string text;
     for (std::size_t i = 0; i < n; ++i) {
@@ -239,7 +239,7 @@ TEST_CASE("what is nested or strung together too deeply ends in a message") {
   CHECK(message("rule a f(?x) => ?x if 1" + nested(" + 1", 900)).empty());
 }
 
-TEST_CASE("printing a rule and reading it again gives the rule", "[law]") {
+TEST_CASE("random rules round-trip through printing and parsing", "[law]") {
   for (std::uint64_t seed = 0; seed < unity::test::cases(3000); ++seed) {
     random_syntax random{seed};
     const auto rule = random.rule();
@@ -251,7 +251,7 @@ TEST_CASE("printing a rule and reading it again gives the rule", "[law]") {
   }
 }
 
-TEST_CASE("any damage to rule text is read or refused in one line that names the file", "[law]") {
+TEST_CASE("damaged rule text parses or gives a one-line error that names the file", "[law]") {
   const std::string good =
       "rule two (f{a=1, b=?k, ..}(?x, ??w...), g().2) == (h(?x).*..., ??w)\n if ?k > 2, size(??w, 1) == \"x\" real "
       "tested 60\n";

@@ -37,7 +37,7 @@ std::string message(std::string_view rule) {
 
 }  // namespace
 
-TEST_CASE("a named part is written where its name stands") {
+TEST_CASE("part names expand to the parts they name") {
   CHECK(plain("add(?x, ?y@relu(?z)) => sub(?x, ?y)") == parsed("add(?x, relu(?z)) => sub(?x, relu(?z))"));
   CHECK(plain("add(?y@relu(?z), ?y) => ?y") == parsed("add(relu(?z), relu(?z)) => relu(?z)"));
   CHECK(plain("add(?x, relu(?z)) == add(?y@relu(?z), ?x)") == parsed("add(?x, relu(?z)) == add(relu(?z), ?x)"));
@@ -47,7 +47,7 @@ TEST_CASE("a named part is written where its name stands") {
   CHECK(without_part_names(operators(), none) == none);
 }
 
-TEST_CASE("what a named part leaves open is what it matched") {
+TEST_CASE("open attributes of a named part keep the values that they matched") {
   const auto rule = plain("relu(?y@max_pool{..}(?x)) => ?y");
   CHECK_FALSE(rule.source[0].operands[0].open);
   CHECK(rule.target[0] == rule.source[0].operands[0]);
@@ -73,7 +73,7 @@ TEST_CASE("what a named part leaves open is what it matched") {
   CHECK(after.operation(last) == g.operation(g.producer(pool)));
 }
 
-TEST_CASE("names of parts are printed as they are read") {
+TEST_CASE("part names round-trip through parsing and printing") {
   for (const std::string text :
        {"rule r\n  add(?x, ?y@relu(?z)) => ?y\n", "rule r\n  relu(?y@max_pool{..}(?x)) => ?y\n",
         "rule r\n  add(?x, ?y@split{axis=0, ..}(?z).1) => ?y\n"}) {
@@ -81,7 +81,7 @@ TEST_CASE("names of parts are printed as they are read") {
   }
 }
 
-TEST_CASE("a name that cannot be one is refused, and named") {
+TEST_CASE("invalid part names are refused") {
   CHECK(message("add(?y@relu(?x), ?y@neg(?x)) => ?y").find("expected a name of its own for each part") !=
         std::string::npos);
   CHECK(message("add(?y@relu(?x), ?z@neg(?y)) => ?z").find("expected a part in which no part's name stands") !=

@@ -20,7 +20,7 @@ std::string again(const std::string& condition) {
 
 }  // namespace
 
-TEST_CASE("a rule is printed with its clauses, each on a line of its own, defaults left out") {
+TEST_CASE("rules are printed with one clause per line and without defaults") {
   const auto rules = parse_rules(
       R"(rule full (f{a=1,..}(?x,??w...),g().2)==(h(?x).*...,??w) if ?k>2,?k<9 safe inference real proved "z3 4.8.12" by zero_one ,
  two
@@ -35,7 +35,7 @@ TEST_CASE("a rule is printed with its clauses, each on a line of its own, defaul
   CHECK(to_text(rules[1]) == "rule plain\n  f(?x) => ?x\n");
 }
 
-TEST_CASE("expressions are printed with the parentheses that they need") {
+TEST_CASE("rule expressions are printed with only the needed parentheses") {
   CHECK(again("1+(2*3)") == "1 + 2 * 3");
   CHECK(again("(1+2)*3") == "(1 + 2) * 3");
   CHECK(again("(1-2)-3") == "1 - 2 - 3");
@@ -49,7 +49,7 @@ TEST_CASE("expressions are printed with the parentheses that they need") {
   CHECK(again("f(1,[?a,??b...])") == "f(1, [?a, ??b...])");
 }
 
-TEST_CASE("what is as deep or as long as rule text may be can be printed and read again") {
+TEST_CASE("deep and long rule expressions round-trip through printing") {
   const std::string deep = std::string(199, '-') + "?a";
   CHECK(again(deep) == deep);
   std::string row = "?a";
@@ -64,7 +64,7 @@ TEST_CASE("what is as deep or as long as rule text may be can be printed and rea
   CHECK(again(nested) == nested);
 }
 
-TEST_CASE("a word is quoted unless it reads as a name") {
+TEST_CASE("a printed word is quoted unless it is a valid name") {
   CHECK(again("same") == "same");
   CHECK(again("\"same\"") == "same");
   CHECK(again("\"two words\"") == "\"two words\"");
@@ -72,7 +72,7 @@ TEST_CASE("a word is quoted unless it reads as a name") {
   CHECK(again("\"\"") == "\"\"");
 }
 
-TEST_CASE("reals look like reals and keep every bit") {
+TEST_CASE("reals in rule text are printed as reals and round-trip exactly") {
   CHECK(again("1e-05") == "1e-05");
   CHECK(again("2.0") == "2.0");
   CHECK(again("0.1") == "0.1");

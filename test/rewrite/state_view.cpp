@@ -21,7 +21,7 @@ namespace tests_of_state_view {
 using namespace unity;
 using namespace unity::test;
 
-TEST_CASE("the uses of a value that has many are told in blocks") {
+TEST_CASE("state_view::users_near returns the uses of a value in blocks") {
   circuit_builder b;
   const auto x = b.input('a');
   std::vector<value_id> outputs;
@@ -44,7 +44,7 @@ TEST_CASE("the uses of a value that has many are told in blocks") {
   }
 }
 
-TEST_CASE("in a large state a view says no dependence only where there is none") {
+TEST_CASE("state_view::depends is conservative in a large state") {
   // Two separate chains with more than `most_rows` nodes in all, so dependences are not tabulated.
   circuit_builder b;
   auto left = b.input('a');
@@ -77,7 +77,7 @@ TEST_CASE("in a large state a view says no dependence only where there is none")
   CHECK(view.depends(store, right_end, far));  // too far to tell: yes is the safe answer
 }
 
-TEST_CASE("a view answers who defines, who uses and what depends, as a plain search does", "[law]") {
+TEST_CASE("state_view agrees with a plain search on definitions and uses and dependences", "[law]") {
   state_view view;  // one view for all graphs: nothing of an earlier graph may remain
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -136,7 +136,7 @@ TEST_CASE("a view answers who defines, who uses and what depends, as a plain sea
   }
 }
 
-TEST_CASE("what is not in the state does not live, and unknown ids are no harm") {
+TEST_CASE("state_view reports nodes outside the state and unknown ids as not live") {
   node_store<circuits> store{circuits{}};
   const auto zero = store.cons(store.intern(gate{gate::form::zero, {}}), {}).value();
   const auto n = store.cons(store.intern(gate{gate::form::negation, {}}), store.results(zero)).value();
@@ -156,7 +156,7 @@ TEST_CASE("what is not in the state does not live, and unknown ids are no harm")
   CHECK(view.use_count(store.results(zero)[0]) == 0);
 }
 
-TEST_CASE("a state that is not in order breaks a contract") {
+TEST_CASE("loading a state with users before operands violates a precondition") {
   node_store<circuits> store{circuits{}};
   const auto zero = store.cons(store.intern(gate{gate::form::zero, {}}), {}).value();
   const auto n = store.cons(store.intern(gate{gate::form::negation, {}}), store.results(zero)).value();

@@ -51,14 +51,14 @@ static_assert(!argument<int>, "a number is no operand");
 static_assert(!operand_term<binding>);
 static_assert(!expressible<term>, "a value is no attribute");
 
-TEST_CASE("terms state rules in both directions and in one", "[terms]") {
+TEST_CASE("terms can state bidirectional and one-way rules", "[terms]") {
   check_equal(rule("both", f(x, g(y)) == g(f(x, y))), "rule both f(?x, g(?y)) == g(f(?x, ?y))");
   check_equal(rule("one", f(f(x)) >> f(x)), "rule one f(f(?x)) => f(?x)");
   check_equal(rule("drop", f(g(x)) >> x), "rule drop f(g(?x)) => ?x");
   check_equal(rule("none", f() >> g()), "rule none f() => g()");
 }
 
-TEST_CASE("terms bind attributes in the order in which they are written", "[terms]") {
+TEST_CASE("terms bind attributes in written order", "[terms]") {
   check_equal(rule("r", f(x, q = b, p = a) >> f(x, p = a)), "rule r f{q=?b, p=?a}(?x) => f{p=?a}(?x)");
   check_equal(rule("r", f(p = 1, x, q = 0.5, r = "same") >> g(x)), "rule r f{p=1, q=0.5, r=same}(?x) => g(?x)");
   check_equal(rule("r", f(x, p = -1, q = -0.5, r = 2.0) >> g(x)), "rule r f{p=-1, q=-0.5, r=2.0}(?x) => g(?x)");
@@ -67,7 +67,7 @@ TEST_CASE("terms bind attributes in the order in which they are written", "[term
   check_equal(rule("r", f(x, any_others) >> g(x)), "rule r f{..}(?x) => g(?x)");
 }
 
-TEST_CASE("terms tell a list of one from its element", "[terms]") {
+TEST_CASE("terms distinguish a one-element list from its element", "[terms]") {
   check_equal(rule("r", f(x, p = {1}) >> g(x, p = 1)), "rule r f{p=[1]}(?x) => g{p=1}(?x)");
   check_equal(rule("r", f(x, p = {a}) >> g(x, p = a)), "rule r f{p=[?a]}(?x) => g{p=?a}(?x)");
   check_equal(rule("r", f(x, p = {1, a, size(x, 0)}) >> g(x, p = list(1, list(2, a)))),
@@ -75,7 +75,7 @@ TEST_CASE("terms tell a list of one from its element", "[terms]") {
   check_equal(rule("r", f(x, p = list()) >> g(x)), "rule r f{p=[]}(?x) => g(?x)");
 }
 
-TEST_CASE("terms select results, repeat and have several outputs", "[terms]") {
+TEST_CASE("terms express result selectors and repetitions and several outputs", "[terms]") {
   check_equal(rule("r", f(g(x)[0], g(x)[1]) >> g(x)[2]), "rule r f(g(?x).0, g(?x).1) => g(?x).2");
   check_equal(rule("r", all(f(x, w)) >> g(f(x, g(all(w))), p = {all(size(w, 1))})),
               "rule r f(?x, ??w)... => g{p=[size(??w, 1)...]}(f(?x, g(??w...)))");
@@ -85,7 +85,7 @@ TEST_CASE("terms select results, repeat and have several outputs", "[terms]") {
   check_equal(rule("r", outputs(f(x), x) == outputs(g(x), x)), "rule r (f(?x), ?x) == (g(?x), ?x)");
 }
 
-TEST_CASE("terms state conditions with the operators of rule text", "[terms]") {
+TEST_CASE("terms express conditions with the operators of rule text", "[terms]") {
   const auto rewrite = f(x, p = a, q = b) >> g(x);
   const std::string text = "rule r f{p=?a, q=?b}(?x) => g(?x) if ";
   check_equal(rule("r", rewrite).when(rank(x) == 2, a != b), text + "rank(?x) == 2, ?a != ?b");
@@ -96,7 +96,7 @@ TEST_CASE("terms state conditions with the operators of rule text", "[terms]") {
   check_equal(rule("r", rewrite).when(a == "same", size(x, -1) == 1), text + "?a == same, size(?x, -1) == 1");
 }
 
-TEST_CASE("terms have every function of rule text under its name", "[terms]") {
+TEST_CASE("terms spell list functions and measures as in rule text", "[terms]") {
   const std::string text = "rule r f{p=?a, q=?b}(?x) => g{p=";
   const std::vector<std::pair<expression, std::string>> all_functions{
       {min(a, b), "min(?a, ?b)"},
@@ -122,7 +122,7 @@ TEST_CASE("terms have every function of rule text under its name", "[terms]") {
   }
 }
 
-TEST_CASE("of several standings of terms the last counts, alone", "[terms]") {
+TEST_CASE("the last standing stated for a rule of terms replaces earlier ones", "[terms]") {
   const auto rewrite = rule("r", f(x) >> g(x));
   const std::string text = "rule r f(?x) => g(?x) ";
   check_equal(rewrite.tested(60).proved("z3 4.8.12"), text + "tested 60 proved \"z3 4.8.12\"");
@@ -132,7 +132,7 @@ TEST_CASE("of several standings of terms the last counts, alone", "[terms]") {
   }
 }
 
-TEST_CASE("terms say what a rule is safe for and how it is known", "[terms]") {
+TEST_CASE("terms express the safe use and the evidence of a rule", "[terms]") {
   const auto rewrite = rule("r", f(x) >> g(x));
   const std::string text = "rule r f(?x) => g(?x) ";
   check_equal(rewrite.only_for("inference"), text + "safe inference");

@@ -14,7 +14,7 @@ using namespace unity::test;
 
 static_assert(prover<z3_prover>);
 
-TEST_CASE("Z3 decides what equalities entail, and which of them it needed") {
+TEST_CASE("the Z3 prover gives expected verdicts and needed equalities on ground problems") {
   for (const auto& c : ground_problems()) {
     INFO(c.what);
     const auto answer = z3_prover{}.decide(c.problem);
@@ -25,9 +25,9 @@ TEST_CASE("Z3 decides what equalities entail, and which of them it needed") {
   }
 }
 
-TEST_CASE("Z3 says which version it is") { CHECK(z3_prover{}.name().starts_with("z3 4.")); }
+TEST_CASE("the Z3 prover reports its version") { CHECK(z3_prover{}.name().starts_with("z3 4.")); }
 
-TEST_CASE("where its resources end, Z3 does not know") {
+TEST_CASE("the Z3 prover returns unknown at its resource limit") {
   // These ground problems need no case splits and are easy for Z3, so the resource limit of 1 is too low even for
   // congruence.
   const auto hard = ground_problems().back();

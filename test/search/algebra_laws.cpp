@@ -66,7 +66,7 @@ struct knows_no_names : circuits {
 
 }  // namespace
 
-TEST_CASE("an algebra that keeps its laws has no fault") {
+TEST_CASE("check_algebra finds no fault in the circuit and tensor algebras") {
   CHECK(fault(circuits{}, gates<circuits>()).empty());
   const auto a = tensor::standard_algebra();
   tensor::builder b{a};
@@ -82,7 +82,7 @@ TEST_CASE("an algebra that keeps its laws has no fault") {
   CHECK(fault(a, samples).empty());
 }
 
-TEST_CASE("a law that is broken is named, with the sample that breaks it") {
+TEST_CASE("check_algebra names the broken law and where it breaks") {
   CHECK(fault(short_of_attributes{}, gates<short_of_attributes>()) ==
         "sample 1 ('input'): 0 attributes; expected 1, as its signature has");
   CHECK(fault(forgets_names{}, gates<forgets_names>()) ==
@@ -96,7 +96,7 @@ TEST_CASE("a law that is broken is named, with the sample that breaks it") {
         "kind 0 ('input'): find_kind() of its name is another; expected names of their own");
 }
 
-TEST_CASE("a source graph that breaks a law is refused") {
+TEST_CASE("intern_graph refuses an operator that breaks a law of its algebra") {
   circuit_builder b;
   const auto g = b.build({b.negation(b.input('a'))});
   CHECK(message_of([&] {

@@ -35,7 +35,7 @@ backtracking_options with_alpha(double alpha) {
 
 }  // namespace
 
-TEST_CASE("the cheapest state is expanded first, and the way to the best is told") {
+TEST_CASE("backtracking expands the cheapest state first and returns the path to the best") {
   //  0 (10) -> 1 (9) -> 3 (8)
   //         -> 2 (5) -> 4 (4)
   explicit_space space{{10, 9, 5, 8, 4}, {{1, 2}, {3}, {4}, {}, {}}};
@@ -54,7 +54,7 @@ TEST_CASE("the cheapest state is expanded first, and the way to the best is told
   CHECK(r.lower_bound == std::numeric_limits<cost_value>::min());
 }
 
-TEST_CASE("alpha is how much dearer than the best a state may be to be kept") {
+TEST_CASE("alpha limits the cost of the states that backtracking keeps") {
   // The path to the state of cost 3 leads over one of cost 12.
   explicit_space space{{10, 12, 3}, {{1}, {2}, {}}};
   CHECK(backtracking(space, with_alpha(1.2)).cost == 10);
@@ -63,26 +63,26 @@ TEST_CASE("alpha is how much dearer than the best a state may be to be kept") {
   CHECK(backtracking(flat, with_alpha(1)).cost == 3);
 }
 
-TEST_CASE("what was queued before a better state was found is dropped when it is too dear then") {
+TEST_CASE("backtracking drops queued states that a better state makes too expensive") {
   explicit_space space{{100, 104, 50, 51}, {{1, 2}, {3}, {}, {}}};
   const auto r = backtracking(space, with_alpha(1.05));
   CHECK(r.counts.expanded == 2);  // the state of cost 104 is dropped once 50 is known
 }
 
-TEST_CASE("costs may be zero or negative") {
+TEST_CASE("backtracking handles zero and negative costs") {
   explicit_space space{{0, -5, -10}, {{1}, {2}, {0}}};
   const auto r = backtracking(space, with_alpha(1.05));
   CHECK(r.cost == -10);
   CHECK(r.path.size() == 2);
 }
 
-TEST_CASE("moves that do not apply are counted as rejected, states met again as duplicates") {
+TEST_CASE("backtracking counts inapplicable moves as rejected and repeated states as duplicates") {
   explicit_space space{{10, 9, 9}, {{1, explicit_space::nowhere, 2, 1}, {2, 0}, {explicit_space::nowhere}}};
   const auto r = backtracking(space, with_alpha(2));
   CHECK(r.counts == counters{3, 5, 2, 3, 0});
 }
 
-TEST_CASE("alpha below one breaks a contract") {
+TEST_CASE("backtracking with alpha below 1 violates a precondition") {
   const auto result = in_child([] {
     auto space = staircase(3);
     (void)backtracking(space, with_alpha(0.9));
@@ -91,7 +91,7 @@ TEST_CASE("alpha below one breaks a contract") {
   CHECK_THAT(result.messages, Catch::Contains("alpha of at least 1"));
 }
 
-TEST_CASE("with alpha one a search of circuits never goes uphill, and improves", "[law]") {
+TEST_CASE("backtracking with alpha 1 has non-increasing path costs and improves circuits", "[law]") {
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < test::cases(60); ++seed) {
     CAPTURE(seed);
@@ -109,7 +109,7 @@ TEST_CASE("with alpha one a search of circuits never goes uphill, and improves",
   CHECK(improved > test::cases(30));
 }
 
-TEST_CASE("every graph that a search meets means what its input means, and the best costs what is said", "[law]") {
+TEST_CASE("backtracking meets only circuits equivalent to the input and reports correct costs", "[law]") {
   std::size_t met = 0;
   for (std::uint64_t seed = 0; seed < test::cases(40); ++seed) {
     CAPTURE(seed);
@@ -131,7 +131,7 @@ TEST_CASE("every graph that a search meets means what its input means, and the b
 }
 
 // Sleep sets lose some states: a state that is reached again on another path keeps the sleep set of its first path.
-TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer candidates", "[law]") {
+TEST_CASE("sleep sets keep the best cost and most states with fewer candidates", "[law]") {
   std::size_t spaces = 0;
   std::size_t states = 0;
   std::size_t lost = 0;
@@ -169,7 +169,7 @@ TEST_CASE("sleep sets leave the best cost as it is and most states, at fewer can
   CHECK(candidates[1] * 3 < candidates[0] * 2);
 }
 
-TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state", "[exhaustive][law]") {
+TEST_CASE("sleep sets rarely worsen the best cost at a small alpha", "[exhaustive][law]") {
   std::size_t spaces = 0;
   std::size_t worse = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -192,7 +192,7 @@ TEST_CASE("with a tight alpha, too, sleep sets hardly ever cost a better state",
   CHECK(worse * 50 < spaces);
 }
 
-TEST_CASE("backtracking ends when its patience does, and goes on from what it finds") {
+TEST_CASE("backtracking stops when its patience runs out without an improvement") {
   // 0 (100) -> 1 (99) -> .. -> 9 (99) -> 10 (98): a plateau of nine states.
   explicit_space space;
   for (std::uint32_t i = 0; i <= 10; ++i) {
@@ -213,7 +213,7 @@ TEST_CASE("backtracking ends when its patience does, and goes on from what it fi
   CHECK(late.queued == 0);
 }
 
-TEST_CASE("what is too dear for a better state that was found counts as queued no more") {
+TEST_CASE("the queued count of backtracking excludes states that became too expensive") {
   // 0 (100) -> 1 (104), 2 (104), 3 (90): once 3 is known, 1 and 2 cost more than 1.05 times the best.
   explicit_space space;
   space.costs = {100, 104, 104, 90};

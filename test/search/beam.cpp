@@ -36,7 +36,7 @@ beam_options of(std::size_t width, std::size_t patience) {
 
 }  // namespace
 
-TEST_CASE("a beam goes over hills that its patience allows") {
+TEST_CASE("beam search crosses cost increases within its patience") {
   explicit_space space{{10, 20, 30, 5}, {{1}, {2}, {3}, {}}};
   CHECK(beam(space, of(1, 2)).cost == 10);
   const auto r = beam(space, of(1, 3));
@@ -46,14 +46,14 @@ TEST_CASE("a beam goes over hills that its patience allows") {
   CHECK(beam(space, of(1, 2)).stopped == stop_reason::converged);
 }
 
-TEST_CASE("a beam keeps the cheapest of each level") {
+TEST_CASE("beam search keeps the cheapest states of each level") {
   //  0 -> 1 (9) -> 3 (8);  0 -> 2 (11) -> 4 (1)
   explicit_space space{{10, 9, 11, 8, 1}, {{1, 2}, {3}, {4}, {}, {}}};
   CHECK(beam(space, of(1, 5)).cost == 8);
   CHECK(beam(space, of(2, 5)).cost == 1);
 }
 
-TEST_CASE("what the width has cut may come again on a level where there is room for it") {
+TEST_CASE("beam search may revisit a state that an earlier level cut") {
   // 0 -> 1 (5), 2 (9); 1 -> 2 -> 3 (1): at width 1, state 2 is cut beside state 1, and reached again from it.
   explicit_space space{{10, 5, 9, 1}, {{1, 2}, {2}, {3}, {}}};
   const auto r = beam(space, of(1, 5));
@@ -62,14 +62,14 @@ TEST_CASE("what the width has cut may come again on a level where there is room 
   CHECK(r.counts.duplicates == 0);
 }
 
-TEST_CASE("a beam keeps its memory in a budget, whether or not the space says what it holds itself") {
+TEST_CASE("beam search stops at its memory limit in a space that does not report memory") {
   auto space = staircase(3000);
   auto o = of(4, 8);
   o.limits.memory = 1024;
   CHECK(beam(space, o).stopped == stop_reason::memory);
 }
 
-TEST_CASE("a beam looks at the clock between the states of a level") {
+TEST_CASE("beam search checks its time limit within a level") {
   struct slow_space : explicit_space {
     [[nodiscard]] std::optional<candidate> price(std::uint32_t s, std::uint32_t to, scratch_type& scratch) const {
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
@@ -91,7 +91,7 @@ TEST_CASE("a beam looks at the clock between the states of a level") {
   CHECK(r.counts.expanded < 101);
 }
 
-TEST_CASE("a beam stops at its budget and says which") {
+TEST_CASE("beam search reports which limit stopped it") {
   auto long_way = staircase(3000);
   auto expansions = of(4, 8);
   expansions.limits.expansions = 7;
@@ -118,7 +118,7 @@ TEST_CASE("a beam stops at its budget and says which") {
   CHECK(calls == 5);
 }
 
-TEST_CASE("a budget that ends within a level is a budget, not the end of the space") {
+TEST_CASE("beam search stopped within a level by its expansion limit reports that limit") {
   // 0 -> 1, 2; 1 has no moves, 2 -> 3
   explicit_space space{{10, 9, 9, 1}, {{1, 2}, {}, {3}, {}}};
   auto o = of(2, 5);
@@ -128,7 +128,7 @@ TEST_CASE("a budget that ends within a level is a budget, not the end of the spa
   CHECK(r.stopped == stop_reason::expansions);
 }
 
-TEST_CASE("a beam of no width breaks a contract") {
+TEST_CASE("a beam of width 0 violates a precondition") {
   const auto result = in_child([] {
     auto space = staircase(3);
     (void)beam(space, of(0, 1));
@@ -137,8 +137,7 @@ TEST_CASE("a beam of no width breaks a contract") {
   CHECK_THAT(result.messages, Catch::Contains("a beam at least one wide"));
 }
 
-TEST_CASE("what a beam returns costs what its graph costs, means what the input means, and lies at the end of its path",
-          "[law]") {
+TEST_CASE("beam search returns an equivalent circuit with the reported cost and path", "[law]") {
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
@@ -156,7 +155,7 @@ TEST_CASE("what a beam returns costs what its graph costs, means what the input 
   CHECK(improved > 20);
 }
 
-TEST_CASE("a beam's answer does not depend on the number of threads", "[law]") {
+TEST_CASE("beam search results are independent of the thread count", "[law]") {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     CAPTURE(seed);
     const auto run = [&](std::size_t threads) {

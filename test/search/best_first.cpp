@@ -74,7 +74,7 @@ std::string refusal(const std::string& path, circuit_space& space) {
 
 }  // namespace
 
-TEST_CASE("a search stops at its budget and says which") {
+TEST_CASE("best-first search reports which limit stopped it") {
   auto long_way = staircase(5000);
   backtracking_options o;
   o.alpha = 2;
@@ -102,7 +102,7 @@ TEST_CASE("a search stops at its budget and says which") {
   CHECK(backtracking(long_way, o).stopped == stop_reason::exhausted);
 }
 
-TEST_CASE("an expansion that takes longer than the budget is ended") {
+TEST_CASE("a time limit ends a long expansion of best-first search and beam search") {
   // A state with 100,000 moves; pricing each takes 20 microseconds.
   struct slow_space {
     using state_type = int;
@@ -143,7 +143,7 @@ TEST_CASE("an expansion that takes longer than the budget is ended") {
   }
 }
 
-TEST_CASE("what is done aside is no time of the search, also when it goes on") {
+TEST_CASE("best-first search excludes time spent aside from its time; also when resumed") {
   auto space = random_circuit_space(3, 14);
   auto o = options_of(200, 1.05);
   o.limits.seconds = 0;
@@ -162,7 +162,7 @@ TEST_CASE("what is done aside is no time of the search, also when it goes on") {
   CHECK(backtracking.resume(next_space, file("aside"), o).seconds <= first.seconds);
 }
 
-TEST_CASE("an observer sees progress and can stop the search") {
+TEST_CASE("an observer of best-first search sees progress and can stop it") {
   auto space = random_circuit_space(3, 40);
   auto o = options_of(1000000, 2);
   std::size_t calls = 0;
@@ -181,7 +181,7 @@ TEST_CASE("an observer sees progress and can stop the search") {
   CHECK(last.queued > 0);
 }
 
-TEST_CASE("the answer does not depend on the number of threads", "[law]") {
+TEST_CASE("best-first search results are independent of the thread count", "[law]") {
   // States with many moves, so that threads share the moves of one state.
   std::size_t wide = 0;
   for (std::uint64_t seed = 0; seed < unity::test::all_or<std::uint64_t>(4, 2); ++seed) {
@@ -200,13 +200,13 @@ TEST_CASE("the answer does not depend on the number of threads", "[law]") {
   CHECK(wide > 3);
 }
 
-TEST_CASE("the same search twice gives the same answer", "[law]") {
+TEST_CASE("two best-first searches of equal spaces give equal results", "[law]") {
   auto first = random_circuit_space(11, 20);
   auto second = random_circuit_space(11, 20);
   require_same(backtracking(first, options_of(200)), backtracking(second, options_of(200)));
 }
 
-TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted one gives", "[law]") {
+TEST_CASE("an interrupted and resumed best-first search equals the uninterrupted one", "[law]") {
   const auto path = file("resumed.checkpoint");
   std::size_t resumed = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(40); ++seed) {
@@ -234,7 +234,7 @@ TEST_CASE("a search that is interrupted and resumed gives what the uninterrupted
   std::filesystem::remove(path);
 }
 
-TEST_CASE("writing checkpoints on the way changes nothing") {
+TEST_CASE("writing checkpoints does not change the result of best-first search") {
   const auto path = file("often.checkpoint");
   auto plain = random_circuit_space(5, 14);
   auto watched = random_circuit_space(5, 14);
@@ -246,7 +246,7 @@ TEST_CASE("writing checkpoints on the way changes nothing") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a checkpoint that is cut short or altered is refused in one line that names it", "[law]") {
+TEST_CASE("a truncated or altered search checkpoint is refused in one line that names it", "[law]") {
   const auto path = file("damaged.checkpoint");
   auto space = random_circuit_space(6, 14);
   auto o = options_of(20);
@@ -274,7 +274,7 @@ TEST_CASE("a checkpoint that is cut short or altered is refused in one line that
   CHECK_THAT(refusal(path, fresh), Catch::StartsWith(path + ": cannot be read ("));
 }
 
-TEST_CASE("a checkpoint of another graph, of other rules or of another cost is refused") {
+TEST_CASE("a search checkpoint of another graph or rule set is refused") {
   const auto path = file("other.checkpoint");
   circuit_builder b;
   const auto build = [](auto gate, char name) {
@@ -309,15 +309,14 @@ TEST_CASE("a checkpoint of another graph, of other rules or of another cost is r
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a checkpoint that cannot be written is an error, and leaves what was there") {
+TEST_CASE("a search checkpoint that cannot be written is an error") {
   auto space = random_circuit_space(7, 14);
   auto o = options_of(10);
   o.checkpoint = file("no such folder") + "/checkpoint";
   CHECK_THROWS_WITH(backtracking(space, o), Catch::StartsWith(o.checkpoint + ": cannot be created ("));
 }
 
-TEST_CASE("every graph of matrices that a search meets means what its input means, for any number of threads",
-          "[law]") {
+TEST_CASE("best-first search returns equivalent matrix graphs and the same with two threads", "[law]") {
   using matrix_space = rewrite_space<matrices, matrix_cost>;
   const auto rules = compile_rules(matrices{}, parse_rules(matrix_rules));
   for (std::uint64_t seed = 0; seed < unity::test::cases(25); ++seed) {

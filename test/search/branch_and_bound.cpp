@@ -148,7 +148,7 @@ static_assert(assignment_problem<random_problem>);
 
 }  // namespace
 
-TEST_CASE("branch and bound finds what trying all assignments finds") {
+TEST_CASE("branch and bound finds the exhaustive optimum with and without deepening") {
   const std::uint64_t seed = 41;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -173,7 +173,7 @@ TEST_CASE("branch and bound finds what trying all assignments finds") {
   REQUIRE(pruned > 1000);
 }
 
-TEST_CASE("only what costs less than the incumbent is found") {
+TEST_CASE("branch and bound returns only assignments cheaper than the incumbent") {
   const std::uint64_t seed = 42;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -196,7 +196,7 @@ TEST_CASE("only what costs less than the incumbent is found") {
   }
 }
 
-TEST_CASE("a search that is stopped says what it knows of all assignments") {
+TEST_CASE("a stopped branch and bound reports valid bounds on the optimum") {
   const std::uint64_t seed = 43;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -225,7 +225,7 @@ TEST_CASE("a search that is stopped says what it knows of all assignments") {
   REQUIRE(known > stopped / 2);
 }
 
-TEST_CASE("branch and bound does the same each time") {
+TEST_CASE("branch and bound is deterministic") {
   random_engine random{44};
   random_problem p{random};
   const auto a = branch_and_bound(p);
@@ -238,7 +238,7 @@ TEST_CASE("branch and bound does the same each time") {
   REQUIRE(a.counts.candidates <= pushes);
 }
 
-TEST_CASE("deepening keeps a search without an incumbent out of what only seems cheap") {
+TEST_CASE("deepening keeps branch and bound out of a subtree with a misleading bound") {
   // The first choice of the first decision has the least bound, but not after one more decision. Each of its 3^9
   // assignments is expensive, and later ones cost less than earlier ones.
   struct deceptive {
@@ -270,7 +270,7 @@ TEST_CASE("deepening keeps a search without an incumbent out of what only seems 
   REQUIRE(with.evaluated == 1);
 }
 
-TEST_CASE("an assignment without decisions has one cost, and one without choices none") {
+TEST_CASE("branch and bound handles zero decisions and a decision without choices") {
   struct empty : archetype {
     [[nodiscard]] std::size_t decision_count() const { return 0; }
   };
@@ -290,7 +290,7 @@ TEST_CASE("an assignment without decisions has one cost, and one without choices
   REQUIRE(none.stopped == stop_reason::exhausted);
 }
 
-TEST_CASE("branch and bound keeps its limit of memory, and leaves out what is done aside") {
+TEST_CASE("branch and bound stops at its limits and excludes time spent aside") {
   struct endless : archetype {
     [[nodiscard]] std::size_t decision_count() const { return 60; }
     std::optional<cost_value> cost(cost_value) { return std::nullopt; }
@@ -314,7 +314,7 @@ TEST_CASE("branch and bound keeps its limit of memory, and leaves out what is do
   CHECK(r.seconds < 0);
 }
 
-TEST_CASE("an observer ends the search") {
+TEST_CASE("an observer can stop branch and bound") {
   struct endless : archetype {
     [[nodiscard]] std::size_t decision_count() const { return 60; }
   };
@@ -355,7 +355,7 @@ static_assert(!has_choice_bounds<random_problem> && has_prefix<random_problem>);
 
 }  // namespace
 
-TEST_CASE("bounds that are asked for lead where those that making a decision answers do, with fewer decisions made") {
+TEST_CASE("bounds of choices give the same branch and bound search with fewer pushes") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -86,7 +86,7 @@ std::int64_t slow(const std::vector<std::int64_t>& sizes, std::size_t first, std
 
 }  // namespace
 
-TEST_CASE("a chain of matrix products is ordered as by trying all orders") {
+TEST_CASE("dynamic programming finds the optimal order of a matrix chain") {
   const std::uint64_t seed = 4;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -103,7 +103,7 @@ TEST_CASE("a chain of matrix products is ordered as by trying all orders") {
   }
 }
 
-TEST_CASE("what was solved is not solved again, until it is forgotten") {
+TEST_CASE("dynamic programming reuses solved goals until they are forgotten") {
   matrix_chain chain;
   chain.sizes = {2, 3, 4, 5, 6};
   dynamic_program program{chain};
@@ -148,7 +148,7 @@ static_assert(!numbered_goals<matrix_chain> && numbered_goals<numbered_chain>);
 
 }  // namespace
 
-TEST_CASE("goals in a chain may be as many as memory holds") {
+TEST_CASE("dynamic programming solves a chain of a million goals") {
   linked_goals chain;
   for (std::uint32_t i = 0; i < 1'000'000; ++i) {
     chain.next.push_back(i + 1);
@@ -159,7 +159,7 @@ TEST_CASE("goals in a chain may be as many as memory holds") {
   CHECK(program.goals() == 1'000'001);
 }
 
-TEST_CASE("a goal below itself is named, and what was solved before stays") {
+TEST_CASE("a cyclic goal of dynamic programming is an error that keeps solved goals") {
   linked_goals goals;
   goals.next = {1, 2, 3, 1, linked_goals::none, 4};
   dynamic_program program{goals};
@@ -172,7 +172,7 @@ TEST_CASE("a goal below itself is named, and what was solved before stays") {
   CHECK(program.solve(0) == 3);
 }
 
-TEST_CASE("goals with numbers of their own have the values that goals with fingerprints have") {
+TEST_CASE("dynamic programming gives equal values for numbered and fingerprinted goals") {
   const std::uint64_t seed = 9;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -221,7 +221,7 @@ std::int64_t decided_cost(const deciding_chain& c, dynamic_program<deciding_chai
 
 }  // namespace
 
-TEST_CASE("what was decided below leads to the value") {
+TEST_CASE("stored decisions of dynamic programming reproduce the optimal value") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -92,7 +92,7 @@ landscape ring(std::uint64_t seed, std::uint32_t size) {
 
 }  // namespace
 
-TEST_CASE("a chain over an evaluator visits states as often as their costs say", "[law]") {
+TEST_CASE("an mcmc_chains chain visits states with Boltzmann frequencies", "[law]") {
   const landscape l{{100, 110, 95, 130, 105, 90}, {{1, 2, 3, 4}, {0}, {0, 3}, {0, 2, 4}, {0, 3, 5}, {4}}};
   chain_options o;
   o.beta = GENERATE(0.0, 3.0, 8.0);
@@ -116,7 +116,7 @@ TEST_CASE("a chain over an evaluator visits states as often as their costs say",
   }
 }
 
-TEST_CASE("chains depend on the seed and not on the number of threads") {
+TEST_CASE("mcmc_chains results depend on the seed and not on the thread count") {
   const auto l = ring(3, 200);
   const auto with = [&](std::uint64_t seed, std::size_t threads) {
     chain_options o;
@@ -139,7 +139,7 @@ TEST_CASE("chains depend on the seed and not on the number of threads") {
   CHECK(with(2, 1).counts != one.counts);
 }
 
-TEST_CASE("the best chain's path leads to the best state, and counts are of all") {
+TEST_CASE("the best path of mcmc_chains leads to the best state and counts sum over chains") {
   const auto l = ring(7, 100);
   chain_options o;
   o.beta = 10;
@@ -168,7 +168,7 @@ TEST_CASE("the best chain's path leads to the best state, and counts are of all"
   CHECK(r.counts.rejected == proposals - accepted);
 }
 
-TEST_CASE("a chain ends when half of its proposals brought nothing better") {
+TEST_CASE("an mcmc_chains chain stops after half of its proposals without improvement") {
   const landscape l{{100, 90}, {{1}, {0}}};
   chain_options o;
   o.beta = 0;
@@ -180,7 +180,7 @@ TEST_CASE("a chain ends when half of its proposals brought nothing better") {
   CHECK(run(l, {0}, o).counts.expanded == 1000);
 }
 
-TEST_CASE("a chain ends when half of its time brought nothing better") {
+TEST_CASE("an mcmc_chains chain stops after half of its time without improvement") {
   const landscape l{{100, 100}, {{1}, {0}}};
   chain_options o;
   o.proposals = std::numeric_limits<std::uint64_t>::max();
@@ -194,7 +194,7 @@ TEST_CASE("a chain ends when half of its time brought nothing better") {
   CHECK(all.chains[0].seconds >= 0.2);
 }
 
-TEST_CASE("chains say why they stopped") {
+TEST_CASE("mcmc_chains reports why it stopped") {
   const landscape l{{100, 100, 90}, {{1}, {0}, {}}};
   chain_options o;
   o.limits.expansions = 7;
@@ -210,7 +210,7 @@ TEST_CASE("chains say why they stopped") {
   CHECK(run(l, {0}, watched).stopped == stop_reason::observer);
 }
 
-TEST_CASE("the path of a chain takes at most the memory that it may") {
+TEST_CASE("the path of an mcmc_chains chain stays within the memory limit") {
   const landscape l{{100, 100}, {{1}, {0}}};
   chain_options o;
   o.proposals = 100'000;
@@ -224,7 +224,7 @@ TEST_CASE("the path of a chain takes at most the memory that it may") {
   CHECK(run(l, {0}, o).stopped == stop_reason::converged);
 }
 
-TEST_CASE("what is done aside is no time of a chain") {
+TEST_CASE("mcmc_chains excludes time spent aside") {
   const landscape l{{100, 100}, {{1}, {0}}};
   double aside = 0;
   chain_options o;
@@ -242,7 +242,7 @@ TEST_CASE("what is done aside is no time of a chain") {
   CHECK(run(l, {0}, o).stopped == stop_reason::time);
 }
 
-TEST_CASE("states of an evaluator need no default") {
+TEST_CASE("mcmc_chains supports states without a default constructor") {
   struct place {
     explicit place(std::uint32_t n) : number{n} {}
     std::uint32_t number;
@@ -279,7 +279,7 @@ TEST_CASE("states of an evaluator need no default") {
   CHECK(r.chains.size() == 2);
 }
 
-TEST_CASE("moves that cannot be made are rejected") {
+TEST_CASE("mcmc_chains rejects moves that cannot be made") {
   const landscape l{{100}, {{7}}};
   chain_options o;
   o.proposals = 100;
@@ -289,7 +289,7 @@ TEST_CASE("moves that cannot be made are rejected") {
   CHECK(r.counts.candidates == 0);
 }
 
-TEST_CASE("no chains, or a negative temperature, break a contract") {
+TEST_CASE("mcmc_chains without chains or with negative beta violates a precondition") {
   const landscape l{{100}, {{0}}};
   CHECK(test::in_child([&] { (void)run(l, {}, {}); }).aborted);
   chain_options o;

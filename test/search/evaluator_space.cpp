@@ -132,7 +132,7 @@ cost_value cheapest_word(const word_evaluator& e) {
 
 }  // namespace
 
-TEST_CASE("the space of an evaluator keeps the laws of spaces", "[law]") {
+TEST_CASE("an evaluator_space satisfies the laws of search spaces", "[law]") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     word_space space{replacements{}, word_evaluator{seed}, word{}};
@@ -142,7 +142,7 @@ TEST_CASE("the space of an evaluator keeps the laws of spaces", "[law]") {
   }
 }
 
-TEST_CASE("searches of it find what trying all finds") {
+TEST_CASE("exact search and beam search of an evaluator_space find the exhaustive optimum") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     word_evaluator e{seed};
@@ -157,7 +157,7 @@ TEST_CASE("searches of it find what trying all finds") {
   }
 }
 
-TEST_CASE("a scratch that is of a state already is not reset") {
+TEST_CASE("evaluator_space does not reset a scratch that already holds the state") {
   word_space space{replacements{}, word_evaluator{1}, word{}};
   const auto s = space.initial();
   word_space::scratch_type from;

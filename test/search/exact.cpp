@@ -91,7 +91,7 @@ explicit_space random_explicit(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("exact search proves the optimum over all that moves can reach", "[law]") {
+TEST_CASE("exact search proves the optimum over the states that moves can reach", "[law]") {
   std::size_t proved = 0;
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(100); ++seed) {
@@ -116,14 +116,14 @@ TEST_CASE("exact search proves the optimum over all that moves can reach", "[law
   CHECK(improved > unity::test::cases(20));
 }
 
-TEST_CASE("hills of any height are climbed") {
+TEST_CASE("exact search crosses a state of much higher cost") {
   explicit_space space{{10, 1000000, 3}, {{1}, {2}, {}}};
   const auto r = exact(space);
   CHECK(r.cost == 3);
   CHECK(r.lower_bound == 3);
 }
 
-TEST_CASE("bounds leave states out, and the optimum as it is", "[law]") {
+TEST_CASE("lower bounds let exact search expand fewer states for the same optimum", "[law]") {
   std::uint64_t with = 0;
   std::uint64_t without = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -154,7 +154,7 @@ struct bounded_gate_count : gate_count {
 
 }  // namespace
 
-TEST_CASE("a bounded cost model bounds the space of rewrites") {
+TEST_CASE("a bounded cost model lets exact search of rewrites expand fewer states") {
   using bounded = rewrite_space<circuits, bounded_gate_count>;
   static_assert(bounded_space<bounded> && !bounded_space<circuit_space>);
   circuit_builder b;
@@ -175,7 +175,7 @@ TEST_CASE("a bounded cost model bounds the space of rewrites") {
   CHECK(asked > 0);
 }
 
-TEST_CASE("stopped early, a bounded space still says what no state can be below", "[law]") {
+TEST_CASE("a stopped exact search of a bounded space reports a valid lower bound", "[law]") {
   std::size_t open = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
@@ -194,7 +194,7 @@ TEST_CASE("stopped early, a bounded space still says what no state can be below"
   CHECK(exact(unbounded, o).lower_bound == std::numeric_limits<cost_value>::min());
 }
 
-TEST_CASE("an exact search can be resumed") {
+TEST_CASE("an exact search resumed from a checkpoint equals the uninterrupted one") {
   const auto path = std::string{UNITY_TEST_SCRATCH_DIR} + "/exact.checkpoint";
   std::size_t resumed = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -221,7 +221,7 @@ TEST_CASE("an exact search can be resumed") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("exact search tells operators apart by what they are, where their hash does not") {
+TEST_CASE("exact search distinguishes different operators with equal hashes") {
   const leaves a;
   compact_graph<badly_hashed::leaf, int> g;
   const auto n = g.add_node({9}, {}, std::vector{1});

@@ -37,7 +37,7 @@ struct visited_space : explicit_space {
 
 }  // namespace
 
-TEST_CASE("a chain visits states as often as their costs say, whatever their numbers of moves", "[law]") {
+TEST_CASE("mcmc visits states with Boltzmann frequencies despite unequal numbers of moves", "[law]") {
   // A reversible graph with one move between neighbours, and very different degrees.
   const std::vector<std::vector<std::uint32_t>> edges{{1, 2, 3, 4}, {0}, {0, 3}, {0, 2, 4}, {0, 3, 5}, {4}};
   const std::vector<cost_value> costs{100, 110, 95, 130, 105, 90};
@@ -63,7 +63,7 @@ TEST_CASE("a chain visits states as often as their costs say, whatever their num
   }
 }
 
-TEST_CASE("moves that do not apply leave the chain where it is") {
+TEST_CASE("mcmc stays at its state on a move that does not apply") {
   const std::vector<std::vector<std::uint32_t>> edges{{1, explicit_space::nowhere, explicit_space::nowhere}, {0}};
   visited_space space{explicit_space{{100, 100}, edges}};
   mcmc_options o;
@@ -74,7 +74,7 @@ TEST_CASE("moves that do not apply leave the chain where it is") {
   CHECK(r.counts.rejected > 50000);
 }
 
-TEST_CASE("a chain depends on its seed and on nothing else") {
+TEST_CASE("mcmc repeats its result for a seed and differs for another seed") {
   const auto run = [](std::uint64_t seed) {
     auto space = random_circuit_space(4, 14);
     mcmc_options o;
@@ -89,7 +89,7 @@ TEST_CASE("a chain depends on its seed and on nothing else") {
   CHECK(run(2).counts != one.counts);
 }
 
-TEST_CASE("a chain stops at its budget and says which") {
+TEST_CASE("mcmc reports which limit stopped it") {
   const std::vector<std::vector<std::uint32_t>> edges{{1}, {0}};
   explicit_space space{{100, 100}, edges};
   mcmc_options o;
@@ -121,7 +121,7 @@ TEST_CASE("a chain stops at its budget and says which") {
   CHECK(end.cost == 90);
 }
 
-TEST_CASE("a chain that finds nothing for long goes back to the best") {
+TEST_CASE("mcmc returns to the best state after restart_after proposals without improvement") {
   // A trap: a long plateau leads away from the best state.
   explicit_space space = staircase(2);
   for (std::uint32_t i = 2; i < 500; ++i) {
@@ -139,7 +139,7 @@ TEST_CASE("a chain that finds nothing for long goes back to the best") {
   CHECK(visited.visits[40] == 0);
 }
 
-TEST_CASE("a negative temperature breaks a contract") {
+TEST_CASE("mcmc with negative beta violates a precondition") {
   const auto result = in_child([] {
     auto space = staircase(3);
     mcmc_options o;
@@ -149,9 +149,7 @@ TEST_CASE("a negative temperature breaks a contract") {
   CHECK(result.aborted);
 }
 
-TEST_CASE(
-    "what a chain returns costs what its graph costs, means what the input means, and lies at the end of its path",
-    "[law]") {
+TEST_CASE("mcmc returns an equivalent circuit with the reported cost and path", "[law]") {
   std::size_t improved = 0;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);

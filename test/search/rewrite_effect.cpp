@@ -96,7 +96,7 @@ TEST_CASE("a merge that would close a cycle does not apply") {
   CHECK(f.valid("pair").empty());  // of the two products left, one depends on the other
 }
 
-TEST_CASE("siblings that depend on one another are not merged") {
+TEST_CASE("a merging rule does not match siblings that depend on each other") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto first = b.matmul(x, b.input('b', 2, 2));
@@ -106,7 +106,7 @@ TEST_CASE("siblings that depend on one another are not merged") {
   CHECK(f.moves("merge").empty());
 }
 
-TEST_CASE("a target that contains what it replaces does not read itself") {
+TEST_CASE("a rewrite whose target contains its source does not apply") {
   circuit_builder b;
   const auto n = b.negation(b.input('a'));
   circuit_fixture f{"rule thrice not(?x) => not(not(not(?x)))\n"
@@ -116,7 +116,7 @@ TEST_CASE("a target that contains what it replaces does not read itself") {
   CHECK(f.valid("twice").empty());
 }
 
-TEST_CASE("targets of two roots that read each other do not apply, those in one direction do") {
+TEST_CASE("a rewrite of two roots applies only if its new roots form no cycle") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -142,7 +142,7 @@ TEST_CASE("targets of two roots that read each other do not apply, those in one 
   CHECK(fine.count("and") == 1);  // the new or reads the new definition of the conjunction
 }
 
-TEST_CASE("a new root that only the other old root read is not kept") {
+TEST_CASE("a new root that only the other replaced root read is dropped") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -154,7 +154,7 @@ TEST_CASE("a new root that only the other old root read is not kept") {
   CHECK(f.count("one") == 0);
 }
 
-TEST_CASE("what an alias keeps alive is what still reads it") {
+TEST_CASE("an aliasing rewrite removes nodes that have no readers left") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -167,7 +167,7 @@ TEST_CASE("what an alias keeps alive is what still reads it") {
   CHECK(f.space.cost(f.state) == 0);
 }
 
-TEST_CASE("an alias is handed to every reader, the outputs among them") {
+TEST_CASE("an alias replaces a value in each reader and output") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto nn = b.negation(b.negation(x));
@@ -178,7 +178,7 @@ TEST_CASE("an alias is handed to every reader, the outputs among them") {
   CHECK(f.space.cost(f.state) == 8);
 }
 
-TEST_CASE("what the target shares with the rest of the graph is not built twice, what others read is not removed") {
+TEST_CASE("a rewrite shares existing nodes and keeps nodes with other readers") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -192,7 +192,7 @@ TEST_CASE("what the target shares with the rest of the graph is not built twice,
   CHECK(f.count("not") == 2);  // not(x), which is an output, and the negation of the disjunction
 }
 
-TEST_CASE("a result that somebody reads is not taken away") {
+TEST_CASE("a rewrite that drops a result with readers does not apply") {
   circuit_builder b;
   const auto [sum, carry] = b.half_adder(b.input('a'), b.input('b'));
   const std::string_view rules =
@@ -207,7 +207,7 @@ TEST_CASE("a result that somebody reads is not taken away") {
   CHECK(one.count("half_adder") == 0);
 }
 
-TEST_CASE("no value is defined twice where a node with several results comes back") {
+TEST_CASE("a rewrite that would define a value twice does not apply") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -226,7 +226,7 @@ TEST_CASE("no value is defined twice where a node with several results comes bac
   CHECK(f.valid("again").empty());
 }
 
-TEST_CASE("two outputs that become one value share its definition") {
+TEST_CASE("two replaced roots that become equal share one definition") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -239,7 +239,7 @@ TEST_CASE("two outputs that become one value share its definition") {
   CHECK(f.count("and") == 2);
 }
 
-TEST_CASE("a match of unrelated roots is found though none of its nodes is new") {
+TEST_CASE("a match of unrelated roots is found after a rewrite removes their dependence") {
   circuit_builder b;
   const auto x = b.input('a');
   const auto y = b.input('b');
@@ -255,7 +255,7 @@ TEST_CASE("a match of unrelated roots is found though none of its nodes is new")
   CHECK(f.count("xor") == 2);
 }
 
-TEST_CASE("many siblings become one product and come apart again") {
+TEST_CASE("seven sibling products merge into one and separate again at the same cost") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   std::vector<value_id> products;
@@ -278,7 +278,7 @@ TEST_CASE("many siblings become one product and come apart again") {
   CHECK(f.space.cost(f.state) == before);
 }
 
-TEST_CASE("a set of siblings that lost one is matched again without it") {
+TEST_CASE("a set of siblings that lost a member is matched again without it") {
   matrix_builder b;
   const auto x = b.input('a', 2, 2);
   const auto y = b.input('b', 2, 2);

@@ -59,7 +59,7 @@ bool has_siblings(const substitution& s) { return !s.source.roots.empty() && s.s
 
 }  // namespace
 
-TEST_CASE("moves are linear in how many nodes read a value, and in how many share nothing") {
+TEST_CASE("the number of moves of two-root rules grows linearly with the graph") {
   const auto moves = [](int readers, const char* rules) {
     circuit_builder b;
     const auto x = b.input('a');
@@ -83,7 +83,7 @@ TEST_CASE("moves are linear in how many nodes read a value, and in how many shar
   }
 }
 
-TEST_CASE("a space that is out of time leaves moves out, and finds them again when it has time") {
+TEST_CASE("a rewrite_space lists fewer moves past its deadline than without one") {
   circuit_builder b;
   auto y = b.input('a');
   for (int i = 0; i < 1000; ++i) {
@@ -96,8 +96,8 @@ TEST_CASE("a space that is out of time leaves moves out, and finds them again wh
   CHECK(space.moves(space.initial()).size() >= 1000);
 }
 
-TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerprint of its result", "[law]",
-                   circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("the price of a rewrite equals the cost and fingerprint of its result", "[law]", circuit_case,
+                   matrix_case) {
   std::size_t rewrites = 0;
   std::set<std::string> used;
   // Runs 60,000 rewrites and more until every rule was used; which walks a seed gives depends on the compiler, and some
@@ -127,8 +127,7 @@ TEMPLATE_TEST_CASE("the price of a rewrite is exactly the cost and the fingerpri
   CHECK(all_used());  // so every feature was exercised
 }
 
-TEMPLATE_TEST_CASE("the graph after a move is made without the state, and is the same", "[law]", circuit_case,
-                   matrix_case) {
+TEMPLATE_TEST_CASE("graph_after returns the graph of the next state", "[law]", circuit_case, matrix_case) {
   for (std::uint64_t seed = 1; seed <= test::cases(100); ++seed) {
     random_engine random{seed};
     auto space = TestType::make(random);
@@ -142,8 +141,8 @@ TEMPLATE_TEST_CASE("the graph after a move is made without the state, and is the
   }
 }
 
-TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and means what the first one means",
-                   "[law]", circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("rewriting keeps states well-formed and equivalent to the first state", "[law]", circuit_case,
+                   matrix_case) {
   std::size_t rewrites = 0;
   std::uint64_t seed = 0;
   while (rewrites < test::cases(20000)) {
@@ -163,8 +162,7 @@ TEMPLATE_TEST_CASE("every state is in order, closed and without dead nodes, and 
   }
 }
 
-TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scratch", "[law]", circuit_case,
-                   matrix_case) {
+TEMPLATE_TEST_CASE("inherited matches agree with a search from scratch", "[law]", circuit_case, matrix_case) {
   std::size_t rewrites = 0;
   std::uint64_t seed = 0;
   while (rewrites < test::cases(10000)) {
@@ -202,7 +200,7 @@ TEMPLATE_TEST_CASE("the matches that a state inherits are those found from scrat
   }
 }
 
-TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was used for before", "[law]",
+TEMPLATE_TEST_CASE("pricing has no side effects and is independent of earlier uses of the scratch", "[law]",
                    circuit_case, matrix_case) {
   for (std::uint64_t seed = 0; seed < test::cases(100); ++seed) {
     CAPTURE(seed);
@@ -233,8 +231,8 @@ TEMPLATE_TEST_CASE("pricing changes nothing, and neither does what a scratch was
 
 // Not always: an alias replaces a value in all its readers at that time, but not in nodes with the same operator and
 // operands that the other move's target adds later.
-TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly always lead to the same state",
-                   "[exhaustive][law]", circuit_case, matrix_case) {
+TEMPLATE_TEST_CASE("independent moves apply in either order and nearly always commute", "[exhaustive][law]",
+                   circuit_case, matrix_case) {
   std::size_t pairs = 0;
   std::size_t one_way = 0;
   std::size_t different = 0;
@@ -278,7 +276,7 @@ TEMPLATE_TEST_CASE("independent moves can be made in either order and nearly alw
   CHECK(one_way * 50 < pairs);  // a move may remove nodes that the other needs, or an obstacle to it
 }
 
-TEST_CASE("the memory of states and of the space is stated, and grows") {
+TEST_CASE("a rewrite_space reports the memory of its states and of itself") {
   random_engine random{5};
   auto space = matrix_case::make(random);
   const auto s = space.initial();
@@ -288,7 +286,7 @@ TEST_CASE("the memory of states and of the space is stated, and grows") {
   CHECK(space.memory() > before);
 }
 
-TEST_CASE("what the outputs do not need is left out, and what is there twice stays until a move merges it") {
+TEST_CASE("a rewrite_space drops dead nodes and keeps duplicates until a move merges them") {
   circuit_builder b;
   const auto x = b.input('a');
   b.negation(b.negation(x));
@@ -300,7 +298,7 @@ TEST_CASE("what the outputs do not need is left out, and what is there twice sta
   CHECK(none.cost(none.initial()) == 0);
 }
 
-TEST_CASE("a graph whose operators do not take their operands is refused in one line") {
+TEST_CASE("a rewrite_space refuses a graph with ill-typed operands") {
   circuit bad;
   const auto x = bad.results(bad.add_node({gate::form::input, {'a'}}, {}, std::vector<bit>(1)))[0];
   const auto y = bad.results(bad.add_node({gate::form::conjunction, {}}, std::vector{x}, std::vector<bit>(1)))[0];
@@ -344,7 +342,7 @@ static_assert(pattern_algebra<frugal_circuits> && additive_cost_model<frugal_cos
 
 }  // namespace
 
-TEST_CASE("a space asks no more of an algebra and a cost model than their concepts say") {
+TEST_CASE("a rewrite_space accepts minimal models of its algebra and cost model concepts") {
   random_engine random{9};
   const auto g = random_circuit(random, 4, 20);
   rewrite_space<frugal_circuits, frugal_cost> frugal{frugal_circuits{}, frugal_cost{},
@@ -354,7 +352,7 @@ TEST_CASE("a space asks no more of an algebra and a cost model than their concep
   CHECK(frugal.moves(frugal.initial()).size() == plain.moves(plain.initial()).size());
 }
 
-TEST_CASE("costs whose sum does not fit are refused, not turned round") {
+TEST_CASE("a rewrite_space reports overflow of a sum of costs as an error") {
   struct dear_gates : gate_count {
     [[nodiscard]] static std::int64_t node_cost(const gate&, std::span<const bit>, std::span<const bit>) {
       return std::int64_t{1} << 61U;

@@ -68,7 +68,7 @@ struct independent_one_way : explicit_space {
 
 }  // namespace
 
-TEST_CASE("a space that keeps its laws has no fault", "[law]") {
+TEST_CASE("broken_law finds no fault in lawful search spaces", "[law]") {
   CHECK(fault(stairs()).empty());
   CHECK(fault(bounded_explicit_space{stairs()}).empty());
   CHECK(fault(stairs(), 3).empty());
@@ -83,7 +83,7 @@ TEST_CASE("a space that keeps its laws has no fault", "[law]") {
   }
 }
 
-TEST_CASE("a law that is broken is named, with the step and the seed") {
+TEST_CASE("broken_law names the broken law with its step and seed") {
   CHECK(fault(dearer_than_priced{stairs()}) ==
         "search space, step 1 of seed 0: a move is priced 5, and leads to a state of cost 6; expected equal costs");
   CHECK(fault(named_otherwise{stairs()}) ==
@@ -105,7 +105,7 @@ TEST_CASE("a law that is broken is named, with the step and the seed") {
         std::string::npos);
 }
 
-TEST_CASE("rules that change what graphs compute are found, with a seed", "[law]") {
+TEST_CASE("test_rules finds a wrong rule with a seed that reproduces it", "[law]") {
   const auto rules = compile_rules(circuits{}, parse_rules(R"(
     rule right  not(not(?x)) => ?x
     rule wrong  and(?x, ?y) => or(?x, ?y)

@@ -89,7 +89,7 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
   CHECK(stopped > made / 50);
 }
 
-TEST_CASE("an edit that makes tasks wait for each other is an error and changes nothing") {
+TEST_CASE("a delta simulation edit with a dependency cycle is an error and changes nothing") {
   tasks::program p;
   p.add_resource({"a", tasks::resource_kind::stream, 0});
   const auto f = p.add_fragment({tasks::owner_kind::node, 0, "relu 0"});
@@ -122,7 +122,7 @@ TEST_CASE("an edit that makes tasks wait for each other is an error and changes 
   CHECK(delta.times(delta.code().find(f, 0)) == before[delta.code().find(f, 0).index()]);
 }
 
-TEST_CASE("an edit whose iteration is too long is an error and changes nothing") {
+TEST_CASE("a delta simulation edit with a too long iteration is an error and changes nothing") {
   tasks::program p;
   p.add_resource({"a", tasks::resource_kind::stream, 0});
   const auto f = p.add_fragment();
@@ -141,7 +141,7 @@ TEST_CASE("an edit whose iteration is too long is an error and changes nothing")
   CHECK(delta.try_replace({&same, 1}) == picoseconds{3});
 }
 
-TEST_CASE("an edit of nothing takes the time that was") {
+TEST_CASE("an empty delta simulation edit keeps the iteration time") {
   random_engine random{3};
   const random_plan plan{random, {}};
   delta_simulation delta{plan.lower(random)};

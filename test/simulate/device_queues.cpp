@@ -87,7 +87,7 @@ class plain_queues {
   std::vector<std::int64_t> clocks_;
 };
 
-TEST_CASE("device queues equal a search of all tasks for each that runs, on 1,000 random programs", "[law]") {
+TEST_CASE("device queues equal a reference implementation on 1000 random programs", "[law]") {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -114,7 +114,7 @@ TEST_CASE("device queues equal a search of all tasks for each that runs, on 1,00
   }
 }
 
-TEST_CASE("a device waits for a task that goes before others, though those are ready first") {
+TEST_CASE("a device queue waits for a task of lower rank though others are ready first") {
   tasks::program p;
   p.add_resource({"a", tasks::resource_kind::stream, 0});
   p.add_resource({"b", tasks::resource_kind::stream, 1});
@@ -136,7 +136,7 @@ TEST_CASE("a device waits for a task that goes before others, though those are r
   CHECK(list.run(p) == picoseconds{15});
 }
 
-TEST_CASE("device queues of tasks that wait for each other are an error") {
+TEST_CASE("device queues with a dependency cycle are an error") {
   tasks::program p;
   const auto f = p.add_fragment({tasks::owner_kind::other, 0, "knot"});
   tasks::fragment code;

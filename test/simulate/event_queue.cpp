@@ -12,7 +12,7 @@ namespace tests_of_event_queue {
 using namespace unity;
 using simulate::event;
 
-TEST_CASE("events come out in order of time, then of ties, however they went in", "[law]") {
+TEST_CASE("event_queue pops events by time and then by tie", "[law]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

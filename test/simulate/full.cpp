@@ -42,7 +42,7 @@ std::vector<task_times> run(const unity::tasks::program& p, fragment_id f) {
 
 }  // namespace
 
-TEST_CASE("a task waits for those it depends on, then for its resource") {
+TEST_CASE("a task starts when its dependencies have ended and its resource is free") {
   auto p = machine();
   const auto f = p.add_fragment();
   fragment code;
@@ -56,7 +56,7 @@ TEST_CASE("a task waits for those it depends on, then for its resource") {
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {0, 0, 4}, {10, 10, 13}, {4, 4, 5}});
 }
 
-TEST_CASE("a resource runs tasks in order of ready time, and ties by fragment, shard, kind and place") {
+TEST_CASE("a resource runs tasks by ready time; ties by fragment then shard then kind then place") {
   auto p = machine();
   const auto f = p.add_fragment();
   const auto g = p.add_fragment();
@@ -77,7 +77,7 @@ TEST_CASE("a resource runs tasks in order of ready time, and ties by fragment, s
   CHECK(run(p, g) == std::vector<task_times>{{0, 12, 15}});
 }
 
-TEST_CASE("a message crosses its route in cut-through, and arrives after all latencies") {
+TEST_CASE("a simulated message crosses its route cut-through and arrives after all latencies") {
   auto p = machine();
   const auto f = p.add_fragment();
   fragment code;
@@ -93,7 +93,7 @@ TEST_CASE("a message crosses its route in cut-through, and arrives after all lat
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {10, 10, 110}, {15, 15, 115}, {122, 122, 123}});
 }
 
-TEST_CASE("messages that share a link wait for each other") {
+TEST_CASE("simulated messages that share a link run one after another") {
   auto p = machine();
   const auto f = p.add_fragment();
   fragment code;
@@ -105,13 +105,13 @@ TEST_CASE("messages that share a link wait for each other") {
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {0, 10, 20}});
 }
 
-TEST_CASE("an empty program takes no time") {
+TEST_CASE("full simulation of an empty program takes no time") {
   simulate::full_simulation s;
   CHECK(s.run(unity::tasks::program{}) == picoseconds{0});
   CHECK(s.run(machine()) == picoseconds{0});
 }
 
-TEST_CASE("tasks that wait for each other are an error that names one of them") {
+TEST_CASE("full simulation of a dependency cycle is an error that names a task") {
   auto p = machine();
   const auto f = p.add_fragment({owner_kind::node, 3, "matmul 3"});
   fragment code;
@@ -131,7 +131,7 @@ TEST_CASE("tasks that wait for each other are an error that names one of them") 
   }
 }
 
-TEST_CASE("full simulation agrees with a plain reading of the definition", "[law]") {
+TEST_CASE("full simulation equals a slow reference on random programs", "[law]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -39,7 +39,7 @@ tasks::program chain(const std::vector<std::int64_t>& durations) {
 
 }  // namespace
 
-TEST_CASE("an iteration among others takes what the slowest resource or the tightest cycle does", "[law]") {
+TEST_CASE("the steady iteration time is that of the slowest resource or the tightest cycle", "[law]") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -70,7 +70,7 @@ TEST_CASE("an iteration among others takes what the slowest resource or the tigh
   }
 }
 
-TEST_CASE("iterations that do not depend on each other share what they run on") {
+TEST_CASE("independent iterations take the time of the slowest resource") {
   const auto p = chain({3, 5});
   const auto found = simulate::run_until_steady(p, {}, 16);
   CHECK_FALSE(found.is_steady);  // the first stream runs ahead without limit
@@ -78,7 +78,7 @@ TEST_CASE("iterations that do not depend on each other share what they run on") 
   CHECK(found.first == picoseconds{8});
 }
 
-TEST_CASE("a repeated program holds its fragments once per iteration, and weights once") {
+TEST_CASE("a repeated program has its fragments per iteration and holds weights once") {
   random_engine random{7};
   const random_plan plan{random, {}};
   auto p = plan.lower(random);
@@ -134,7 +134,7 @@ TEST_CASE("a repeated program holds its fragments once per iteration, and weight
   CHECK(by_order.time == by_order.first);
 }
 
-TEST_CASE("what a host thread launches starts no earlier, and launches are one after the other", "[law]") {
+TEST_CASE("with_launches adds sequential host launches before the tasks of streams", "[law]") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -172,7 +172,7 @@ TEST_CASE("what a host thread launches starts no earlier, and launches are one a
   }
 }
 
-TEST_CASE("a device that computes little waits for its host") {
+TEST_CASE("a device with short tasks waits for the launches of its host") {
   const auto p = chain({2, 2, 2});
   const auto launched = simulate::with_launches(p, picoseconds{10});
   // Each stream has its own host thread here, so all are launched at 10.

@@ -123,7 +123,7 @@ test::random_plan_options small(random_engine& random, bool has_meetings) {
 
 }  // namespace
 
-TEST_CASE("list scheduling equals a search through every picosecond, policy by policy", "[law]") {
+TEST_CASE("list scheduling by arrival or kind or order equals a reference in picosecond steps", "[law]") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -136,7 +136,7 @@ TEST_CASE("list scheduling equals a search through every picosecond, policy by p
   }
 }
 
-TEST_CASE("first in, first out by list scheduling is full simulation where every task takes time", "[law]") {
+TEST_CASE("first-in-first-out list scheduling equals full simulation if each task takes time", "[law]") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -155,7 +155,7 @@ TEST_CASE("first in, first out by list scheduling is full simulation where every
   }
 }
 
-TEST_CASE("an urgent task overtakes those that were ready before it, and the critical path says so") {
+TEST_CASE("an urgent task overtakes tasks that were ready earlier and the critical path shows it") {
   tasks::program p;
   p.add_resource({"link", tasks::resource_kind::link, 0});
   p.add_resource({"gpu", tasks::resource_kind::stream, 0});
@@ -185,7 +185,7 @@ TEST_CASE("an urgent task overtakes those that were ready before it, and the cri
   CHECK(line.critical_path[2].task == p.find(back, 1));
 }
 
-TEST_CASE("the longest way to the end goes first") {
+TEST_CASE("list scheduling by path runs the task with the longest remaining path first") {
   tasks::program p;
   p.add_resource({"gpu 0", tasks::resource_kind::stream, 0});
   p.add_resource({"gpu 1", tasks::resource_kind::stream, 1});
@@ -201,7 +201,7 @@ TEST_CASE("the longest way to the end goes first") {
   CHECK(simulate::list_simulation{simulate::by_path{p}}.run(p) == picoseconds{11});
 }
 
-TEST_CASE("a list simulation of tasks that wait for each other is an error") {
+TEST_CASE("list simulation of a dependency cycle is an error that names a task") {
   tasks::program p;
   const auto f = p.add_fragment({tasks::owner_kind::other, 0, "knot"});
   tasks::fragment code;

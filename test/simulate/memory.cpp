@@ -80,7 +80,7 @@ void add_buffers(unity::tasks::program& p, random_engine& random, device_index d
 
 }  // namespace
 
-TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]") {
+TEST_CASE("memory profiles and bounds equal the sums of buffers alive", "[law]") {
   std::size_t changes = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
@@ -139,7 +139,7 @@ TEST_CASE("at every time the sum of the buffers that are alive is held", "[law]"
   CHECK(changes > 1000);
 }
 
-TEST_CASE("devices without buffers hold nothing") {
+TEST_CASE("memory profiles of devices without buffers are empty") {
   unity::tasks::program p;
   p.add_resource({"a", resource_kind::stream, 0});
   p.add_resource({"b", resource_kind::stream, 1});

@@ -16,7 +16,7 @@ using namespace unity;
 using simulate::wait_reason;
 using tasks::task_kind;
 
-TEST_CASE("the steps of the critical path and its shares add up to the iteration") {
+TEST_CASE("step times and shares of the critical path add up to the iteration") {
   const auto seed = GENERATE(range<std::uint64_t>(0, 40));
   CAPTURE(seed);
   random_engine random{seed};
@@ -41,7 +41,7 @@ TEST_CASE("the steps of the critical path and its shares add up to the iteration
   CHECK(sum == iteration);
 }
 
-TEST_CASE("steps are told apart by kind and by what they waited for") {
+TEST_CASE("path_shares groups steps by task kind and by what they waited for") {
   tasks::program p;
   p.add_resource({"gpu", tasks::resource_kind::stream, 0});
   const auto f = p.add_fragment();

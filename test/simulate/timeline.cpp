@@ -60,7 +60,7 @@ example run() {
 
 }  // namespace
 
-TEST_CASE("a timeline says who was busy and what was moved") {
+TEST_CASE("a timeline has the busy time and moved bytes of each resource") {
   const auto e = run();
   CHECK(e.seen.iteration == picoseconds{19});
   CHECK(e.seen.tasks == 5);
@@ -69,7 +69,7 @@ TEST_CASE("a timeline says who was busy and what was moved") {
   CHECK(e.seen.communicated == bytes{64});
 }
 
-TEST_CASE("the critical path says what each task waited for") {
+TEST_CASE("the critical path states what each task waited for") {
   const auto e = run();
   const auto t = [&](std::uint32_t i) { return e.code.find(e.all, i); };
   CHECK(e.seen.critical_path == std::vector<simulate::critical_step>{{t(0), wait_reason::nothing, {}},
@@ -77,7 +77,7 @@ TEST_CASE("the critical path says what each task waited for") {
                                                                       {t(3), wait_reason::dependency, t(4)}});
 }
 
-TEST_CASE("memory is held from the start of the producer to the last end of the readers") {
+TEST_CASE("memory is held from the start of its producer to the last end of its readers") {
   const auto e = run();
   using simulate::memory_level;
   const auto at = [](std::int64_t t, std::int64_t held) { return memory_level{picoseconds{t}, bytes{held}}; };
@@ -96,7 +96,7 @@ TEST_CASE("an empty program has an empty timeline") {
   CHECK(t.memory.empty());
 }
 
-TEST_CASE("critical paths begin at the start, have no gaps and end with the iteration", "[law]") {
+TEST_CASE("random critical paths begin at 0 and end with the iteration without gaps", "[law]") {
   std::size_t waited_for_resource = 0;
   std::size_t cut_through = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

@@ -107,7 +107,7 @@ tasks::program small() {
 
 }  // namespace
 
-TEST_CASE("replaced fragments, kept or taken back, leave the tasks linked as the fragments list them", "[law]") {
+TEST_CASE("random program edits keep the links of tasks equal to the listed dependencies", "[law]") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     random_engine random{seed};
     test::random_plan_options o;
@@ -139,7 +139,7 @@ TEST_CASE("replaced fragments, kept or taken back, leave the tasks linked as the
   }
 }
 
-TEST_CASE("places of tasks are used again") {
+TEST_CASE("program reuses the places of removed tasks") {
   auto p = small();
   const auto once = p.capacity();
   fragment again;
@@ -155,7 +155,7 @@ TEST_CASE("places of tasks are used again") {
   CHECK(p.task_count() == 3);
 }
 
-TEST_CASE("rolling back leaves every task in its place") {
+TEST_CASE("rollback of a program edit leaves each task in its place") {
   auto p = small();
   const auto place = p.find(fragment_id{0u}, 1);
   fragment other;
@@ -171,7 +171,7 @@ TEST_CASE("rolling back leaves every task in its place") {
   CHECK(p.task_count() == 3);
 }
 
-TEST_CASE("an edit says which tasks came, went, and are after others than before") {
+TEST_CASE("a program edit lists added and removed and relinked tasks") {
   auto p = small();
   const auto old = p.tasks_of(fragment_id{0u});
   fragment other;
@@ -189,7 +189,7 @@ TEST_CASE("an edit says which tasks came, went, and are after others than before
   CHECK(p.edit().relinked.empty());
 }
 
-TEST_CASE("ties follow fragment, shard, kind and place") {
+TEST_CASE("ties of tasks follow fragment then shard then kind then place") {
   auto p = small();
   fragment other;
   other.add(work(1));
@@ -206,7 +206,7 @@ TEST_CASE("ties follow fragment, shard, kind and place") {
   CHECK(tie(0, 3) < tie(1, 0));
 }
 
-TEST_CASE("what cannot be linked or timed breaks a contract") {
+TEST_CASE("fragments with invalid references or times break a contract") {
   const auto dies = [](auto body) { return test::in_child(body).aborted; };
   CHECK(dies([] {
     auto p = small();

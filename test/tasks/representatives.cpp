@@ -88,7 +88,7 @@ struct simulated {
 
 }  // namespace
 
-TEST_CASE("representatives have the times and memory of all, also where one of them differs", "[law]") {
+TEST_CASE("representatives have the times and memory of all even with one longer task", "[law]") {
   std::size_t parted = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
     CAPTURE(seed);
@@ -118,13 +118,13 @@ TEST_CASE("representatives have the times and memory of all, also where one of t
   CHECK(parted > 0);
 }
 
-TEST_CASE("representatives of nothing") {
+TEST_CASE("representatives of an empty program are empty and exact") {
   const auto folded = tasks::representatives({}, 0);
   CHECK(folded.is_exact);
   CHECK(folded.code.task_count() == 0);
 }
 
-TEST_CASE("tasks that wait for others of their kind are not joined with these") {
+TEST_CASE("representatives do not join tasks that wait for others of their kind") {
   tasks::program p;
   tasks::fragment code;
   for (std::uint32_t d = 0; d < 8; ++d) {
@@ -142,7 +142,7 @@ TEST_CASE("tasks that wait for others of their kind are not joined with these") 
   CHECK(simulated{tasks::representatives(p).code}.iteration == picoseconds{80});
 }
 
-TEST_CASE("a chain of transfers may be long") {
+TEST_CASE("representatives of a chain of 100000 transfers are exact") {
   constexpr std::uint32_t length = 100'000;
   tasks::program p;
   p.add_resource({"link", tasks::resource_kind::link, 0});

@@ -102,7 +102,7 @@ std::int64_t largest_sum_alive(std::span<const stored_value> values) {
 
 }  // namespace
 
-TEST_CASE("values that are alive at one step never overlap, and lie aligned below the peak", "[storage]") {
+TEST_CASE("plan_storage aligns values and never overlaps those alive at the same step", "[storage]") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -119,7 +119,7 @@ TEST_CASE("values that are alive at one step never overlap, and lie aligned belo
   }
 }
 
-TEST_CASE("the lower bound is the largest sum that is alive at a step", "[storage]") {
+TEST_CASE("least_storage is the largest sum of values alive at a step", "[storage]") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -132,7 +132,7 @@ TEST_CASE("the lower bound is the largest sum that is alive at a step", "[storag
   }
 }
 
-TEST_CASE("tiny problems are solved nearly as well as by trying all orders", "[storage]") {
+TEST_CASE("plan_storage of tiny problems is within 25 percent of the optimum", "[storage]") {
   std::int64_t planned = 0;
   std::int64_t optimal = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
@@ -150,7 +150,7 @@ TEST_CASE("tiny problems are solved nearly as well as by trying all orders", "[s
   CHECK(static_cast<double>(planned) <= 1.005 * static_cast<double>(optimal));
 }
 
-TEST_CASE("large random problems come close to the lower bound", "[storage]") {
+TEST_CASE("plan_storage of large random problems is within 10 percent of the lower bound", "[storage]") {
   double worst = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     random_engine random{seed};
@@ -162,7 +162,7 @@ TEST_CASE("large random problems come close to the lower bound", "[storage]") {
   CHECK(worst < 1.1);
 }
 
-TEST_CASE("a chain of equal values takes the room of two", "[storage]") {
+TEST_CASE("plan_storage of a chain of equal values needs the memory of two", "[storage]") {
   std::vector<stored_value> values;
   for (std::size_t i = 0; i < 50; ++i) {
     values.push_back({bytes{100}, i, i + 1});
@@ -171,7 +171,7 @@ TEST_CASE("a chain of equal values takes the room of two", "[storage]") {
   CHECK(plan_storage(values, bytes{64}).peak == bytes{256});
 }
 
-TEST_CASE("no values and values of no size take no memory", "[storage]") {
+TEST_CASE("plan_storage of no values or of empty values needs no memory", "[storage]") {
   CHECK(plan_storage({}, bytes{64}) == storage_plan{});
   const std::vector<stored_value> empty(3, {bytes{0}, 1, 5});
   CHECK(plan_storage(empty, bytes{64}).peak == bytes{0});

@@ -146,7 +146,7 @@ std::vector<tensor_type> types_at(const tensor_graph& g, std::span<const value_i
 
 }  // namespace
 
-TEST_CASE("the adjoint of every operator agrees with central differences", "[adjoint]") {
+TEST_CASE("adjoints of real-valued operators agree with central differences", "[adjoint]") {
   std::set<std::string> checked;
   for_real_cases(1, [&](const std::string& name, const random_case& c, const types& results, auto& random) {
     const auto adjoint = adjoint_of(training(), c.op, c.inputs);
@@ -190,7 +190,7 @@ TEST_CASE("the adjoint of every operator agrees with central differences", "[adj
   CHECK(checked.size() == cases().size() - 9 - 2 - 4 - 13 - 6);
 }
 
-TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjoint]") {
+TEST_CASE("the adjoint of a linear operand group satisfies the inner-product identity exactly", "[adjoint]") {
   std::set<std::string> checked;
   for_real_cases(2, [&](const std::string& name, const random_case& c, const types& results, auto& random) {
     for (auto group : linear_groups(training(), c.op, c.inputs)) {
@@ -262,7 +262,7 @@ TEST_CASE("the adjoint of what is linear is exact: <A x, y> = <x, A* y>", "[adjo
   }
 }
 
-TEST_CASE("an adjoint of some operands is that part of the adjoint of all", "[adjoint]") {
+TEST_CASE("the adjoint for one operand equals its part of the full adjoint", "[adjoint]") {
   for_real_cases(3, [](const std::string& name, const random_case& c, const types& results, auto& random) {
     const auto all = adjoint_of(training(), c.op, c.inputs);
     const auto x = smooth_point(name, c.inputs, random);
@@ -284,7 +284,7 @@ TEST_CASE("an adjoint of some operands is that part of the adjoint of all", "[ad
 }
 
 // Shapes, work, indices and evaluation of the operators in adjoints.
-TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]") {
+TEST_CASE("gradient operators inside adjoints have valid work and indices and consistent values", "[adjoint]") {
   std::set<std::string> seen;
   for_real_cases(4, [&](const std::string&, const random_case& c, const types&, auto& random) {
     const auto& g = adjoint_of(training(), c.op, c.inputs).graph;
@@ -351,7 +351,7 @@ TEST_CASE("what adjoints are made of are operators like all others", "[adjoint]"
   }
 }
 
-TEST_CASE("equal largest elements share the cotangent", "[adjoint]") {
+TEST_CASE("adjoints of max pooling and reduce_max divide the cotangent equally among tied maxima", "[adjoint]") {
   const auto half = [](const char* name, const attributes& a, const shape& dims, const shape& out) {
     const auto op = standard().make_operation(name, a);
     const types inputs{type(dims)};
@@ -369,7 +369,7 @@ TEST_CASE("equal largest elements share the cotangent", "[adjoint]") {
   CHECK(half("global_max_pool", {}, {1, 1, 2, 2}, {1, 1, 1, 1}) == expected);
 }
 
-TEST_CASE("what has no adjoint is said in one line", "[adjoint]") {
+TEST_CASE("adjoint_of reports why an adjoint cannot be built", "[adjoint]") {
   const auto message = [](const algebra& a, const operation& op, const types& inputs) -> std::string {
     try {
       static_cast<void>(adjoint_of(a, op, inputs));
@@ -387,7 +387,7 @@ TEST_CASE("what has no adjoint is said in one line", "[adjoint]") {
   CHECK(message(training(), standard().make_operation("matmul"), {type({5})}).find("expected") != std::string::npos);
 }
 
-TEST_CASE("integers have no cotangents", "[adjoint]") {
+TEST_CASE("adjoints omit integer operands and casts to integers", "[adjoint]") {
   const auto embedding =
       adjoint_of(training(), standard().make_operation("embedding"), types{type({7, 3}), type({4}, dtype::int64)});
   CHECK(embedding.operands == std::vector<std::size_t>{0});
@@ -395,7 +395,7 @@ TEST_CASE("integers have no cotangents", "[adjoint]") {
   CHECK(adjoint_of(training(), cast, types{type({7})}).operands.empty());
 }
 
-TEST_CASE("a user's operators have derived adjoints", "[adjoint]") {
+TEST_CASE("adjoints of a user-defined primitive and composite are derived", "[adjoint]") {
   auto a = training_algebra();
   const auto silu = [](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::x(0) * kernels::apply(scalar_op::sigmoid, kernels::x(0));
@@ -427,7 +427,7 @@ TEST_CASE("a user's operators have derived adjoints", "[adjoint]") {
   }
 }
 
-TEST_CASE("a sum of any function of its operands has a derived adjoint", "[adjoint]") {
+TEST_CASE("adjoints of sums over user-defined kernels agree with central differences", "[adjoint]") {
   using kernels::x;
   const std::vector<scalar_kernel> terms{(x(0) - x(1)) * (x(0) - x(1)),                // read twice
                                          x(0) * x(0),                                  // one operand; j repeats it

@@ -58,7 +58,7 @@ definition squared_sum() {
 
 }  // namespace
 
-TEST_CASE("an operation has the defaults of its attributes") {
+TEST_CASE("make_operation fills in defaults of attributes") {
   const auto op = standard().make_operation("conv2d", {{"stride", {2, 2}}, {"padding", "same"}});
   const auto read = standard().read(op);
   CHECK(read.integer("groups") == 1);
@@ -70,7 +70,7 @@ TEST_CASE("an operation has the defaults of its attributes") {
   CHECK(standard().read(standard().make_operation("layer_norm", {{"axis", 1}})).real("epsilon") == 1e-5);
 }
 
-TEST_CASE("an operation that cannot be made says why") {
+TEST_CASE("make_operation reports unknown operators and invalid attributes") {
   const auto message = [](std::string_view name, attributes a) {
     return message_of([&] { static_cast<void>(standard().make_operation(name, a)); });
   };
@@ -87,7 +87,7 @@ TEST_CASE("an operation that cannot be made says why") {
         "operator reduce_sum: another value of keep_dims; expected an integer");
 }
 
-TEST_CASE("make refuses attributes of another form") {
+TEST_CASE("make refuses malformed attribute lists and invalid operator kinds") {
   const auto softmax = standard().kind("softmax");
   const auto make = [&](const unity::attribute_list& a) { return standard().make(softmax, a).has_value(); };
   CHECK(make({{1}}));
@@ -100,7 +100,7 @@ TEST_CASE("make refuses attributes of another form") {
   CHECK_FALSE(standard().why_not(operation{}, {}).empty());
 }
 
-TEST_CASE("kinds are found by name and keep their numbers") {
+TEST_CASE("operator kinds are found by name and have fixed indices") {
   for (std::size_t k = 0; k < standard().kind_count(); ++k) {
     CHECK(standard().find_kind(standard().signature(unity::kind_id{k}).name) == unity::kind_id{k});
   }
@@ -110,7 +110,7 @@ TEST_CASE("kinds are found by name and keep their numbers") {
   CHECK(standard().kind("opaque").index() == 55);
 }
 
-TEST_CASE("measures tell rules about a value") {
+TEST_CASE("measures return properties of a tensor type and refuse invalid arguments") {
   const tensor_type t{dtype::int64, layout::row_major, true, {2, 3, 5}};
   const auto measure = [&](const char* name, std::vector<std::int64_t> arguments) {
     return standard().measure(*standard().find_measure(name), t, arguments);
@@ -132,7 +132,7 @@ TEST_CASE("measures tell rules about a value") {
   CHECK_FALSE(standard().measure(99, t, {}).has_value());
 }
 
-TEST_CASE("matmul, linear, transpose and element-wise results of rank 2 or more have another layout") {
+TEST_CASE("column_major variants exist for selected operators with results of rank 2 or more") {
   const auto has = [](std::string_view name, attributes a, const types& inputs) {
     return standard().variants(standard().make_operation(name, a), inputs).size() == 1;
   };
@@ -149,7 +149,7 @@ TEST_CASE("matmul, linear, transpose and element-wise results of rank 2 or more 
   CHECK_FALSE(has("softmax", {{"axis", 0}}, {m}));
 }
 
-TEST_CASE("a column_major result is refused, with a reason, where there is none") {
+TEST_CASE("an unsupported column_major result is refused with a reason") {
   auto op = standard().make_operation("relu");
   op.order = layout::column_major;
   CHECK(standard().why_not(op, types{type({2})}) == "expected row_major results, as their rank is below 2");
@@ -158,7 +158,7 @@ TEST_CASE("a column_major result is refused, with a reason, where there is none"
   CHECK(standard().why_not(op, types{type({2, 2})}) == "expected row_major results");
 }
 
-TEST_CASE("a user's primitive has all that is derived") {
+TEST_CASE("a user-defined primitive gets derived shapes / work / values / indices") {
   auto a = standard_algebra();
   const auto kind = a.add(distances());
   CHECK(kind.index() == standard().kind_count());
@@ -176,7 +176,7 @@ TEST_CASE("a user's primitive has all that is derived") {
   CHECK(linear_groups(a, op, t).empty());
 }
 
-TEST_CASE("a user's composite has all that is derived, its shapes too") {
+TEST_CASE("a user-defined composite gets shapes / work / values from its body") {
   auto a = standard_algebra();
   a.add(squared_sum());
   const auto op = a.make_operation("squared_sum");
@@ -190,7 +190,7 @@ TEST_CASE("a user's composite has all that is derived, its shapes too") {
         std::vector<double>{1, 4, 9, 4, 9, 16});
 }
 
-TEST_CASE("a second definition of a name is refused") {
+TEST_CASE("adding a second operator of the same name is an error") {
   auto a = standard_algebra();
   CHECK(message_of([&] { a.add(operators::matmul()); }) == "operator matmul: a second definition; expected a new name");
   CHECK(a.kind_count() == standard().kind_count());

@@ -27,7 +27,7 @@ const rule_set& axioms() {
 
 }  // namespace
 
-TEST_CASE("every property has a name of its own") {
+TEST_CASE("standard axioms have unique names") {
   std::set<std::string> names;
   for (const auto& s : axioms()) {
     INFO(s.name);
@@ -36,7 +36,7 @@ TEST_CASE("every property has a name of its own") {
   CHECK(names.size() > 150);
 }
 
-TEST_CASE("every property holds modulo a prime and for reals on random shapes and attributes") {
+TEST_CASE("every standard axiom passes tests on random or enlarged random shapes") {
   for (const auto& s : axioms()) {
     const auto report = test_rule(standard(), s);
     INFO("property " << s.name << ": " << report.because);

@@ -38,7 +38,7 @@ double mean_square(const dense<double>& x) {
 
 }  // namespace
 
-TEST_CASE("deep models compute numbers of about one size, which depend on the seed", "[balanced_values]") {
+TEST_CASE("balanced_values give deep models moderate outputs that depend on the seed", "[balanced_values]") {
   for (const char* text :
        {"zoo:densenet121?image=29", "zoo:squeezenet1_1?image=25", "zoo:nasrnn?hidden=16&seq=3",
         "zoo:bert?layers=3&hidden=24&heads=2&seq=6&vocab=9", "zoo:mlp?layers=12&hidden=24&batch=2"}) {
@@ -60,7 +60,7 @@ TEST_CASE("deep models compute numbers of about one size, which depend on the se
   }
 }
 
-TEST_CASE("weights are as large as the number of products that are summed allows", "[balanced_values]") {
+TEST_CASE("balanced_values scale weights by fan-in and fit row numbers and operands of sqrt", "[balanced_values]") {
   unity::tensor::builder b{operators()};
   const auto x = b.input("x", {2, 6, 9, 9});
   const auto y = b.conv2d(x, b.weight("w", {64, 6, 3, 3}), b.weight("bias", {64}));
@@ -81,7 +81,7 @@ TEST_CASE("weights are as large as the number of products that are summed allows
   CHECK_FALSE(values("nothing").has_value());
 }
 
-TEST_CASE("what readers ask of sources follows from kernels, whatever operators are called", "[balanced_values]") {
+TEST_CASE("balanced_values derive ranges of sources from kernels rather than operator names", "[balanced_values]") {
   using namespace unity;
   tensor::algebra a;
   for (auto d : tensor::standard_operators()) {

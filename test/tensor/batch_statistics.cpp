@@ -71,7 +71,7 @@ dense<double> expected_values(const named_values& v, const shape& dims) {
 
 }  // namespace
 
-TEST_CASE("a batch norm with statistics of the batch normalizes each channel over all samples and points") {
+TEST_CASE("batch norm with statistics of the batch normalizes each channel over samples and pixels") {
   unity::random_engine random{1};
   const shape dims{3, 2, 4, 5};
   named_values v{{"x", random_tensor(dims, random)}, {"w", random_tensor({2, 1, 1}, random)}};
@@ -80,7 +80,7 @@ TEST_CASE("a batch norm with statistics of the batch normalizes each channel ove
   CHECK(distance(run_on(training(), normalized(dims), v)[0], expected_values(v, dims)) < 1e-13);
 }
 
-TEST_CASE("gradients flow through the statistics of a batch") {
+TEST_CASE("gradients through batch statistics agree with central differences") {
   unity::random_engine random{2};
   const shape dims{2, 2, 3, 2};
   named_values v{{"x", random_tensor(dims, random)}, {"w", random_tensor({2, 1, 1}, random)}};
@@ -106,7 +106,7 @@ TEST_CASE("gradients flow through the statistics of a batch") {
   }
 }
 
-TEST_CASE("a model's two kinds of statistics differ in its batch norms alone") {
+TEST_CASE("batch statistics add seven operators per batch norm and keep the weights of densenet121") {
   const auto given = zoo::build(training(), "zoo:densenet121?image=32&batch=2");
   const auto batch = zoo::build(training(), "zoo:densenet121?image=32&batch=2&statistics=batch");
   CHECK(trained_weights(training(), given).size() == trained_weights(training(), batch).size());

@@ -26,7 +26,7 @@ using unity::test::standard::operators;
 
 }  // namespace
 
-TEST_CASE("a builder infers the type of everything it adds", "[builder]") {
+TEST_CASE("builder infers the types of added nodes", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {64, 784});
   const auto w = b.weight("w", {784, 512});
@@ -43,7 +43,7 @@ TEST_CASE("a builder infers the type of everything it adds", "[builder]") {
   CHECK(g.outputs()[0] == y);
 }
 
-TEST_CASE("what depends on weights alone is constant", "[builder]") {
+TEST_CASE("builder marks values computed from weights alone as constant", "[builder]") {
   builder b{operators()};
   const auto w = b.weight("w", {8, 8});
   const auto sum = b.add(w, b.identity_matrix(8));
@@ -51,7 +51,7 @@ TEST_CASE("what depends on weights alone is constant", "[builder]") {
   CHECK_FALSE(b.type(b.matmul(b.input("x", {2, 8}), sum)).constant);
 }
 
-TEST_CASE("options of a convolution reach the operator", "[builder]") {
+TEST_CASE("builder passes conv2d options to the operator", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 8, 15, 15});
   const auto w = b.weight("w", {16, 2, 3, 3});
@@ -60,7 +60,7 @@ TEST_CASE("options of a convolution reach the operator", "[builder]") {
   CHECK(b.dims(b.conv2d(x, w, b.weight("b", {16}), {.groups = 4, .activation = "relu"})) == shape{2, 16, 13, 13});
 }
 
-TEST_CASE("an operator with several results gives all of them", "[builder]") {
+TEST_CASE("builder returns all results of a split", "[builder]") {
   builder b{operators()};
   const auto parts = b.split(b.input("x", {2, 10}), -1, {3, 7});
   REQUIRE(parts.size() == 2);
@@ -69,7 +69,7 @@ TEST_CASE("an operator with several results gives all of them", "[builder]") {
   CHECK(b.dims(b.concat(-1, std::array{parts[1], parts[0]})) == shape{2, 10});
 }
 
-TEST_CASE("an axis below zero counts from the back", "[builder]") {
+TEST_CASE("builder counts a negative axis from the last dimension", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 3, 4});
   const auto& g = b.graph();
@@ -78,7 +78,7 @@ TEST_CASE("an axis below zero counts from the back", "[builder]") {
   CHECK(g.operation(g.producer(last)) == g.operation(g.producer(two)));
 }
 
-TEST_CASE("operators without a method of their own are added by name", "[builder]") {
+TEST_CASE("builder.apply adds an operator by name", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 3});
   const auto y = b.apply("reduce_sum", {x}, {{"axes", {1}}, {"keep_dims", 0}});
@@ -86,7 +86,7 @@ TEST_CASE("operators without a method of their own are added by name", "[builder
   CHECK(b.dims(y[0]) == shape{2});
 }
 
-TEST_CASE("a mismatch names the node, the operator, the operands and the reason", "[builder]") {
+TEST_CASE("builder errors give the node with operator and operand types and the reason", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {64, 1024});
   const auto w = b.weight("w", {512, 10});
@@ -100,7 +100,7 @@ TEST_CASE("a mismatch names the node, the operator, the operands and the reason"
              Catch::StartsWith("node 3 (add): operands float32[64,1024], int64[4]; "));
 }
 
-TEST_CASE("a refused operator leaves the builder as it was", "[builder]") {
+TEST_CASE("builder is unchanged after a refused node", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 3});
   const auto before = b.graph();
@@ -111,7 +111,7 @@ TEST_CASE("a refused operator leaves the builder as it was", "[builder]") {
   CHECK_NOTHROW(b.weight("w", {1}));
 }
 
-TEST_CASE("sources need a name of their own and positive sizes", "[builder]") {
+TEST_CASE("builder refuses sources with empty or duplicate names or non-positive sizes", "[builder]") {
   builder b{operators()};
   b.input("x", {2});
   CHECK(message_of([&] { b.weight("x", {2}); }) ==
@@ -122,14 +122,14 @@ TEST_CASE("sources need a name of their own and positive sizes", "[builder]") {
         "node 1 (input): \"y\" of float32[2,-3]; expected positive sizes and a countable number of elements");
 }
 
-TEST_CASE("equal calls are nodes of their own", "[builder]") {
+TEST_CASE("builder adds a new node for each repeated call", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {2, 3});
   CHECK(b.relu(x) != b.relu(x));
   CHECK(b.graph().node_count() == 3);
 }
 
-TEST_CASE("counts tell sources from operators and statistics from parameters", "[builder]") {
+TEST_CASE("count separates sources from operators and batch-norm statistics from parameters", "[builder]") {
   builder b{operators()};
   const auto x = b.input("x", {1, 4, 2, 2});
   const std::array p{b.weight("scale", {4}), b.weight("bias", {4}), b.weight("mean", {4}), b.weight("variance", {4})};

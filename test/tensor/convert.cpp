@@ -20,7 +20,7 @@ using tensor::converted;
 using tensor::dtype;
 using unity::test::training::operators;
 
-TEST_CASE("what is of one element type becomes of another, all else stays, and back again nothing has changed") {
+TEST_CASE("converted changes one element type only and converts back to the same graph") {
   for (const char* name :
        {"zoo:mlp?layers=2&hidden=8&batch=4", "zoo:dlrm?batch=4", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16"}) {
     CAPTURE(name);
@@ -41,7 +41,7 @@ TEST_CASE("what is of one element type becomes of another, all else stays, and b
   }
 }
 
-TEST_CASE("casts to the old type become casts to the new one") {
+TEST_CASE("converted retargets casts to the replaced element type") {
   tensor::builder b{operators()};
   const auto ids = b.input("ids", {4}, dtype::int64);
   const auto x = b.apply("cast", {ids}, {{"element", "float32"}})[0];
@@ -51,7 +51,7 @@ TEST_CASE("casts to the old type become casts to the new one") {
   CHECK(half.type(value_id{0U}).element == dtype::int64);
 }
 
-TEST_CASE("an operator that does not take the new type is named") {
+TEST_CASE("converted throws if an operator does not take the new element type") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.softmax(b.input("x", {4, 4}), 1)});
   CHECK_THROWS_AS(converted(operators(), g, dtype::float32, dtype::boolean), error);

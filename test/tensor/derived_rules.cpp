@@ -21,7 +21,7 @@ using namespace unity;
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("derived rules have names of their own, and are proved from axioms that exist") {
+TEST_CASE("derived rules have unique names and are marked as proved from existing axioms") {
   std::set<std::string> axioms;
   for (const auto& a : parse_rules(standard_axioms)) {
     axioms.insert(a.name);
@@ -42,7 +42,7 @@ TEST_CASE("derived rules have names of their own, and are proved from axioms tha
   }
 }
 
-TEST_CASE("both sides of every derived rule compute the same at random shapes and points") {
+TEST_CASE("derived rules pass rule tests at random shapes and points") {
   rule_test_options options;
   options.instances = 8;
   options.attempts = 20000;

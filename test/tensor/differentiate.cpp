@@ -126,7 +126,7 @@ std::string message_of(const tensor_graph& g, const differentiation& what) {
 
 }  // namespace
 
-TEST_CASE("gradients of models agree with central differences", "[differentiate]") {
+TEST_CASE("gradients of small zoo models agree with central differences", "[differentiate]") {
   for (const char* text :
        {"zoo:mlp?layers=3&hidden=6&batch=2", "zoo:mlp?form=ae&layers=2&hidden=4&batch=2", "zoo:lenet?batch=2",
         "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=9", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
@@ -138,7 +138,7 @@ TEST_CASE("gradients of models agree with central differences", "[differentiate]
   }
 }
 
-TEST_CASE("gradients of convolutions, norms and joins agree with central differences", "[differentiate]") {
+TEST_CASE("gradients through convolution / norm / pooling / concat agree with central differences", "[differentiate]") {
   builder b{training()};
   const auto x = b.input("x", {2, 4, 9, 8});
   const auto y = zoo::convolution(b, "conv1", x, 6, {3, 3},
@@ -153,7 +153,7 @@ TEST_CASE("gradients of convolutions, norms and joins agree with central differe
   check_gradients(std::move(b).finish({b.softmax(b.concat(1, std::vector{zoo::flatten(b, r), s}), 1)}));
 }
 
-TEST_CASE("a weight of several operators has one gradient, the sum of theirs", "[differentiate]") {
+TEST_CASE("a weight read by several operators gets one summed gradient", "[differentiate]") {
   builder b{training()};
   const auto x = b.input("x", {2, 3});
   const auto w = b.weight("w", {3, 3});
@@ -169,7 +169,7 @@ TEST_CASE("a weight of several operators has one gradient, the sum of theirs", "
   CHECK(nodes_of_kind(d.graph, "add") == 3);
 }
 
-TEST_CASE("the given graph keeps its numbers and its outputs", "[differentiate]") {
+TEST_CASE("differentiate keeps the nodes and the output of the given graph", "[differentiate]") {
   const auto g = zoo::build(training(), "zoo:lenet?batch=1");
   const auto d = differentiate(training(), g);
   CHECK(d.forward_nodes == g.node_count());
@@ -181,7 +181,7 @@ TEST_CASE("the given graph keeps its numbers and its outputs", "[differentiate]"
   CHECK(d.graph.outputs()[0] == g.outputs()[0]);
 }
 
-TEST_CASE("nothing is built that no gradient needs", "[differentiate]") {
+TEST_CASE("differentiate builds only nodes that a gradient needs", "[differentiate]") {
   const auto g = zoo::build(training(), "zoo:lenet?batch=1");
   const auto all = differentiate(training(), g);
   // The input of the first convolution is data and needs no gradient.
@@ -207,7 +207,7 @@ TEST_CASE("nothing is built that no gradient needs", "[differentiate]") {
   CHECK(last.graph.node_count() - last.forward_nodes == 3);  // cotangent, softmax, sum of the bias
 }
 
-TEST_CASE("a loss is a graph's own scalar", "[differentiate]") {
+TEST_CASE("differentiate takes a scalar of the graph as loss; unused weights get zero gradients", "[differentiate]") {
   builder b{training()};
   const auto x = b.input("x", {4, 3});
   const auto w = b.weight("w", {3, 2});
@@ -224,12 +224,12 @@ TEST_CASE("a loss is a graph's own scalar", "[differentiate]") {
   CHECK(values[3] == dense<double>{shape{5}});  // nothing depends on it
 }
 
-TEST_CASE("running statistics are not trained", "[differentiate]") {
+TEST_CASE("trained_weights of resnet50 exclude running statistics", "[differentiate]") {
   const auto g = zoo::build(training(), "zoo:resnet50?batch=1");
   CHECK(trained_weights(training(), g).size() == 53 + 53 * 2 + 2);
 }
 
-TEST_CASE("cotangents are inputs of their own", "[differentiate]") {
+TEST_CASE("differentiate refuses a graph that already has an input named cotangent0", "[differentiate]") {
   builder b{training()};
   const auto x = b.weight("x", {3});
   const auto once = differentiate(training(), std::move(b).finish({b.mul(x, x)})).graph;
@@ -237,7 +237,7 @@ TEST_CASE("cotangents are inputs of their own", "[differentiate]") {
                     "gradients of outputs: an input \"cotangent0\" in the graph; expected that name to be free");
 }
 
-TEST_CASE("what cannot be differentiated is said in one line", "[differentiate]") {
+TEST_CASE("differentiate reports missing adjoints / vector losses / integer sources", "[differentiate]") {
   builder b{training()};
   const auto x = b.input("x", {4});
   const auto w = b.weight("w", {4});

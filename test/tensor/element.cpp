@@ -69,19 +69,21 @@ static_assert(!exceeds_float32(dtype::float32) && !exceeds_float32(dtype::bfloat
 
 }  // namespace
 
-TEST_CASE("every float16 is read exactly and written back") { check_every_pattern(from_float16, to_float16, 10, 15); }
-TEST_CASE("every bfloat16 is read exactly and written back") {
+TEST_CASE("every float16 bit pattern decodes exactly and round-trips") {
+  check_every_pattern(from_float16, to_float16, 10, 15);
+}
+TEST_CASE("every bfloat16 bit pattern decodes exactly and round-trips") {
   check_every_pattern(from_bfloat16, to_bfloat16, 7, 127);
 }
-TEST_CASE("float32 numbers round to the nearest 16-bit float, ties to even") {
+TEST_CASE("float32 to 16-bit float conversion rounds to nearest with ties to even") {
   check_rounding<float>(to_float16, 10, 15);
   check_rounding<float>(to_bfloat16, 7, 127);
 }
-TEST_CASE("float64 numbers round once: those next to a tie, too, which float32 takes for one") {
+TEST_CASE("float64 to 16-bit float conversion rounds once without double rounding") {
   check_rounding<double>(to_float16, 10, 15);
   check_rounding<double>(to_bfloat16, 7, 127);
 }
-TEST_CASE("what 16-bit floats cannot hold becomes infinite, or zero") {
+TEST_CASE("16-bit float conversion maps overflow to infinity and underflow to zero and keeps NaN") {
   CHECK(to_float16(65519.996F) == 0x7bff);
   CHECK(to_float16(std::nextafter(65520.0, 0.0)) == 0x7bff);
   CHECK(to_float16(65520.0F) == 0x7c00);
@@ -96,7 +98,7 @@ TEST_CASE("what 16-bit floats cannot hold becomes infinite, or zero") {
   CHECK(std::isnan(from_bfloat16(to_bfloat16(-std::numeric_limits<double>::quiet_NaN()))));
 }
 
-TEST_CASE("integers are cut towards zero and stop at the largest and least") {
+TEST_CASE("to_integer truncates towards zero and saturates") {
   CHECK(to_integer<std::int32_t>(1.9) == 1);
   CHECK(to_integer<std::int32_t>(-1.9) == -1);
   CHECK(to_integer<std::int8_t>(127.9F) == 127);
@@ -115,7 +117,7 @@ TEST_CASE("integers are cut towards zero and stop at the largest and least") {
   CHECK(to_integer<std::int64_t>(std::numeric_limits<double>::quiet_NaN()) == 0);
 }
 
-TEST_CASE("numbers are rounded to what an element stores of them") {
+TEST_CASE("round_to rounds floats and wraps integers to the element type") {
   const auto rounded = [](dtype element, double number) {
     double numbers[] = {number};
     unity::tensor::round_to(element, numbers);
@@ -136,7 +138,7 @@ TEST_CASE("numbers are rounded to what an element stores of them") {
   CHECK(rounded(dtype::boolean, 0) == 0);
 }
 
-TEST_CASE("one type that float32 rounds is enough to need more") {
+TEST_CASE("exceeds_float32 of a list of types is true if it is for one of them") {
   using unity::tensor::tensor_type;
   CHECK_FALSE(exceeds_float32(std::vector<tensor_type>{}));
   CHECK_FALSE(exceeds_float32(std::vector<tensor_type>{{}, {.element = dtype::float16}}));

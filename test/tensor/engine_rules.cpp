@@ -71,7 +71,7 @@ void check_same(const tensor_graph& before, const tensor_graph& after) {
 
 }  // namespace
 
-TEST_CASE("rules for engines keep values, wherever they apply") {
+TEST_CASE("engine rules other than depthwise_of_16_channels pass rule tests on random shapes") {
   for (const auto& r : rules()) {
     if (r.name == "depthwise_of_16_channels") {
       continue;  // no random shapes fit; tested below
@@ -84,7 +84,7 @@ TEST_CASE("rules for engines keep values, wherever they apply") {
   }
 }
 
-TEST_CASE("groups of few channels become groups of 16 or 8, where their number allows") {
+TEST_CASE("engine rules join convolution groups of few channels to groups of 16 or 8") {
   const auto g = convolutions(32, 8, 4);
   for (const auto& [name, groups] : {std::pair{"groups_of_16_channels", 2}, {"groups_of_8_channels", 4}}) {
     const auto found = everywhere(name, g);
@@ -102,7 +102,7 @@ TEST_CASE("groups of few channels become groups of 16 or 8, where their number a
   CHECK(everywhere("groups_of_16_channels", convolutions(32, 3, 4)).moves == 0);
 }
 
-TEST_CASE("depthwise convolutions get channels up to the next 16") {
+TEST_CASE("an engine rule pads depthwise convolutions to a multiple of 16 channels") {
   const auto g = convolutions(20, 1, 4);
   const auto found = everywhere("depthwise_of_16_channels", g);
   CHECK(found.moves == 1);
@@ -110,7 +110,7 @@ TEST_CASE("depthwise convolutions get channels up to the next 16") {
   CHECK(everywhere("depthwise_of_16_channels", convolutions(32, 1, 4)).moves == 0);
 }
 
-TEST_CASE("a sum before a layer norm is flattened once") {
+TEST_CASE("an engine rule flattens each sum before a layer norm exactly once") {
   builder b{standard()};
   const auto x = b.input("x", {2, 3, 4});
   const auto g = b.weight("g", {4});

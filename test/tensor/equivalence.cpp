@@ -121,7 +121,7 @@ constexpr std::array models{"zoo:bert?layers=2&batch=2",
 
 }  // namespace
 
-TEST_CASE("every model of the zoo computes what it computes", "[exhaustive]") {
+TEST_CASE("check_equivalence accepts every zoo model against itself", "[exhaustive]") {
   for (const auto& m : zoo::models) {
     for (const auto& f : m.forms) {
       const auto text = std::string{zoo::prefix} + std::string{m.name} + "?form=" + std::string{f.name};
@@ -136,7 +136,7 @@ TEST_CASE("every model of the zoo computes what it computes", "[exhaustive]") {
   }
 }
 
-TEST_CASE("random rewrites of models are found equal", "[exhaustive]") {
+TEST_CASE("check_equivalence accepts random rewrites of models", "[exhaustive]") {
   const std::uint64_t seed = 7;
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -151,7 +151,7 @@ TEST_CASE("random rewrites of models are found equal", "[exhaustive]") {
   }
 }
 
-TEST_CASE("rewrites of models in narrow types differ by rounding alone", "[exhaustive]") {
+TEST_CASE("check_equivalence accepts rewrites of float16 and bfloat16 models", "[exhaustive]") {
   const std::uint64_t seed = 13;
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -168,7 +168,7 @@ TEST_CASE("rewrites of models in narrow types differ by rounding alone", "[exhau
   }
 }
 
-TEST_CASE("wrong graphs are found different", "[exhaustive]") {
+TEST_CASE("check_equivalence rejects at least 99 percent of mutated graphs", "[exhaustive]") {
   const std::uint64_t seed = 11;
   unity::random_engine random{seed};
   int drawn = 0;
@@ -190,7 +190,7 @@ TEST_CASE("wrong graphs are found different", "[exhaustive]") {
   CHECK(missed * 100 <= drawn);
 }
 
-TEST_CASE("the output that differs is named") {
+TEST_CASE("check_equivalence names the output that differs") {
   const auto graph = [](const char* function) {
     builder b{standard()};
     const auto x = b.input("x", {100, 200});
@@ -203,7 +203,7 @@ TEST_CASE("the output that differs is named") {
   CHECK(r.max_rel_error > 1e-3);
 }
 
-TEST_CASE("outputs of different types are different") {
+TEST_CASE("check_equivalence rejects outputs of different types or numbers") {
   const auto graph = [](const shape& permutation, std::size_t outputs) {
     builder b{standard()};
     const auto y = b.transpose(b.input("x", {20, 30}), permutation);
@@ -215,7 +215,7 @@ TEST_CASE("outputs of different types are different") {
   CHECK(check_equivalence(standard(), graph({0, 1}, 1), graph({0, 1}, 2)).problem == "1 outputs and 2");
 }
 
-TEST_CASE("kernels of two sizes are one convolution once they are enlarged") {
+TEST_CASE("check_equivalence decides merging convolutions of two kernel sizes") {
   const auto graph = [](bool merged, std::int64_t first) {
     builder b{standard()};
     const auto x = b.input("x", {16, 64, 56, 56});
@@ -233,7 +233,7 @@ TEST_CASE("kernels of two sizes are one convolution once they are enlarged") {
   check_different(graph(false, 0), graph(true, 160));
 }
 
-TEST_CASE("a batch norm folds into the convolution before it") {
+TEST_CASE("check_equivalence decides folding a batch norm into a convolution") {
   const auto graph = [](bool folded, double epsilon) {
     builder b{standard()};
     const auto x = b.input("x", {8, 3, 224, 224});
@@ -253,7 +253,7 @@ TEST_CASE("a batch norm folds into the convolution before it") {
   check_different(graph(false, 0), graph(true, 1e-3));
 }
 
-TEST_CASE("padding is part of a convolution or comes before it") {
+TEST_CASE("check_equivalence decides moving padding out of a convolution") {
   const auto graph = [](bool apart, std::int64_t top) {
     builder b{standard()};
     const auto x = b.input("x", {4, 32, 112, 112});
@@ -267,7 +267,7 @@ TEST_CASE("padding is part of a convolution or comes before it") {
   check_different(graph(false, 0), graph(true, 3));
 }
 
-TEST_CASE("queries, keys and values come from one product or from three") {
+TEST_CASE("check_equivalence decides merging the products of queries and keys and values") {
   const auto graph = [](bool merged, const shape& permutation) {
     builder b{standard()};
     const auto x = b.input("x", {4, 128, 768});
@@ -298,7 +298,7 @@ TEST_CASE("queries, keys and values come from one product or from three") {
   check_different(right, finish(c, {c.reshape(y, {2, 16, 16, 4})}));
 }
 
-TEST_CASE("attention is one operator or many") {
+TEST_CASE("check_equivalence decides decomposing the attention operator") {
   const auto graph = [](bool composed, double scale) {
     builder b{standard()};
     const auto x = b.input("x", {4, 20, 128});
@@ -324,7 +324,7 @@ TEST_CASE("attention is one operator or many") {
   check_different(graph(true, 0), graph(false, 1 / 16.0));
 }
 
-TEST_CASE("numbers that stem from sizes are no difference") {
+TEST_CASE("check_equivalence compares again at larger sizes where numbers depend on sizes") {
   const auto graph = [](std::int64_t rows, bool mean, double factor) {
     builder b{standard()};
     const auto x = b.matmul(b.input("x", {rows, 150}), b.weight("w", {150, 200}));
@@ -344,7 +344,7 @@ TEST_CASE("numbers that stem from sizes are no difference") {
   CHECK_FALSE(check(1'000'000, 1 / 100.0, some).passed);
 }
 
-TEST_CASE("an opaque operator is some function of its operands") {
+TEST_CASE("check_equivalence treats an opaque operator as an arbitrary function of its operands") {
   const auto graph = [](bool first, std::string_view signature, bool integers) {
     builder b{standard()};
     const auto x = b.input("x", {64, 300});
@@ -371,7 +371,7 @@ TEST_CASE("an opaque operator is some function of its operands") {
   check_different(other(b, 1), other(c, 1.01));
 }
 
-TEST_CASE("an opaque operator on infinities, as masks have them, gives numbers") {
+TEST_CASE("check_equivalence accepts opaque operators on infinite operands") {
   const auto graph = [](bool first) {
     builder b{standard()};
     const auto x = b.input("x", {50, 60});
@@ -384,7 +384,7 @@ TEST_CASE("an opaque operator on infinities, as masks have them, gives numbers")
   check_equal(graph(true), graph(false));
 }
 
-TEST_CASE("roots, logarithms and powers get operands that they take") {
+TEST_CASE("check_equivalence draws valid operands for sqrt / log / pow") {
   builder b{standard()};
   const auto x = b.input("x", {50, 60});
   const auto w = b.weight("w", {60});
@@ -396,7 +396,7 @@ TEST_CASE("roots, logarithms and powers get operands that they take") {
   check_equal(g, g);
 }
 
-TEST_CASE("nan is named") {
+TEST_CASE("check_equivalence names the node and the graph that give NaN") {
   const auto graph = [](bool shifted) {
     builder b{standard()};
     const auto x = b.input("x", {50, 60});
@@ -411,7 +411,7 @@ TEST_CASE("nan is named") {
   CHECK(first.problem == "node 4 (sqrt) gives NaN in the first graph, and no element of an output is a number");
 }
 
-TEST_CASE("where both give NaN, the other elements are compared") {
+TEST_CASE("check_equivalence compares the outputs that are numbers if others are NaN in both graphs") {
   const auto graph = [](double factor) {
     builder b{standard()};
     const auto x = b.input("x", {50, 60});
@@ -425,7 +425,7 @@ TEST_CASE("where both give NaN, the other elements are compared") {
   CHECK(check_equivalence(standard(), graph(2), graph(2)).max_rel_error == 0);
 }
 
-TEST_CASE("data that is known is used") {
+TEST_CASE("check_equivalence uses known data of constants") {
   const auto graph = [](bool known) {
     builder b{standard()};
     const auto x = b.input("x", {50, 60});
@@ -492,7 +492,7 @@ source_data bucket_data(std::vector<double> buckets) {
 
 }  // namespace
 
-TEST_CASE("buckets are those of their type: folded in double, they are others") {
+TEST_CASE("check_equivalence rejects buckets folded in double instead of float32") {
   std::size_t others = 0;
   for (const auto& c : {bucket_constants{8, std::log(16.0F), 8}, {16, std::log(8.0F), 16}, {8, std::log(7.0F), 24}}) {
     const auto check = [&](const std::vector<double>& buckets, std::size_t output) {
@@ -520,7 +520,7 @@ TEST_CASE("buckets are those of their type: folded in double, they are others") 
   CHECK(others > 0);
 }
 
-TEST_CASE("what a type cannot hold is a difference, though real numbers know none") {
+TEST_CASE("check_equivalence finds float16 overflow that real arithmetic does not show") {
   const auto graph = [](dtype element, bool large_first) {
     builder b{standard()};
     const auto large = b.fill(1e4, {}, element);
@@ -539,7 +539,7 @@ TEST_CASE("what a type cannot hold is a difference, though real numbers know non
   CHECK(check(dtype::float16, arithmetic::both) == "output 0 differs in the arithmetic of float16");
 }
 
-TEST_CASE("small integers wrap, and nothing of them is noise") {
+TEST_CASE("check_equivalence compares uint8 products with wrap-around exactly") {
   const auto graph = [](double first, double second) {
     builder b{standard()};
     const auto number = [&](double x) { return b.fill(x, {}, dtype::uint8); };
@@ -553,7 +553,7 @@ TEST_CASE("small integers wrap, and nothing of them is noise") {
   CHECK_FALSE(passes(graph(100, 150), graph(1, 255)));
 }
 
-TEST_CASE("sums and products in another order differ by rounding alone, in every type") {
+TEST_CASE("check_equivalence accepts reordered sums of products in float32 / float16 / bfloat16") {
   const std::uint64_t seed = 31;
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -590,7 +590,7 @@ TEST_CASE("sums and products in another order differ by rounding alone, in every
   }
 }
 
-TEST_CASE("deep products neither overflow nor vanish") {
+TEST_CASE("check_equivalence decides deep products without overflow or underflow") {
   const auto graph = [](std::size_t other) {
     builder b{standard()};
     auto x = b.input("x", {16, 64});
@@ -605,7 +605,7 @@ TEST_CASE("deep products neither overflow nor vanish") {
   check_different(graph(100), graph(9));
 }
 
-TEST_CASE("the same seed gives the same report") {
+TEST_CASE("check_equivalence gives the same error and sizes for the same seed") {
   const auto g = zoo::build(standard(), "zoo:nasrnn");
   unity::random_engine random{3};
   const auto h = rewritten(g, joining_rules(), random).graph;

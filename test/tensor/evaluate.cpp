@@ -40,7 +40,7 @@ tensor_graph small_graph() {
 
 }  // namespace
 
-TEST_CASE("a graph computes its outputs in order, and no node that they do not need") {
+TEST_CASE("evaluate returns outputs in order and skips nodes that they do not need") {
   const auto g = small_graph();
   const auto outputs = evaluate<double>(standard(), g);
   REQUIRE(outputs.size() == 3);
@@ -52,13 +52,13 @@ TEST_CASE("a graph computes its outputs in order, and no node that they do not n
   CHECK(run("concat", {{"axis", 1}}, {outputs[1], outputs[0]}) == y);
 }
 
-TEST_CASE("a graph computes the same every time, and with another seed something else") {
+TEST_CASE("evaluate is deterministic for a seed and differs between seeds") {
   const auto g = small_graph();
   CHECK(evaluate<modular61>(standard(), g, 7) == evaluate<modular61>(standard(), g, 7));
   CHECK_FALSE(evaluate<modular61>(standard(), g, 7) == evaluate<modular61>(standard(), g, 8));
 }
 
-TEST_CASE("a provider supplies the sources that it knows") {
+TEST_CASE("evaluate takes the sources that a provider supplies") {
   const auto g = small_graph();
   const auto weight = standard().kind("weight");
   const auto provider = [&](const operation& op, const tensor_type& t) -> std::optional<dense<double>> {
@@ -73,13 +73,13 @@ TEST_CASE("a provider supplies the sources that it knows") {
   CHECK(outputs[2] == evaluate<double>(standard(), g)[2]);
 }
 
-TEST_CASE("a supplied value of another size is an error that names the node") {
+TEST_CASE("evaluate reports the node of a supplied value of the wrong size") {
   const auto provider = [](const operation&, const tensor_type&) { return std::optional{dense<double>{{1}, {0}}}; };
   CHECK_THROWS_WITH(evaluate<double>(standard(), small_graph(), provider),
                     "node 0: a supplied value of another size; expected float32[2,3]");
 }
 
-TEST_CASE("what has no known meaning is not evaluated") {
+TEST_CASE("evaluate refuses opaque operators (except modulo a prime) and missing operands") {
   builder b{standard()};
   const auto x = b.input("x", {2});
   const auto y =
@@ -96,7 +96,7 @@ TEST_CASE("what has no known meaning is not evaluated") {
       "evaluation of relu: no operands; expected another number of operands");
 }
 
-TEST_CASE("equal graphs are equal modulo 2^61 - 1, and different ones differ") {
+TEST_CASE("evaluation modulo a prime equates reassociated products and tells tanh from sigmoid") {
   const auto product = [](bool left) {
     builder b{standard()};
     const auto x = b.input("x", {3, 4});

@@ -20,7 +20,7 @@ using namespace unity;
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("generated and written rules have names of their own, and all are proved from axioms that exist") {
+TEST_CASE("standard and generated rules have unique names and are marked as proved from existing axioms") {
   std::set<std::string> axioms;
   for (const auto& a : parse_rules(standard_axioms)) {
     axioms.insert(a.name);
@@ -37,7 +37,7 @@ TEST_CASE("generated and written rules have names of their own, and all are prov
   CHECK(names.size() > 300);
 }
 
-TEST_CASE("a prover that shares no code with the search confirms every generated rule") {
+TEST_CASE("the congruence prover proves every generated rule") {
   const theory axioms{standard(), parse_rules(standard_axioms)};
   rule_verifier<congruence_prover> verifier{standard(), axioms, congruence_prover{}};
   for (const auto& r : parse_rules(generated_rules)) {

@@ -75,7 +75,7 @@ const types lstm_operands{type({2, 6}), type({2, 5}), type({2, 5}), type({4, 5, 
 
 }  // namespace
 
-TEST_CASE("primitives have the indices of their iteration spaces") {
+TEST_CASE("index structure of primitives follows their iteration spaces") {
   CHECK(spell("matmul", {}, {type({8, 64, 32}), type({32, 16})}) == "a b c, c d -> a b d; c red");
   CHECK(spell("linear", {}, {type({64, 32}), type({32, 16}), type({16})}) == "a b, b c, c -> a c; b red");
   CHECK(spell("conv2d", {{"groups", 2}, {"padding", "same"}}, {type({1, 4, 8, 8}), type({6, 2, 3, 3})}) ==
@@ -88,7 +88,7 @@ TEST_CASE("primitives have the indices of their iteration spaces") {
   CHECK(spell("embedding_bag", {}, {type({100, 8}), type({3, 7}, dtype::int64)}) == "a b, c d -> c b; a red d red");
 }
 
-TEST_CASE("views share the indices of dimensions that they keep, and what they cut is whole") {
+TEST_CASE("index structure of views keeps uncut dimensions and marks cut ones as whole") {
   CHECK(spell("transpose", {{"permutation", {1, 0}}}, {type({5, 6})}) == "a b -> b a;");
   CHECK(spell("concat", {{"axis", 1}}, {type({5, 6}), type({5, 7})}) == "a B, a C -> a D;");
   CHECK(spell("split", {{"axis", 1}, {"sizes", {2, 4}}}, {type({5, 6})}) == "a B -> a C a D;");
@@ -98,14 +98,14 @@ TEST_CASE("views share the indices of dimensions that they keep, and what they c
   CHECK(spell("expand", {{"dims", {2, 3, 4}}}, {type({3, 4})}) == "a b -> c a b;");
 }
 
-TEST_CASE("a reshape has the common refinement of its shapes, and the rest is whole") {
+TEST_CASE("index structure of a reshape is the common refinement of its shapes") {
   CHECK(spell("reshape", {{"dims", {12}}}, {type({3, 4})}) == "a b -> ab;");
   CHECK(spell("reshape", {{"dims", {8, 3}}}, {type({4, 6})}) == "a bc -> ab c;");
   CHECK(spell("reshape", {{"dims", {6, 4}}}, {type({4, 6})}) == "aB C -> aD E;");
   CHECK(spell("reshape", {{"dims", {3, 2, 5}}}, {type({2, 3, 5})}) == "A B c -> D E c;");
 }
 
-TEST_CASE("composites have the indices of their bodies") {
+TEST_CASE("index structure of composites follows their bodies") {
   CHECK(spell("softmax", {{"axis", 1}}, {type({5, 6})}) == "a b -> a b; b stat");
   CHECK(spell("layer_norm", {{"axis", 1}}, {type({5, 6}), type({6}), type({6})}) == "a b, b, b -> a b; b stat");
   const auto c = type({3});
@@ -117,7 +117,7 @@ TEST_CASE("composites have the indices of their bodies") {
 }
 
 // The operands are x, y and z [a b]; an operator joins the sums over b of x * z and of y * z.
-TEST_CASE("sums over one index are divided together, if what joins them adds them") {
+TEST_CASE("two sums share a reduction index only if addition or subtraction joins them") {
   const auto spelled = [](const char* join, bool nested) {
     const auto body = [=](body_builder& b, const attribute_reader&, std::span<const unity::value_id> x) {
       const auto sum = [&](unity::value_id of) {
@@ -140,19 +140,19 @@ TEST_CASE("sums over one index are divided together, if what joins them adds the
   CHECK(spelled("add", true) == index_kind::whole);
 }
 
-TEST_CASE("what a composite numbers is whole: its parts would begin at number 0 wherever they lie") {
+TEST_CASE("index structure of causal attention marks the query dimension as whole") {
   const types operands{type({2, 3, 8, 4}), type({2, 3, 9, 4}), type({2, 3, 9, 5})};
   CHECK(spell("dot_product_attention", {}, operands) == "a b c D, a b e D, a b e f -> a b c f; e stat");
   CHECK(spell("dot_product_attention", {{"causal", true}}, operands) ==
         "a b C D, a b e D, a b e f -> a b C f; e stat");
 }
 
-TEST_CASE("an opaque operator is whole") {
+TEST_CASE("index structure of an opaque operator is whole") {
   CHECK(spell("opaque", {{"name", "x"}, {"signature", ""}, {"elements", {0}}, {"dims", {1, 5}}}, {type({5})}) ==
         "A -> B;");
 }
 
-TEST_CASE("operators are jointly additive in the operands that their definitions say") {
+TEST_CASE("linear_groups gives the operands in which each operator is jointly additive") {
   const auto m = type({4, 4});
   const auto v = type({4});
   CHECK(linear("matmul", {}, {m, m}) == groups{{0}, {1}});

@@ -75,7 +75,7 @@ double seconds(const operation& op, const std::vector<tensor_type>& inputs, doub
   return to_seconds(model.duration_of(0, op, inputs, operators().infer(op, inputs).value()).expected);
 }
 
-TEST_CASE("a product is one kernel, and its gradients are two") {
+TEST_CASE("kernels_of gives one product kernel for a matmul and two for its gradients") {
   const auto seed = GENERATE(range(std::uint64_t{1}, std::uint64_t{20}));
   CAPTURE(seed);
   random_engine random{seed};
@@ -98,7 +98,7 @@ TEST_CASE("a product is one kernel, and its gradients are two") {
   CHECK(many == std::vector{kernel_shape{kernel_kind::tensor_product, d(heads), d(s), d(n), d(k), 2, 2}});
 }
 
-TEST_CASE("what PyTorch leaves where it lies, or runs with a neighbour, is no kernel") {
+TEST_CASE("kernels_of gives no kernel for bias / scale / mask / transpose") {
   const auto x = type({8, 16, 64});
   CHECK(kernels("add", {x, type({64})}).empty());                         // a bias
   CHECK(kernels("scalar_multiply", {x, type({})}).empty());               // the scale of scores
@@ -113,7 +113,7 @@ TEST_CASE("what PyTorch leaves where it lies, or runs with a neighbour, is no ke
   CHECK(bytes_of(bias[0]) == 4 * (8 * 16 * 64 + 64));
 }
 
-TEST_CASE("rows of softmax and layer norm, and of their gradients") {
+TEST_CASE("kernels_of gives the rows of softmax and layer norm and of their gradients") {
   const auto softmax = operators().make_operation("softmax", {{"axis", {3}}});
   const std::vector scores{type({2, 3, 5, 7}, dtype::bfloat16)};
   CHECK(kernels(softmax, scores) == std::vector{kernel_shape{kernel_kind::softmax, 1, 30, 7, 0, 2, 2}});
@@ -124,7 +124,7 @@ TEST_CASE("rows of softmax and layer norm, and of their gradients") {
   CHECK(backward(norm, rows) == std::vector{kernel_shape{kernel_kind::layer_norm_gradient, 1, 6, 35, 0, 3}});
 }
 
-TEST_CASE("attention as one operator is one kernel, with its projections five") {
+TEST_CASE("kernels_of gives one kernel for dot_product_attention and five for attention") {
   const auto heads = operators().make_operation("dot_product_attention", {{"causal", true}});
   const auto q = type({2, 3, 128, 64}, dtype::bfloat16);
   const kernel_shape one{kernel_kind::attention, 6, 128, 128, 64, 2, 2, true};
@@ -150,7 +150,7 @@ TEST_CASE("attention as one operator is one kernel, with its projections five") 
   CHECK(std::count(adjoint.begin(), adjoint.end(), kernel_shape{kernel_kind::attention_gradient, 8, 16, 16, 8}) == 1);
 }
 
-TEST_CASE("convolutions of 3 x 3 are kernels of their own, others products") {
+TEST_CASE("kernels_of gives 3x3 convolutions their own kernel and 1x1 convolutions a product") {
   const auto same = operators().make_operation("conv2d", {{"padding", "same"}});
   const std::vector image{type({4, 32, 28, 28}), type({64, 32, 3, 3})};
   CHECK(kernels(same, image) == std::vector{kernel_shape{kernel_kind::convolution, 4, 28, 64, 32}});
@@ -162,7 +162,7 @@ TEST_CASE("convolutions of 3 x 3 are kernels of their own, others products") {
   CHECK(points == std::vector{kernel_shape{kernel_kind::product, 1, 4 * 28 * 28, 64, 32}});
 }
 
-TEST_CASE("operators take what their kernels take, at least what launching takes") {
+TEST_CASE("kernel_durations follow the kernel model with the launch time as lower bound") {
   const auto matmul = operators().make_operation("matmul");
   const std::vector large{type({4096, 4096}), type({4096, 4096})};
   const kernel_shape k{kernel_kind::product, 1, 4096, 4096, 4096};
@@ -178,7 +178,7 @@ TEST_CASE("operators take what their kernels take, at least what launching takes
   CHECK(model.version() != kernel_durations{operators(), {board(2)}}.version());
 }
 
-TEST_CASE("four of five kernels are expected between the ends of an interval") {
+TEST_CASE("kernel_durations scale to the ends of kernel_interval except for launches") {
   const kernel_durations model{operators(), {board()}};
   const auto times = [&](const char* name, const std::vector<tensor_type>& inputs) {
     const auto op = operators().make_operation(name);

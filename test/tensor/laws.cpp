@@ -55,7 +55,7 @@ bool can_evaluate(const std::string& name) { return name != "opaque"; }
 
 }  // namespace
 
-TEST_CASE("there are random cases of every operator") {
+TEST_CASE("random cases exist for every standard operator") {
   for (std::size_t k = 0; k < standard().kind_count(); ++k) {
     const auto& name = standard().signature(unity::kind_id{k}).name;
     CAPTURE(name);
@@ -63,7 +63,7 @@ TEST_CASE("there are random cases of every operator") {
   }
 }
 
-TEST_CASE("an operator is what its kind and attributes say") {
+TEST_CASE("an operation is rebuilt from its kind and attributes with the same hash") {
   for_all_cases(1, [](const std::string&, const random_case& c, auto&) {
     const auto again = standard().make(standard().kind_of(c.op), standard().attributes_of(c.op));
     REQUIRE(again.has_value());
@@ -72,7 +72,7 @@ TEST_CASE("an operator is what its kind and attributes say") {
   });
 }
 
-TEST_CASE("results have the shapes that inference says") {
+TEST_CASE("evaluated results have the inferred shapes") {
   for_all_cases(2, [](const std::string& name, const random_case& c, auto& random) {
     const auto inferred = standard().infer(c.op, c.inputs);
     REQUIRE(inferred.has_value());
@@ -90,7 +90,7 @@ TEST_CASE("results have the shapes that inference says") {
   });
 }
 
-TEST_CASE("results are constant where all operands are, and sources say so themselves") {
+TEST_CASE("inference marks results as constant exactly if all operands are") {
   for_all_cases(3, [](const std::string& name, const random_case& c, auto&) {
     auto inputs = c.inputs;
     for (auto& t : inputs) {
@@ -106,7 +106,7 @@ TEST_CASE("results are constant where all operands are, and sources say so thems
   });
 }
 
-TEST_CASE("the layouts of operands and results change no value and no shape") {
+TEST_CASE("layouts of operands and results change neither values nor shapes") {
   for_all_cases(4, [](const std::string& name, const random_case& c, auto& random) {
     auto inputs = c.inputs;
     for (auto& t : inputs) {
@@ -135,7 +135,7 @@ TEST_CASE("the layouts of operands and results change no value and no shape") {
   });
 }
 
-TEST_CASE("float and double agree") {
+TEST_CASE("operators other than cast agree in float and double up to rounding") {
   for_all_cases(5, [](const std::string& name, const random_case& c, auto& random) {
     if (!can_evaluate(name)) {
       return;
@@ -149,7 +149,7 @@ TEST_CASE("float and double agree") {
   });
 }
 
-TEST_CASE("polynomial operators give the same small integers in double and modulo 2^61 - 1") {
+TEST_CASE("polynomial operators agree in double and modulo a prime on small integers") {
   for (const std::string name : {"matmul",
                                  "linear",
                                  "conv2d",
@@ -266,7 +266,7 @@ TEST_CASE("polynomial operators give the same small integers in double and modul
   }
 }
 
-TEST_CASE("a composite's shape function says what its body says") {
+TEST_CASE("shape functions of composites agree with their bodies") {
   for_all_cases(7, [](const std::string&, const random_case& c, auto&) {
     const auto body = c.inputs.empty() ? std::nullopt : standard().body(c.op, c.inputs);
     if (!body) {
@@ -283,7 +283,7 @@ TEST_CASE("a composite's shape function says what its body says") {
   });
 }
 
-TEST_CASE("one operand more or less is refused where the number is fixed") {
+TEST_CASE("operators of fixed arity refuse one operand more or fewer") {
   for_all_cases(8, [](const std::string&, const random_case& c, auto&) {
     if (standard().signature(c.op.kind).operands == unity::op_signature::any) {
       return;
@@ -299,7 +299,7 @@ TEST_CASE("one operand more or less is refused where the number is fixed") {
   });
 }
 
-TEST_CASE("inference survives any attributes and any operands") {
+TEST_CASE("inference does not fail on random invalid attributes and operands") {
   for_all_cases(9, [](const std::string&, const random_case& c, auto& random) {
     auto op = c.op;
     auto inputs = c.inputs;
@@ -338,7 +338,7 @@ TEST_CASE("inference survives any attributes and any operands") {
   });
 }
 
-TEST_CASE("every dimension's size is the product of its indices") {
+TEST_CASE("the size of each dimension is the product of its index sizes") {
   for_all_cases(10, [](const std::string&, const random_case& c, auto&) {
     const auto s = dimension_indices(standard(), c.op, c.inputs);
     REQUIRE(s.has_value());
@@ -366,7 +366,7 @@ TEST_CASE("every dimension's size is the product of its indices") {
   });
 }
 
-TEST_CASE("operators are jointly additive in their linear groups, and products not in both factors") {
+TEST_CASE("evaluation is additive in each linear group and not in both factors of a matmul") {
   for_all_cases(11, [](const std::string& name, const random_case& c, auto& random) {
     if (!can_evaluate(name) || c.inputs.empty() || c.inputs.size() > 7) {
       return;
@@ -447,7 +447,7 @@ bool is_alone(const index_structure& s, std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("a block of a parallel index is computed from that block of the operands") {
+TEST_CASE("a block of a parallel index is computed from the matching blocks of the operands") {
   int blocks = 0;
   // Operators without sizes in their attributes.
   for (const std::string name : {"matmul",

@@ -72,7 +72,7 @@ dense<double> rows_of(const dense<double>& t, std::int64_t begin, std::int64_t e
 
 }  // namespace
 
-TEST_CASE("a loss is one number, the mean over rows or elements, and its inputs say what they are of") {
+TEST_CASE("with_loss gives the scalar mean over rows or elements and typed target inputs") {
   unity::random_engine random{1};
   const auto g = linear_model(4);
   named_values values{{"x", random_tensor({4, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
@@ -100,7 +100,7 @@ TEST_CASE("a loss is one number, the mean over rows or elements, and its inputs 
   CHECK(run_on(training(), squares, values)[0].data[0] == Approx(sum / 12).epsilon(1e-14));
 }
 
-TEST_CASE("losses of several outputs add up, and those of no real numbers have none") {
+TEST_CASE("with_loss adds up the losses of several outputs and skips integer outputs") {
   builder b{training()};
   const auto x = b.input("x", {2, 3});
   const auto ids = b.input("ids", {2}, dtype::int64);
@@ -117,7 +117,7 @@ TEST_CASE("losses of several outputs add up, and those of no real numbers have n
   }
 }
 
-TEST_CASE("cross entropy of a softmax is that of what it is taken of") {
+TEST_CASE("cross entropy of a softmax over classes is taken on its logits") {
   unity::random_engine random{2};
   const auto build = [](bool softmax, std::int64_t axis) {
     builder b{training()};
@@ -132,7 +132,7 @@ TEST_CASE("cross entropy of a softmax is that of what it is taken of") {
   CHECK(loss_of(build(true, 0)) != loss_of(build(false, 0)));  // a softmax over samples is not one over classes
 }
 
-TEST_CASE("losses and gradients of the parts of a batch add up to the batch's") {
+TEST_CASE("losses and gradients of the parts of a batch add up to those of the batch") {
   unity::random_engine random{3};
   const auto what = GENERATE(loss::cross_entropy, loss::mean_square);
   named_values values{{"x", random_tensor({6, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
@@ -164,7 +164,7 @@ TEST_CASE("losses and gradients of the parts of a batch add up to the batch's") 
   CHECK(distance(sum[1], whole[1]) < 1e-14);
 }
 
-TEST_CASE("the gradient of a loss agrees with central differences") {
+TEST_CASE("gradients of cross entropy and mean square agree with central differences") {
   unity::random_engine random{4};
   const auto what = GENERATE(loss::cross_entropy, loss::mean_square);
   named_values values{{"x", random_tensor({4, 5}, random)}, {"w", random_tensor({5, 3}, random)}};
@@ -183,7 +183,7 @@ TEST_CASE("the gradient of a loss agrees with central differences") {
   }
 }
 
-TEST_CASE("a graph without a loss says so in one line") {
+TEST_CASE("with_loss reports unusable outputs and taken input names in one line") {
   builder b{training()};
   const auto ids = b.input("ids", {2}, dtype::int64);
   CHECK(message_of(std::move(b).finish({ids}), loss::mean_square) ==

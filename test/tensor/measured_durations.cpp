@@ -50,7 +50,7 @@ struct priced {
   toy_cost model{tensor::test::standard(), {tensor::test::standard(), cache}};
 };
 
-TEST_CASE("a graph takes the sum of its operators, each measured once") {
+TEST_CASE("a graph takes the sum of its operator times and each operator is measured once") {
   builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto w = b.weight("w", {4, 4});
@@ -63,7 +63,7 @@ TEST_CASE("a graph takes the sum of its operators, each measured once") {
   CHECK(p.timer.asked == 2);
 }
 
-TEST_CASE("an operator has the interval that was measured, and the sum of a graph the sums of both ends") {
+TEST_CASE("a graph takes the sums of the lower and upper ends of measured intervals") {
   builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto y = b.input("y", {4, 4});
@@ -72,7 +72,7 @@ TEST_CASE("an operator has the interval that was measured, and the sum of a grap
   CHECK(p.model.total(g) == duration{picoseconds{21'000}, picoseconds{19'500}, picoseconds{25'000}});
 }
 
-TEST_CASE("durations of one timer and device have one version, those of another device another") {
+TEST_CASE("measured_durations have one version per cache and others for the low and high ends") {
   priced p;
   const toy_durations one{tensor::test::standard(), p.cache};
   const toy_durations same{tensor::test::standard(), p.cache};
@@ -81,7 +81,7 @@ TEST_CASE("durations of one timer and device have one version, those of another 
   CHECK(durations_at{one, &duration::low}.version() != durations_at{one, &duration::high}.version());
 }
 
-TEST_CASE("what lies in its operand costs nothing, and what does not is measured") {
+TEST_CASE("a split at whole cache lines costs nothing and another split is measured") {
   builder b{tensor::test::standard()};
   const auto x = b.relu(b.input("x", {1, 64}));
   const auto whole_lines = b.split(x, 1, {32, 32});
@@ -103,7 +103,7 @@ TEST_CASE("what lies in its operand costs nothing, and what does not is measured
   CHECK(cost_of(g.producer(g.outputs()[2])) == picoseconds{1'000});
 }
 
-TEST_CASE("what depends on weights alone, and what only relabels, costs nothing and is not measured") {
+TEST_CASE("weight-only operators and reshapes are neither priced nor measured for inference") {
   builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto w = b.weight("w", {4, 4});
@@ -116,7 +116,7 @@ TEST_CASE("what depends on weights alone, and what only relabels, costs nothing 
   CHECK(training.total(g).expected == picoseconds{20'000 + 2'000});
 }
 
-TEST_CASE("an operator without a kernel is an error of a graph, and no way out for a search") {
+TEST_CASE("an operator that cannot be timed fails the cost of a graph but only drops a search move") {
   builder b{tensor::test::standard()};
   const auto x = b.input("x", {4, 4});
   const auto g = std::move(b).finish({b.relu(b.sigmoid(x))});

@@ -56,7 +56,7 @@ const std::string window_attributes = "stride=?s, padding=?p, pads=?q, dilation=
 
 }  // namespace
 
-TEST_CASE("true rules pass on at least 50 instances") {
+TEST_CASE("test_rule passes true rules on at least 50 instances") {
   check_passes("matmul(?x, matmul(?y, ?z)) => matmul(matmul(?x, ?y), ?z)");
   check_passes("sqrt(mul(?x, ?x)) => abs(?x)\n  real");
   check_passes("relu(split{axis=?a, sizes=?s}(?x).*)... => split{axis=?a, sizes=?s}(relu(?x))");
@@ -68,7 +68,7 @@ TEST_CASE("true rules pass on at least 50 instances") {
   }
 }
 
-TEST_CASE("rules with one thing wrong are refuted with shapes and values") {
+TEST_CASE("test_rule refutes false rules with shapes and values") {
   check_refuted("matmul(?x, matmul(?y, ?z)) => matmul(?x, matmul(?z, ?y))");
   check_refuted("relu(add(?x, ?y)) => add(relu(?x), relu(?y))");
   check_refuted("sub(?x, sub(?y, ?z)) => sub(sub(?x, ?y), ?z)");
@@ -84,7 +84,7 @@ TEST_CASE("rules with one thing wrong are refuted with shapes and values") {
       "concat{axis=1}(??w...)))\n  if rank(?x) == 2, rank(??w) == 2");
 }
 
-TEST_CASE("what holds only for some sizes, strides or paddings is refuted") {
+TEST_CASE("test_rule refutes rules that hold only for some sizes or strides or paddings") {
   // A kernel of 1x1 would be broadcast to one of 3x3.
   check_refuted("add(conv2d{" + window_attributes + "}(?x, ?w), conv2d{" + window_attributes + "}(?x, ?v)) => conv2d{" +
                 window_attributes + "}(?x, add(?w, ?v))");
@@ -104,11 +104,11 @@ TEST_CASE("what holds only for some sizes, strides or paddings is refuted") {
       "1]}(div(?k, sqrt(add(?v, fill{value=?e, dims=[]}()))))), ?b)");
 }
 
-TEST_CASE("an identity of polynomials that is false below zero is refuted on a scalar") {
+TEST_CASE("test_rule refutes a polynomial identity that fails for negative scalars") {
   check_refuted("relu(add(mul(?s, ?s), ?s)) => add(mul(relu(?s), ?s), relu(?s))\n  if rank(?s) == 1, size(?s, 0) == 1");
 }
 
-TEST_CASE("a target of other shapes never fits, and the report shows both") {
+TEST_CASE("test_rule reports never_fits with both shapes if the target has another shape") {
   const auto report = tested("concat{axis=0}(?x, ?x) => ?x");
   CHECK(report.found == verdict::never_fits);
   CHECK(report.instances == 0);
@@ -117,20 +117,20 @@ TEST_CASE("a target of other shapes never fits, and the report shows both") {
   CHECK(report.because.find("target gives float32[") != std::string::npos);
 }
 
-TEST_CASE("where no instance is found a rule is untested, not passed") {
+TEST_CASE("test_rule reports untested if no instance is found") {
   const auto report = tested("relu(?x) => relu(relu(?x))\n  if rank(?x) == 3, rank(?x) == 4");
   CHECK(report.found == verdict::untested);
   CHECK(report.bits == 0);
 }
 
-TEST_CASE("values of more elements than can be computed are not compared") {
+TEST_CASE("test_rule leaves a rule on too many elements untested") {
   const std::string huge = "pad{pads=[0, 1000000000], value=0.0}";
   const auto report = tested("relu(" + huge + "(?x)) => " + huge + "(relu(?x))");
   CHECK(report.found == verdict::untested);
   CHECK_THAT(report.because, Catch::EndsWith("; more than 4194304 elements"));
 }
 
-TEST_CASE("a split along an axis that no operand has is untested") {
+TEST_CASE("test_rule leaves splits along an invalid axis untested") {
   constexpr const char* axes[] = {"-1", "16", "1000000000", "9223372036854775807"};
   for (const auto* axis : std::span{axes}.first(unity::test::cases(4))) {
     const auto split = "split{axis=" + std::string{axis} + ", sizes=[1, 2]}";
@@ -142,17 +142,17 @@ TEST_CASE("a split along an axis that no operand has is untested") {
   CHECK(of_scalars.found == verdict::untested);
 }
 
-TEST_CASE("a rule whose source is defined nowhere is not passed") {
+TEST_CASE("test_rule does not pass a rule whose source is undefined everywhere") {
   CHECK(tested("sqrt(negate(abs(?x))) => sqrt(sub(negate(abs(?x)), abs(?x)))\n  real").found != verdict::passes);
 }
 
-TEST_CASE("the same seed gives the same report, another seed other instances") {
+TEST_CASE("test_rule gives the same report for the same seed and another one for another seed") {
   const auto a = tested("add(?x, ?y) => sub(?x, ?y)", {.seed = 5});
   CHECK(a.because == tested("add(?x, ?y) => sub(?x, ?y)", {.seed = 5}).because);
   CHECK(a.because != tested("add(?x, ?y) => sub(?x, ?y)", {.seed = 6}).because);
 }
 
-TEST_CASE("a file is checked as it is loaded, and the message names file, rule and shapes") {
+TEST_CASE("check_rules errors name the file and the false rule with its shapes") {
   CHECK(message_of("relu(relu(?x)) => relu(?x)").empty());
   const auto differ = message_of("add(?x, ?y) => mul(?x, ?y)");
   CHECK(differ.starts_with("my.rules: rule r: sides that differ: ?x float32["));
@@ -162,13 +162,13 @@ TEST_CASE("a file is checked as it is loaded, and the message names file, rule a
   CHECK(shapes.find("expected a target whose outputs have the types of the source's") != std::string::npos);
 }
 
-TEST_CASE("types that differ in being constant are told apart") {
+TEST_CASE("check_rules tells constant result types from others") {
   CHECK(message_of("input{name=\"a\", element=float32, dims=[2]}() => fill{value=0.5, dims=[2]}()") ==
         "my.rules: rule r: input{name=\"a\", dims=[2]}; source gives float32[2], target gives float32[2] constant; "
         "expected a target whose outputs have the types of the source's");
 }
 
-TEST_CASE("a file with a rule that cannot be tested is refused, and the message says why") {
+TEST_CASE("check_rules refuses rules that cannot be tested and says why") {
   CHECK(message_of("relu(?x) => identity(?x)\n  if size(?x, 0) * size(?x, 1) == 32768") ==
         "my.rules: rule r: no shapes found to test it on; expected a rule that can be tested");
   const auto large = message_of("relu(?x) => identity(?x)\n  if size(?x, 0) == 5000000");
@@ -179,13 +179,13 @@ TEST_CASE("a file with a rule that cannot be tested is refused, and the message 
         "can be tested");
 }
 
-TEST_CASE("every shipped rule can be tested as a file is loaded", "[exhaustive]") {
+TEST_CASE("check_rules accepts the standard and generated rules", "[exhaustive]") {
   for (const auto text : {standard_rules, generated_rules}) {
     CHECK_NOTHROW(check_rules(standard(), compile_rules(standard(), parse_rules(text)), "shipped rules"));
   }
 }
 
-TEST_CASE("attributes that do not have the form of their fields, or fit nothing, leave a rule untested") {
+TEST_CASE("test_rule leaves rules with malformed or unsatisfiable attributes untested") {
   for (const auto* text :
        {"reshape{dims=[0, -1]}(?x) => relu(?x)", "reshape{dims=[0, 5]}(?x) => relu(?x)",
         "reshape{dims=[4611686018427387904, 4]}(?x) => relu(?x)",
@@ -204,7 +204,7 @@ TEST_CASE("attributes that do not have the form of their fields, or fit nothing,
   }
 }
 
-TEST_CASE("a measure without the argument that it needs has no value, and fixes no size") {
+TEST_CASE("test_rule leaves conditions on a measure without its argument untested") {
   for (const auto* condition : {"size(?x, 0) == 2", "size(?x, 0) == size(?x, 1)", "suffix(size(?x, 0), 1) == [2]"}) {
     auto s = compiled("relu(?x) => relu(?x)\n  if " + std::string{condition}).at(0);
     auto* measured = s.conditions[0].arguments.data();
@@ -216,7 +216,7 @@ TEST_CASE("a measure without the argument that it needs has no value, and fixes 
   }
 }
 
-TEST_CASE("a generator gives no instance twice, and its variations differ in sizes that change together") {
+TEST_CASE("instance_generator repeats no instance and varies linked sizes together") {
   const auto rules = compiled("add(matmul(?x, ?w), matmul(?y, ?v)) => add(matmul(?y, ?v), matmul(?x, ?w))");
   instance_generator generator{standard(), rules[0], 3};
   std::vector<rule_instance> all;
@@ -246,7 +246,7 @@ TEST_CASE("a generator gives no instance twice, and its variations differ in siz
   CHECK(together >= 3);  // m of x and y, n of w and v, k of one product and of the other
 }
 
-TEST_CASE("shapes without dimensions are among those that are drawn for what takes axes") {
+TEST_CASE("a chained instance_generator draws scalars for operators with axes") {
   const auto rules = compiled("squeeze{axes=?a}(?x) => identity(squeeze{axes=?a}(?x))");
   std::size_t scalars = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -257,7 +257,7 @@ TEST_CASE("shapes without dimensions are among those that are drawn for what tak
   CHECK(scalars > 0);
 }
 
-TEST_CASE("degrees count products, and unknown functions as new variables") {
+TEST_CASE("degree_bounds counts products and takes unknown functions as variables") {
   const auto degree_of_source = [](const std::string& text) {
     const auto rules = compiled(text + " => " + text);
     instance_generator generator{standard(), rules[0], 1};

@@ -16,7 +16,7 @@ using namespace unity::tensor;
 static_assert(std::regular<shape> && std::regular<tensor_type> && unity::hashable<tensor_type>);
 static_assert(std::regular<operation> && unity::hashable<operation>);
 
-TEST_CASE("element types are found by their names and have the sizes of their formats") {
+TEST_CASE("element types are found by name and have the sizes of their formats") {
   for (const auto name : dtype_names) {
     CHECK(name_of(*find_dtype(name)) == name);
   }
@@ -29,7 +29,7 @@ TEST_CASE("element types are found by their names and have the sizes of their fo
   CHECK((is_integral(dtype::uint8) && !is_integral(dtype::float64) && !is_integral(dtype::boolean)));
 }
 
-TEST_CASE("elements are counted where that is possible") {
+TEST_CASE("checked_element_count refuses overflow and invalid dimensions") {
   CHECK(checked_element_count(shape{}) == 1);
   CHECK(checked_element_count(shape{2, 3, 4}) == 24);
   CHECK(checked_element_count(shape{max_elements}) == max_elements);
@@ -40,7 +40,7 @@ TEST_CASE("elements are counted where that is possible") {
   CHECK_FALSE(checked_element_count(shape(max_rank + 1, 1)).has_value());
 }
 
-TEST_CASE("strides are those of the layout") {
+TEST_CASE("strides_of follows row_major and column_major layout") {
   CHECK(strides_of(shape{2, 3, 4, 5}) == shape{60, 20, 5, 1});
   CHECK(strides_of(shape{2, 3, 4, 5}, layout::column_major) == shape{60, 20, 1, 4});
   CHECK(strides_of(shape{7}, layout::column_major) == shape{1});
@@ -54,7 +54,7 @@ TEST_CASE("shapes broadcast as in NumPy") {
   CHECK_FALSE(broadcast(shape{2}, shape{3}).has_value());
 }
 
-TEST_CASE("types that differ in one thing differ, in hash and in text where it is the layout") {
+TEST_CASE("tensor types that differ in layout or constness or shape compare and hash as different") {
   const tensor_type t{dtype::float32, layout::row_major, false, {2, 3}};
   auto column = t;
   column.order = layout::column_major;
@@ -71,7 +71,7 @@ TEST_CASE("types that differ in one thing differ, in hash and in text where it i
   CHECK(to_string(column) == "float32[2,3] column_major");
 }
 
-TEST_CASE("the hash of an operation is the same in every process") {
+TEST_CASE("the hash of an operation is a recorded value and depends on attributes and layout") {
   const operation op{unity::kind_id{std::size_t{3}}, {{1, 2}, {}}, layout::row_major};
   const std::hash<operation> hash;
   CHECK(hash(op) == hash(operation{op}));
@@ -80,7 +80,7 @@ TEST_CASE("the hash of an operation is the same in every process") {
   CHECK(hash(op) == UINT64_C(17157447378452353782));  // recorded
 }
 
-TEST_CASE("types, element types and layouts are fmt's to print, as in messages") {
+TEST_CASE("fmt formats tensor types / element types / layouts") {
   unity::tensor::tensor_type t;
   CHECK(fmt::format("{}", t) == "float32[]");
   t.dims = {2, 3};

@@ -63,7 +63,7 @@ std::optional<std::int64_t> place_in_iota(const dense<double>& result) {
   return static_cast<std::int64_t>(result.data[0]);
 }
 
-TEST_CASE("what lies in an operand is found, and nothing else") {
+TEST_CASE("shared_parts finds exactly the results that lie aligned and contiguous in the operand") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -95,7 +95,7 @@ TEST_CASE("what lies in an operand is found, and nothing else") {
   CHECK(written > 50);
 }
 
-TEST_CASE("what is stored by columns is no list of elements") {
+TEST_CASE("a reshape of a column_major operand shares no memory and moves its bytes") {
   const tensor_type columns{dtype::float32, layout::column_major, false, {16, 32}};
   const auto op = standard().make_operation("reshape", {{"dims", {512}}});
   const std::vector<tensor_type> inputs{columns};

@@ -83,7 +83,7 @@ attribute_reader attributes_of(const tensor_graph& g, value_id v) {
 
 }  // namespace
 
-TEST_CASE("every model of the zoo becomes small and stays valid") {
+TEST_CASE("shrink keeps zoo models valid with less than 10 million elements") {
   unity::test::one_of_some is_tried;
   for (const auto& m : zoo::models) {
     for (const auto& f : m.forms) {
@@ -103,7 +103,7 @@ TEST_CASE("every model of the zoo becomes small and stays valid") {
   }
 }
 
-TEST_CASE("every operator shrinks to one that takes its operands") {
+TEST_CASE("shrink keeps random cases of every operator valid") {
   const std::uint64_t seed = 20240611;
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -128,7 +128,7 @@ TEST_CASE("every operator shrinks to one that takes its operands") {
   }
 }
 
-TEST_CASE("sizes that have nothing to do with each other become different numbers") {
+TEST_CASE("shrink gives unrelated equal sizes different values") {
   builder b{standard()};
   const auto left = b.input("x", {512, 512});
   const auto right = b.weight("w", {512, 512});
@@ -140,21 +140,21 @@ TEST_CASE("sizes that have nothing to do with each other become different number
   CHECK(std::max({x[0], x[1], w[1]}) <= 7);
 }
 
-TEST_CASE("small sizes stay, others become sizes that there are not, and not too small") {
+TEST_CASE("shrink keeps small sizes and gives others unused sizes from the minimum on") {
   builder b{standard()};
   const auto g = std::move(b).finish({b.relu(b.input("x", {1, 2, 3, 100}))});
   CHECK(dims_of(shrunk(g), value_id{1u}) == shape{1, 2, 3, 4});
   CHECK(dims_of(shrunk(g, {.least = 5}), value_id{1u}) == shape{1, 2, 3, 5});
 }
 
-TEST_CASE("a huge table of embeddings needs few rows") {
+TEST_CASE("shrink reduces a huge embedding table to few rows") {
   builder b{standard()};
   const auto table = b.weight("table", {1'700'000, 128});
   const auto g = shrunk(std::move(b).finish({b.embedding(table, b.input("ids", {512, 40}, dtype::int64))}));
   CHECK(dims_of(g, table)[0] < 10);
 }
 
-TEST_CASE("images stay large enough for strides and kernels") {
+TEST_CASE("shrink keeps images large enough for strides and kernels") {
   builder b{standard()};
   const auto x = b.input("x", {32, 3, 224, 224});
   const auto first = b.conv2d(x, b.weight("w", {64, 3, 7, 7}), {.stride = {2, 2}, .pads = {3, 3, 3, 3}});
@@ -169,7 +169,7 @@ TEST_CASE("images stay large enough for strides and kernels") {
   CHECK(dims_of(g, y)[2] >= 2);
 }
 
-TEST_CASE("a window over the whole image keeps the image") {
+TEST_CASE("shrink keeps the size of an image that one pooling window covers") {
   builder b{standard()};
   const auto x = b.input("x", {8, 2048, 8, 8});
   const auto g = shrunk(std::move(b).finish({b.average_pool(x, {.kernel = {8, 8}})}));
@@ -177,7 +177,7 @@ TEST_CASE("a window over the whole image keeps the image") {
   CHECK(dims_of(g, x)[1] < 8);
 }
 
-TEST_CASE("channels stay a multiple of groups") {
+TEST_CASE("shrink keeps channels a multiple of convolution groups") {
   builder b{standard()};
   const auto x = b.input("x", {4, 1024, 9, 9});
   const auto w = b.weight("w", {2048, 32, 1, 1});
@@ -192,7 +192,7 @@ TEST_CASE("channels stay a multiple of groups") {
   CHECK(attributes_of(g, depthwise).integer("groups") == channels);
 }
 
-TEST_CASE("parts of one axis are the same however they are cut out") {
+TEST_CASE("shrink keeps splits and slices of one axis consistent") {
   builder b{standard()};
   const std::array weights{b.weight("u", {100, 384}), b.weight("v", {100, 640})};
   const auto x = b.matmul(b.input("x", {64, 100}), b.concat(1, weights));
@@ -213,7 +213,7 @@ TEST_CASE("parts of one axis are the same however they are cut out") {
   CHECK(u + v < 40);
 }
 
-TEST_CASE("factors of one axis are the same however it is reshaped") {
+TEST_CASE("shrink keeps factors of one axis consistent across reshapes") {
   builder b{standard()};
   const auto x = b.matmul(b.input("x", {4, 128, 768}), b.weight("w", {768, 2304}));
   const auto at_once = b.reshape(x, {4, 128, 3, 12, 64});
@@ -230,7 +230,7 @@ TEST_CASE("factors of one axis are the same however it is reshaped") {
   CHECK(d[3] * d[4] < 50);
 }
 
-TEST_CASE("an axis that is cut in one form is cut in the other") {
+TEST_CASE("shrink cuts an axis alike before and after a reshape") {
   builder b{standard()};
   const auto x = b.input("x", {2, 1024});
   const auto heads = b.split(b.reshape(x, {2, 16, 64}), 1, {4, 12});
@@ -243,7 +243,7 @@ TEST_CASE("an axis that is cut in one form is cut in the other") {
   CHECK(dims_of(g, x)[1] < 200);
 }
 
-TEST_CASE("shapes without a common refinement keep their sizes") {
+TEST_CASE("shrink keeps element counts equal across a reshape without common refinement") {
   builder b{standard()};
   const auto x = b.input("x", {100, 6, 4});
   const auto y = b.reshape(x, {100, 8, 3});
@@ -252,7 +252,7 @@ TEST_CASE("shapes without a common refinement keep their sizes") {
   CHECK(dims_of(g, x)[1] * dims_of(g, x)[2] == dims_of(g, y)[1] * dims_of(g, y)[2]);
 }
 
-TEST_CASE("two factorizations of one axis that have nothing in common fit it both") {
+TEST_CASE("shrink fits an axis to two unrelated factorizations") {
   builder b{standard()};
   const auto x = b.input("x", {35, 12});
   const auto a = b.reshape(x, {35, 3, 4});
@@ -263,7 +263,7 @@ TEST_CASE("two factorizations of one axis that have nothing in common fit it bot
   CHECK(dims_of(g, x)[1] == dims_of(g, c)[1] * dims_of(g, c)[2]);
 }
 
-TEST_CASE("padding that an image has stays, and that which makes up sizes follows them") {
+TEST_CASE("shrink keeps image padding and adapts padding that completes a size") {
   builder b{standard()};
   const auto x = b.input("x", {8, 64, 56, 56});
   const auto image = b.pad(x, {0, 0, 1, 2, 0, 0, 3, 4});
@@ -275,7 +275,7 @@ TEST_CASE("padding that an image has stays, and that which makes up sizes follow
   CHECK(dims_of(g, channels)[1] < 20);
 }
 
-TEST_CASE("strided slices keep what they leave out at both ends") {
+TEST_CASE("shrink keeps complementary strided slices at half of an even size") {
   builder b{standard()};
   const auto x = b.input("x", {8, 3, 640, 640});
   const auto odd = b.apply("slice", {x}, {{"axes", {2}}, {"starts", {1}}, {"ends", {640}}, {"steps", {2}}})[0];
@@ -286,7 +286,7 @@ TEST_CASE("strided slices keep what they leave out at both ends") {
   CHECK(dims_of(g, x)[2] < 20);
 }
 
-TEST_CASE("constants that stand for a size, or have one, follow") {
+TEST_CASE("shrink resizes constants that depend on a size") {
   builder b{standard()};
   const auto x = b.input("x", {16, 512, 9, 9});
   const auto pooled = b.conv2d(x, b.pool_kernel(512, {3, 3}), {.padding = "same", .groups = 512});
@@ -299,7 +299,7 @@ TEST_CASE("constants that stand for a size, or have one, follow") {
   CHECK(dims_of(g, product)[1] < 60);
 }
 
-TEST_CASE("both graphs see the same sources") {
+TEST_CASE("shrink gives sources and outputs of two graphs matching sizes") {
   builder a{standard()};
   const auto x = a.input("x", {64, 256});
   const auto u = a.weight("w", {256, 96});
@@ -322,7 +322,7 @@ TEST_CASE("both graphs see the same sources") {
   CHECK(s.elements < 1000);
 }
 
-TEST_CASE("equal constants, which rewriting makes one, have one size") {
+TEST_CASE("shrink gives equal constants one size if one of the graphs merges them") {
   const auto both = [](bool is_one) {
     builder b{standard()};
     const auto x = b.input("x", {4, 64});
@@ -346,7 +346,7 @@ TEST_CASE("equal constants, which rewriting makes one, have one size") {
   CHECK(terms(s.first) == terms(s.second));
 }
 
-TEST_CASE("sizes stay where that is asked for") {
+TEST_CASE("shrink keeps sizes of named sources or of split values on request") {
   builder b{standard()};
   const auto x = b.input("x", {64, 256});
   const auto w = b.weight("w", {256, 1000});
@@ -360,7 +360,7 @@ TEST_CASE("sizes stay where that is asked for") {
   CHECK(dims_of(careful, x)[1] < 8);
 }
 
-TEST_CASE("sizes from which numbers may stem stay where that is asked for") {
+TEST_CASE("shrink keeps sizes from which constants may be computed on request") {
   builder b{standard()};
   const auto x = b.input("x", {500, 768});
   const auto mean = b.mul(b.apply("reduce_sum", {x}, {{"axes", {1}}})[0], b.fill(1.0F / 768));
@@ -369,7 +369,7 @@ TEST_CASE("sizes from which numbers may stem stay where that is asked for") {
   CHECK(dims_of(shrunk(g, {.care = shrink_care::numbers}), x) == shape{500, 768});
 }
 
-TEST_CASE("operators of which too little is known keep their sizes") {
+TEST_CASE("shrink keeps sizes of operators whose size relations are unknown") {
   auto a = standard_algebra();
   const auto types = [](judgement& j, const attribute_reader& r) {
     if (j.require(j.dims(0)[0] == r.integer("rows"), "as many rows as it says")) {

@@ -14,7 +14,7 @@ namespace tests_of_spelled_out {
 
 using namespace unity;
 
-TEST_CASE("a graph with its composites written out has none, and computes the same", "[spelled_out]") {
+TEST_CASE("spelled_out leaves no composite operator and keeps the values", "[spelled_out]") {
   const auto operators = tensor::training_algebra();
   for (const char* text : {"zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=9&batch=2", "zoo:lenet?batch=2",
                            "zoo:rnnlm?seq=2&batch=2&hidden=4&vocab=5"}) {

@@ -104,7 +104,7 @@ double ratio(const std::string& model, std::uint64_t expansions) {
 
 }  // namespace
 
-TEST_CASE("every shipped rule has a name of its own and is proved from shipped properties of operators") {
+TEST_CASE("standard rules have unique names and are marked as proved from existing axioms") {
   const auto axioms = parse_rules(standard_axioms, "standard_axioms");
   std::set<std::string> properties;
   for (const auto& axiom : axioms) {
@@ -123,7 +123,7 @@ TEST_CASE("every shipped rule has a name of its own and is proved from shipped p
   }
 }
 
-TEST_CASE("the proofs that the file of shipped rules claims are found") {
+TEST_CASE("the congruence prover proves every standard rule") {
   const theory axioms{standard(), parse_rules(standard_axioms, "standard_axioms")};
   const auto stated = parse_rules(standard_rules, "standard_rules");
   const auto proofs = verify_rules(standard(), axioms, congruence_prover{}, stated, 2);
@@ -135,7 +135,7 @@ TEST_CASE("the proofs that the file of shipped rules claims are found") {
   }
 }
 
-TEST_CASE("every shipped rule holds on 50 shapes and attributes") {
+TEST_CASE("every standard rule passes rule tests on at least 50 instances") {
   for (const auto& s : rules()) {
     const auto report = test_rule(standard(), s);
     INFO("rule " << s.name << ": " << report.because);
@@ -145,7 +145,7 @@ TEST_CASE("every shipped rule holds on 50 shapes and attributes") {
   }
 }
 
-TEST_CASE("every shipped rule is matched on what it describes, and its rewrite leaves the values as they are") {
+TEST_CASE("every standard rule matches its own instances and its rewrites keep the values") {
   for (const auto& s : rules()) {
     INFO("rule " << s.name);
     instance_generator generator{standard(), s, 7};
@@ -161,7 +161,7 @@ TEST_CASE("every shipped rule is matched on what it describes, and its rewrite l
   }
 }
 
-TEST_CASE("a rule of the file is refuted when its last condition is taken away") {
+TEST_CASE("guarded standard rules are refuted without their last condition") {
   std::set<std::string> guarded{"conv_of_kernel_sum.reverse", "conv_of_sum.reverse",
                                 "conv_of_enlarged_kernel",    "transpose_same",
                                 "concat_of_max_pools",        "layer_norm_with_pow"};
@@ -175,7 +175,7 @@ TEST_CASE("a rule of the file is refuted when its last condition is taken away")
   CHECK(guarded.empty());
 }
 
-TEST_CASE("every graph on the way to the best one computes what the first does") {
+TEST_CASE("every rewrite on the path of a search with standard rules keeps the values") {
   for (const auto* model : {"zoo:nasrnn?form=taso&hidden=6&seq=2", "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
                             "zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=11", "zoo:mlp?hidden=8&layers=3&batch=2"}) {
     INFO(model);
@@ -197,7 +197,7 @@ TEST_CASE("every graph on the way to the best one computes what the first does")
   }
 }
 
-TEST_CASE("the shipped rules reach what they are meant to on TASO's graphs under its cost") {
+TEST_CASE("standard rules reach the expected cost ratios on TASO's graphs") {
   CHECK(ratio("zoo:resnet50?form=taso", 100) <= 0.9964);
   CHECK(ratio("zoo:resnext50?form=taso", 100) <= 0.99655);
   CHECK(ratio("zoo:bert?form=taso", 100) <= 0.70);

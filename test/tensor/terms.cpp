@@ -43,12 +43,12 @@ const auto associative = matmul(x, matmul(y, z)) == matmul(matmul(x, y), z);
 
 }  // namespace
 
-TEST_CASE("associativity is written as it is read", "[terms]") {
+TEST_CASE("an associativity rule written as C++ terms equals its parsed text", "[terms]") {
   check_equal(rule("associative", associative),
               "rule associative matmul(?x, matmul(?y, ?z)) == matmul(matmul(?x, ?y), ?z)");
 }
 
-TEST_CASE("tensor rules in C++ are those of the text", "[terms]") {
+TEST_CASE("tensor rules written as C++ terms equal their parsed texts", "[terms]") {
   check_equal(rule("distributive", add(matmul(x, y), matmul(x, z)) == matmul(x, add(y, z))),
               "rule distributive add(matmul(?x, ?y), matmul(?x, ?z)) == matmul(?x, add(?y, ?z))");
   check_equal(rule("fuse", relu(matmul(x, y)) == matmul(x, y, activation = "relu")),
@@ -90,13 +90,13 @@ TEST_CASE("tensor rules in C++ are those of the text", "[terms]") {
               "lstm_cell(?x, ?y, ?z, ?v, ?s, ?p)");
 }
 
-TEST_CASE("a term that does not fit the algebra is refused where it is compiled", "[terms]") {
+TEST_CASE("compile_rule refuses C++ terms that do not fit the algebra", "[terms]") {
   CHECK_THROWS_WITH(compile_rule(operators(), rule("short", matmul(x) >> x)), Catch::Contains("rule short"));
   CHECK_THROWS_WITH(compile_rule(operators(), rule("loose", relu(x) >> add(x, y))), Catch::Contains("?y"));
   CHECK_THROWS_WITH(compile_rule(operators(), rule("bare", x >> relu(x))), Catch::Contains("not a variable"));
 }
 
-TEST_CASE("every standard operator that a rule can name has a function", "[terms]") {
+TEST_CASE("every standard operator but opaque has a term function", "[terms]") {
   const std::vector<term> called{input(),
                                  weight(),
                                  constant(),
@@ -263,7 +263,7 @@ TEST_CASE("every standard operator that a rule can name has a function", "[terms
   }
 }
 
-TEST_CASE("every attribute of a standard operator has a name to bind it by", "[terms]") {
+TEST_CASE("every attribute of a standard operator but opaque has a term name", "[terms]") {
   std::set<std::string> names{"signature", "elements"};  // of opaque
   for (const auto& key : {activation,
                           axes,

@@ -60,7 +60,7 @@ std::filesystem::path fresh_file(const char* name) {
 std::vector<std::string> warnings;
 void note(const std::string& line) { warnings.push_back(line); }
 
-TEST_CASE("a question is measured once, and the answer stays") {
+TEST_CASE("timing_cache measures each question once and repeats the answer") {
   counting_timer timer;
   timing_cache cache{operators(), timer};
   const auto first = ask(cache, relu_of(4));
@@ -72,7 +72,7 @@ TEST_CASE("a question is measured once, and the answer stays") {
   CHECK(cache.description() == timer.description());
 }
 
-TEST_CASE("what is no single operator is measured once as well, and kept in the file") {
+TEST_CASE("timing_cache measures a chain given by text once and stores it in the file") {
   const auto file = fresh_file("chain");
   int asked = 0;
   const auto measure = [&] {
@@ -94,7 +94,7 @@ TEST_CASE("what is no single operator is measured once as well, and kept in the 
   CHECK(asked == 2);
 }
 
-TEST_CASE("a second run measures nothing") {
+TEST_CASE("timing_cache measures nothing in a second run with the same file") {
   const auto file = fresh_file("second_run");
   measurement first;
   {
@@ -113,7 +113,7 @@ TEST_CASE("a second run measures nothing") {
   CHECK(warnings.empty());
 }
 
-TEST_CASE("the folder of the file is made, and nothing but the file lies in it") {
+TEST_CASE("timing_cache creates the folder and leaves only its file there") {
   const auto file = fresh_file("folder").parent_path() / "a" / "b" / "timings.txt";
   counting_timer timer;
   timing_cache cache{operators(), timer, file, note};
@@ -123,7 +123,7 @@ TEST_CASE("the folder of the file is made, and nothing but the file lies in it")
   CHECK(std::distance(std::filesystem::directory_iterator{file.parent_path()}, {}) == 1);
 }
 
-TEST_CASE("timings of another device or version are not used, are told once, and are replaced") {
+TEST_CASE("timing_cache replaces timings of another device description after one warning") {
   const auto file = fresh_file("other_device");
   warnings.clear();
   {
@@ -148,7 +148,7 @@ TEST_CASE("timings of another device or version are not used, are told once, and
   CHECK(warnings.size() == 1);
 }
 
-TEST_CASE("timings of the first version of the format, which had quartiles, are not used and are replaced") {
+TEST_CASE("timing_cache replaces a file of format version 1 after one warning") {
   const auto file = fresh_file("first_version");
   warnings.clear();
   counting_timer timer;
@@ -165,7 +165,7 @@ TEST_CASE("timings of the first version of the format, which had quartiles, are 
   CHECK(stored.entries.size() == 1);
 }
 
-TEST_CASE("a file that is no list of timings is named with its line, measured without, and left as it is") {
+TEST_CASE("timing_cache warns of a malformed file with its line and leaves it unchanged") {
   const auto head = std::string{"unity timings 2\ndevice toy: a counter; counting 1.0\n"};
   const auto [content, place] = GENERATE_COPY(table<std::string, std::string>({
       {"", "line 1"},
@@ -200,7 +200,7 @@ TEST_CASE("a file that is no list of timings is named with its line, measured wi
   CHECK(read_file(file) == content);
 }
 
-TEST_CASE("where the file cannot be written, measurements last as long as the process") {
+TEST_CASE("timing_cache keeps measurements in memory if its file cannot be written") {
   warnings.clear();
   counting_timer timer;
   const auto below_a_file = fresh_file("unwritable").parent_path() / "file";
@@ -218,7 +218,7 @@ TEST_CASE("where the file cannot be written, measurements last as long as the pr
   CHECK_THAT(warnings[0], Catch::Contains(below_a_file.string()));
 }
 
-TEST_CASE("a read-only file is used, and stays as it is") {
+TEST_CASE("timing_cache uses a read-only file and leaves it unchanged") {
   const auto file = fresh_file("read_only");
   warnings.clear();
   counting_timer timer;
@@ -244,7 +244,7 @@ TEST_CASE("a read-only file is used, and stays as it is") {
   CHECK(read_file(file) == content);
 }
 
-TEST_CASE("two caches of one file at a time keep what both measured") {
+TEST_CASE("two timing_caches on one file keep the measurements of both") {
   const auto file = fresh_file("two");
   counting_timer timer;
   {
@@ -257,7 +257,7 @@ TEST_CASE("two caches of one file at a time keep what both measured") {
   CHECK(both.known() == 2);
 }
 
-TEST_CASE("an operator that cannot be run is said so each time, and is not kept") {
+TEST_CASE("timing_cache throws each time for an operator that cannot run and stores nothing") {
   counting_timer timer;
   timing_cache cache{operators(), timer};
   auto q = relu_of(4);
@@ -269,7 +269,7 @@ TEST_CASE("an operator that cannot be run is said so each time, and is not kept"
   CHECK(cache.known() == 0);
 }
 
-TEST_CASE("several threads ask for the same and get the same") {
+TEST_CASE("timing_cache gives several threads equal answers from one measurement each") {
   counting_timer timer;
   timing_cache cache{operators(), timer};
   std::vector<std::vector<measurement>> answers(4);
@@ -289,7 +289,7 @@ TEST_CASE("several threads ask for the same and get the same") {
   CHECK(std::all_of(answers.begin(), answers.end(), [&](const auto& a) { return a == answers[0]; }));
 }
 
-TEST_CASE("paddings that come to the same are one question") {
+TEST_CASE("timing_cache takes equivalent conv2d paddings as one question") {
   counting_timer timer;
   timing_cache cache{operators(), timer};
   const std::vector<tensor_type> conv_inputs{type_of({1, 8, 13, 12}), type_of({4, 8, 3, 3})};
@@ -315,7 +315,7 @@ TEST_CASE("paddings that come to the same are one question") {
   CHECK(cache.measured() == 4);
 }
 
-TEST_CASE("signatures show all that a time may depend on") {
+TEST_CASE("signature_text shows attributes and types with layout and constness") {
   const auto matmul = operators().make_operation("matmul", {{"activation", "relu"}});
   auto weight = type_of({3, 5});
   weight.constant = true;
@@ -325,7 +325,7 @@ TEST_CASE("signatures show all that a time may depend on") {
         "matmul{activation=relu}(float32[2,3], float32[3,5] column_major constant) -> float32[2,5]");
 }
 
-TEST_CASE("signatures differ where questions do, fit one line, and survive the file") {
+TEST_CASE("signature_text is unique per question and survives a round trip through the file") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};

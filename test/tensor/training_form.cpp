@@ -51,7 +51,7 @@ std::vector<dense<double>> run_halved(const tensor_graph& g) {
 
 }  // namespace
 
-TEST_CASE("dropouts become products with masks, forward and backward") {
+TEST_CASE("training_form replaces dropouts by products with masks in both passes") {
   builder b{training()};
   const auto x = b.input("x", {2, 3});
   const auto w = b.weight("w", {2, 3});
@@ -87,7 +87,7 @@ TEST_CASE("dropouts become products with masks, forward and backward") {
   }
 }
 
-TEST_CASE("a mask of weights makes what is computed of them variable") {
+TEST_CASE("training_form infers types anew after masking a weight") {
   builder b{training()};
   const auto y = b.relu(dropped(b, b.weight("w", {4}), 0.5, 1));
   const auto g = std::move(b).finish({y});
@@ -103,14 +103,14 @@ TEST_CASE("a mask of weights makes what is computed of them variable") {
   }
 }
 
-TEST_CASE("a graph that drops nothing out is trained as it is") {
+TEST_CASE("training_form returns a graph without dropout unchanged") {
   const auto g = zoo::build(training(), "zoo:bert?layers=1&hidden=12&heads=3&seq=4&vocab=9");
   const auto form = training_form(training(), g);
   CHECK(form.graph == g);
   CHECK(form.masks.empty());
 }
 
-TEST_CASE("the name of a mask says its rule, and no other name does") {
+TEST_CASE("mask names encode their dropout rule and other names encode none") {
   for (const auto& rule : {dropout_rule{0.1, -3}, dropout_rule{0, 0}, dropout_rule{1.0 / 3, std::int64_t{1} << 62}}) {
     CHECK(rule_of_mask(mask_name(12, rule)) == rule);
   }

@@ -44,7 +44,7 @@ tensor::tensor_graph layer(const char* product, const tensor::shape& back) {
 
 }  // namespace
 
-TEST_CASE("products of flattened operands are products of the operands") {
+TEST_CASE("unflattened removes the reshapes around a product of a flattened operand") {
   for (const auto* product : {"linear", "matmul"}) {
     CAPTURE(product);
     const auto g = layer(product, {words, samples, made});
@@ -59,14 +59,14 @@ TEST_CASE("products of flattened operands are products of the operands") {
   }
 }
 
-TEST_CASE("a product whose rows are taken apart otherwise stays as it is") {
+TEST_CASE("unflattened keeps a product whose result reshape changes the columns") {
   for (const auto& back : {tensor::shape{words * samples * made}, tensor::shape{words, samples, 2, made / 2}}) {
     const auto g = layer("linear", back);
     CHECK(tensor::unflattened(operators(), g) == g);
   }
 }
 
-TEST_CASE("rows that are taken apart otherwise than they were made: the operand is taken apart so") {
+TEST_CASE("unflattened moves a reshape to the operand if the rows are split differently") {
   const auto g = layer("linear", {samples, 3, 1, made});
   const auto found = tensor::unflattened(operators(), g);
   CHECK(count(found, "reshape") == 1);
@@ -77,7 +77,7 @@ TEST_CASE("rows that are taken apart otherwise than they were made: the operand 
   CHECK(same.passed);
 }
 
-TEST_CASE("rows that others read, too, are kept") {
+TEST_CASE("unflattened keeps flattened rows that have other readers") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {words, samples, width});
   const auto rows = b.reshape(x, {words * samples, width});

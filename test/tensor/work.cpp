@@ -40,7 +40,7 @@ numbers work_of(std::string_view name, attributes a, const types& inputs, layout
 
 }  // namespace
 
-TEST_CASE("products count two operations per term") {
+TEST_CASE("work of matmul / linear / conv2d is two operations per term") {
   CHECK(work_of("matmul", {}, {type({8, 64, 32}), type({32, 16})}) ==
         numbers{2 * 8 * 64 * 32 * 16, 4 * (8 * 64 * 32 + 32 * 16 + 8 * 64 * 16)});
   CHECK(work_of("linear", {{"activation", "relu"}}, {type({64, 32}), type({32, 16}), type({16})}) ==
@@ -51,23 +51,23 @@ TEST_CASE("products count two operations per term") {
         2 * 64 * 8 * 8 * 2 * 3 * 3);
 }
 
-TEST_CASE("element sizes count") {
+TEST_CASE("work in bytes follows the element size") {
   CHECK(work_of("relu", {}, {type({10, 10})}) == numbers{100, 800});
   CHECK(work_of("relu", {}, {type({10, 10}, dtype::float16)}) == numbers{100, 400});
   CHECK(work_of("cast", {{"element", "float64"}}, {type({10})}) == numbers{0, 120});
 }
 
-TEST_CASE("composites do the work of their bodies, and move what enters and leaves") {
+TEST_CASE("work of softmax is the operations of its body and the bytes of its operand and result") {
   // maximum, subtraction, exponential, sum, division
   CHECK(work_of("softmax", {{"axis", 1}}, {type({6, 7})}) == numbers{5 * 42, 2 * 4 * 42});
 }
 
-TEST_CASE("constants and sources are no work") {
+TEST_CASE("work of a weight and of an identity_matrix is zero") {
   CHECK(work_of("weight", {{"name", "w"}, {"dims", {100}}}, {}) == numbers{0, 0});
   CHECK(work_of("identity_matrix", {{"size", 100}}, {}) == numbers{0, 0});
 }
 
-TEST_CASE("views move what they read and write, and nothing where memory stays as it is") {
+TEST_CASE("work of views is the bytes read and written or zero if memory stays as it is") {
   const auto m = type({4, 6});
   CHECK(work_of("reshape", {{"dims", {24}}}, {m}) == numbers{0, 0});
   CHECK(work_of("squeeze", {{"axes", {0}}}, {type({1, 6})}) == numbers{0, 0});
@@ -85,12 +85,12 @@ TEST_CASE("views move what they read and write, and nothing where memory stays a
   CHECK(work_of("transpose", {{"permutation", {1, 0}}}, {column}) == numbers{0, 0});
 }
 
-TEST_CASE("a lookup touches the rows that it returns, not the table") {
+TEST_CASE("work of embedding depends on the returned rows rather than the table") {
   CHECK(work_of("embedding", {}, {type({30000, 8}), type({5}, dtype::int64)}) == numbers{0, 4 * 40 + 8 * 5 + 4 * 40});
   CHECK(work_of("embedding", {}, {type({2, 8}), type({5}, dtype::int64)}) == numbers{0, 4 * 16 + 8 * 5 + 4 * 40});
 }
 
-TEST_CASE("a sum of rows reads each of them and adds it; a bag of one is a lookup") {
+TEST_CASE("work of embedding_bag is one addition per row element; a bag of one is an embedding") {
   CHECK(work_of("embedding_bag", {}, {type({30000, 8}), type({5, 6}, dtype::int64)}) ==
         numbers{240, 4 * 240 + 8 * 30 + 4 * 40});
   CHECK(work_of("embedding_bag", {}, {type({2, 8}), type({5, 6}, dtype::int64)}) ==
@@ -99,14 +99,14 @@ TEST_CASE("a sum of rows reads each of them and adds it; a bag of one is a looku
         numbers{0, 4 * 40 + 8 * 5 + 4 * 40});
 }
 
-TEST_CASE("counts stop at the largest one") {
+TEST_CASE("work saturates at the largest int64") {
   const auto big = std::int64_t{1} << 24;
   CHECK(work_of("matmul", {}, {type({big, big}), type({big, big})}).flops == std::numeric_limits<std::int64_t>::max());
   CHECK(saturating_multiply(std::int64_t{1} << 40, std::int64_t{1} << 40) == std::numeric_limits<std::int64_t>::max());
   CHECK(saturating_add(std::numeric_limits<std::int64_t>::max(), 1) == std::numeric_limits<std::int64_t>::max());
 }
 
-TEST_CASE("operators that only relabel cost nothing, under any name and in an algebra of one") {
+TEST_CASE("operators that only relabel cost nothing under any name") {
   using namespace unity::tensor;
   algebra a;
   for (auto d : {operators::squeeze(), operators::dropout()}) {

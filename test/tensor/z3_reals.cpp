@@ -36,19 +36,19 @@ validation_report validated(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("real arithmetic decides equations of sums and products") {
+TEST_CASE("Z3 proves that matmul distributes over add") {
   const auto report = validated("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))");
   CHECK(report.found == verdict::holds);
   CHECK(report.real > 10);
 }
 
-TEST_CASE("real arithmetic knows what relu and maxima are, and that other functions are functions") {
+TEST_CASE("Z3 decides identities with relu / maximum / tanh") {
   CHECK(validated("mul(relu(?x), relu(negate(?x))) => mul(relu(?x), relu(negate(?x))) real").found == verdict::holds);
   CHECK(validated("maximum(?x, maximum(?y, ?z)) == maximum(maximum(?x, ?y), ?z)").found == verdict::holds);
   CHECK(validated("tanh(add(?x, ?y)) => tanh(add(?y, ?x))").found == verdict::holds);
 }
 
-TEST_CASE("Z3 refutes what is false, and numbers are found that show it") {
+TEST_CASE("Z3 refutes a false rule on relu with a counterexample") {
   z3_reals reals;
   const auto rule = parse_rules("rule r relu(add(?x, ?y)) => add(relu(?x), relu(?y)) if shape(?x) == shape(?y)").at(0);
   const auto s = compile_rule(standard(), rule).front();
@@ -60,9 +60,9 @@ TEST_CASE("Z3 refutes what is false, and numbers are found that show it") {
   CHECK(v.because.find("element 0: ") != std::string::npos);
 }
 
-TEST_CASE("the prover names itself and its version") { CHECK(z3_reals{}.name().find("z3 4.") == 0); }
+TEST_CASE("z3_reals names Z3 and its version") { CHECK(z3_reals{}.name().find("z3 4.") == 0); }
 
-TEST_CASE("every property of the file holds by real arithmetic at sizes up to 2") {
+TEST_CASE("every standard axiom holds at sizes up to 2 with Z3 as an additional prover") {
   z3_reals reals;
   for (const auto& axiom : parse_rules(standard_axioms)) {
     const auto report = validate_axiom(standard(), axiom, real_only(), reals);

@@ -67,7 +67,7 @@ std::string message_of(const std::string& text) {
 }  // namespace
 
 // A compiler may evaluate arguments of a call in any order: two of them must not both add nodes.
-TEST_CASE("models have the same nodes in the same order, whatever compiler built them", "[zoo]") {
+TEST_CASE("zoo graphs match a recorded digest of operators and operands", "[zoo]") {
   std::uint64_t digest = 14695981039346656037U;  // FNV-1a
   const auto add = [&](const std::string& text) {
     for (const char c : text) {
@@ -87,7 +87,7 @@ TEST_CASE("models have the same nodes in the same order, whatever compiler built
   CHECK(digest == 8853730083984786121U);
 }
 
-TEST_CASE("models have the parts they are known by", "[zoo]") {
+TEST_CASE("zoo models have the expected numbers of operators of each kind", "[zoo]") {
   const auto resnext = build("zoo:resnext50?form=ae");
   CHECK(nodes_of_kind(resnext, "conv2d") == 49);
   CHECK(nodes_of_kind(resnext, "add") == 0);
@@ -133,7 +133,7 @@ TEST_CASE("models have the parts they are known by", "[zoo]") {
   CHECK(nodes_of_kind(bert, "matmul") == 12 * 8);
 }
 
-TEST_CASE("models end in the shapes they are known by", "[zoo]") {
+TEST_CASE("zoo models end in the expected output shapes", "[zoo]") {
   struct row {
     const char* text;
     shape output;
@@ -182,12 +182,12 @@ TEST_CASE("models end in the shapes they are known by", "[zoo]") {
   CHECK(g.type(g.outputs()[0]).dims == r.output);
 }
 
-TEST_CASE("the grids of Inception-v3 are the published ones in the faithful form alone", "[zoo]") {
+TEST_CASE("inception_v3 has the published 35x35 grid in its faithful form and 36x36 in form ae", "[zoo]") {
   CHECK(shapes_of_kind(build("zoo:inception_v3?batch=1"), "concat").at(0) == shape{1, 256, 35, 35});
   CHECK(shapes_of_kind(build("zoo:inception_v3?form=ae&batch=1"), "concat").at(0) == shape{1, 256, 36, 36});
 }
 
-TEST_CASE("the transitions of DenseNet halve channels and grids", "[zoo]") {
+TEST_CASE("densenet121 transitions halve channels and grids", "[zoo]") {
   using grids = std::vector<shape>;
   const auto g = build("zoo:densenet121");
   CHECK(shapes_of_kind(g, "max_pool") == grids{{1, 64, 56, 56}});
@@ -198,7 +198,7 @@ TEST_CASE("the transitions of DenseNet halve channels and grids", "[zoo]") {
         grids{{1, 128, 4, 4}, {1, 256, 2, 2}, {1, 512, 1, 1}});
 }
 
-TEST_CASE("the pools of SqueezeNet round up", "[zoo]") {
+TEST_CASE("squeezenet1_1 pools round up", "[zoo]") {
   using grids = std::vector<shape>;
   CHECK(shapes_of_kind(build("zoo:squeezenet1_1"), "max_pool") ==
         grids{{1, 64, 55, 55}, {1, 128, 27, 27}, {1, 256, 13, 13}});
@@ -206,7 +206,7 @@ TEST_CASE("the pools of SqueezeNet round up", "[zoo]") {
         grids{{1, 64, 56, 56}, {1, 128, 28, 28}, {1, 256, 14, 14}});
 }
 
-TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
+TEST_CASE("every operator of a zoo model contributes to an output", "[zoo]") {
   for (const auto& text : every_form()) {
     CAPTURE(text);
     const auto g = build(text);
@@ -228,7 +228,7 @@ TEST_CASE("every operator of a model contributes to an output", "[zoo]") {
   }
 }
 
-TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
+TEST_CASE("the batch size changes neither operators nor parameters of zoo models", "[zoo]") {
   for (const char* text :
        {"zoo:resnet50?batch=", "zoo:nasnet_a?form=taso&batch=", "zoo:inception_v3?batch=", "zoo:bert?layers=1&batch=",
         "zoo:vgg16?batch=", "zoo:densenet121?batch=", "zoo:squeezenet1_1?batch=", "zoo:alexnet?batch=",
@@ -240,14 +240,14 @@ TEST_CASE("the batch changes neither operators nor parameters", "[zoo]") {
   }
 }
 
-TEST_CASE("the length of the bags changes neither operators nor parameters", "[zoo]") {
+TEST_CASE("the bag length changes neither operators nor parameters of zoo models", "[zoo]") {
   for (const char* text : {"zoo:dlrm?form=ae&seq=", "zoo:xdl?seq=", "zoo:xdl?form=ae&seq=", "zoo:embedding_bag?seq="}) {
     CAPTURE(text);
     CHECK(count(operators(), build(text + std::string{"1"})) == count(operators(), build(text + std::string{"9"})));
   }
 }
 
-TEST_CASE("the graph of GPT-3 is built in less than a second", "[zoo]") {
+TEST_CASE("the GPT-3 graph is built in less than a second with its number of parameters", "[zoo]") {
   const auto start = std::chrono::steady_clock::now();
   const auto g = build("zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200");
   const auto took = std::chrono::steady_clock::now() - start;
@@ -256,7 +256,7 @@ TEST_CASE("the graph of GPT-3 is built in less than a second", "[zoo]") {
   CHECK(took < std::chrono::seconds{1});
 }
 
-TEST_CASE("the image changes neither operators nor parameters", "[zoo]") {
+TEST_CASE("the image size changes neither operators nor parameters of zoo models", "[zoo]") {
   for (const char* text :
        {"zoo:densenet121?image=", "zoo:squeezenet1_1?image=", "zoo:resnet50?image=", "zoo:resnext50?form=ae&image=",
         "zoo:inception_v3?image=", "zoo:inception_v3?form=ae&image="}) {
@@ -265,14 +265,14 @@ TEST_CASE("the image changes neither operators nor parameters", "[zoo]") {
   }
 }
 
-TEST_CASE("a model is the same graph each time it is built", "[zoo]") {
+TEST_CASE("building a zoo model twice gives the same graph", "[zoo]") {
   for (const auto& text : every_form()) {
     CAPTURE(text);
     CHECK(build(text) == build(text));
   }
 }
 
-TEST_CASE("a name resolves to a form and its sizes", "[zoo]") {
+TEST_CASE("a zoo name is parsed to a model with its form and sizes", "[zoo]") {
   const auto r = zoo::parse("zoo:bert_large?seq=128&form=faithful&layers=2");
   CHECK(r.model == "bert_large");
   CHECK(r.chosen->name == "faithful");
@@ -292,7 +292,7 @@ TEST_CASE("a name resolves to a form and its sizes", "[zoo]") {
   CHECK_FALSE(zoo::is_name("model.onnx"));
 }
 
-TEST_CASE("a bad name says in one line what was expected", "[zoo]") {
+TEST_CASE("an invalid zoo name or key gives a one-line error with what was expected", "[zoo]") {
   struct row {
     const char* text;
     const char* message;

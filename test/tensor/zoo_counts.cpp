@@ -53,7 +53,7 @@ std::int64_t multiply_accumulates(const tensor_graph& g) {
 
 }  // namespace
 
-TEST_CASE("every model has the operators, edges and parameters that the documentation derives", "[zoo]") {
+TEST_CASE("zoo models have the documented numbers of operators / edges / parameters", "[zoo]") {
   struct row {
     const char* text;
     std::size_t operators;
@@ -124,7 +124,7 @@ TEST_CASE("every model has the operators, edges and parameters that the document
 }
 
 // As published by torchvision, in units of 10^9 and with three decimals.
-TEST_CASE("models multiply and accumulate as often as is published", "[zoo]") {
+TEST_CASE("multiply-accumulates of zoo models match torchvision's published numbers", "[zoo]") {
   struct row {
     const char* text;
     double published;
@@ -144,7 +144,7 @@ TEST_CASE("models multiply and accumulate as often as is published", "[zoo]") {
   CHECK(std::round(static_cast<double>(multiply_accumulates(build(r.text))) / 1e6) == std::round(r.published * 1e3));
 }
 
-TEST_CASE("multiply-accumulates grow with the image as the documentation's formulas say", "[zoo]") {
+TEST_CASE("multiply-accumulates of densenet121 and squeezenet1_1 follow formulas of the image size", "[zoo]") {
   CHECK(multiply_accumulates(build("zoo:densenet121")) == 2'834'161'664);
   CHECK(multiply_accumulates(build("zoo:densenet121?image=29&batch=2")) == 2 * 58'551'488);
   CHECK(multiply_accumulates(build("zoo:squeezenet1_1")) == 349'151'936);
@@ -152,7 +152,7 @@ TEST_CASE("multiply-accumulates grow with the image as the documentation's formu
   CHECK(multiply_accumulates(build("zoo:squeezenet1_1?image=25&batch=3")) == 3 * 3'056'640);
 }
 
-TEST_CASE("counts grow with the keys as the documentation's formulas say", "[zoo]") {
+TEST_CASE("counts of zoo models follow the documented formulas of their keys", "[zoo]") {
   const auto n = GENERATE(1, 2, 7);
   const auto layers = static_cast<std::size_t>(n);
   const auto with = [&](const char* text) { return count(operators(), build(text + std::to_string(n))); };

@@ -56,7 +56,7 @@ dense<double> rows_of_branch(std::size_t i, const tensor_type& type) {
 
 }  // namespace
 
-TEST_CASE("separate branches compute what the grouped convolution computes", "[zoo]") {
+TEST_CASE("a convolution as separate branches equals the grouped convolution", "[zoo]") {
   constexpr std::int64_t groups = 4;
   const auto graph = [&](bool branches) {
     builder b{operators()};
@@ -77,7 +77,7 @@ TEST_CASE("separate branches compute what the grouped convolution computes", "[z
               evaluate<double>(operators(), graph(false), weights)[0]);
 }
 
-TEST_CASE("a dense block computes what appending its layers one by one computes", "[zoo]") {
+TEST_CASE("a DenseNet block equals appending its layers one by one", "[zoo]") {
   constexpr int layers = 3;
   const zoo::sizes s{.statistics = zoo::given_statistics};
   const auto graph = [&](bool appending) {
@@ -116,7 +116,7 @@ static value_id layer_with_attention(builder& b, const zoo::sizes& s, value_id x
   return norm(".output", b.add(b.linear(wide, fc[2], fc[3]), x));
 }
 
-TEST_CASE("attention written out computes what the attention operator computes", "[zoo]") {
+TEST_CASE("BERT's attention without biases equals the attention operator", "[zoo]") {
   const zoo::sizes s{.batch = 2, .layers = 1, .hidden = 12, .heads = 3, .seq = 5, .vocab = 7};
   builder b{operators()};
   const auto x = zoo::detail::bert_encoder{b, s}.embeddings();
@@ -136,8 +136,7 @@ TEST_CASE("attention written out computes what the attention operator computes",
   CHECK(all_finite(found[1]));
 }
 
-TEST_CASE("attention of GPT as one operator computes what its products compute with a mask of later positions",
-          "[zoo]") {
+TEST_CASE("GPT with flash attention equals GPT with masked attention products", "[zoo]") {
   const zoo::sizes s{.batch = 2, .layers = 2, .hidden = 12, .heads = 3, .seq = 5, .vocab = 7, .attention = 0};
   auto flash = s;
   flash.attention = zoo::flash_attention;
@@ -178,7 +177,7 @@ static void lstm_step(const std::vector<std::vector<double>>& w, const std::vect
   h = next;
 }
 
-TEST_CASE("the unrolled classifier computes what a loop over steps and layers computes", "[zoo]") {
+TEST_CASE("rnntc equals a loop over steps and layers", "[zoo]") {
   const zoo::sizes s{.batch = 1, .layers = 2, .hidden = 3, .seq = 4, .vocab = 5};
   const std::int64_t words[] = {2, 0, 3, 2};
   const auto values = [&](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
@@ -225,7 +224,7 @@ TEST_CASE("the unrolled classifier computes what a loop over steps and layers co
   CHECK(found.data[0] == Approx(power[0] / (power[0] + power[1])));
 }
 
-TEST_CASE("neural collaborative filtering adds factors' products and a perceptron", "[zoo]") {
+TEST_CASE("ncf equals factor products and a perceptron computed by hand", "[zoo]") {
   // One user and one item: rows 1 and 2 of tables with known elements.
   const auto values = [](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {
     const auto name = std::string{operators().read(op).word("name")};
@@ -278,7 +277,7 @@ static std::optional<dense<double>> xdl_values(const operation& op, const tensor
   return t;
 }
 
-TEST_CASE("both forms of XDL compute what loops over samples, tables and layers compute", "[zoo]") {
+TEST_CASE("both forms of xdl equal loops over samples / tables / layers", "[zoo]") {
   const auto [text, tables] =
       GENERATE(table<std::string, std::size_t>({{"zoo:xdl?hidden=6&vocab=5&seq=3&batch=4&layers=2", 26},
                                                 {"zoo:xdl?form=ae&hidden=6&vocab=5&seq=3&batch=4&layers=2", 4}}));
@@ -322,7 +321,7 @@ TEST_CASE("both forms of XDL compute what loops over samples, tables and layers 
   }
 }
 
-TEST_CASE("small models compute finite numbers that depend on their input", "[zoo]") {
+TEST_CASE("small zoo models compute finite values that depend on the seed", "[zoo]") {
   for (const char* text : {"zoo:bert?layers=2&hidden=8&heads=2&seq=4&vocab=9",
                            "zoo:bert?form=taso&layers=2&hidden=8&heads=2&seq=4",
                            "zoo:bert?form=ae&layers=2&hidden=8&heads=2&seq=4&batch=2",

@@ -70,7 +70,7 @@ std::string content_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a run that stopped under one plan goes on under another, on another number of ranks") {
+TEST_CASE("a run resumed from a checkpoint under another plan and rank count keeps its losses") {
   const auto* model =
       GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
   const auto how = GENERATE(parallel::optimizer::adam, parallel::optimizer::sgd, parallel::optimizer::momentum);
@@ -94,7 +94,7 @@ TEST_CASE("a run that stopped under one plan goes on under another, on another n
   }
 }
 
-TEST_CASE("a run with micro-batches in stages goes on under other stages; what was delayed is done before") {
+TEST_CASE("a pipelined run resumes under other stages with delayed updates applied") {
   const auto is_delayed = GENERATE(false, true);
   CAPTURE(is_delayed);
   const train::update_rule rule{parallel::optimizer::momentum, 0.05};
@@ -124,7 +124,7 @@ TEST_CASE("a run with micro-batches in stages goes on under other stages; what w
   }
 }
 
-TEST_CASE("a checkpoint that is read and written again, whatever the plan, is the same file") {
+TEST_CASE("a checkpoint read and rewritten under another plan is the same file") {
   const auto* model = "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4";
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
   const auto file = fresh("same");
@@ -154,7 +154,7 @@ parallel::plan compressed(parallel::plan p, const parallel::compressor& how, std
 
 }  // namespace
 
-TEST_CASE("a run with compressors goes on as one that did not stop, bit for bit") {
+TEST_CASE("a run with compressors resumes bit for bit with its kept errors") {
   const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
   const auto none = parallel::synchronizer::no_bucket;
   struct compressed_run {
@@ -195,7 +195,7 @@ TEST_CASE("a run with compressors goes on as one that did not stop, bit for bit"
   CHECK(std::abs(other[0] - whole[2]) <= 1e-9 * std::abs(whole[2]));
 }
 
-TEST_CASE("the loss of a batch changes nothing of what compressors keep") {
+TEST_CASE("evaluating a batch's loss leaves the kept compression errors unchanged") {
   const train::update_rule rule{parallel::optimizer::sgd, 0.05};
   const auto p = compressed(plan_of("zoo:mlp?layers=3&hidden=8&batch=8", {"data", 2}),
                             {parallel::compression::top_k, true, 100}, parallel::synchronizer::no_bucket);
@@ -213,7 +213,7 @@ TEST_CASE("the loss of a batch changes nothing of what compressors keep") {
   CHECK(losses == expected);
 }
 
-TEST_CASE("a checkpoint of another run is refused, and says in what it is another") {
+TEST_CASE("a checkpoint of another run is refused with the differing setting") {
   const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
   const train::update_rule rule{parallel::optimizer::momentum, 0.05};
   const auto file = fresh("other_run");
@@ -241,7 +241,7 @@ TEST_CASE("a checkpoint of another run is refused, and says in what it is anothe
   CHECK(refused(p, other).empty());
 }
 
-TEST_CASE("weights that are no numbers are not written, and the checkpoint before is still there") {
+TEST_CASE("non-finite weights are not written and the earlier checkpoint survives") {
   const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
   const auto p = plan_of(model, {"data", 2});
   const auto file = fresh("no_numbers");

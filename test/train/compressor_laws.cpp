@@ -172,7 +172,7 @@ const std::vector<compressor> with_feedback{{compression::float16, true, 0},   {
 
 }  // namespace
 
-TEST_CASE("an element is rounded to the nearest of its 16 bits", "[law]") {
+TEST_CASE("float16 and bfloat16 compressors round to nearest with overflow to infinity", "[law]") {
   struct format {
     compression kind;
     double relative;  // half an ulp of 1
@@ -217,7 +217,7 @@ TEST_CASE("an element is rounded to the nearest of its 16 bits", "[law]") {
   CHECK(largest_share > 0.95 * f.relative / (1 + f.relative));  // the bound is nearly tight
 }
 
-TEST_CASE("a sum of messages is a sum in 16 bits", "[law]") {
+TEST_CASE("a 16-bit gradient sum is within the rounding error of its partial sums", "[law]") {
   constexpr std::uint64_t seed = 2;
   CAPTURE(seed);
   random_engine random{seed};
@@ -240,7 +240,7 @@ TEST_CASE("a sum of messages is a sum in 16 bits", "[law]") {
   }
 }
 
-TEST_CASE("what is not among the largest elements is no more than its share", "[law]") {
+TEST_CASE("the error kept by top-k is at most the share of unsent elements", "[law]") {
   const auto cases = unity::test::cases(40);
   for (std::size_t i = 0; i < cases; ++i) {
     const auto seed = 3 + 1000 * i;
@@ -267,7 +267,7 @@ TEST_CASE("what is not among the largest elements is no more than its share", "[
 }
 
 // P P^T does not increase norms if the columns of P are orthogonal and of length at most 1.
-TEST_CASE("what two narrow matrices leave is no more than there was", "[law]") {
+TEST_CASE("the error kept by PowerSGD is at most the given gradient and zero for low rank", "[law]") {
   const auto cases = unity::test::cases(40);
   for (std::size_t i = 0; i < cases; ++i) {
     const auto seed = 4 + 1000 * i;
@@ -314,7 +314,7 @@ TEST_CASE("what two narrow matrices leave is no more than there was", "[law]") {
   }
 }
 
-TEST_CASE("with feedback, what was applied and what is kept is all that was given", "[law]") {
+TEST_CASE("with error feedback the applied and kept gradients sum to the given ones", "[law]") {
   unity::test::one_of_some is_tried;
   const auto check = [&](auto backend, dtype element, double rounding) {
     using used = typename decltype(backend)::type;
@@ -354,7 +354,7 @@ TEST_CASE("with feedback, what was applied and what is kept is all that was give
   check(std::type_identity<backend::cpu_backend>{}, dtype::float32, 1e-5);
 }
 
-TEST_CASE("of one rank's gradient, 16 bits with feedback lose nothing for good", "[law]") {
+TEST_CASE("16-bit error feedback for one rank loses no more than one message's rounding", "[law]") {
   constexpr std::uint64_t seed = 6;
   CAPTURE(seed);
   random_engine random{seed};
@@ -375,7 +375,7 @@ TEST_CASE("of one rank's gradient, 16 bits with feedback lose nothing for good",
   }
 }
 
-TEST_CASE("zeros stay zeros", "[law]") {
+TEST_CASE("compressors with feedback keep zero gradients and errors at zero", "[law]") {
   for (const auto element : {dtype::float64, dtype::float32}) {
     for (const auto& how : with_feedback) {
       CAPTURE(how.kind, how.amount, element);
@@ -396,7 +396,7 @@ TEST_CASE("zeros stay zeros", "[law]") {
 
 // A zero gradient gives no direction, and a product of few columns no more directions than columns, but the next
 // iteration needs all of them.
-TEST_CASE("narrow matrices have all their columns again after gradients that were zero, or of few columns", "[law]") {
+TEST_CASE("PowerSGD recovers full rank after zero or low-rank gradients", "[law]") {
   const auto cases = unity::test::cases(20);
   for (std::size_t i = 0; i < cases; ++i) {
     const auto seed = 7 + 1000 * i;
@@ -428,7 +428,7 @@ TEST_CASE("narrow matrices have all their columns again after gradients that wer
 }
 
 // Non-finite gradients must remain visible: the weight becomes non-finite, too, and training stops.
-TEST_CASE("what is no finite number is sent, and nothing hangs", "[law]") {
+TEST_CASE("non-finite gradients reach the weights under every compressor", "[law]") {
   constexpr std::uint64_t seed = 8;
   for (const auto bad : {not_a_number, infinity, -infinity}) {
     auto all = with_feedback;
@@ -524,7 +524,7 @@ struct least_squares {
 
 }  // namespace
 
-TEST_CASE("least squares are found by every compressor with feedback", "[law]") {
+TEST_CASE("every compressor with feedback solves least squares", "[law]") {
   unity::test::one_of_some is_tried;
   for (const std::uint64_t seed : {11U, 12U, 13U}) {
     const least_squares problem{seed};

@@ -58,7 +58,7 @@ tensor::trained_form classifier() {
 
 }  // namespace
 
-TEST_CASE("real inputs are uniform around 0, and have other numbers at other steps, names and seeds") {
+TEST_CASE("synthetic real inputs are uniform and differ between steps and names and seeds") {
   const auto form = classifier();
   const synthetic_data d{operators(), form.graph, 1};
   const auto t = type({200, 100});
@@ -82,7 +82,7 @@ TEST_CASE("real inputs are uniform around 0, and have other numbers at other ste
   CHECK(x != positive);
 }
 
-TEST_CASE("integers are rows of the table that they choose from, and classes that they are labels of") {
+TEST_CASE("synthetic integers are table rows and labels are classes") {
   const auto form = classifier();
   const synthetic_data d{operators(), form.graph, 1};
   CHECK(d.limit("ids") == 11);
@@ -95,7 +95,7 @@ TEST_CASE("integers are rows of the table that they choose from, and classes tha
   CHECK(std::set<double>(labels.begin(), labels.end()) == std::set<double>{0, 1, 2});
 }
 
-TEST_CASE("masks drop their share and keep the mean; dropouts of one seed drop different elements") {
+TEST_CASE("dropout masks drop their share and differ between dropouts of the same seed") {
   const auto form = classifier();
   REQUIRE(form.masks.size() == 2);
   const synthetic_data d{operators(), form.graph, 1};
@@ -109,13 +109,13 @@ TEST_CASE("masks drop their share and keep the mean; dropouts of one seed drop d
   CHECK(first != values_of(d, form.masks[0].name, t, 1));
 }
 
-TEST_CASE("constants stay as they are from step to step") {
+TEST_CASE("synthetic constants are the same at every step") {
   const auto form = classifier();
   const synthetic_data d{operators(), form.graph, 1};
   CHECK(values_of(d, "c", type({5})) == values_of(d, "c", type({5}), 3));
 }
 
-TEST_CASE("an input is the same however it is divided", "[law]") {
+TEST_CASE("synthetic inputs do not depend on their division", "[law]") {
   const auto form = classifier();
   const synthetic_data d{operators(), form.graph, 7};
   const auto check = [&](const std::string& name, const tensor_type& t, std::uint64_t seed) {
@@ -135,7 +135,7 @@ TEST_CASE("an input is the same however it is divided", "[law]") {
   d.fill("x", type({6, 5}), {{2, 3}, {2, 5}}, 0, nothing);
 }
 
-TEST_CASE("an input that the graph does not have is named") {
+TEST_CASE("an unknown input of the synthetic data is named in the error") {
   const auto form = classifier();
   const synthetic_data d{operators(), form.graph, 7};
   CHECK_THROWS_WITH(d.limit("y"), "data: no input \"y\" in the graph; expected the name of an input or constant");

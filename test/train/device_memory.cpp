@@ -260,7 +260,7 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
 
 }  // namespace
 
-TEST_CASE("what a device and its messages do late is what the host does at once") {
+TEST_CASE("deferred kernels and messages give the losses of immediate ones") {
   const auto* model =
       GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:lenet?batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=20",
                "zoo:gpt?layers=1&hidden=16&heads=4&seq=4&vocab=20&batch=8");
@@ -273,7 +273,7 @@ TEST_CASE("what a device and its messages do late is what the host does at once"
   CHECK(late_losses(p) == prompt_losses(p));
 }
 
-TEST_CASE("what a device and its messages do late is what the host does at once, in stages") {
+TEST_CASE("deferred kernels and messages give the losses of immediate ones in pipelines") {
   const auto stages = GENERATE(std::size_t{2}, std::size_t{4});
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
   if (static unity::test::one_of_some is_tried; !is_tried()) {

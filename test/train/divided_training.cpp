@@ -92,7 +92,7 @@ parallel::operator_grid along(const operator_dimensions& o, std::vector<std::siz
 
 }  // namespace
 
-TEST_CASE("losses and their gradients are divided along rows, and never along classes") {
+TEST_CASE("losses and their gradients are divisible along rows and not along classes") {
   const auto logits = type({8, 6, 10});
   const auto labels = type({8, 6}, dtype::int32);
   const auto forward = dimensions("cross_entropy", {logits, labels});
@@ -118,7 +118,7 @@ TEST_CASE("losses and their gradients are divided along rows, and never along cl
   }
 }
 
-TEST_CASE("statistics of a batch are sums that can be divided along samples and points") {
+TEST_CASE("batch statistics are divisible as partial sums along samples and points") {
   const auto op = operators().make_operation("reduce_sum", {{"axes", {0, 2, 3}}, {"keep_dims", 0}});
   const auto o = parallel::dimensions_of(operators(), op, std::vector{type({8, 3, 4, 2})}).value();
   CHECK(spell(o) == "0:3 sum:8 sum:4 sum:2 ");
@@ -130,7 +130,7 @@ TEST_CASE("statistics of a batch are sums that can be divided along samples and 
   }
 }
 
-TEST_CASE("a model with statistics of the batch has no micro-batches, and one with given ones has") {
+TEST_CASE("batch statistics prevent micro-batches and given statistics allow them") {
   const auto parts = [](const char* model) {
     const auto g = tensor::zoo::build(operators(), model);
     return parallel::microbatch(operators(), g, parallel::graph_dimensions{operators(), g}, 2);
@@ -140,7 +140,7 @@ TEST_CASE("a model with statistics of the batch has no micro-batches, and one wi
   CHECK(parts("zoo:resnet50?batch=4").has_value());
 }
 
-TEST_CASE("micro-batches of a model have losses of their own, which are shares of the batch's") {
+TEST_CASE("a micro-batch loss is scaled by the number of samples in the batch") {
   const auto g = tensor::zoo::build(operators(), "zoo:mlp?form=fig1&batch=8&hidden=4");
   const auto part = parallel::microbatch(operators(), g, parallel::graph_dimensions{operators(), g}, 4).value();
   const auto of_part = tensor::with_loss(operators(), part, tensor::loss::cross_entropy, 4);
@@ -151,7 +151,7 @@ TEST_CASE("micro-batches of a model have losses of their own, which are shares o
   CHECK(of_part.operation(scale) == of_batch.operation(scale));
 }
 
-TEST_CASE("a graph with its loss is lowered like any other") {
+TEST_CASE("a graph with a loss lowers under data parallelism") {
   const auto* const model =
       GENERATE("zoo:mlp?form=fig1&batch=8&hidden=4", "zoo:densenet121?batch=4&image=32&statistics=batch");
   const auto g = tensor::with_loss(operators(), tensor::zoo::build(operators(), model), tensor::loss::cross_entropy);

@@ -73,7 +73,7 @@ std::vector<double> losses_of(const parallel::plan& p, const fusion::fusion_plan
 
 }  // namespace
 
-TEST_CASE("random kernels give the losses of operators that run alone") {
+TEST_CASE("random fusion plans give the losses of unfused training") {
   const std::string model = GENERATE("zoo:lenet?batch=4", "zoo:mlp?layers=3&hidden=8&batch=4",
                                      "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=9&batch=4",
                                      "zoo:transformer?layers=1&hidden=8&heads=2&seq=3&vocab=7&batch=4",
@@ -100,7 +100,7 @@ TEST_CASE("random kernels give the losses of operators that run alone") {
   }
 }
 
-TEST_CASE("fused kernels give the losses of operators that run alone where gradients are compressed") {
+TEST_CASE("fused kernels give the losses of unfused training with compressed gradients") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=8&batch=4", 2);
   const test::data_parallel_job job{p};
   random_engine random{4};
@@ -125,7 +125,7 @@ TEST_CASE("fused kernels give the losses of operators that run alone where gradi
   }
 }
 
-TEST_CASE("a fusion plan of another model is refused by name") {
+TEST_CASE("training refuses a fusion plan of another model") {
   const auto p = plan_of("zoo:lenet?batch=4", 2);
   random_engine random{3};
   auto plan = test::data_parallel_job{plan_of("zoo:mlp?layers=3&hidden=8&batch=4", 2)}.random_plan(random, 50);

@@ -225,7 +225,7 @@ class slow_selection {
 
 }  // namespace
 
-TEST_CASE("weights that are fetched when an iteration begins train as those that ranks keep") {
+TEST_CASE("weights fetched from servers train as replicated weights") {
   for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40"}) {
     for (const auto devices : {1UL, 2UL, 4UL}) {
       CAPTURE(model, devices);
@@ -248,7 +248,7 @@ TEST_CASE("weights that are fetched when an iteration begins train as those that
   }
 }
 
-TEST_CASE("devices of a node exchange with servers as one") {
+TEST_CASE("per-node servers train as replicas and exchange once per node") {
   unity::test::one_of_some is_tried;
   for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40"}) {
     for (const bool is_proxied : {true, false}) {
@@ -282,7 +282,7 @@ TEST_CASE("devices of a node exchange with servers as one") {
   }
 }
 
-TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
+TEST_CASE("sparse gradients of lookups train as dense gradients") {
   unity::test::one_of_some is_tried;
   for (const auto* model :
        {"zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4"}) {
@@ -322,7 +322,7 @@ TEST_CASE("gradients of lookups as indices and rows train as those of tables") {
   }
 }
 
-TEST_CASE("servers look rows up for those who keep no table") {
+TEST_CASE("servers look up rows for ranks without a table with less traffic than the table") {
   const auto elements_sent = [](const parallel::rank_programs& programs) {
     std::int64_t all = 0;
     for (const auto& r : programs.ranks) {
@@ -367,7 +367,7 @@ TEST_CASE("servers look rows up for those who keep no table") {
   }
 }
 
-TEST_CASE("rounded gradients are near, and with feedback nothing is lost for good") {
+TEST_CASE("16-bit gradients stay near exact training and closer with feedback") {
   const auto* model = "zoo:mlp?layers=3&hidden=12&batch=8";
   constexpr std::size_t sizes[] = {2, 1, 4};
   for (const auto devices : std::span{sizes}.first(unity::test::cases(3))) {
@@ -392,7 +392,7 @@ TEST_CASE("rounded gradients are near, and with feedback nothing is lost for goo
   }
 }
 
-TEST_CASE("factored gradients converge, and are exact where the factors are as wide as the matrix") {
+TEST_CASE("PowerSGD gradients converge and are exact at full rank") {
   const auto* model = "zoo:mlp?layers=3&hidden=12&batch=8";
   auto p = plan_of(model, 4);
   const auto expected = losses_of(p, 100);
@@ -408,7 +408,7 @@ TEST_CASE("factored gradients converge, and are exact where the factors are as w
   }
 }
 
-TEST_CASE("the largest elements are sent, and the rest waits: as plain loops have it", "[law]") {
+TEST_CASE("top-k gradients train as a plain loop reference", "[law]") {
   const std::string model = "zoo:mlp?layers=3&hidden=12";
   constexpr std::int64_t batch = 8;
   constexpr std::uint64_t steps = 12;
@@ -438,7 +438,7 @@ TEST_CASE("the largest elements are sent, and the rest waits: as plain loops hav
   }
 }
 
-TEST_CASE("ranks send of the largest elements what is simulated") {
+TEST_CASE("ranks send as many top-k bytes as are simulated") {
   for (const auto devices : {2UL, 4UL}) {
     for (const std::uint32_t amount : {1U, 100U}) {
       auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", devices);
@@ -469,7 +469,7 @@ TEST_CASE("ranks send of the largest elements what is simulated") {
   }
 }
 
-TEST_CASE("weights of which ranks hold parts are compressed part by part") {
+TEST_CASE("compressors of partitioned weights give the exact losses if nothing is lost") {
   for (const auto* how : {"model", "mixed"}) {
     for (const auto devices : {2UL, 4UL}) {
       CAPTURE(how, devices);
@@ -485,7 +485,7 @@ TEST_CASE("weights of which ranks hold parts are compressed part by part") {
   }
 }
 
-TEST_CASE("a loss that is no number stops a run whose gradients are compressed, and says where it came from") {
+TEST_CASE("a non-finite loss under compressed gradients stops the run with its origin") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", 2);
   for (const auto& c : {parallel::compressor{parallel::compression::float16, true, 0},
                         parallel::compressor{parallel::compression::top_k, true, 100},
@@ -497,7 +497,7 @@ TEST_CASE("a loss that is no number stops a run whose gradients are compressed, 
   }
 }
 
-TEST_CASE("buckets are compressed whole, and runs are repeated bit for bit") {
+TEST_CASE("a compressed bucket is reduced once and runs are bitwise reproducible") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", 2);
   const auto expected = losses_of(p, 20);
   p.synchronization = compressed(p, {parallel::compression::float16, true, 0});
@@ -518,7 +518,7 @@ TEST_CASE("buckets are compressed whole, and runs are repeated bit for bit") {
   }
 }
 
-TEST_CASE("what does not go together is refused with the weight's node") {
+TEST_CASE("invalid synchronizers are refused by the plan check") {
   auto p = plan_of("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", 2);
   const auto complaint = [&](auto change) {
     auto q = p;

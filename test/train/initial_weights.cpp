@@ -58,7 +58,7 @@ tensor_type type(shape dims, tensor::dtype element = tensor::dtype::float32) {
 
 }  // namespace
 
-TEST_CASE("how a weight is used says what it begins as") {
+TEST_CASE("the use of a weight determines its initial value") {
   tensor::builder b{operators()};
   const auto image = b.input("image", {2, 8, 6, 6});
   auto y = b.conv2d(image, b.weight("kernel", {4, 2, 3, 3}), b.weight("kernel bias", {4}), {.groups = 4});
@@ -103,7 +103,7 @@ TEST_CASE("how a weight is used says what it begins as") {
   CHECK(moments_of(values_of(w, "odd", type({3000, 7}))).variance == Approx(1.0 / 7).epsilon(0.03));
 }
 
-TEST_CASE("every weight of every model is used in a known way") {
+TEST_CASE("every zoo model weight has a known initial value") {
   for (const auto& m : tensor::zoo::models) {
     for (const auto& f : m.forms) {
       CAPTURE(m.name, f.name);
@@ -122,7 +122,7 @@ TEST_CASE("every weight of every model is used in a known way") {
   }
 }
 
-TEST_CASE("weights have the mean and variance that they should, and names and seeds of their own") {
+TEST_CASE("initial weights have the expected moments and depend on name and seed") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 50});
   const auto y = b.add(b.matmul(x, b.weight("a", {50, 400})), b.matmul(x, b.weight("b", {50, 400})));
@@ -139,7 +139,7 @@ TEST_CASE("weights have the mean and variance that they should, and names and se
   CHECK(a == values_of(w, "a", type({50, 400}, tensor::dtype::float64)));
 }
 
-TEST_CASE("a weight is the same however it is divided", "[law]") {
+TEST_CASE("initial weights do not depend on their division", "[law]") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 9});
   const auto kernel = b.weight("kernel", {5, 2, 3, 4});
@@ -153,7 +153,7 @@ TEST_CASE("a weight is the same however it is divided", "[law]") {
   });
 }
 
-TEST_CASE("a weight that the graph does not have is named") {
+TEST_CASE("an unknown weight is named when its initial value is requested") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 9});
   const initial_weights w{operators(), std::move(b).finish({x}), 5};

@@ -118,7 +118,7 @@ std::string message_for(const char* model, tensor::loss what, const io::dataset&
 
 }  // namespace
 
-TEST_CASE("a classifier learns which pixel is bright, the same under every strategy") {
+TEST_CASE("a classifier learns bright pixels with the same losses under several strategies") {
   const auto set = bright_pixels();
   const auto one = learn(train::test::plan_for(classifier, 1, "data"), set, 0.1, 40);
   CHECK(one.losses.back() < 0.1 * one.losses.front());
@@ -130,7 +130,7 @@ TEST_CASE("a classifier learns which pixel is bright, the same under every strat
   check_same(learn(in_microbatches(train::test::plan_for(classifier, 1, "data"), 4), set, 0.1, 40), one);
 }
 
-TEST_CASE("a decoder learns what comes next, the same under every strategy") {
+TEST_CASE("a decoder learns the next token with the same losses under several strategies") {
   const auto set = counting();
   const auto one = learn(train::test::plan_for(decoder, 1, "data"), set, 0.1, 60);
   CHECK(one.losses.back() < 0.1 * one.losses.front());
@@ -141,13 +141,13 @@ TEST_CASE("a decoder learns what comes next, the same under every strategy") {
   }
 }
 
-TEST_CASE("a model that has not learned is right as often as it happens to be") {
+TEST_CASE("an untrained classifier does not label all test samples correctly") {
   const auto untaught = learn(train::test::plan_for(classifier, 2, "data"), bright_pixels(), 0, 1);
   CHECK(untaught.test.count == 18);
   CHECK(untaught.test.right < 18);
 }
 
-TEST_CASE("a decoder sees no character after its own") {
+TEST_CASE("the decoder's mask hides later positions") {
   const auto set = counting();
   const auto p = train::with_loss(operators(), train::test::plan_for(decoder, 1, "data"), tensor::loss::cross_entropy);
   const train::batches data{operators(), p.graph, 1, set};
@@ -165,7 +165,7 @@ TEST_CASE("a decoder sees no character after its own") {
   }
 }
 
-TEST_CASE("sets that are not what a model reads are refused") {
+TEST_CASE("data sets that do not fit the model are refused") {
   const auto pixels = bright_pixels();
   using tensor::loss;
   CHECK(message_for(classifier, loss::cross_entropy, pixels).empty());
@@ -191,7 +191,7 @@ TEST_CASE("sets that are not what a model reads are refused") {
             .find(": a model without an input of samples; expected one with both") != std::string::npos);
 }
 
-TEST_CASE("forward programs are the forward steps of whole ones") {
+TEST_CASE("forward programs contain no backward steps and keep the outputs") {
   const auto p = train::test::plan_for(classifier, 4, "mixed");
   const auto all = parallel::programs_of_ranks(operators(), p);
   const auto forward = parallel::forward_programs(all);

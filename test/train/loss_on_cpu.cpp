@@ -84,7 +84,7 @@ std::vector<tensor::dense<double>> run(Backend& device, const tensor::tensor_gra
 
 }  // namespace
 
-TEST_CASE("losses, statistics of a batch and masks run on the host's processor as on the reference") {
+TEST_CASE("a training step on the cpu matches the reference backend") {
   const auto what = GENERATE(loss::cross_entropy, loss::mean_square);
   const auto element = GENERATE(dtype::float32, dtype::float64);
   CAPTURE(static_cast<int>(what), tensor::name_of(element));

@@ -23,7 +23,7 @@ using train::test::operators;
 using train::test::plan_for;
 using clock_type = std::chrono::steady_clock;
 
-TEST_CASE("the others stop when a rank of a thread throws, and say which and why") {
+TEST_CASE("ranks stop when another throws and report the failed rank and its error") {
   const auto* how = GENERATE("data", "model");
   const auto lost = GENERATE(0, 2, 3);
   CAPTURE(how, lost);

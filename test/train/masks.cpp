@@ -72,7 +72,7 @@ void check_equal(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-TEST_CASE("a model with dropouts trains as on one device, whatever the strategy and the number of ranks") {
+TEST_CASE("a model with dropout trains as on one device for several strategies and ranks") {
   const auto* how = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{2}, std::size_t{4}, std::size_t{8});
   CAPTURE(how, devices);
@@ -80,7 +80,7 @@ TEST_CASE("a model with dropouts trains as on one device, whatever the strategy 
   check_equal(losses_of(with_loss(train::test::plan_for(two_layers(0.25), devices, how)), 5), expected);
 }
 
-TEST_CASE("dropouts drop, others in each step, and none at rate 0") {
+TEST_CASE("dropout changes the loss and its mask changes with the step") {
   const auto g = two_layers(0.5);
   const auto p = with_loss(train::test::plan_for(g, 1, "data"));
   const auto without = losses_of(with_loss(train::test::plan_for(two_layers(0), 1, "data")), 2);
@@ -101,7 +101,7 @@ TEST_CASE("dropouts drop, others in each step, and none at rate 0") {
   CHECK(masks[0] != masks[1]);
 }
 
-TEST_CASE("a dropout of terms of a sum masks each of them alike") {
+TEST_CASE("dropout of partial sums masks all terms alike") {
   auto p = train::test::plan_for(two_layers(0.25), 2, "data");
   const auto expected = losses_of(with_loss(p), 4);
   const parallel::graph_dimensions all{operators(), p.graph};
@@ -130,7 +130,7 @@ TEST_CASE("a dropout of terms of a sum masks each of them alike") {
   check_equal(losses_of(with_loss(p), 4), expected);
 }
 
-TEST_CASE("micro-batches are masked as the batch is") {
+TEST_CASE("dropout of micro-batches equals dropout of the batch") {
   const auto whole = train::test::plan_for(two_layers(0.25), 1, "data");
   const auto expected = losses_of(with_loss(whole), 3);
   parallel::plan p = whole;

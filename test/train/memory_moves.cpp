@@ -155,12 +155,12 @@ tensor::tensor_graph random_model(random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("losses and weights are the same bit for bit, and what moves is what was said") {
+TEST_CASE("offloading moves keep losses and weights bitwise and match the plan on one rank") {
   CHECK(check_model<backend::reference_backend>(plan_for("zoo:lenet?batch=2", 1, "data")) > 0);
   CHECK(check_model<backend::reference_backend>(plan_for("zoo:mlp?layers=4&hidden=8&batch=16", 1, "data")) >= 0);
 }
 
-TEST_CASE("so they are where ranks communicate") {
+TEST_CASE("offloading moves keep losses and weights bitwise on communicating ranks") {
   const std::string model = GENERATE("zoo:lenet?batch=2", "zoo:mlp?layers=4&hidden=8&batch=16");
   const std::string how = GENERATE("data", "model", "mixed");
   if (static unity::test::one_of_some is_tried; !is_tried()) {
@@ -170,16 +170,16 @@ TEST_CASE("so they are where ranks communicate") {
   check_model<backend::reference_backend>(plan_for(model, 2, how));
 }
 
-TEST_CASE("so they are in pipelines") {
+TEST_CASE("offloading moves keep losses and weights bitwise in a pipeline") {
   const auto whole = plan_for("zoo:mlp?layers=4&hidden=8&batch=16", 1, "data");
   CHECK(check_model<backend::reference_backend>(train::test::in_stages(whole, 2, 4, false)) >= 0);
 }
 
-TEST_CASE("so they are on the backend cpu") {
+TEST_CASE("offloading moves keep losses and weights bitwise on the cpu backend") {
   CHECK(check_model<backend::cpu_backend>(plan_for("zoo:lenet?batch=2", 1, "data")) > 0);
 }
 
-TEST_CASE("so they are on random graphs") {
+TEST_CASE("offloading moves keep losses and weights bitwise on random graphs") {
   for (std::uint64_t s = 0; s < unity::test::cases(8); ++s) {
     CAPTURE(s);
     random_engine random{s};
@@ -188,7 +188,7 @@ TEST_CASE("so they are on random graphs") {
   }
 }
 
-TEST_CASE("steps of other iterations are refused") {
+TEST_CASE("planning moves refuses programs with delayed updates") {
   const auto whole = plan_for("zoo:mlp?layers=4&hidden=8&batch=16", 1, "data");
   const auto p = train::with_loss(operators(), train::test::in_stages(whole, 2, 4, true), tensor::loss::mean_square);
   const auto program = parallel::programs_of_ranks(operators(), p).ranks[0];

@@ -85,7 +85,7 @@ parallel::plan squares(std::size_t devices, const char* function) {
 
 }  // namespace
 
-TEST_CASE("bytes are looked at for numbers that are none in each real type") {
+TEST_CASE("non-finite values are detected in each floating-point type") {
   const auto inf = std::numeric_limits<double>::infinity();
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto element :
@@ -99,8 +99,7 @@ TEST_CASE("bytes are looked at for numbers that are none in each real type") {
   CHECK(train::is_finite(tensor::dtype::int32, std::vector<std::byte>(8, std::byte{0xff})));
 }
 
-TEST_CASE(
-    "places are ordered as the iteration is: forward, then backward the other way round, sums behind their terms") {
+TEST_CASE("iteration places order forward before reversed backward steps and sums after terms") {
   using parallel::rank_step;
   using parallel::step_kind;
   const auto at = [](std::size_t n, bool is_backward, step_kind kind = step_kind::run) {
@@ -122,7 +121,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a loss that is no number stops the run at the first operator that made one, whatever the strategy") {
+TEST_CASE("a non-finite loss stops data-parallel training and names the first operator") {
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
   CAPTURE(devices);
   const auto p = squares(devices, "mul");
@@ -132,7 +131,7 @@ TEST_CASE("a loss that is no number stops the run at the first operator that mad
   CHECK(message_of(p, {}, 3).empty());
 }
 
-TEST_CASE("a weight that is no number is named itself") {
+TEST_CASE("a non-finite weight is named in the error") {
   const auto* how = GENERATE("data", "model", "mixed");
   CAPTURE(how);
   const auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how),
@@ -144,7 +143,7 @@ TEST_CASE("a weight that is no number is named itself") {
         std::string::npos);
 }
 
-TEST_CASE("a rate that is too large stops the run before weights are no numbers for good") {
+TEST_CASE("a too large learning rate stops the run with the operator's name") {
   const auto devices = GENERATE(std::size_t{1}, std::size_t{4});
   const auto p =
       train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", devices, "data"),
@@ -154,7 +153,7 @@ TEST_CASE("a rate that is too large stops the run before weights are no numbers 
   CHECK(message.find(", forward, on rank 0; expected numbers") != std::string::npos);
 }
 
-TEST_CASE("stages with delayed updates refuse a loss that is no number, and keep their weights") {
+TEST_CASE("pipelines with delayed updates refuse a non-finite loss and keep their weights") {
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
   CAPTURE(stages);
   const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
@@ -182,7 +181,7 @@ TEST_CASE("stages with delayed updates refuse a loss that is no number, and keep
   }
 }
 
-TEST_CASE("a gradient that is no number, of a loss that is one, is found where the weights are to be kept") {
+TEST_CASE("a non-finite gradient of a finite loss is found before the weights are kept") {
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2});
   const auto p = squares(devices, "sqrt");
   std::string message;

@@ -110,7 +110,7 @@ std::int64_t held_by_rank(const parallel::rank_program& p) {
 
 }  // namespace
 
-TEST_CASE("losses do not depend on what is offloaded under any strategy", "[law]") {
+TEST_CASE("offloading random values keeps losses bitwise under several strategies", "[law]") {
   const auto cases = unity::test::cases(9);
   for (std::uint64_t s = 0; s < cases; ++s) {
     CAPTURE(s);
@@ -125,7 +125,7 @@ TEST_CASE("losses do not depend on what is offloaded under any strategy", "[law]
   }
 }
 
-TEST_CASE("losses do not depend on what is offloaded in micro-batches, under any schedule") {
+TEST_CASE("offloading random values keeps losses bitwise with micro-batches in three schedules") {
   const auto whole = train::test::plan_for("zoo:mlp?layers=8&hidden=8&batch=8", 1, "data");
   using schedules = parallel::pipeline_schedule;
   random_engine random{seed};
@@ -137,7 +137,7 @@ TEST_CASE("losses do not depend on what is offloaded in micro-batches, under any
   }
 }
 
-TEST_CASE("a rank whose results wait on the host needs less memory, and moves each once there and once back") {
+TEST_CASE("offloading shrinks a rank's arena and stores each offloaded result once") {
   auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=40&hidden=8&batch=256", 2, "data"),
                             tensor::loss::mean_square);
   const auto all = arena_of(p);
@@ -159,7 +159,7 @@ TEST_CASE("a rank whose results wait on the host needs less memory, and moves ea
   });
 }
 
-TEST_CASE("the simulator has a few results more on devices than ranks hold, under every schedule and for every link") {
+TEST_CASE("simulated device memory exceeds what ranks hold by at most four results") {
   using schedules = parallel::pipeline_schedule;
   const auto how = GENERATE(schedules::one_forward_one_backward, schedules::gpipe, schedules::interleaved);
   const auto rate = GENERATE(1e8, 1e10, 1e13);
@@ -201,7 +201,7 @@ TEST_CASE("the simulator has a few results more on devices than ranks hold, unde
   }
 }
 
-TEST_CASE("a value of which a message is under way stays, as do outputs and values that only the forward pass reads") {
+TEST_CASE("no step reads or awaits an offloaded value between its store and its fetch") {
   auto p = train::test::plan_for(mlp, 1, "data");
   p = train::with_loss(operators(), train::test::in_stages(p, 2, 2, false), tensor::loss::mean_square);
   p.offloaded = parallel::offloaded_results(operators(), p.graph, {}, false);

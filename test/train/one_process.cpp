@@ -142,7 +142,7 @@ double rounding(dtype element) { return element == dtype::float64 ? 1e-9 : 1e-5;
 
 }  // namespace
 
-TEST_CASE("every builder's strategy trains as one process does", "[law]") {
+TEST_CASE("every synchronization builder's strategy trains as one process", "[law]") {
   unity::test::one_of_some is_tried;
   for (const auto* model : {"zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=41"}) {
     for (const auto element : {dtype::float64, dtype::float32}) {
@@ -172,7 +172,7 @@ TEST_CASE("every builder's strategy trains as one process does", "[law]") {
   }
 }
 
-TEST_CASE("random strategies train as one process does", "[law]") {
+TEST_CASE("random lossless synchronization trains as one process", "[law]") {
   const auto cases = unity::test::cases(200);
   std::size_t selected = 0;
   std::map<std::pair<std::string, dtype>, run_result> alone;
@@ -205,7 +205,7 @@ TEST_CASE("random strategies train as one process does", "[law]") {
   CHECK(selected > cases / 10);
 }
 
-TEST_CASE("one gradient that is rounded is told") {
+TEST_CASE("the comparison with one process detects a single rounded gradient") {
   const std::string model = "zoo:mlp?layers=3&hidden=7&batch=8";
   const auto expected = run_alone(model, dtype::float32);
   auto p = plan_of(model, 2, dtype::float32);

@@ -116,7 +116,7 @@ void change(random_engine& random, parallel::plan& p) {
 
 }  // namespace
 
-TEST_CASE("one rank alone, by the rules of AutoDist") {
+TEST_CASE("lowering one rank alone gives its program under the AutoDist builders") {
   unity::test::one_of_some is_tried;
   std::size_t alone = 0;
   std::size_t together = 0;
@@ -152,7 +152,7 @@ TEST_CASE("one rank alone, by the rules of AutoDist") {
   INFO(alone << " " << together);
 }
 
-TEST_CASE("one rank alone, synchronized at random", "[law]") {
+TEST_CASE("lowering one rank alone gives its program under random synchronization", "[law]") {
   const auto cases = unity::test::all_or<std::uint64_t>(300, 12);
   std::size_t alone = 0;
   for (std::uint64_t i = 0; i < cases; ++i) {
@@ -174,7 +174,7 @@ TEST_CASE("one rank alone, synchronized at random", "[law]") {
   CHECK(alone > cases / 2);
 }
 
-TEST_CASE("one rank of plans whose values go between ranks, and of pipelines", "[law]") {
+TEST_CASE("lowering one rank alone gives its program under model parallelism and pipelines", "[law]") {
   const auto cases = unity::test::cases(30);
   for (std::uint64_t i = 0; i < cases; ++i) {
     const auto own = seed + 1000 * i;
@@ -194,7 +194,7 @@ TEST_CASE("one rank of plans whose values go between ranks, and of pipelines", "
   }
 }
 
-TEST_CASE("what ranks exchange adds up to zero only where both ends have the same message, in the same order") {
+TEST_CASE("exchange fingerprints of all ranks cancel only if both message ends agree") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
   random_engine random{seed};
   p.synchronization = parallel::test::random_sync(random, operators(), p);
@@ -230,7 +230,7 @@ TEST_CASE("what ranks exchange adds up to zero only where both ends have the sam
   }
 }
 
-TEST_CASE("a rank with another message is refused, by all ranks in one line") {
+TEST_CASE("all ranks refuse a rank with a differing message in one line") {
   const auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
   const auto all = parallel::programs_of_ranks(operators(), p);
   std::vector<std::string> lines(4);
@@ -253,7 +253,7 @@ TEST_CASE("a rank with another message is refused, by all ranks in one line") {
   }
 }
 
-TEST_CASE("plans that differ have different fingerprints") {
+TEST_CASE("different plans have different fingerprints") {
   const auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
   const auto own = parallel::fingerprint_of(p);
   CHECK(own == parallel::fingerprint_of(parallel::plan{p}));

@@ -107,7 +107,7 @@ train::planned_memory memory_on_reference(const parallel::rank_program& p, paral
 
 }  // namespace
 
-TEST_CASE("losses do not depend on what is recomputed, bit for bit") {
+TEST_CASE("recomputation keeps losses bitwise under fixed strategies") {
   const auto* model = GENERATE(mlp, gpt, dlrm);
   const auto* how = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
@@ -119,7 +119,7 @@ TEST_CASE("losses do not depend on what is recomputed, bit for bit") {
   require_equal_losses(plan_of(model, devices, how), random, 2);
 }
 
-TEST_CASE("losses do not depend on what is recomputed under any strategy", "[law]") {
+TEST_CASE("recomputation keeps losses bitwise under random strategies", "[law]") {
   const auto cases = unity::test::cases(12);
   for (std::uint64_t s = 0; s < cases; ++s) {
     CAPTURE(s);
@@ -132,7 +132,7 @@ TEST_CASE("losses do not depend on what is recomputed under any strategy", "[law
   }
 }
 
-TEST_CASE("losses do not depend on what is recomputed in micro-batches, in one stage and in several") {
+TEST_CASE("recomputation keeps losses bitwise with micro-batches in one or several stages") {
   const auto* model =
       GENERATE("zoo:mlp?layers=6&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
   const auto whole = train::test::plan_for(model, 1, "data");
@@ -148,7 +148,7 @@ TEST_CASE("losses do not depend on what is recomputed in micro-batches, in one s
       random, 2);
 }
 
-TEST_CASE("weights may be synchronized in ways of their own") {
+TEST_CASE("recomputation keeps losses bitwise with sharded weights") {
   auto p = plan_of(mlp, 4, "data");
   parallel::lowering l{operators(), p.graph, p.machine};
   p.synchronization = parallel::sharded_sync(l);
@@ -156,7 +156,7 @@ TEST_CASE("weights may be synchronized in ways of their own") {
   require_equal_losses(p, random, 2);
 }
 
-TEST_CASE("a rank that keeps checkpoints alone needs less memory") {
+TEST_CASE("full recomputation shrinks a rank's arena") {
   for (const auto devices : {std::size_t{1}, std::size_t{2}}) {
     auto p = plan_of("zoo:mlp?layers=40&hidden=8&batch=256", devices, "data");
     const auto all = arena_of(p);
@@ -169,7 +169,7 @@ TEST_CASE("a rank that keeps checkpoints alone needs less memory") {
   }
 }
 
-TEST_CASE("no operator runs again but once for each micro-batch, and none that the backward pass does not need") {
+TEST_CASE("recomputation runs each operator at most once more") {
   auto p = plan_of(mlp, 2, "data");
   const auto runs = [&](const parallel::plan& of) {
     std::vector<std::size_t> all(of.graph.node_count());
@@ -192,7 +192,7 @@ TEST_CASE("no operator runs again but once for each micro-batch, and none that t
   CHECK(more > 4);
 }
 
-TEST_CASE("micro-batches of one stage compute what one batch does, and hold less") {
+TEST_CASE("micro-batches of one stage match the whole batch with a smaller arena") {
   const auto* model =
       GENERATE("zoo:mlp?layers=6&hidden=8&batch=32", "zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=16&batch=16");
   const auto devices = GENERATE(std::size_t{2}, std::size_t{1});
@@ -216,7 +216,7 @@ TEST_CASE("micro-batches of one stage compute what one batch does, and hold less
   }
 }
 
-TEST_CASE("what a rank will hold is known from its program") {
+TEST_CASE("a rank's arena and weight memory are predicted from its program") {
   const auto how = GENERATE(parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam);
   const auto* model = GENERATE(mlp, gpt);
   const auto* division = GENERATE("data", "model");
@@ -242,7 +242,7 @@ TEST_CASE("what a rank will hold is known from its program") {
   });
 }
 
-TEST_CASE("what a dropout is recomputed with is the mask that it had") {
+TEST_CASE("recomputed dropout reuses its mask") {
   auto p = train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 2, "data");
   tensor::builder b{operators()};
   auto x = b.input("x", {8, 4});

@@ -12,14 +12,14 @@ namespace tests_of_run_settings {
 
 using namespace unity;
 
-TEST_CASE("settings of a run come back from the header of its checkpoints") {
+TEST_CASE("run settings survive a checkpoint header round trip") {
   train::run_settings s{"90f3a1", 8, "cross_entropy", "synthetic", {}, 7};
   s.rule.how = parallel::optimizer::adam;
   s.rule.beta2 = 0.75;
   CHECK(train::settings_in(train::header_of(s, 3), "w") == s);
 }
 
-TEST_CASE("a header whose numbers cannot be is refused") {
+TEST_CASE("a checkpoint header with invalid numbers is refused") {
   const auto refusal = [](double batch, std::int64_t step) {
     auto h = train::header_of({}, step);
     h.settings["batch"] = batch;

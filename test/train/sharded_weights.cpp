@@ -143,7 +143,7 @@ std::vector<stay_of> gathered_in_simulation(const parallel::plan& p) {
 
 }  // namespace
 
-TEST_CASE("ranks keep the shares that are simulated") {
+TEST_CASE("ranks keep as many bytes of weight and optimizer shards as are simulated") {
   const auto how =
       GENERATE(parallel::sharded_by_stage(1), parallel::sharded_by_stage(2), stage_3(1), stage_3(0, false));
   CAPTURE(how.stage, how.is_resharded);
@@ -166,7 +166,7 @@ TEST_CASE("ranks keep the shares that are simulated") {
   CHECK((own.weights + own.states).count() / 2 == (how.stage == 3 ? weights / 4 : weights) + 2 * weights / 4);
 }
 
-TEST_CASE("ranks gather as many times as is simulated, and hold at most as much at once") {
+TEST_CASE("ranks gather weights as often as simulated with a consistent peak") {
   const auto how = GENERATE(stage_3(0), stage_3(1), stage_3(2), stage_3(9), stage_3(1, false));
   CAPTURE(how.prefetch, how.is_resharded);
   const auto p = plan_with(how);
@@ -177,7 +177,7 @@ TEST_CASE("ranks gather as many times as is simulated, and hold at most as much 
   CHECK(most_at_once(on_rank) * 3 / 4 == most_at_once(simulated));
 }
 
-TEST_CASE("micro-batches of shares, in stages and recomputed, train as all-reduced ones do", "[law]") {
+TEST_CASE("sharded micro-batches in stages and recomputed train as all-reduced ones", "[law]") {
   const std::string model =
       GENERATE("zoo:mlp?layers=4&hidden=9&batch=16", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
   const std::size_t stages = GENERATE(1U, 2U);
@@ -216,7 +216,7 @@ TEST_CASE("micro-batches of shares, in stages and recomputed, train as all-reduc
   }
 }
 
-TEST_CASE("a weight that two stages read has a replica in each, and its gradients are added up once") {
+TEST_CASE("a weight of two pipeline stages has a replica in each and summed gradients") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 6});
   const auto w = b.weight("w", {6, 6});
@@ -256,7 +256,7 @@ TEST_CASE("a weight that two stages read has a replica in each, and its gradient
   }
 }
 
-TEST_CASE("a rank of a higher stage holds less") {
+TEST_CASE("a higher sharding stage and less prefetch need less memory on a rank") {
   auto total = [&](const parallel::synchronizer& how) { return memory_of(plan_with(how)).sum(); };
   CHECK(total(stage_3(1)) < total(parallel::sharded_by_stage(2)));
   CHECK(total(stage_3(0)) <= total(stage_3(1)));

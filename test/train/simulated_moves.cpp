@@ -55,7 +55,7 @@ parallel::plan scant(const parallel::plan& p, double share) {
 
 }  // namespace
 
-TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
+TEST_CASE("simulated moves on one device add their transfer time to the iteration", "[law]") {
   auto p = train::test::plan_for("zoo:lenet?batch=16", 1, "data");
   p.machine = test::machine_without_starts("p100:1x1");
   const auto whole = simulated(limited(p, held(p).sum()));
@@ -81,7 +81,7 @@ TEST_CASE("one device takes as long as its operators and its moves", "[law]") {
   }
 }
 
-TEST_CASE("less memory takes longer, on several devices") {
+TEST_CASE("less memory does not shorten the simulated iteration on two devices") {
   for (const auto* how : {"data", "mixed"}) {
     CAPTURE(how);
     const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, how);
@@ -95,7 +95,7 @@ TEST_CASE("less memory takes longer, on several devices") {
   }
 }
 
-TEST_CASE("memory that no moves suffice for is told with the device") {
+TEST_CASE("memory too small for any moves is refused with the device's name") {
   const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, "data");
   const auto m = held(p);
   CHECK(test::message_of([&] { static_cast<void>(simulated(limited(p, bytes{1000}))); }) ==

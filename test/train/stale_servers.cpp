@@ -216,7 +216,7 @@ const char* const sparse_model = "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40";
 
 }  // namespace
 
-TEST_CASE("stale servers train as one process does that keeps old versions", "[law]") {
+TEST_CASE("stale parameter servers train as one process with old weight versions", "[law]") {
   unity::test::one_of_some is_tried;
   for (const auto how : {parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam}) {
     for (const auto devices : {1UL, 2UL, 4UL}) {
@@ -242,7 +242,7 @@ TEST_CASE("stale servers train as one process does that keeps old versions", "[l
   }
 }
 
-TEST_CASE("weights lag as far as each says, beside others that do not", "[law]") {
+TEST_CASE("weights of different staleness train as one process with old weight versions", "[law]") {
   for (const auto devices : {2UL, 4UL}) {
     CAPTURE(devices);
     auto p = plan_of(dense_model, devices);
@@ -259,7 +259,7 @@ TEST_CASE("weights lag as far as each says, beside others that do not", "[law]")
   }
 }
 
-TEST_CASE("parts and rows of weights lag, too", "[law]") {
+TEST_CASE("parts and sparse rows of stale weights train as one process with old versions", "[law]") {
   for (const auto devices : {2UL, 4UL}) {
     for (const bool is_sparse : {false, true}) {
       CAPTURE(devices, is_sparse);
@@ -278,7 +278,7 @@ TEST_CASE("parts and rows of weights lag, too", "[law]") {
   }
 }
 
-TEST_CASE("rules' strategies with staleness train as one process that keeps old versions", "[law]") {
+TEST_CASE("synchronization builders with staleness train as one process with old versions", "[law]") {
   const auto without = plan_of(dense_model, 4);
   std::vector<hardware::device_id> servers;
   for (std::size_t d = 0; d < 4; ++d) {
@@ -316,7 +316,7 @@ static std::vector<std::vector<double>> begins(const parallel::plan& p, std::uin
   return all;
 }
 
-TEST_CASE("ranks run ahead of a slow one, and no further than servers may lag") {
+TEST_CASE("ranks run ahead of a slow one by at most the staleness bound") {
   for (const std::uint32_t lag : {0U, 1U, 3U}) {
     auto p = plan_of(dense_model, 4);
     synchronize(p, [&](std::size_t, const auto&, parallel::weight_sync& own) { own.parts.front() = server(0, lag); });
@@ -337,7 +337,7 @@ TEST_CASE("ranks run ahead of a slow one, and no further than servers may lag") 
   }
 }
 
-TEST_CASE("a checkpoint holds what the last gradients made, and training goes on as after a finish") {
+TEST_CASE("a run of stale servers resumed from a checkpoint continues as after a finish") {
   auto p = plan_of(dense_model, 2);
   synchronize(p, [&](std::size_t w, const auto&, parallel::weight_sync& own) { own.parts.front() = server(w % 2, 2); });
   const train::update_rule rule{.learning_rate = 0.1};
@@ -386,7 +386,7 @@ TEST_CASE("a checkpoint holds what the last gradients made, and training goes on
   CHECK(again == expected);
 }
 
-TEST_CASE("the loss of a batch between steps leaves nothing of it in servers") {
+TEST_CASE("evaluating a batch's loss leaves stale servers unchanged") {
   auto p = plan_of(dense_model, 2);
   synchronize(p, [&](std::size_t, const auto&, parallel::weight_sync& own) { own.parts.front() = server(1, 2); });
   const train::update_rule rule{.learning_rate = 0.1};
@@ -414,7 +414,7 @@ TEST_CASE("the loss of a batch between steps leaves nothing of it in servers") {
   CHECK(run(true) == run(false));
 }
 
-TEST_CASE("a loss that is no number is told of stale servers, too, when losses are added up") {
+TEST_CASE("a non-finite loss under stale servers is reported") {
   auto p = plan_of(dense_model, 2);
   synchronize(p, [&](std::size_t, const auto&, parallel::weight_sync& own) { own.parts.front() = server(0, 1); });
   const auto message = test::message_of([&] { static_cast<void>(trained(p, {.learning_rate = 1e200}, 6)); });
@@ -422,7 +422,7 @@ TEST_CASE("a loss that is no number is told of stale servers, too, when losses a
   CHECK(message.find("a loss of ") != std::string::npos);
 }
 
-TEST_CASE("programs of servers that all wait for have neither lag nor left-out steps") {
+TEST_CASE("programs of servers without staleness have no lag") {
   auto p = plan_of(dense_model, 2);
   synchronize(p, [&](std::size_t, const auto&, parallel::weight_sync& own) { own.parts.front() = server(0, 0); });
   for (const auto& r : parallel::programs_of_ranks(operators(), p).ranks) {

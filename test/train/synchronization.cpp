@@ -71,7 +71,7 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, std::strin
 
 }  // namespace
 
-TEST_CASE("losses do not depend on how weights are synchronized, but for rounding") {
+TEST_CASE("losses do not depend on the weight synchronization except for rounding") {
   const auto* model = GENERATE("zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
                                "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
   const auto* how = GENERATE("data", "model", "mixed");
@@ -90,7 +90,7 @@ TEST_CASE("losses do not depend on how weights are synchronized, but for roundin
   }
 }
 
-TEST_CASE("losses do not depend on how weights are synchronized, each and in parts at random", "[law]") {
+TEST_CASE("losses do not depend on random synchronization of weight parts", "[law]") {
   const auto cases = unity::test::cases(12);
   for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(cases); ++s) {
     random_engine random{s};
@@ -107,7 +107,7 @@ TEST_CASE("losses do not depend on how weights are synchronized, each and in par
   }
 }
 
-TEST_CASE("micro-batches in stages are added up") {
+TEST_CASE("pipelined micro-batches give the same losses for several weight synchronizations") {
   const auto whole = train::test::plan_for("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data");
   auto p = train::with_loss(operators(), train::test::in_stages(whole, 2, 4, false), tensor::loss::mean_square);
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
@@ -119,7 +119,7 @@ TEST_CASE("micro-batches in stages are added up") {
   }
 }
 
-TEST_CASE("a checkpoint does not depend on who kept what, and any way goes on from it") {
+TEST_CASE("a checkpoint resumes under another weight synchronization") {
   const std::filesystem::path folder{UNITY_TEST_SCRATCH_DIR};
   const auto file = [&](const std::string& name) { return folder / ("train_sync_" + name); };
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
@@ -141,7 +141,7 @@ TEST_CASE("a checkpoint does not depend on who kept what, and any way goes on fr
   }
 }
 
-TEST_CASE("what the optimizer keeps of a sharded weight is divided among its replicas") {
+TEST_CASE("optimizer state of a sharded weight is divided among its replicas") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=9&batch=8", 4, "data");
   p.synchronization = sync_of(p, "zero");
   const auto programs = parallel::programs_of_ranks(operators(), p);
@@ -156,7 +156,7 @@ TEST_CASE("what the optimizer keeps of a sharded weight is divided among its rep
   }
 }
 
-TEST_CASE("ranks refuse replicas that would drift apart, and delayed updates of weights with ways of their own") {
+TEST_CASE("unsynchronized replicas and delayed updates with servers are refused") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=8&batch=8", 2, "data");
   p.synchronization = sync_of(p, "zero");
   for (auto& w : p.synchronization.weights) {
@@ -170,7 +170,7 @@ TEST_CASE("ranks refuse replicas that would drift apart, and delayed updates of 
   CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), delayed), Catch::Contains("delayed updates"));
 }
 
-TEST_CASE("ranks that have different plans say so, all of them, before anything is sent") {
+TEST_CASE("ranks with different plans all report the mismatch") {
   const auto data = train::test::plan_for("zoo:mlp?layers=3&hidden=6&batch=4", 2, "data");
   const auto with = train::with_loss(operators(), data, tensor::loss::mean_square);
   auto other = with;  // the same sizes everywhere, but different messages

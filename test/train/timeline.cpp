@@ -65,7 +65,7 @@ train::time_shares slow_shares(const train::rank_timeline& rank, std::int64_t fr
 
 }  // namespace
 
-TEST_CASE("a timeline has what was added, as long as there is room") {
+TEST_CASE("a timeline stores spans up to its capacity and counts dropped ones") {
   train::timeline t{3};
   CHECK(t.spans().empty());
   const auto* place = t.spans().data();
@@ -89,7 +89,7 @@ TEST_CASE("a timeline has what was added, as long as there is room") {
   CHECK(t.spans().data() == place);
 }
 
-TEST_CASE("what is measured is as long as its scope, and lies in those around it") {
+TEST_CASE("a measured span lasts as long as its scope and nests in outer spans") {
   train::timeline t{4};
   {
     const auto outer = t.measure(activity::compute, 1);
@@ -108,7 +108,7 @@ TEST_CASE("what is measured is as long as its scope, and lies in those around it
   CHECK(outer.end >= inner.end);
 }
 
-TEST_CASE("all ranks get the timelines of all") {
+TEST_CASE("gathered timelines give all ranks the timelines of all ranks") {
   for (const int ranks : {1, 3}) {
     std::vector<train::merged_timeline> merged(static_cast<std::size_t>(ranks));
     std::vector<std::int64_t> origins(static_cast<std::size_t>(ranks));
@@ -147,7 +147,7 @@ TEST_CASE("all ranks get the timelines of all") {
   }
 }
 
-TEST_CASE("threads have one origin, when the last of them has come") {
+TEST_CASE("threads share one timeline origin after the last arrival") {
   constexpr int ranks = 4;
   std::vector<train::timeline::clock::time_point> came(ranks);
   std::vector<train::timeline::clock::time_point> origins(ranks);
@@ -166,7 +166,7 @@ TEST_CASE("threads have one origin, when the last of them has come") {
   CHECK(origins[0] <= *std::min_element(left.begin(), left.end()));
 }
 
-TEST_CASE("communication counts where nothing is computed, and waiting where nothing is on its way") {
+TEST_CASE("the time breakdown counts communication and waiting only outside computation") {
   train::merged_timeline t;
   t.ranks.resize(2);
   t.ranks[0].spans = {{0, 40, 0, train::no_peer, activity::compute},
@@ -185,7 +185,7 @@ TEST_CASE("communication counts where nothing is computed, and waiting where not
   CHECK(train::break_down(train::merged_timeline{}) == train::breakdown{});
 }
 
-TEST_CASE("shares are those of each instant, and add up to what has passed") {
+TEST_CASE("the time breakdown matches an instant-by-instant reference and adds up") {
   const auto seed = GENERATE(range(0U, 100U));
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -208,7 +208,7 @@ TEST_CASE("shares are those of each instant, and add up to what has passed") {
   CHECK(b.all == sum);
 }
 
-TEST_CASE("a trace says what moved, where to and in which step") {
+TEST_CASE("a chrome trace records direction and peer and bytes and step of messages") {
   train::merged_timeline t;
   t.ranks.resize(2);
   t.ranks[0].origin = 1'000'000;
@@ -235,7 +235,7 @@ TEST_CASE("a trace says what moved, where to and in which step") {
                                       "tag": 9, "bytes": 128, "peer": 0})")});
 }
 
-TEST_CASE("a trace says what steps are, and which memory is needed from where to where") {
+TEST_CASE("a chrome trace records steps and the memory that they need") {
   train::merged_timeline t;
   t.labels = {"mm"};
   t.ranks.resize(1);
@@ -268,7 +268,7 @@ TEST_CASE("a trace says what steps are, and which memory is needed from where to
   CHECK(train::break_down(t).ranks[0] == train::time_shares{ns(200), ns(1600), {}, {}, ns(100), {}});
 }
 
-TEST_CASE("a trace has a process for each rank, and no thread that does two things at once") {
+TEST_CASE("a chrome trace has a process per rank and no overlapping spans in a thread") {
   const auto seed = GENERATE(range(0U, 20U));
   CAPTURE(seed);
   unity::random_engine random{seed};

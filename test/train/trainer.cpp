@@ -121,7 +121,7 @@ std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::up
 
 }  // namespace
 
-TEST_CASE("losses of some steps are those of one device, whatever the strategy and the number of ranks") {
+TEST_CASE("losses of data and model parallelism match one device for several rank counts") {
   const auto* model = GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
                                "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", "batch norms");
   const auto* how = GENERATE("data", "model");
@@ -175,7 +175,7 @@ parallel::plan in_stages(const parallel::plan& whole, std::size_t stages, std::i
   return p;
 }
 
-TEST_CASE("micro-batches in stages, one forward, one backward, train as one batch does on one device") {
+TEST_CASE("1F1B pipelines train as one batch on one device with and without delay") {
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
   const auto is_delayed = GENERATE(false, true);
@@ -236,7 +236,7 @@ parallel::plan scheduled(const parallel::plan& whole, parallel::pipeline_schedul
   return p;
 }
 
-TEST_CASE("schedules of pipelines train as one batch does on one device") {
+TEST_CASE("GPipe and interleaved and zero-bubble pipelines train as one batch on one device") {
   using parallel::pipeline_schedule;
   const auto schedule =
       GENERATE(pipeline_schedule::gpipe, pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
@@ -280,7 +280,7 @@ TEST_CASE("schedules of pipelines train as one batch does on one device") {
   CHECK(expected.back() != expected.front());
 }
 
-TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
+TEST_CASE("a 1F1B stage's arena does not grow with the number of micro-batches") {
   const auto arena = [](const std::string& batch, std::int64_t microbatches) {
     const auto p = train::with_loss(
         operators(), in_stages(plan_of("zoo:mlp?layers=6&hidden=32&batch=" + batch, 1, "data"), 3, microbatches),
@@ -301,7 +301,7 @@ TEST_CASE("what a stage keeps does not grow with the number of micro-batches") {
   }
 }
 
-TEST_CASE("weights go back by one step, but not where another iteration has written over what was before") {
+TEST_CASE("reverting undoes one step and fails twice in a row or after an overwrite") {
   const auto p =
       train::with_loss(operators(), plan_of("zoo:mlp?layers=2&hidden=8&batch=8", 2, "data"), tensor::loss::mean_square);
   backend::run_local(2, [&](backend::local_communicator& world) {
@@ -323,7 +323,7 @@ TEST_CASE("weights go back by one step, but not where another iteration has writ
   });
 }
 
-TEST_CASE("the loss of a batch between steps leaves nothing behind, delayed or not") {
+TEST_CASE("evaluating a batch's loss between steps leaves training unchanged") {
   const auto is_delayed = GENERATE(false, true);
   CAPTURE(is_delayed);
   auto p = train::with_loss(operators(), in_stages(plan_of("zoo:mlp?layers=4&hidden=8&batch=8", 1, "data"), 3, 4),

@@ -117,7 +117,7 @@ parallel::strategy_report report_on(const parallel::plan& p) {
 
 }  // namespace
 
-TEST_CASE("stages of unequal numbers of devices train as one device does under every schedule") {
+TEST_CASE("pipelines with unequal stages train as one device under all four schedules") {
   const auto sizes = GENERATE(group_sizes{1, 3}, group_sizes{3, 1}, group_sizes{2, 1, 1}, group_sizes{4, 2, 2});
   const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
                                  pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
@@ -141,7 +141,7 @@ TEST_CASE("stages of unequal numbers of devices train as one device does under e
   CHECK(report_on(p).iteration.count() > 0);
 }
 
-TEST_CASE("stages of unequal numbers of devices at random train as one device does", "[law]") {
+TEST_CASE("random pipelines with unequal stages train as one device", "[law]") {
   const auto cases = unity::test::cases(24);
   for (std::uint64_t s = 0; s < cases; ++s) {
     CAPTURE(s);
@@ -161,7 +161,7 @@ TEST_CASE("stages of unequal numbers of devices at random train as one device do
   }
 }
 
-TEST_CASE("gradients of stages of unequal numbers of devices are all-reduced in buckets, sharded, and served") {
+TEST_CASE("sharded gradients of unequal stages train as one device for stages 1 to 3") {
   const auto sizes = GENERATE(group_sizes{1, 3}, group_sizes{2, 1, 1});
   random_engine random{seed};
   const auto whole = train::test::plan_for("zoo:mlp?layers=6&hidden=12&batch=48", 1, "data");
@@ -178,7 +178,7 @@ TEST_CASE("gradients of stages of unequal numbers of devices are all-reduced in 
   }
 }
 
-TEST_CASE("updates of stages of unequal numbers of devices may be delayed") {
+TEST_CASE("delayed updates of unequal stages train as those of equal stages") {
   random_engine random{seed};
   const auto whole = train::test::plan_for("zoo:mlp?layers=6&hidden=12&batch=48", 1, "data");
   auto p = in_groups(whole, {2, 1, 1}, 4, pipeline_schedule::one_forward_one_backward, division::samples, random);
@@ -188,7 +188,7 @@ TEST_CASE("updates of stages of unequal numbers of devices may be delayed") {
 }
 
 // Devices that replicate a stage take the time and memory of one, except for messages between stages.
-TEST_CASE("simulated time and memory of copies are those of one device for each stage") {
+TEST_CASE("simulated time and memory of replicated stages match one device per stage") {
   const auto sizes = GENERATE(group_sizes{1, 3}, group_sizes{3, 1}, group_sizes{2, 1, 1}, group_sizes{4, 2, 2});
   const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
                                  pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);

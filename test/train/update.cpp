@@ -92,7 +92,7 @@ std::vector<dense<double>> run_chain(const tensor::tensor_graph& g, const std::v
 
 }  // namespace
 
-TEST_CASE("five steps of every optimizer are those of scalar code") {
+TEST_CASE("five optimizer steps match scalar code with and without a fused chain") {
   const auto how = GENERATE(optimizer::sgd, optimizer::momentum, optimizer::adam);
   const auto as_chain = GENERATE(false, true);
   constexpr std::size_t count = 7;
@@ -131,7 +131,7 @@ TEST_CASE("five steps of every optimizer are those of scalar code") {
   }
 }
 
-TEST_CASE("a step reads weight, gradient, states and scalars, in that order, and nothing else") {
+TEST_CASE("an optimizer step reads weight and gradient and states and scalars in this order") {
   for (const auto how : {optimizer::sgd, optimizer::momentum, optimizer::adam}) {
     const auto g = train::update_graph(operators(), how, 3);
     std::vector<std::string> names{"weight", "gradient"};
@@ -155,14 +155,14 @@ TEST_CASE("a step reads weight, gradient, states and scalars, in that order, and
   }
 }
 
-TEST_CASE("states are as many as what is counted of them") {
+TEST_CASE("the counted state bytes match the optimizer's states") {
   for (const auto how : {optimizer::sgd, optimizer::momentum, optimizer::adam}) {
     const auto states = static_cast<std::int64_t>(train::state_names(how).size());
     CHECK(parallel::state_bytes(how, dtype::float32) == 4 * states);
   }
 }
 
-TEST_CASE("narrow weights are refused") {
+TEST_CASE("an optimizer graph with 16-bit weights is refused") {
   CHECK_THROWS_WITH(train::update_graph(operators(), optimizer::sgd, 3, dtype::bfloat16),
                     "optimizer: weights of bfloat16; expected float32 or float64");
 }

@@ -76,12 +76,12 @@ void exchange_what_the_oracle_says(int ranks, bool progress, int cases) {
 
 }  // namespace
 
-TEST_CASE("threads of one process exchange what the oracle says", "[exhaustive]") {
+TEST_CASE("local communicator operations match the reference on up to 8 ranks", "[exhaustive]") {
   const auto ranks = GENERATE(1, 2, 3, 4, 8);
   exchange_what_the_oracle_says(ranks, GENERATE(true, false), 30);
 }
 
-TEST_CASE("three threads exchange what the oracle says") {
+TEST_CASE("local communicator operations match the reference on 3 ranks") {
   const bool progress = GENERATE(true, false);
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
@@ -89,7 +89,7 @@ TEST_CASE("three threads exchange what the oracle says") {
   exchange_what_the_oracle_says(3, progress, static_cast<int>(unity::test::cases(3)));
 }
 
-TEST_CASE("sums are in the order of ranks, whoever comes first") {
+TEST_CASE("a local all-reduce sums in rank order regardless of arrival order") {
   constexpr std::size_t count = 100'000;
   std::vector<std::vector<float>> in(4, std::vector<float>(count));
   unity::random_engine random{11};
@@ -115,7 +115,7 @@ TEST_CASE("sums are in the order of ranks, whoever comes first") {
   }
 }
 
-TEST_CASE("data moves while the ranks compute") {
+TEST_CASE("a local all-reduce progresses without calls into the communicator") {
   run_local(3, [](local_communicator& c) {
     std::vector<float> data(3'000'000, 1.0F);
     auto request = c.all_reduce(data_of(data), data_of(data), data.size(), dtype::float32, reduction::sum);
@@ -126,7 +126,7 @@ TEST_CASE("data moves while the ranks compute") {
   });
 }
 
-TEST_CASE("a rank that does not come is named after the time limit") {
+TEST_CASE("a rank missing from an all-reduce after the time limit is named on all ranks") {
   const auto got = outcomes(4, 200ms, [](local_communicator& c) {
     std::vector<float> data(10);
     if (c.rank() == 2) {
@@ -140,7 +140,7 @@ TEST_CASE("a rank that does not come is named after the time limit") {
   CHECK(got.seconds < 5);
 }
 
-TEST_CASE("a rank that does not come is named by those who ask without waiting") {
+TEST_CASE("polling a receive names the absent sender after the time limit") {
   const auto got = outcomes(2, 100ms, [](local_communicator& c) {
     std::vector<float> data(10);
     if (c.rank() == 1) {
@@ -154,7 +154,7 @@ TEST_CASE("a rank that does not come is named by those who ask without waiting")
   CHECK(got.lines[0] == "rank 1: did not come to message of 40 uint8; expected it within 100 ms");
 }
 
-TEST_CASE("a rank that leaves is named at once") {
+TEST_CASE("a rank that leaves before a barrier is named at once") {
   const auto got = outcomes(3, 60s, [](local_communicator& c) {
     if (c.rank() != 1) {
       c.barrier();
@@ -166,7 +166,7 @@ TEST_CASE("a rank that leaves is named at once") {
   CHECK(got.seconds < 5);
 }
 
-TEST_CASE("a rank that fails stops the others, also in other groups, and its own error is kept") {
+TEST_CASE("a failing rank stops the other ranks in all groups and its own error is rethrown") {
   const auto start = clock_type::now();
   std::atomic<int> named = 0;
   CHECK_THROWS_WITH(run_local(4,
@@ -188,7 +188,7 @@ TEST_CASE("a rank that fails stops the others, also in other groups, and its own
   CHECK(clock_type::now() - start < 5s);
 }
 
-TEST_CASE("the error of the rank that went wrong is kept, though others notice before it arrives") {
+TEST_CASE("the failing rank's error is rethrown even if other ranks notice the failure first") {
   struct slow {
     ~slow() { std::this_thread::sleep_for(200ms); }
   };
@@ -213,7 +213,7 @@ TEST_CASE("the error of the rank that went wrong is kept, though others notice b
                   int);
 }
 
-TEST_CASE("where all ranks only say that one is missing, that is thrown") {
+TEST_CASE("a local run throws the missing-rank error if no rank has another error") {
   CHECK_THROWS_WITH(run_local(3,
                               [](local_communicator& c) {
                                 if (c.rank() != 1) {
@@ -243,7 +243,7 @@ class scarce_thread {
 
 }  // namespace
 
-TEST_CASE("where a rank cannot be started the others stop, and the error says so") {
+TEST_CASE("a rank whose thread cannot start stops the others and is named in the error") {
   auto ranks = make_local_communicators(4);
   std::atomic<int> stopped = 0;
   const std::string line = "rank 2: no thread can be started (no more); expected 4 of them";
@@ -259,7 +259,7 @@ TEST_CASE("where a rank cannot be started the others stop, and the error says so
   CHECK(stopped == 2);
 }
 
-TEST_CASE("an exception does not wait for the requests on its way") {
+TEST_CASE("an exception does not wait for pending requests during unwinding") {
   const auto got = outcomes(2, 60s, [](local_communicator& c) {
     std::vector<float> data(10);
     auto request = c.receive(1 - c.rank(), std::as_writable_bytes(std::span{data}), 4);
@@ -273,7 +273,7 @@ TEST_CASE("an exception does not wait for the requests on its way") {
   CHECK(got.seconds < 5);
 }
 
-TEST_CASE("ranks that call different collectives are told so") {
+TEST_CASE("an all-reduce with differing counts gives the same error on all ranks") {
   const auto got = outcomes(3, 60s, [](local_communicator& c) {
     std::vector<float> data(10);
     c.all_reduce(data_of(data), data_of(data), c.rank() == 1 ? 9U : 10U, dtype::float32, reduction::sum).wait();
@@ -283,7 +283,7 @@ TEST_CASE("ranks that call different collectives are told so") {
   CHECK(got.lines[1] == got.lines[2]);
 }
 
-TEST_CASE("messages of another length than expected are refused on both ends") {
+TEST_CASE("a message length mismatch is an error on both sender and receiver") {
   const auto got = outcomes(2, 60s, [](local_communicator& c) {
     std::vector<float> data(10);
     if (c.rank() == 0) {
@@ -296,7 +296,7 @@ TEST_CASE("messages of another length than expected are refused on both ends") {
   CHECK(got.lines[1] == got.lines[0]);
 }
 
-TEST_CASE("ranks that there are not are refused") {
+TEST_CASE("ranks out of range and a communicator of zero ranks are refused") {
   auto one = make_local_communicators(1);
   CHECK_THROWS_WITH(one[0].send(1, {}, 0), "send: rank 1; expected one below 1");
   CHECK_THROWS_WITH(one[0].broadcast(nullptr, 0, dtype::int8, -1), "broadcast: rank -1; expected one below 1");

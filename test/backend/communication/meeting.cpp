@@ -62,7 +62,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& place,
 
 }  // namespace
 
-TEST_CASE("ranks meet over a communicator") {
+TEST_CASE("a meeting over a communicator shares the data of rank 0") {
   run_local(3, [](local_communicator& c) {
     const auto m = detail::meet_on(c);
     if (shared_by(m)[3] != std::byte{10} || m.rank != c.rank() || m.size != 3) {
@@ -72,7 +72,7 @@ TEST_CASE("ranks meet over a communicator") {
   });
 }
 
-TEST_CASE("ranks meet in a folder") {
+TEST_CASE("a meeting in a folder shares the data of rank 0") {
   const folder place;
   const auto lines = lines_of(
       place.path(),
@@ -86,7 +86,7 @@ TEST_CASE("ranks meet in a folder") {
   CHECK(lines == std::vector<std::string>(3));
 }
 
-TEST_CASE("a rank that does not come to the folder is named") {
+TEST_CASE("a rank absent from a meeting folder is named in the errors of the others") {
   const folder place;
   for (const int absent : {0, 2}) {
     const auto here = place.path() / std::to_string(absent);
@@ -100,7 +100,7 @@ TEST_CASE("a rank that does not come to the folder is named") {
   }
 }
 
-TEST_CASE("a rank that is not there for the roll call is named") {
+TEST_CASE("a rank absent from the roll call is named in the errors of the others") {
   const folder place;
   const auto lines = lines_of(
       place.path(),
@@ -116,7 +116,7 @@ TEST_CASE("a rank that is not there for the roll call is named") {
   CHECK(lines[2] == lines[0]);
 }
 
-TEST_CASE("a later roll call does not find the ranks of an earlier one, nor a later share its bytes") {
+TEST_CASE("repeated roll calls and shares of a meeting do not see data of earlier ones") {
   const folder place;
   const auto lines = lines_of(
       place.path(),
@@ -140,7 +140,7 @@ TEST_CASE("a later roll call does not find the ranks of an earlier one, nor a la
   CHECK(lines[2] == lines[0]);
 }
 
-TEST_CASE("a folder of another run is refused") {
+TEST_CASE("a meeting folder used by an earlier run is refused") {
   const folder place;
   static_cast<void>(detail::meet_in(place.path(), 0, 1, 300ms));
   CHECK_THROWS_WITH(detail::meet_in(place.path(), 0, 1, 300ms),

@@ -38,7 +38,7 @@ class gpu_memory {
 }  // namespace
 
 // Uses one rank per GPU, because NCCL requires a different GPU for each rank.
-TEST_CASE("GPUs exchange what the oracle says") {
+TEST_CASE("NCCL communicator operations match the reference with one rank per GPU") {
   const auto reason = why_no_nccl();
   if (!reason.empty()) {
     WARN("skipped: " << reason);
@@ -57,7 +57,7 @@ TEST_CASE("GPUs exchange what the oracle says") {
   }
 }
 
-TEST_CASE("a GPU that there is not is an error, not a hang") {
+TEST_CASE("an NCCL communicator for a nonexistent GPU throws an error") {
   auto host = make_local_communicators(1);
   std::string text;
   try {

@@ -25,7 +25,7 @@ backward_reads reads(std::string_view name, std::initializer_list<tensor::named_
 
 }  // namespace
 
-TEST_CASE("a backward pass needs what the adjoint reads, and no more") {
+TEST_CASE("the backward pass reads only the operands and results that the adjoint uses") {
   CHECK(reads("relu", {}, {type({4, 6})}) == backward_reads{{false}, {true}});
   CHECK(reads("add", {}, {type({4, 6}), type({4, 6})}) == backward_reads{{false, false}, {false}});
   CHECK(reads("matmul", {{"activation", "none"}}, {type({4, 6}), type({6, 8}, true)}) ==

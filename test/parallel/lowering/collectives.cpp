@@ -69,7 +69,7 @@ tasks::fragment flows_of(parallel::network& n, const hardware::machine& m, const
   return f;
 }
 
-TEST_CASE("the closed form of the way that is chosen is what its flows take, and what all its transfers take") {
+TEST_CASE("simulated flows and transfers of the fastest collective match its closed form") {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "dgx_a100:3x4", "p100:4x4", "t4:2x8", "summit:2x6"}) {
     const auto m = unity::test::machine_without_starts(preset);
     const hardware::route_table routes{m.network};
@@ -101,7 +101,7 @@ TEST_CASE("the closed form of the way that is chosen is what its flows take, and
   }
 }
 
-TEST_CASE("a collective takes what the closed form of the way that is chosen says, in flows that grow with devices") {
+TEST_CASE("an added collective takes its closed-form time with at most 4 flows per device") {
   for (const auto* preset : {"dgx_h100:1x8", "dgx_a100:4x8", "p100:4x4", "k80:16x4", "t4:2x8", "summit:2x6"}) {
     const auto m = hardware::preset(preset);
     const hardware::route_table routes{m.network};
@@ -126,7 +126,7 @@ TEST_CASE("a collective takes what the closed form of the way that is chosen say
   }
 }
 
-TEST_CASE("a collective starts after all that it waits for and is done after all messages") {
+TEST_CASE("a lowered collective waits for its contributions and ends after all its messages") {
   const auto m = unity::test::machine_without_starts("p100:1x4");
   parallel::network n{m};
   tasks::fragment f;
@@ -144,7 +144,7 @@ TEST_CASE("a collective starts after all that it waits for and is done after all
   CHECK(parallel::message_bytes(f).count() == 3 * 4'000'000);
 }
 
-TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole bytes") {
+TEST_CASE("a ring all-reduce moves 2(k-1)/k of the data over each link in whole bytes") {
   const auto volume = [](std::int64_t size, std::uint32_t ranks) {
     return hardware::collective_flows{ranks, {}}.volume(bytes{size}, 2 * (ranks - 1)).count();
   };
@@ -154,7 +154,7 @@ TEST_CASE("every link of a ring carries 2(k-1)/k of what is reduced, in whole by
   CHECK(volume(1'000'000'000'000'000, 1000) == 1'998'000'000'000'000);
 }
 
-TEST_CASE("collectives of the same devices start one after the other, those of others at once") {
+TEST_CASE("collectives on the same devices start in sequence; on disjoint devices at once") {
   const auto m = hardware::preset("dgx_a100:1x8");
   const auto& a100 = m.devices[0];  // two rounds each
   const auto start = from_seconds(a100.collective_start_seconds + 2 * a100.collective_round_seconds);
@@ -174,7 +174,7 @@ TEST_CASE("collectives of the same devices start one after the other, those of o
   CHECK(takes({low, high}) == one);
 }
 
-TEST_CASE("what was measured prices a collective where the machine has links") {
+TEST_CASE("a measured link cost prices its kind of collective; other kinds use the closed form") {
   auto m = hardware::preset("host:1x4");
   m.links.push_back({"local", 4, {{exchange::all_reduce, {{hardware::cost_range::no_end, 1e-5, 1e-9}}}}});
   parallel::network n{m};
@@ -189,7 +189,7 @@ TEST_CASE("what was measured prices a collective where the machine has links") {
                                    .line(bytes{1'000'000}));
 }
 
-TEST_CASE("a switch that adds up makes an all-reduce of a node faster than a ring can be") {
+TEST_CASE("in-switch reduction is the fastest all-reduce of 256 MiB within a DGX H100") {
   const auto m = hardware::preset("dgx_h100:1x8");
   const hardware::route_table routes{m.network};
   const auto ways = hardware::ways_of(m, routes, exchange::all_reduce, first_devices(8));

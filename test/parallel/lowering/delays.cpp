@@ -82,13 +82,13 @@ struct random_fragment {
 
 }  // namespace
 
-TEST_CASE("a message over two links takes their latencies and the slower of them") {
+TEST_CASE("the delay of a message over two links is both latencies and the slower transfer") {
   REQUIRE(parallel::fragment_delays{message(10, 20), source}.until(target) == 3 + 20 + 4);
   REQUIRE(parallel::fragment_delays{message(20, 10), source}.until(target) == 20 + 3 + 4);
   REQUIRE(parallel::fragment_delays{message(20, 10), target}.until(target) == delay_matrix::none);
 }
 
-TEST_CASE("delays through a fragment are those of a simulation in which nothing else happens") {
+TEST_CASE("delays through a random fragment match a simulation of it alone") {
   const std::uint64_t seed = 61;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -119,7 +119,7 @@ TEST_CASE("delays through a fragment are those of a simulation in which nothing 
   REQUIRE(reached > 100);
 }
 
-TEST_CASE("chained delays are the longest way over what is between") {
+TEST_CASE("chained delay matrices take the longest path; limit_to and raise_to are min and max") {
   delay_matrix a{2, 2};
   a(0, 0) = 1;
   a(0, 1) = 5;

@@ -109,7 +109,7 @@ phase_sequence sequence_at_random(random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("fetches begin before their phase if its first tasks are short, as long as two of them wait") {
+TEST_CASE("the lead of fetches is the wait of the phase's tasks; at most the first two fetches") {
   const std::vector<std::int64_t> tasks{1, 1, 1, 10, 10};
   const std::vector<phase_sequence::fetch> all{{5, 0, 3}, {6, 0, 3}, {7, 0, 3}, {8, 0, 3}, {9, 0, 3}};
   CHECK(parallel::detail::lead_of(tasks, all, 5) == 6);
@@ -118,7 +118,7 @@ TEST_CASE("fetches begin before their phase if its first tasks are short, as lon
   CHECK(parallel::detail::lead_of(tasks, {}, 5) == 0);
 }
 
-TEST_CASE("fetches start as late as they can, and no task waits longer", "[law]") {
+TEST_CASE("fetches start as late as possible without delaying a task", "[law]") {
   const auto cases = unity::test::cases(500);
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
     CAPTURE(seed);
@@ -229,7 +229,7 @@ constexpr const char* gpt = "zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=25
 
 }  // namespace
 
-TEST_CASE("what phases hold back needs less memory in pipelines, and no time where links are fast", "[law]") {
+TEST_CASE("delaying copies by pipeline phase saves memory and costs no time on fast links", "[law]") {
   const auto cases = unity::test::cases(40);
   std::int64_t less = 0;  // counts of devices
   std::int64_t more = 0;
@@ -269,7 +269,7 @@ TEST_CASE("what phases hold back needs less memory in pipelines, and no time whe
   CHECK(50 * more <= devices);
 }
 
-TEST_CASE("a slow link holds as much as a fast one, for any number of micro-batches, and in small stages") {
+TEST_CASE("offloaded results held in a pipeline have the same bound for slow and fast host links") {
   const auto how = GENERATE(schedules::gpipe, schedules::one_forward_one_backward, schedules::interleaved);
   const auto layers = GENERATE(8, 32);
   random_engine random{0};

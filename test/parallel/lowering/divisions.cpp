@@ -11,7 +11,7 @@ namespace tests_of_divisions {
 
 using namespace unity;
 
-TEST_CASE("a division is made once, with the distinct parts of its operands") {
+TEST_CASE("division_table builds a division once with the distinct parts of its operands") {
   const auto o =
       parallel::test::dimensions("matmul", {}, {parallel::test::type({8, 4}), parallel::test::type({4, 6}, true)});
   parallel::division_table table;
@@ -24,7 +24,7 @@ TEST_CASE("a division is made once, with the distinct parts of its operands") {
   CHECK(table.of(0, o, {1, 2}).number != rows.number);
 }
 
-TEST_CASE("overlaps of two divisions are those of their boxes, operand by operand") {
+TEST_CASE("division_table overlaps pair the boxes of two divisions for each operand") {
   const auto first =
       parallel::test::dimensions("matmul", {}, {parallel::test::type({6, 4}), parallel::test::type({4, 6}, true)});
   const auto second =

@@ -80,7 +80,7 @@ bool has(const parallel::box& b, const tensor::shape& at) {
 
 }  // namespace
 
-TEST_CASE("terms that consumers read add up to the value, each element once, whatever is divided") {
+TEST_CASE("partial sums read over an edge add up to the value with each element read once") {
   const std::uint64_t seed = 41;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -155,7 +155,7 @@ TEST_CASE("terms that consumers read add up to the value, each element once, wha
   CHECK(plain > 1000);
 }
 
-TEST_CASE("a device reads the copy that it has, else one of its node, and copies share the readers") {
+TEST_CASE("a consumer reads the replica of its device or node; replicas share the readers") {
   const auto m = hardware::preset("p100:2x4");
   const parallel::network net{m};
   const ends e{dimensions("relu", {}, {type({4, 12})}), dimensions("gelu", {}, {type({4, 12})}), {0}};
@@ -175,7 +175,7 @@ TEST_CASE("a device reads the copy that it has, else one of its node, and copies
   CHECK(pairs == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 0}, {1, 1}, {1, 2}, {2, 3}, {2, 4}});
 }
 
-TEST_CASE("a term is read by those on its device") {
+TEST_CASE("a partial sum is read by the consumer on its device") {
   const auto m = hardware::preset("p100:1x4");
   const parallel::network net{m};
   const auto devices = [](std::initializer_list<std::size_t> all) {

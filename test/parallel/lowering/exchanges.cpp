@@ -69,7 +69,7 @@ hardware::machine ring_of_switches() {
 
 }  // namespace
 
-TEST_CASE("messages that share no end stay as they are alone") {
+TEST_CASE("an exchange keeps messages without a common endpoint separate") {
   const auto m = hardware::preset("k80:2x4");
   parallel::network n{m};
   const std::vector<routed_message> messages{{device_id{0u}, device_id{4u}, bytes{1000}},
@@ -83,7 +83,7 @@ TEST_CASE("messages that share no end stay as they are alone") {
   CHECK(ends[1].first == ends[0].last + 1);
 }
 
-TEST_CASE("an exchange takes a task per link, with all that goes over it") {
+TEST_CASE("an exchange merges all-to-all messages into one task per link with the same bytes") {
   const auto* name = GENERATE("k80:2x4", "p100:2x4", "summit:2x6", "dgx_a100:2x8", "t4:2x8", "dgx_h100:2x8");
   const auto m = hardware::preset(name);
   parallel::network n{m};
@@ -110,7 +110,7 @@ TEST_CASE("an exchange takes a task per link, with all that goes over it") {
   }
 }
 
-TEST_CASE("where links go around in a ring messages stay apart") {
+TEST_CASE("an exchange does not merge messages around a ring of one-way links") {
   const auto m = ring_of_switches();
   parallel::network n{m};
   std::vector<routed_message> messages;
@@ -132,7 +132,7 @@ TEST_CASE("where links go around in a ring messages stay apart") {
   CHECK(g.tasks.size() < alone(n, two).tasks.size());
 }
 
-TEST_CASE("links carry the same under exchanges as under messages, and fewer tasks do", "[law]") {
+TEST_CASE("lowering to exchanges moves the bytes of messages on each link with no more tasks", "[law]") {
   const auto& a = parallel::test::operators();
   const auto* model = GENERATE("zoo:lenet?batch=48", "zoo:rnnlm?batch=48&hidden=48&vocab=96&seq=2");
   const auto* name = GENERATE("p100:1x4", "k80:2x4", "summit:2x6");

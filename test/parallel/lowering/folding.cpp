@@ -114,9 +114,7 @@ parallel::strategy disturbed(parallel::strategy s, random_engine& random) {
 
 }  // namespace
 
-TEST_CASE(
-    "a folded program takes as long as the whole one under data parallelism, and all devices and links do the same in "
-    "it") {
+TEST_CASE("folded simulation of data parallelism equals the whole one in times and memory") {
   unity::test::one_of_some is_tried;
   for (const auto* on : {"p100:4x4", "k80:4x4", "dgx_a100:4x8", "summit:4x6"}) {
     for (const auto* model : {"zoo:resnet50?batch=96", "zoo:rnnlm?batch=96&hidden=64&vocab=96&seq=4"}) {
@@ -133,7 +131,7 @@ TEST_CASE(
   CHECK(require_equal(one_each, one_each.data()) == 8);
 }
 
-TEST_CASE("sharded weights take as long folded, where shares are equal") {
+TEST_CASE("folded simulation of sharded weights with equal shares equals the whole one") {
   for (const auto* on : std::span{presets}.first(unity::test::cases(4))) {
     INFO(on);
     subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", on};
@@ -145,7 +143,7 @@ TEST_CASE("sharded weights take as long folded, where shares are equal") {
   }
 }
 
-TEST_CASE("buckets take as long folded, beside weights that are reduced alone") {
+TEST_CASE("folded simulation of gradient buckets equals the whole one") {
   for (const auto* on : std::span{presets}.first(unity::test::cases(4))) {
     subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", on};
     subject y{parallel::test::transformer{parallel::test::operators(), {32, 2, 64, 8, 16, 64}}.build(), on};
@@ -170,7 +168,7 @@ TEST_CASE("buckets take as long folded, beside weights that are reduced alone") 
   }
 }
 
-TEST_CASE("weights that devices do not share alike are not folded, and say why") {
+TEST_CASE("parameter servers and unequal shares are not folded; the reason is given") {
   subject x{"zoo:rnnlm?batch=64&hidden=64&vocab=128&seq=2", "p100:4x4"};
   const auto ps = parallel::served_sync(x.lower, x.data());
   CHECK(require_equal(x, x.data(), ps) == 1);
@@ -181,7 +179,7 @@ TEST_CASE("weights that devices do not share alike are not folded, and say why")
   CHECK(odd.fold(odd.data(), shares).why_not_more.find("shares of it that are not equal") != std::string::npos);
 }
 
-TEST_CASE("a transformer under data and tensor parallelism takes as long folded to two nodes") {
+TEST_CASE("folded simulation of data and tensor parallelism on two nodes equals the whole one") {
   constexpr const char* machines[] = {"p100:4x4", "dgx_a100:4x8", "dgx_h100:6x8", "t4:4x8", "k80:4x4"};
   for (const auto* on : std::span{machines}.first(unity::test::cases(5))) {
     INFO(on);
@@ -191,7 +189,7 @@ TEST_CASE("a transformer under data and tensor parallelism takes as long folded 
   }
 }
 
-TEST_CASE("an odd number of nodes does not close a ring alike: it is not folded where rings have devices of a node") {
+TEST_CASE("an odd number of nodes is not folded if a collective is a ring; the reason is given") {
   subject x{"zoo:rnnlm?batch=24&hidden=16&vocab=32&seq=2", "p100:3x4"};
   const auto f = x.fold(x.data());
   CHECK(f.order == 1);
@@ -199,9 +197,7 @@ TEST_CASE("an odd number of nodes does not close a ring alike: it is not folded 
   CHECK(f.code.task_count() == x.lower.run(x.data()).task_count());
 }
 
-TEST_CASE(
-    "random strategies alike in all nodes take as long folded; those with two tasks exchanged are refused or do so "
-    "too") {
+TEST_CASE("folded simulation equals the whole one for random strategies alike in all nodes") {
   const std::uint64_t seed = 7;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -220,7 +216,7 @@ TEST_CASE(
   CHECK(refused > 0);
 }
 
-TEST_CASE("copies within nodes are folded, sums of terms are not") {
+TEST_CASE("replicas within nodes are folded; partial sums are not") {
   subject x{"zoo:mlp?batch=64", "p100:4x2"};
   parallel::strategy s(x.graph.node_count());
   node_id product{};
@@ -245,7 +241,7 @@ TEST_CASE("copies within nodes are folded, sums of terms are not") {
   require_equal(x, s);
 }
 
-TEST_CASE("what is not alike on all devices is not folded, and says why") {
+TEST_CASE("a strategy that differs between devices is not folded; the reason is given") {
   subject x{"zoo:lenet?batch=8", "p100:4x2"};
   const auto s = parallel::model_parallel(parallel::test::operators(), x.graph, x.lower.dimensions(), x.on.network);
   const auto f = x.fold(s);

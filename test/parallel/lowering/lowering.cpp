@@ -52,7 +52,7 @@ tensor::tensor_graph perceptron() {
 
 }  // namespace
 
-TEST_CASE("on one device an iteration takes what its tasks take together") {
+TEST_CASE("an iteration on one device takes the sum of its task durations") {
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
     lowered_graph x{model, "p100:1x1"};
     const auto p = x.lower.run(x.data());
@@ -67,7 +67,7 @@ TEST_CASE("on one device an iteration takes what its tasks take together") {
   }
 }
 
-TEST_CASE("a plan is lowered as its strategy") {
+TEST_CASE("lowering a plan and lowering its strategy give the same iteration time") {
   lowered_graph x{"zoo:lenet?batch=8", "p100:1x4"};
   const auto s = random_of(x, 4);
   const auto p = x.lower.run(s);
@@ -75,14 +75,14 @@ TEST_CASE("a plan is lowered as its strategy") {
         simulate::full_simulation{}.run(p));
 }
 
-TEST_CASE("where layouts agree nothing but gradients is sent: twice the weights for data parallelism on two devices") {
+TEST_CASE("data parallelism on two devices sends only gradients: twice the bytes of the weights") {
   lowered_graph x{perceptron(), "p100:1x2"};
   const auto p = x.lower.run(x.data());
   CHECK(message_volume(p, owner_kind::edge) == 0);
   CHECK(message_volume(p, owner_kind::weight) == 813'056 * 4);
 }
 
-TEST_CASE("dense layers divided by parameters exchange activations, and no gradients of weights") {
+TEST_CASE("parameter-parallel dense layers exchange activations and no weight gradients") {
   lowered_graph x{perceptron(), "p100:1x2"};
   const auto s = parallel::expert(operators(), x.graph, x.lower.dimensions(), x.machine.network);
   const auto p = x.lower.run(s);
@@ -91,7 +91,7 @@ TEST_CASE("dense layers divided by parameters exchange activations, and no gradi
   CHECK(message_volume(p, owner_kind::edge) == 2 * (2 * 64 * 256) * 4);
 }
 
-TEST_CASE("rows of an image that are read on both sides of a cut are sent, and their cotangents sent back") {
+TEST_CASE("convolutions divided by rows exchange halo rows forward and cotangents backward") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 3, 8, 8});
   const auto first = b.conv2d(x, b.weight("a", {4, 3, 3, 3}), {.pads = {1, 1, 1, 1}});
@@ -107,7 +107,7 @@ TEST_CASE("rows of an image that are read on both sides of a cut are sent, and t
   CHECK(message_volume(y.lower.run(s), owner_kind::edge) == 2 * 2 * (2 * 4 * 8) * 4);
 }
 
-TEST_CASE("a weight that steps share is reduced once") {
+TEST_CASE("a weight shared by recurrent steps is all-reduced once") {
   lowered_graph two{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2", "p100:1x4"};
   lowered_graph five{"zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=5", "p100:1x4"};
   const auto v = message_volume(two.lower.run(two.data()), owner_kind::weight);
@@ -115,7 +115,7 @@ TEST_CASE("a weight that steps share is reduced once") {
   CHECK(v == message_volume(five.lower.run(five.data()), owner_kind::weight));
 }
 
-TEST_CASE("an operand that is used twice is sent once") {
+TEST_CASE("an operand that one operator reads twice is sent once") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.matmul(b.input("x", {8, 8}), b.weight("w", {8, 8})));
   const auto g = std::move(b).finish({b.mul(x, x)});
@@ -130,7 +130,7 @@ TEST_CASE("an operand that is used twice is sent once") {
   CHECK(message_volume(y.lower.run(s), owner_kind::edge) == 2 * 64 * 4);
 }
 
-TEST_CASE("a reduction on an idle network takes what the fastest way takes in closed form") {
+TEST_CASE("an all-reduce on an idle network takes the closed form of the fastest algorithm") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.matmul(b.input("x", {8, 1024}), b.weight("w", {1024, 4096}))});
   for (const auto* on : {"p100:1x2", "p100:1x4", "p100:4x1"}) {
@@ -160,7 +160,7 @@ TEST_CASE("a reduction on an idle network takes what the fastest way takes in cl
   }
 }
 
-TEST_CASE("the fragments around an operator are all that its configuration changes") {
+TEST_CASE("replacing the fragments around an operator gives the program of its new configuration") {
   const std::uint64_t seed = 17;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -186,7 +186,7 @@ TEST_CASE("the fragments around an operator are all that its configuration chang
   }
 }
 
-TEST_CASE("LeNet and two steps of RNNLM are simulated under every kind of strategy") {
+TEST_CASE("timelines of LeNet and RNNLM are consistent under each kind of strategy") {
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
     lowered_graph x{model, "p100:1x4"};
     const auto& t = x.machine.network;
@@ -219,7 +219,7 @@ TEST_CASE("LeNet and two steps of RNNLM are simulated under every kind of strate
   }
 }
 
-TEST_CASE("tasks of data parallelism take less than the operator on one device") {
+TEST_CASE("data-parallel LSTM tasks take less time than the operator on one device") {
   lowered_graph one{"zoo:rnnlm?seq=2", "p100:1x1"};
   lowered_graph four{"zoo:rnnlm?seq=2", "p100:1x4"};
   std::size_t cells = 0;
@@ -237,7 +237,7 @@ TEST_CASE("tasks of data parallelism take less than the operator on one device")
   CHECK(cells == 4);
 }
 
-TEST_CASE("a device updates what it holds of a weight after all that contribute to its gradient, on any device") {
+TEST_CASE("a weight shard is updated after all backward tasks that contribute to its gradient") {
   lowered_graph x{"zoo:nmt?batch=4&hidden=8&vocab=16&seq=3", "p100:2x2"};
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     INFO("seed " << seed);
@@ -281,8 +281,7 @@ TEST_CASE("a device updates what it holds of a weight after all that contribute 
   }
 }
 
-TEST_CASE(
-    "every task starts after what it reads was written, and every backward task after those that use its result") {
+TEST_CASE("forward tasks start after their operands; backward tasks after the result's readers") {
   for (const auto* model : {"zoo:lenet?batch=8", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2"}) {
     lowered_graph x{model, "p100:2x2"};
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -331,7 +330,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("memory holds weights and gradients, and results until the backward pass has used them") {
+TEST_CASE("peak memory of a perceptron is weights and gradients and results still in use") {
   lowered_graph x{perceptron(), "p100:1x1"};
   const auto p = x.lower.run(x.data());
   simulate::full_simulation run;
@@ -343,7 +342,7 @@ TEST_CASE("memory holds weights and gradients, and results until the backward pa
   CHECK(line.memory[0].peak.count() == 2 * (784 * 512 + 512 * 10) * 4 + 3 * (64 * 512) * 4);
 }
 
-TEST_CASE("delta simulation of new configurations ends where a program from nothing does") {
+TEST_CASE("delta simulation of random configurations equals a simulation from scratch") {
   const std::uint64_t seed = 23;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -352,7 +351,7 @@ TEST_CASE("delta simulation of new configurations ends where a program from noth
                [&](node_id n) { return parallel::random_configuration(x.lower.dimensions()[n], 4, random); });
 }
 
-TEST_CASE("machines without topology and strategies of other graphs are refused in one line") {
+TEST_CASE("lowering rejects a machine without topology and a strategy of another graph") {
   const auto g = perceptron();
   hardware::machine bare;
   bare.name = "bare";

@@ -69,21 +69,21 @@ parallel::test::slow_messages messages_of(const std::vector<box>& written, const
 
 }  // namespace
 
-TEST_CASE("tasks that read what their device wrote send nothing") {
+TEST_CASE("a task that reads what its device wrote needs no message") {
   const auto rows = parts({4, 6}, 2, 1);
   const auto m = messages_of(rows, on({0, 1}), rows, on({0, 1}));
   CHECK(m.messages.empty());
   CHECK(m.local == std::vector<local_use>{{0, 0}, {1, 1}});
 }
 
-TEST_CASE("rows to columns is an exchange of quarters") {
+TEST_CASE("redistributing rows to columns on two devices exchanges quarters of the tensor") {
   const auto m = messages_of(parts({4, 6}, 2, 1), on({0, 1}), parts({4, 6}, 1, 2), on({0, 1}));
   REQUIRE(m.messages.size() == 2);
   CHECK(m.messages[0] == parallel::test::slow_message{0, device_id{1U}, 6, {1}, {{{0, 3}, {2, 6}}}});
   CHECK(m.messages[1] == parallel::test::slow_message{1, device_id{0U}, 6, {0}, {{{2, 0}, {4, 3}}}});
 }
 
-TEST_CASE("several tasks of one device that read the same get it once") {
+TEST_CASE("tasks of one device that read the same box receive it in one message") {
   const box all{{0, 0}, {4, 6}};
   const auto m = messages_of({all}, on({0}), {all, all, all}, on({1, 1, 2}));
   REQUIRE(m.messages.size() == 2);
@@ -91,7 +91,7 @@ TEST_CASE("several tasks of one device that read the same get it once") {
   CHECK(m.messages[1].consumers == std::vector<std::uint32_t>{2});
 }
 
-TEST_CASE("every element that a task reads is on its device or arrives there exactly once") {
+TEST_CASE("messages bring each element that a device reads and lacks exactly once") {
   const std::uint64_t seed = 5;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -161,7 +161,7 @@ TEST_CASE("every element that a task reads is on its device or arrives there exa
   }
 }
 
-TEST_CASE("overlaps are all pairs of boxes with common elements, whether the boxes written are a grid or not") {
+TEST_CASE("overlaps_of finds all overlapping pairs of boxes even if the grid has holes") {
   const std::uint64_t seed = 11;
   INFO("seed " << seed);
   random_engine random{seed};

@@ -90,7 +90,7 @@ bool is_copy(const tasks::program& p, const tasks::task& t) {
 
 }  // namespace
 
-TEST_CASE("copies that are fast take no time, and leave a fraction of a deep chain in memory") {
+TEST_CASE("fast offloading copies take almost no time and cut the memory of a deep chain") {
   offloading_graph x{"zoo:mlp?layers=32&hidden=512&batch=4096", "p100:1x1", 1e12};
   const auto o = parallel::offloaded_results(operators(), x.graph, {}, false);
   const auto before = outcome_of(x.lower.run(x.data()));
@@ -106,7 +106,7 @@ TEST_CASE("copies that are fast take no time, and leave a fraction of a deep cha
   CHECK(after.iteration <= before.iteration + copies);
 }
 
-TEST_CASE("copies that are slow follow each other on their link, and less memory is what they cost") {
+TEST_CASE("slow offloading copies keep the host link busy and hold at most 8 results") {
   offloading_graph x{"zoo:mlp?layers=16&hidden=256&batch=1024", "p100:1x1", 1e9};
   const auto o = parallel::offloaded_results(operators(), x.graph, {}, false);
   const auto program = x.lower.run(x.data(), {}, {}, {}, o);
@@ -133,7 +133,7 @@ TEST_CASE("copies that are slow follow each other on their link, and less memory
   CHECK(outcome_of(program).peak.count() - weights_of(program).count() <= 8 * result);
 }
 
-TEST_CASE("a device that waits for others does not fetch all of its results meanwhile") {
+TEST_CASE("a device that waits for another one holds at most 8 fetched results") {
   offloading_graph x{"zoo:mlp?layers=32&hidden=256&batch=1024", "p100:1x2", 1e9};
   parallel::strategy s;
   for (const auto n : node_ids(x.graph)) {
@@ -150,7 +150,7 @@ TEST_CASE("a device that waits for others does not fetch all of its results mean
   CHECK((simulate::memory_profiles(p, simulation.times())[0].peak - weights_of(p, 0)).count() <= 8 * result);
 }
 
-TEST_CASE("the backward pass reads fetched results alone, which were stored after they were made", "[law]") {
+TEST_CASE("the backward pass reads offloaded results from fetched copies after they arrive", "[law]") {
   const auto cases = unity::test::cases(30);
   std::size_t fetched = 0;
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
@@ -201,7 +201,7 @@ TEST_CASE("the backward pass reads fetched results alone, which were stored afte
   CHECK(fetched > cases);
 }
 
-TEST_CASE("plans that offload end under every schedule, and copy once for each micro-batch") {
+TEST_CASE("offloading plans run under each pipeline schedule and copy once per micro-batch") {
   const std::string model =
       GENERATE("zoo:mlp?layers=16&hidden=64&batch=32", "zoo:gpt?layers=4&hidden=32&heads=2&seq=8&vocab=16&batch=32");
   const auto again = GENERATE(false, true);
@@ -248,7 +248,7 @@ TEST_CASE("plans that offload end under every schedule, and copy once for each m
   run(schedules::interleaved, 2);
 }
 
-TEST_CASE("a machine without a rate to its host cannot offload") {
+TEST_CASE("lowering an offloading plan on a machine without host rate is an error") {
   offloading_graph x{"zoo:mlp?layers=2&hidden=8&batch=8", "p100:1x1", 0};
   const auto o = parallel::offloaded_results(operators(), x.graph, {}, false);
   CHECK_THROWS_WITH(x.lower.run(x.data(), {}, {}, {}, o), Catch::Contains("no rate between it and its host"));

@@ -16,7 +16,7 @@ using parallel::terms_of;
 using parallel::test::dimensions;
 using parallel::test::type;
 
-TEST_CASE("a bias is as many terms as the parts of the sum that it is added to, and those of both linear groups") {
+TEST_CASE("a bias has a partial sum per part of the reduction and of both linear groups") {
   const auto o = dimensions("linear", {}, {type({8, 12}), type({12, 6}, true), type({6}, true)});
   REQUIRE(o.groups == std::vector<std::vector<std::size_t>>{{0, 2}, {1, 2}});
   const task_grid sum{{1, 1}, {2}, {}, 1};
@@ -29,7 +29,7 @@ TEST_CASE("a bias is as many terms as the parts of the sum that it is added to, 
   CHECK(terms_of(o, all, 2) == operand_terms{6, {0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5}});
 }
 
-TEST_CASE("operands of a sum are terms together, those of a product one by one") {
+TEST_CASE("both operands of an add are partial sums together; those of a mul one at a time") {
   const task_grid two{{1, 1}, {}, {2}, 1};
   const auto sum = dimensions("add", {}, {type({8, 12}), type({8, 12})});
   CHECK(terms_of(sum, two, 0) == operand_terms{2, {0, 1}});

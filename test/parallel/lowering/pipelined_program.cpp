@@ -100,7 +100,7 @@ std::vector<std::uint32_t> chunks_of_chain(const pipeline& p) {
 
 }  // namespace
 
-TEST_CASE("an iteration takes what a slow scheduler of its phases says", "[law]") {
+TEST_CASE("a pipelined iteration takes the time of a reference scheduler of its phases", "[law]") {
   const auto cases = unity::test::cases(200);
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
     CAPTURE(seed);
@@ -125,7 +125,7 @@ TEST_CASE("an iteration takes what a slow scheduler of its phases says", "[law]"
   }
 }
 
-TEST_CASE("memory of stages is what the schedule holds") {
+TEST_CASE("simulated peak memory of pipeline stages matches the formula of the schedule") {
   const auto stages = GENERATE(2U, 4U, 7U);
   const auto rounds = GENERATE(1, 2, 5);
   const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
@@ -149,7 +149,7 @@ TEST_CASE("memory of stages is what the schedule holds") {
   }
 }
 
-TEST_CASE("passes repeat, updates do not") {
+TEST_CASE("pipelining repeats forward and backward passes but not weight updates") {
   const auto of = parallel::test::scheduled(pipeline_schedule::one_forward_one_backward, 3, 4);
   const auto one = chain(of, parallel::test::equal_passes(of, 5, 4, 3));
   CHECK(parallel::pipelined(one, {}).task_count() == one.task_count());
@@ -158,7 +158,7 @@ TEST_CASE("passes repeat, updates do not") {
   CHECK(p.task_count() == 3 * (2 * 4 + 2 * 4 + 1));
 }
 
-TEST_CASE("a plan in stages is checked") {
+TEST_CASE("invalid pipelines are rejected with the reason; micro-batches of a valid one overlap") {
   tensor::builder b{operators()};
   const auto h = b.matmul(b.input("x", {4, 8}), b.weight("w", {8, 8}));
   const auto g = std::move(b).finish({b.matmul(h, b.weight("v", {8, 8}))});
@@ -209,7 +209,7 @@ TEST_CASE("a plan in stages is checked") {
 }
 
 // A perceptron or transformer whose operators go through the stages once per chunk.
-TEST_CASE("plans are simulated under every schedule, with what is recomputed") {
+TEST_CASE("1F1B is slower than zero-bubble and holds less than GPipe and sends less than interleaved") {
   const std::string model =
       GENERATE("zoo:mlp?layers=16&hidden=64&batch=32", "zoo:gpt?layers=4&hidden=32&heads=2&seq=8&vocab=16&batch=32");
   const auto again = GENERATE(false, true);

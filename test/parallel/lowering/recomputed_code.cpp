@@ -83,7 +83,7 @@ std::vector<std::size_t> again_by_node(const parallel::lowering& l, const tasks:
 
 }  // namespace
 
-TEST_CASE("on one device recomputation takes the forward time of what runs again") {
+TEST_CASE("recomputation on one device adds the forward time of the recomputed operators") {
   for (const auto* model : {"zoo:mlp?layers=8&hidden=64&batch=64", "zoo:lenet", "zoo:rnnlm?seq=2"}) {
     lowered_graph x{model, "p100:1x1"};
     const auto all = parallel::full_recomputation(x.graph);
@@ -111,7 +111,7 @@ TEST_CASE("on one device recomputation takes the forward time of what runs again
   }
 }
 
-TEST_CASE("checkpoints of a chain bound what is held, and keeping nothing does not") {
+TEST_CASE("checkpoints halve the peak memory of a chain; recomputing everything holds more") {
   lowered_graph x{"zoo:mlp?layers=64&hidden=8&batch=512", "p100:1x1"};
   const auto all = peak_of(x.lower.run(x.data()));
   const auto some = peak_of(x.lower.run(x.data(), {}, parallel::full_recomputation(x.graph)));
@@ -120,7 +120,7 @@ TEST_CASE("checkpoints of a chain bound what is held, and keeping nothing does n
   CHECK(peak_of(x.lower.run(x.data(), {}, everything(x.graph))) > some);
 }
 
-TEST_CASE("what is simulated again is what ranks run again", "[law]") {
+TEST_CASE("simulation recomputes the operators that ranks recompute", "[law]") {
   const auto cases = unity::test::cases(40);
   // Ranks also run operators of these kinds to cut and join parts.
   const std::array<std::string_view, 6> parts{"slice", "concat", "sub", "add", "fill", "scalar_multiply"};
@@ -166,7 +166,7 @@ TEST_CASE("what is simulated again is what ranks run again", "[law]") {
   CHECK(again > cases);
 }
 
-TEST_CASE("backward tasks read no result that is recomputed, and nothing runs again before it is needed", "[law]") {
+TEST_CASE("backward tasks read no dropped result; recomputation follows the forward pass", "[law]") {
   const auto cases = unity::test::cases(20);
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
     CAPTURE(seed);
@@ -215,7 +215,7 @@ TEST_CASE("backward tasks read no result that is recomputed, and nothing runs ag
   }
 }
 
-TEST_CASE("of micro-batches in stages each runs again, in its backward pass") {
+TEST_CASE("a pipeline recomputes once per micro-batch with less memory and more time") {
   lowered_graph whole{"zoo:mlp?layers=12&hidden=32&batch=64", "p100:1x2"};
   auto g = parallel::microbatch(operators(), whole.graph, whole.lower.dimensions(), 4).value();
   parallel::plan p;
@@ -251,7 +251,7 @@ TEST_CASE("of micro-batches in stages each runs again, in its backward pass") {
   CHECK_NOTHROW(parallel::carried_dependencies(operators(), p, after));
 }
 
-TEST_CASE("what is recomputed is not folded, and simulated whole") {
+TEST_CASE("a plan with recomputation is not folded; the reason is given") {
   lowered_graph x{tensor::zoo::build(operators(), "zoo:rnnlm?batch=16&hidden=16&vocab=32&seq=2"), "p100:4x4",
                   parallel::transfers::messages};
   const auto symmetries = parallel::node_shifts(x.machine.network);

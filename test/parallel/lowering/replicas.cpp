@@ -16,7 +16,7 @@ using namespace unity;
 using hardware::device_id;
 using parallel::box;
 
-TEST_CASE("parts of a weight are grouped by the devices that hold them") {
+TEST_CASE("replicas_of groups parts of a weight by the devices that hold them") {
   const std::vector<box> read{{{0, 0}, {4, 6}}, {{0, 0}, {2, 6}}, {{0, 0}, {4, 6}}};
   const std::vector<device_id> on{device_id{0U}, device_id{1U}, device_id{2U}};
   const auto r = parallel::replicas_of(read, on);
@@ -26,7 +26,7 @@ TEST_CASE("parts of a weight are grouped by the devices that hold them") {
   CHECK(r.box_of == std::vector<std::uint32_t>{0, 1, 0});
 }
 
-TEST_CASE("groups hold every element that is read, by exactly the devices that read it") {
+TEST_CASE("replica groups of random boxes count each element for the devices that read it") {
   const std::uint64_t seed = 3;
   INFO("seed " << seed);
   random_engine random{seed};

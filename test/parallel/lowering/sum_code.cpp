@@ -119,7 +119,7 @@ std::pair<std::int64_t, std::int64_t> least_bytes(lowered_graph& x, const parall
 
 }  // namespace
 
-TEST_CASE("plans of a perceptron move what their parallel types say") {
+TEST_CASE("message volumes of perceptron plans match their parallel types") {
   // Figure 2a: data parallelism, with the gradients of all weights all-reduced.
   CHECK(counts({{{2, 1}}, {{2, 1}}, {{2, 1}}, {{2, 1}}}) == std::pair<std::int64_t, std::int64_t>{0, 813'056});
   // Figure 2b: the first product's sum is all-reduced to both devices; the second product's parameters are divided.
@@ -134,7 +134,7 @@ TEST_CASE("plans of a perceptron move what their parallel types say") {
         std::pair<std::int64_t, std::int64_t>{2'560, 0});
 }
 
-TEST_CASE("sums move no more than they have to, to whoever needs them") {
+TEST_CASE("partial sums on random edges move the lower bound of bytes up to rounding") {
   const std::uint64_t seed = 51;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -164,7 +164,7 @@ TEST_CASE("sums move no more than they have to, to whoever needs them") {
   CHECK(reduced > 100);
 }
 
-TEST_CASE("tasks start after all terms that they read are there, and go back after all that read theirs") {
+TEST_CASE("tasks start after all partial sums that they read; backward tasks after all readers") {
   const std::uint64_t seed = 52;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -213,7 +213,7 @@ TEST_CASE("tasks start after all terms that they read are there, and go back aft
   CHECK(pairs > 1000);
 }
 
-TEST_CASE("delta simulation of new terms, copies and parts of sums ends where a program from nothing does") {
+TEST_CASE("delta simulation of random partial sums and replicas equals a simulation from scratch") {
   const std::uint64_t seed = 53;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -224,7 +224,7 @@ TEST_CASE("delta simulation of new terms, copies and parts of sums ends where a 
   }
 }
 
-TEST_CASE("partial results and received sums take memory, and a bias outside of the sum is read once") {
+TEST_CASE("partial sums and received sums take memory; a bias is held by one device") {
   tensor::builder b{operators()};
   const auto h = b.linear(b.input("x", {64, 784}), b.weight("w", {784, 512}), b.weight("bias", {512}));
   lowered_graph x{std::move(b).finish({b.relu(h)}), "p100:1x2"};
@@ -259,7 +259,7 @@ TEST_CASE("partial results and received sums take memory, and a bias outside of 
   CHECK(weights == std::vector<std::int64_t>{2 * (784 / 2 * 512 + 512) * 4, 2 * (784 / 2 * 512) * 4});
 }
 
-TEST_CASE("terms that nobody adds up are no output of a graph") {
+TEST_CASE("a graph output with unreduced partial sums is rejected") {
   tensor::builder b{operators()};
   lowered_graph x{std::move(b).finish({b.matmul(b.input("x", {8, 8}), b.weight("w", {8, 8}))}), "p100:1x2"};
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);

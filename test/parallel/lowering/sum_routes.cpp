@@ -49,14 +49,14 @@ const box all{{0}, {12}};
 
 }  // namespace
 
-TEST_CASE("devices with terms that all need the sum reduce it") {
+TEST_CASE("a sum that all devices with partial sums need is all-reduced") {
   const auto r = routes({1, 0, 2}, {all, all, all}, {0, 1, 2});
   CHECK(r.reduced == 12);
   CHECK(r.reduced_for.at(device_id{1U}) == std::vector<std::uint32_t>{1});
   CHECK(r.routes.empty());
 }
 
-TEST_CASE("sums end where they are needed, and cross every other link of the ring") {
+TEST_CASE("a sum is reduced around a ring to the devices that need it") {
   const auto one = routes({0, 1, 2}, {all}, {1});
   CHECK(one.reduced == 0);
   CHECK(one.ring == devices({0, 1, 2}));
@@ -69,7 +69,7 @@ TEST_CASE("sums end where they are needed, and cross every other link of the rin
   CHECK(halves.routes == decltype(halves.routes){{{0, device_id{0U}}, {6, {1}}}, {{1, device_id{1U}}, {6, {0}}}});
 }
 
-TEST_CASE("a sum that nobody with a term needs ends in equal shares, and goes on from there") {
+TEST_CASE("a sum needed on another device is reduced in equal shares and sent from there") {
   const auto r = routes({0, 1, 2}, {all, all}, {5, 5});
   CHECK(r.held == std::vector<std::int64_t>{4, 4, 4});
   CHECK(r.sent == std::vector<std::int64_t>{8, 8, 8});
@@ -80,7 +80,7 @@ TEST_CASE("a sum that nobody with a term needs ends in equal shares, and goes on
   }
 }
 
-TEST_CASE("some elements are reduced, others end where they are needed") {
+TEST_CASE("elements needed on all devices are all-reduced; the others end where they are needed") {
   const auto r = routes({0, 1}, {all, box{{0}, {4}}, box{{0}, {2}}}, {0, 1, 4});
   // Two elements are needed on 0, 1 and 4; two more on 0 and 1; the others on 0.
   CHECK(r.reduced == 2);
@@ -91,7 +91,7 @@ TEST_CASE("some elements are reduced, others end where they are needed") {
   CHECK(r.routes.at({0, device_id{0U}}) == sum_route{9, {0}});
 }
 
-TEST_CASE("terms on one device are added up there") {
+TEST_CASE("partial sums on one device are added there without messages") {
   const auto r = routes({3, 3}, {all, all}, {3, 4});
   CHECK(r.reduced == 0);
   CHECK(r.ring == devices({3}));

@@ -25,7 +25,7 @@ std::vector<device_id> devices(std::initializer_list<std::size_t> numbers) {
 
 }  // namespace
 
-TEST_CASE("a permutation with cycles of one length is a symmetry, and the first of each cycle represents it") {
+TEST_CASE("a device_symmetry of equal cycles has images and one representative per cycle") {
   const auto s = parallel::device_symmetry::of(devices({2, 3, 4, 5, 0, 1}));
   REQUIRE(s);
   CHECK(s->order() == 3);
@@ -37,13 +37,13 @@ TEST_CASE("a permutation with cycles of one length is a symmetry, and the first 
   CHECK_FALSE(s->represents(device_id{2U}));
 }
 
-TEST_CASE("cycles of different lengths are no symmetry, nor is what is no permutation") {
+TEST_CASE("unequal cycles or a repeated image are no device symmetry") {
   CHECK_FALSE(parallel::device_symmetry::of(devices({1, 0, 2})));
   CHECK_FALSE(parallel::device_symmetry::of(devices({0, 2, 1})));
   CHECK_FALSE(parallel::device_symmetry::of(devices({1, 1})));
 }
 
-TEST_CASE("nodes shift by every divisor of their number") {
+TEST_CASE("node_shifts of equal nodes has a shift for each divisor of their number") {
   const auto all = parallel::node_shifts(hardware::preset("p100:4x2").network);
   REQUIRE(all.size() == 2);
   CHECK(all[0].order() == 4);
@@ -53,7 +53,7 @@ TEST_CASE("nodes shift by every divisor of their number") {
   CHECK(parallel::node_shifts(hardware::preset("p100:1x4").network).empty());
 }
 
-TEST_CASE("nodes that differ in devices do not shift onto each other") {
+TEST_CASE("node_shifts maps nodes only onto nodes with the same devices") {
   const std::vector<hardware::placed_device> placed{{"a", 0, 0}, {"b", 1, 1}, {"c", 0, 2}, {"d", 1, 3}};
   const hardware::topology t{placed, {}, {}};
   const auto all = parallel::node_shifts(t);
@@ -62,9 +62,7 @@ TEST_CASE("nodes that differ in devices do not shift onto each other") {
   CHECK(all[0].image(device_id{1U}) == device_id{3U});
 }
 
-TEST_CASE(
-    "a message along a rail has an image in every node, one that crosses to another rail shares the spine with its "
-    "own") {
+TEST_CASE("link_orbits admit messages along a rail; images of one across rails share a link") {
   const auto m = hardware::preset("dgx_h100:4x8");
   parallel::network n{m};
   const auto s = parallel::node_shifts(m.network).front();
@@ -79,7 +77,7 @@ TEST_CASE(
   CHECK(links.place(third).shift == 2);
 }
 
-TEST_CASE("links of other rates have no images") {
+TEST_CASE("link_orbits reject routes over links with different rates") {
   const std::vector<hardware::placed_device> placed{{"a", 0, 0}, {"b", 0, 1}, {"c", 0, 2}};
   const auto cable = [](std::size_t a, std::int64_t rate) {
     return hardware::cable{hardware::vertex_id{a}, hardware::vertex_id{3U}, rate, picoseconds{5},
@@ -93,7 +91,7 @@ TEST_CASE("links of other rates have no images") {
   CHECK(links.admit(device_id{0U}, device_id{1U}) == "routes that differ");
 }
 
-TEST_CASE("tasks of a device go to those of its image in their order") {
+TEST_CASE("orbits_of maps the tasks of a device to those of its image in order") {
   const auto s = parallel::device_symmetry::of(devices({1, 0, 3, 2})).value();
   const auto o = parallel::orbits_of(s, devices({0, 1, 1, 0}));
   REQUIRE(o);

@@ -77,7 +77,7 @@ parallel::synchronization all_of(const parallel::plan& p, const parallel::synchr
 
 }  // namespace
 
-TEST_CASE("weights that are all-reduced alone have the program of a plan that says nothing") {
+TEST_CASE("all-reducing each weight alone gives the program without synchronization settings") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x4");
   const auto before = parallel::lower(operators(), p);
   p.synchronization = all_of(p, {});
@@ -88,7 +88,7 @@ TEST_CASE("weights that are all-reduced alone have the program of a plan that sa
   }
 }
 
-TEST_CASE("what moves and is kept is as the definitions say") {
+TEST_CASE("moved and kept bytes match the definition of each synchronizer") {
   const auto devices = GENERATE(std::int64_t{2}, std::int64_t{4});
   CAPTURE(devices);
   auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x" + std::to_string(devices));
@@ -131,7 +131,7 @@ TEST_CASE("what moves and is kept is as the definitions say") {
   CHECK(none.iteration < alone.iteration);
 }
 
-TEST_CASE("buckets reduce the same bytes in fewer messages, in order, when all of a bucket is there") {
+TEST_CASE("gradient buckets all-reduce the same bytes in order after all their gradients") {
   auto p = plan_of("zoo:alexnet?batch=64", "p100:1x4");
   const auto alone = run(p);
   parallel::lowering l{operators(), p.graph, p.machine};
@@ -177,7 +177,7 @@ TEST_CASE("buckets reduce the same bytes in fewer messages, in order, when all o
   }
 }
 
-TEST_CASE("every device that keeps a weight has its next version, however it is synchronized", "[law]") {
+TEST_CASE("random synchronizations update each holder of a weight and survive the round trip", "[law]") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -225,7 +225,7 @@ TEST_CASE("every device that keeps a weight has its next version, however it is 
   }
 }
 
-TEST_CASE("what says nothing is read as nothing") {
+TEST_CASE("synchronization in a plan file: empty entries are the default; stages are validated") {
   const auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x2");
   const auto text = io::to_plan_text(operators(), p);
   const auto with = [&](const std::string& member) {
@@ -259,7 +259,7 @@ TEST_CASE("what says nothing is read as nothing") {
   CHECK_THROWS_WITH(of_stage(R"("sharded", "stage": 3, "prefetch": -1)"), Catch::Contains("is -1"));
 }
 
-TEST_CASE("a synchronization that is none of the graph is refused, by name") {
+TEST_CASE("a synchronization that does not fit the graph is rejected with the reason") {
   auto p = plan_of("zoo:mlp?layers=3&hidden=64&batch=32", "p100:1x2");
   const auto complaint = [&](const parallel::synchronization& s) {
     try {

@@ -121,7 +121,7 @@ weight_bytes weights_of(const parallel::plan& p, const parallel::lowering& l) {
 
 }  // namespace
 
-TEST_CASE("each stage holds no more than the one before, on any device", "[law]") {
+TEST_CASE("a higher ZeRO stage has no higher peak memory on any device", "[law]") {
   const auto model = GENERATE(chain, gpt);
   const auto* machine = GENERATE("p100:1x2", "p100:1x4", "p100:2x2");
   const auto* how = GENERATE("data", "model", "mixed");
@@ -140,7 +140,7 @@ TEST_CASE("each stage holds no more than the one before, on any device", "[law]"
   }
 }
 
-TEST_CASE("what moves is as the formulas say") {
+TEST_CASE("bytes moved by each ZeRO stage match the formulas") {
   const auto model = GENERATE(chain, gpt);
   const auto devices = GENERATE(std::int64_t{2}, std::int64_t{4});
   CAPTURE(model, devices);
@@ -170,7 +170,7 @@ TEST_CASE("what moves is as the formulas say") {
   CHECK(is_near(run(with(micro, stage_3(1))).moved, others * 2 * (2 * weights.all + weights.read_back)));
 }
 
-TEST_CASE("devices keep their shares: of all together, everything once") {
+TEST_CASE("permanent memory over all devices matches each ZeRO stage") {
   const auto p = plan_of("zoo:mlp?layers=4&hidden=30&batch=32", "p100:1x4");  // hidden=30 is not divisible by 4
   const parallel::lowering l{operators(), p.graph, p.machine};
   const auto once = weights_of(p, l).all;
@@ -191,7 +191,7 @@ TEST_CASE("devices keep their shares: of all together, everything once") {
   CHECK(kept(with(p, stage_3(1))) == (1 + 1 + 2) * once);
 }
 
-TEST_CASE("bfloat16 with a copy of float32 and Adam takes 16 bytes of a parameter, and stages divide what they say") {
+TEST_CASE("the 16 bytes per parameter of mixed-precision Adam are divided by ZeRO stages") {
   auto p = plan_of(chain, "p100:1x4");
   p.graph = tensor::converted(operators(), p.graph, tensor::dtype::float32, tensor::dtype::bfloat16);
   const parallel::lowering l{operators(), p.graph, p.machine};
@@ -214,7 +214,7 @@ TEST_CASE("bfloat16 with a copy of float32 and Adam takes 16 bytes of a paramete
   CHECK(on_first(with(p, stage_3(1))) == 16 * elements / 4);
 }
 
-TEST_CASE("with links that take no time, stages take equally long") {
+TEST_CASE("ZeRO stages take equal time on links that take no time") {
   const std::int64_t microbatches = GENERATE(0, 1, 2);
   CAPTURE(microbatches);
   auto p = microbatches == 0 ? plan_of(gpt, "p100:1x4") : plan_of(chain, "p100:1x4", "data", microbatches);
@@ -241,7 +241,7 @@ TEST_CASE("with links that take no time, stages take equally long") {
 
 // In a data-parallel chain, the gather for operator k begins when operator k - 1 - prefetch has ended, and ends before
 // operator k begins.
-TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for them") {
+TEST_CASE("weight gathers start as early as prefetch allows and end before their operator") {
   const std::uint32_t prefetch = GENERATE(0U, 1U, 2U, 3U);
   const std::int64_t microbatches = GENERATE(1, 2);
   CAPTURE(prefetch, microbatches);
@@ -301,7 +301,7 @@ TEST_CASE("gathers run as far ahead as they may, no farther, and tasks wait for 
   }
 }
 
-TEST_CASE("gathers overlap with computing: looking ahead takes no longer, and holds no less") {
+TEST_CASE("a larger prefetch of weight gathers takes no longer and holds no less") {
   const auto p = plan_of("zoo:mlp?layers=6&hidden=512&batch=512", "p100:1x4");
   auto before = run(with(p, stage_3(0)));
   const auto none = before.iteration;
@@ -315,7 +315,7 @@ TEST_CASE("gathers overlap with computing: looking ahead takes no longer, and ho
   CHECK(before.iteration < none);
 }
 
-TEST_CASE("what is recomputed waits for its weights, which are gathered for it", "[law]") {
+TEST_CASE("recomputed operators read weights that are gathered for the backward pass", "[law]") {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -353,7 +353,7 @@ TEST_CASE("what is recomputed waits for its weights, which are gathered for it",
   }
 }
 
-TEST_CASE("delta simulation of a plan that gathers weights is the full one", "[law]") {
+TEST_CASE("delta simulation of a plan with weight gathers equals full simulation", "[law]") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

@@ -50,7 +50,7 @@ bool has(const parallel::box& b, std::int64_t row, std::int64_t column) {
 
 }  // namespace
 
-TEST_CASE("places of a layout hold blocks of equal sizes that together are the tensor") {
+TEST_CASE("blocks of a mesh layout have equal sizes and hold each element equally often") {
   const std::uint64_t seed = 3;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -75,7 +75,7 @@ TEST_CASE("places of a layout hold blocks of equal sizes that together are the t
   }
 }
 
-TEST_CASE("a handover takes nothing where all is there, and else no less than what each device lacks") {
+TEST_CASE("a handover is free if no device lacks data; else it takes at least what one lacks") {
   const std::uint64_t seed = 4;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -122,7 +122,7 @@ TEST_CASE("a handover takes nothing where all is there, and else no less than wh
   CHECK(free > 0);
 }
 
-TEST_CASE("one message takes what its route says, and copies share their readers") {
+TEST_CASE("a handover of one message takes its route's time; two replicas are no slower than one") {
   const auto m = hardware::preset("p100:1x4");
   const hardware::route_table routes{m.network};
   const auto whole = block(0, {1});

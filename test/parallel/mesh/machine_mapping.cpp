@@ -156,7 +156,7 @@ struct mapped_machine {
 
 }  // namespace
 
-TEST_CASE("no choice of options takes less than the one that dynamic programming finds") {
+TEST_CASE("machine mapping by dynamic programming finds the exhaustive minimum on random graphs") {
   const std::uint64_t seed = 22;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -190,7 +190,7 @@ TEST_CASE("no choice of options takes less than the one that dynamic programming
   CHECK(irreducible > unity::test::cases(10));
 }
 
-TEST_CASE("pieces of a graph that are alike are solved once") {
+TEST_CASE("machine mapping solves equal layers of a graph once") {
   mapped_machine at{"summit:2x6"};
   const auto mesh = hardware::meshes_of(at.machine.network, 2).front();
   const parallel::mesh_costs costs{at.machine, at.routes, mesh};
@@ -210,7 +210,7 @@ TEST_CASE("pieces of a graph that are alike are solved once") {
   CHECK(goals_of("zoo:gpt?layers=24&hidden=48&heads=4&seq=16&vocab=96&batch=12") == of_three);
 }
 
-TEST_CASE("states of a graph that no nesting describes are bounded, and found costs are those of their options") {
+TEST_CASE("machine mapping bounds the states of a graph that is not series-parallel") {
   mapped_machine at{"p100:1x2"};
   const auto mesh = hardware::meshes_of(at.machine.network, 1).front();
   const parallel::mesh_costs costs{at.machine, at.routes, mesh};

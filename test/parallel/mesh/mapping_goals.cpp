@@ -48,7 +48,7 @@ std::vector<fingerprint> joins_of(const placed_graph& g) {
 
 }  // namespace
 
-TEST_CASE("the goals below a graph are its joins, those below a join its branches") {
+TEST_CASE("mapping subgoals of a graph are its joins; those of a join are its branches") {
   const placed_graph g{blocks(2, 3)};
   mapping_goals goals{g.ops};
   const auto joins = goals.subgoals(goals.root());
@@ -69,7 +69,7 @@ TEST_CASE("the goals below a graph are its joins, those below a join its branche
   CHECK_FALSE(goals.is_core(joins[0].part));
 }
 
-TEST_CASE("goals that are alike have one fingerprint, in one graph or in several") {
+TEST_CASE("equal mapping goals have one fingerprint within a graph and across graphs") {
   const placed_graph three{blocks(3, 2)};
   const placed_graph four{blocks(4, 2)};
   const auto few = joins_of(three);
@@ -83,7 +83,7 @@ TEST_CASE("goals that are alike have one fingerprint, in one graph or in several
         mapping_goals{four.ops}.fingerprint_of(mapping_goals{four.ops}.root()));
 }
 
-TEST_CASE("another operator, another length or another wire is another goal") {
+TEST_CASE("mapping goals with another operator or length or wire have other fingerprints") {
   const placed_graph plain{blocks(2, 2)};
   const placed_graph longer{blocks(2, 3)};
   const placed_graph other{blocks(2, 2, true)};
@@ -93,7 +93,7 @@ TEST_CASE("another operator, another length or another wire is another goal") {
   CHECK(joins_of(plain)[1] != joins_of(wired)[1]);
 }
 
-TEST_CASE("what crosses between branches is a core") {
+TEST_CASE("branches with edges between them are a mapping core without subgoals") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {4, 4}));
   const auto y = b.tanh(x);

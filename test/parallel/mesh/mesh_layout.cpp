@@ -65,7 +65,7 @@ constexpr auto partial = mesh_layout::partial;
 
 }  // namespace
 
-TEST_CASE("layouts are all roles of all axes whose degrees divide the sizes") {
+TEST_CASE("layout_space holds all axis roles whose degrees divide the sizes") {
   const meshed at{"p100:2x4", {2, 4}};
   // Dimension 0 can be divided along either axis but not along both (4 x 2 = 8); dimension 1 only along the first.
   const layout_space space{type({4, 6}), at.mesh, at.costs, true, false};
@@ -79,7 +79,7 @@ TEST_CASE("layouts are all roles of all axes whose degrees divide the sizes") {
   CHECK(space.number(layout({1, 1})) == layout_space::none);
 }
 
-TEST_CASE("only the innermost digit of a dimension comes or goes") {
+TEST_CASE("layout steps add or remove only the innermost axis of a dimension") {
   const meshed at{"p100:2x4", {2, 2, 2}};
   const layout_space space{type({8, 8}), at.mesh, at.costs, false, false};
   const auto has = [&](mesh_layout from, mesh_layout to) {
@@ -97,7 +97,7 @@ TEST_CASE("only the innermost digit of a dimension comes or goes") {
   CHECK_FALSE(has(layout({copies, 0, 1}), layout({partial, 0, 1})));  // a replicated layout cannot become partial sums
 }
 
-TEST_CASE("steps take what their exchanges take, with their adjoints where cotangents flow") {
+TEST_CASE("layout steps cost their collectives and those of the adjoint if cotangents flow") {
   const meshed at{"p100:2x4", {2, 4}};
   const auto t = type({64, 64});
   const layout_space forward{t, at.mesh, at.costs, false, false};
@@ -124,7 +124,7 @@ TEST_CASE("steps take what their exchanges take, with their adjoints where cotan
   CHECK(takes(both, layout({copies, copies}), layout({copies, 1})) == 0);
 }
 
-TEST_CASE("what one device has alone is spread as one of as many values as there are devices") {
+TEST_CASE("spreading a value placed on one device costs its share of an all-to-all") {
   const meshed at{"p100:2x4", {2, 4}};
   const auto t = type({64, 64});
   const layout_space space{t, at.mesh, at.costs, true, true};
@@ -147,7 +147,7 @@ TEST_CASE("what one device has alone is spread as one of as many values as there
   CHECK(met == 1);
 }
 
-TEST_CASE("groups that share no link take what the fastest way takes of one") {
+TEST_CASE("collectives of mesh groups without a common link take the time of one group") {
   const meshed at{"dgx_a100:2x8", {2, 8}};
   const bytes size{std::int64_t{8} << 20U};
   std::vector<hardware::device_id> node(at.mesh.devices.begin(), at.mesh.devices.begin() + 8);
@@ -164,7 +164,7 @@ TEST_CASE("groups that share no link take what the fastest way takes of one") {
   CHECK(at.costs.all_reduce(1, size).count() == Approx(static_cast<double>(alone(pair).count())).epsilon(0.001));
 }
 
-TEST_CASE("groups that share an adapter wait for each other") {
+TEST_CASE("collectives of mesh groups that share an adapter run one after another") {
   const meshed at{"summit:2x6", {2, 6}};
   const bytes size{std::int64_t{8} << 20U};
   const std::vector pair{at.mesh.devices[0], at.mesh.devices[6]};
@@ -173,7 +173,7 @@ TEST_CASE("groups that share an adapter wait for each other") {
   CHECK(at.costs.all_reduce(1, size).count() == Approx(6.0 * static_cast<double>(alone.count())).epsilon(0.01));
 }
 
-TEST_CASE("chains of steps reach every layout without terms, and remember where they began") {
+TEST_CASE("chains of layout steps reach each layout without partial sums and record their origin") {
   const meshed at{"p100:2x4", {2, 2, 2}};
   const layout_space space{type({8, 8}), at.mesh, at.costs, true, false};
   std::vector<std::int64_t> costs(space.size(), parallel::unreachable);

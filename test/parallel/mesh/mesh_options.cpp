@@ -55,7 +55,7 @@ std::set<std::string> options_of(placed_mesh& at, const placed_graph& g, std::ui
 
 }  // namespace
 
-TEST_CASE("a product of matrices divides rows, columns or its sum, or every device computes all of it") {
+TEST_CASE("mesh options of a matmul divide rows or columns or the sum or replicate it") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {8, 12}));
   const placed_graph g{std::move(b).finish({b.relu(b.matmul(x, b.weight("w", {12, 6})))})};
@@ -69,7 +69,7 @@ TEST_CASE("a product of matrices divides rows, columns or its sum, or every devi
   CHECK(options_of(row, g, 2) == std::set<std::string>{"0 > 0", "c > c"});
 }
 
-TEST_CASE("sums of terms may be added where they are, but no terms leave the graph") {
+TEST_CASE("mesh options of an add accept partial sums; options of a graph output do not") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {8, 8}));
   const auto y = b.add(x, b.matmul(x, b.weight("w", {8, 8})));
@@ -79,7 +79,7 @@ TEST_CASE("sums of terms may be added where they are, but no terms leave the gra
   CHECK(options_of(row, g, 3) == std::set<std::string>{"0 0 > 0", "1 1 > 1", "c c > c"});
 }
 
-TEST_CASE("copies of a weight have gradients to add up, blocks of it none, and each device keeps what it holds") {
+TEST_CASE("mesh options synchronize gradients of a replicated weight and not of a divided one") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {8, 8}));
   const placed_graph g{std::move(b).finish({b.relu(b.matmul(x, b.weight("w", {8, 8})))})};
@@ -93,7 +93,7 @@ TEST_CASE("copies of a weight have gradients to add up, blocks of it none, and e
   }
 }
 
-TEST_CASE("uses that are not allowed are no options") {
+TEST_CASE("mesh options contain allowed index uses only") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {8, 8}));
   const placed_graph g{std::move(b).finish({b.relu(b.matmul(x, b.weight("w", {8, 8})))})};
@@ -104,7 +104,7 @@ TEST_CASE("uses that are not allowed are no options") {
   CHECK(options_of(reduction, g, 1) == std::set<std::string>{"1 0 > p", "c c > c"});
 }
 
-TEST_CASE("an option's layouts are the types that its grid has", "[law]") {
+TEST_CASE("layouts of mesh options equal the types on their operator grid", "[law]") {
   for (const hardware::mesh_sizes& sizes : {hardware::mesh_sizes{4}, hardware::mesh_sizes{2, 2}}) {
     placed_mesh at{sizes};
     std::size_t options = 0;

@@ -32,7 +32,7 @@ using kinds = axis_role::kinds;
 
 }  // namespace
 
-TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
+TEST_CASE("configuration_on orders tasks as the grid for either assignment of mesh axes") {
   const placed_mesh at{{2, 2}};
   const auto o = parallel::test::dimensions("relu", {}, {type({8, 8})});
   const std::vector<axis_role> rows_outside{{kinds::index, 0}, {kinds::index, 1}};
@@ -43,7 +43,7 @@ TEST_CASE("tasks are in the order of the grid, whatever axis divides what") {
   CHECK(parallel::test::devices_of(configuration_on(o, at.mesh, rows_inside)) == std::vector<std::size_t>{0, 2, 1, 3});
 }
 
-TEST_CASE("copies are tasks of their own, and what is placed has one at its place") {
+TEST_CASE("configuration_on has a task per replica and one for a placed axis") {
   const placed_mesh at{{2, 2}};
   const auto o = parallel::test::dimensions("relu", {}, {type({8, 8})});
   const std::vector<axis_role> copied{{kinds::copies, 0}, {kinds::index, 0}};
@@ -56,7 +56,7 @@ TEST_CASE("copies are tasks of their own, and what is placed has one at its plac
   CHECK(parallel::test::devices_of(configuration_on(o, at.mesh, placed, 3)) == std::vector<std::size_t>{2, 3});
 }
 
-TEST_CASE("every option is a valid configuration on the option's grid", "[law]") {
+TEST_CASE("mesh options of random models are valid configurations on their grid", "[law]") {
   placed_mesh at{{2, 2}};
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);

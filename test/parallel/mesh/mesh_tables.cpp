@@ -18,7 +18,7 @@ using unity::parallel::memory_trades;
 using unity::parallel::price_of_memory;
 using unity::parallel::unreachable;
 
-TEST_CASE("memory costs what it costs in 128 bits, up to more than anything takes", "[law]") {
+TEST_CASE("price_of_memory equals 128-bit arithmetic below its saturation", "[law]") {
   const std::uint64_t seed = 21;
   INFO("seed " << seed);
   unity::random_engine random{seed};
@@ -67,7 +67,7 @@ unity::parallel::mesh_option any_option(unity::random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("an operator's trade is the cheapest of all, and memory that costs nothing is not traded for", "[law]") {
+TEST_CASE("trade_of finds the cheapest of the allowed memory trades", "[law]") {
   const std::uint64_t seed = 22;
   INFO("seed " << seed);
   unity::random_engine random{seed};
@@ -104,7 +104,7 @@ TEST_CASE("an operator's trade is the cheapest of all, and memory that costs not
   CHECK(*std::min_element(stages.begin(), stages.end()) > 50);
 }
 
-TEST_CASE("costs of a trade: what is recomputed runs again, and what replicas divide is held in parts") {
+TEST_CASE("costs_of a memory trade: recomputation adds forward time; sharding divides memory") {
   unity::parallel::mesh_option o;
   o.forward = unity::picoseconds{10};
   o.updating = unity::picoseconds{8};

@@ -17,7 +17,7 @@ using namespace unity::parallel;
 using unity::parallel::test::operators;
 using unity::parallel::test::placed_graph;
 
-TEST_CASE("operands are made, trained or given") {
+TEST_CASE("operator_graph classifies operands as made or weight or given") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   const auto y = b.matmul(x, b.weight("w", {4, 4}));
@@ -35,7 +35,7 @@ TEST_CASE("operands are made, trained or given") {
   CHECK(g.graph.operation(g.ops.node(1)).kind == operators().kind("add"));
 }
 
-TEST_CASE("what is made of weights alone for one reader is attached to it, and on no path") {
+TEST_CASE("an operator on weights alone with one reader is attached to its reader") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   const auto alone = b.relu(b.weight("v", {4, 4}));
@@ -49,7 +49,7 @@ TEST_CASE("what is made of weights alone for one reader is attached to it, and o
   CHECK(g.ops.graph().successors(node_id{1U}).size() == 2);
 }
 
-TEST_CASE("equal operators in equal places have one key; what leaves the graph, or stands beside others, has another") {
+TEST_CASE("operator_graph keys are equal for equal operators in equal contexts only") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {4, 4}));
   const auto chain = b.relu(b.relu(x));

@@ -20,7 +20,7 @@ using namespace unity::parallel;
 using unity::parallel::test::operators;
 using unity::parallel::test::placed_graph;
 
-TEST_CASE("a chain is a spine, and branches between two operators are a step of it") {
+TEST_CASE("the spine of a graph has its chain operators and a join step for parallel branches") {
   tensor::builder b{operators()};
   const auto first = b.relu(b.input("x", {4, 4}));
   const auto left = b.tanh(first);
@@ -39,7 +39,7 @@ TEST_CASE("a chain is a spine, and branches between two operators are a step of 
   CHECK(steps[2].last == 5);
 }
 
-TEST_CASE("paths that end apart end in a step without a last operator") {
+TEST_CASE("a spine with separate outputs ends in a join without a last operator") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {4, 4}));
   const auto y = b.tanh(x);
@@ -51,7 +51,7 @@ TEST_CASE("paths that end apart end in a step without a last operator") {
   CHECK(steps[1].last == operand_source::none);
 }
 
-TEST_CASE("each operator that is on a path is in one step of the spine", "[law]") {
+TEST_CASE("each unattached operator of a random graph is in exactly one spine step", "[law]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};

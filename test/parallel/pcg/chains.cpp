@@ -21,7 +21,7 @@ using unity::parallel::test::divided;
 using unity::parallel::test::random_chain;
 using unity::parallel::test::random_division;
 
-TEST_CASE("the canonical chain reduces first and injects last") {
+TEST_CASE("the canonical chain of parallelization operators reduces first and injects last") {
   const auto chain = canonical_chain(divided({8, 8}, {4, 1}, 3, 2), divided({8, 8}, {1, 2}, 2, 5));
   CHECK(chain == parallel_chain{{parallel_kind::reduce, 0, 2},
                                 {parallel_kind::discard, 0, 3},
@@ -34,7 +34,7 @@ TEST_CASE("the canonical chain reduces first and injects last") {
   CHECK(canonical_chain(divided({12}, {4}), divided({12}, {4})).empty());
 }
 
-TEST_CASE("steps change where a dimension is whole") {
+TEST_CASE("the canonical chain changes pipeline steps while the dimension is whole") {
   const auto from = divided({12}, {2});
   auto to = from;
   to.steps[0] = 3;
@@ -43,7 +43,7 @@ TEST_CASE("steps change where a dimension is whole") {
                                                     {parallel_kind::partition, 0, 2}});
 }
 
-TEST_CASE("the canonical chain leads from any type to any other", "[law]") {
+TEST_CASE("the canonical chain between random parallel types ends in the target type", "[law]") {
   const auto seed = GENERATE(range(0U, 20U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -59,7 +59,7 @@ TEST_CASE("the canonical chain leads from any type to any other", "[law]") {
   }
 }
 
-TEST_CASE("a chain of any operators and its canonical form end alike", "[law]") {
+TEST_CASE("a random chain and its canonical form end in the same parallel type", "[law]") {
   const auto seed = GENERATE(range(0U, 20U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -75,7 +75,7 @@ TEST_CASE("a chain of any operators and its canonical form end alike", "[law]") 
   }
 }
 
-TEST_CASE("a chain that is not taken has no form") {
+TEST_CASE("a chain that its type does not accept has no end type and no canonical form") {
   const parallel_chain chain{{parallel_kind::reduce, 0, 2}};
   CHECK_FALSE(type_behind(divided({4}, {1}), chain));
   CHECK_FALSE(canonical(divided({4}, {1}), chain));

@@ -47,14 +47,14 @@ parallel_type result_of(const pcg& g, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("figure 2a moves the gradients of both weights") {
+TEST_CASE("the plan of figure 2a communicates the gradients of both weights only") {
   const auto g = figure_2a(parallel_operators(), figure_1());
   CHECK(erase(parallel_operators(), g) == figure_1());
   CHECK(to_string(result_of(g, "relu")) == "float32[64/2,512]");
   CHECK(of(g) == communication{0, 0, 813'056});
 }
 
-TEST_CASE("figure 2b moves what is between the layers") {
+TEST_CASE("the plan of figure 2b communicates the activations between the layers") {
   const auto g = figure_2b(parallel_operators(), figure_1());
   CHECK(erase(parallel_operators(), g) == figure_1());
   CHECK(to_string(result_of(g, "matmul")) == "float32[64,512] partial 2");
@@ -63,19 +63,19 @@ TEST_CASE("figure 2b moves what is between the layers") {
   CHECK(of(g) == communication{65'536, 65'536, 0});
 }
 
-TEST_CASE("figure 2b with a reduce-scatter moves half") {
+TEST_CASE("the plan of figure 2b with a reduce-scatter communicates about half") {
   const auto g =
       two_layer_plan(parallel_operators(), figure_1(), 2, {matrix_axis::sums, matrix_axis::columns, matrix_axis::sums});
   CHECK(of(g) == communication{33'408, 33'408, 0});
 }
 
-TEST_CASE("columns, then rows, moves the small result alone") {
+TEST_CASE("dividing by columns and then by rows communicates the small result only") {
   const auto g = two_layer_plan(parallel_operators(), figure_1(), 2,
                                 {matrix_axis::columns, matrix_axis::columns, matrix_axis::sums});
   CHECK(of(g) == communication{640, 640, 0});
 }
 
-TEST_CASE("the figures' plans are of any perceptron of two layers, and of no other") {
+TEST_CASE("the plans of figure 2 fit a two-layer perceptron with biases; others are rejected") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {12, 6});
   const auto h = b.gelu(b.linear(x, b.weight("w1", {6, 9}), b.weight("b1", {9})));
@@ -89,7 +89,7 @@ TEST_CASE("the figures' plans are of any perceptron of two layers, and of no oth
                   error);
 }
 
-TEST_CASE("patterns of one degree count as the collectives that they are") {
+TEST_CASE("moved_elements counts changes of one degree as collectives") {
   const auto whole = divided({8, 8}, {1, 1});
   const auto rows = divided({8, 8}, {4, 1});
   const auto copies = divided({8, 8}, {1, 1}, 4);
@@ -113,7 +113,7 @@ TEST_CASE("patterns of one degree count as the collectives that they are") {
   CHECK(moved_elements(divided({8, 8}, {1, 1}, 2, 4), whole) == 192);
 }
 
-TEST_CASE("a weight that is divided moves nothing, and an input has no gradient") {
+TEST_CASE("a divided weight communicates no gradient; an input has no gradient") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 4});
   const auto g = std::move(b).finish({b.relu(b.add(x, b.weight("w", {4, 4})))});
@@ -125,7 +125,7 @@ TEST_CASE("a weight that is divided moves nothing, and an input has no gradient"
   CHECK(of(spell_out(parallel_operators(), g, grids)) == communication{16, 16, 0});
 }
 
-TEST_CASE("a block of two sub-layers moves two sums forward and two backward") {
+TEST_CASE("a transformer block divided by heads and columns communicates two sums each way") {
   constexpr std::int64_t batch = 2;
   constexpr std::int64_t length = 4;
   constexpr std::int64_t hidden = 8;

@@ -25,7 +25,7 @@ using unity::parallel::test::operators;
 using unity::parallel::test::some_graph;
 using unity::parallel::test::parallel_operators;
 
-TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
+TEST_CASE("erasing a graph spelled out on random grids gives the original graph", "[law]") {
   const auto seed = GENERATE(range(0U, 50U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -56,7 +56,7 @@ TEST_CASE("an erased graph is the one that was spelled out", "[law]") {
   }
 }
 
-TEST_CASE("consumers that take the same share a chain") {
+TEST_CASE("spell_out shares one chain between consumers with the same division") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 6});
   const auto g = std::move(b).finish({b.relu(x), b.tanh(x), b.gelu(x)});
@@ -66,7 +66,7 @@ TEST_CASE("consumers that take the same share a chain") {
   CHECK(divided.node_count() == 4 + 2);
 }
 
-TEST_CASE("terms are erased to a sum, blocks to a concat") {
+TEST_CASE("erasure turns terms into a sum and blocks into a concat") {
   tensor::builder b{operators()};
   const std::vector inputs{b.input("x", {4}), b.input("y", {4}), b.input("z", {4})};
   const auto& a = parallel_operators();
@@ -85,7 +85,7 @@ TEST_CASE("terms are erased to a sum, blocks to a concat") {
   CHECK(erase(a, std::move(writer).finish(std::vector{sum, blocks})) == g);
 }
 
-TEST_CASE("a grid that an operator does not have is refused by name") {
+TEST_CASE("spell_out rejects an invalid grid and names the operator") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.relu(b.input("x", {4, 6}))});
   const operator_grid thirds{degree_list{3, 1}, degree_list{1, 1}, degree_list{}, 1};

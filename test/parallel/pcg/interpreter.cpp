@@ -100,7 +100,7 @@ std::uint64_t rounds(std::uint64_t usual) {
 
 }  // namespace
 
-TEST_CASE("a divided graph computes what its erasure computes, and so do their gradients", "[law]") {
+TEST_CASE("random divided graphs compute the values and gradients of their erasure", "[law]") {
   std::set<std::string> forward;
   std::set<std::string> all;
   std::uint64_t nearly = 0;

@@ -87,7 +87,7 @@ std::int64_t gathered_gradients(const pcg& g) {
 
 }  // namespace
 
-TEST_CASE("the gradient of a plan runs on its grids, and moves what its dual chains say") {
+TEST_CASE("the gradient of a figure 2 plan runs on its grids and communicates by dual chains") {
   const auto g = small_figure(true);
   const auto d = differentiate(parallel_operators(), g, sources_of(g, "weight"));
   CHECK(kinds_behind(d.graph, g.node_count()) ==
@@ -104,7 +104,7 @@ TEST_CASE("the gradient of a plan runs on its grids, and moves what its dual cha
   }
 }
 
-TEST_CASE("the adjoint of each parallelization operator is another") {
+TEST_CASE("the adjoint of a chain of parallelization operators is its dual chain") {
   const auto source = operators().make_operation("input", {{"name", "x"}, {"dims", {4, 4}}});
   const auto behind = [&](const parallel_chain& chain) {
     pcg_writer writer{parallel_operators()};
@@ -124,7 +124,7 @@ TEST_CASE("the adjoint of each parallelization operator is another") {
   CHECK(behind({{parallel_kind::pipeline, 0, 2}}) == "input pipeline batch");
 }
 
-TEST_CASE("terms and blocks give each of theirs its gradient") {
+TEST_CASE("terms and blocks give each operand its gradient") {
   const auto& a = parallel_operators();
   pcg_writer writer{a};
   std::vector<value_id> sources;
@@ -138,7 +138,7 @@ TEST_CASE("terms and blocks give each of theirs its gradient") {
   check_gradients(std::move(writer).finish(std::vector{sum, blocks}), sources);
 }
 
-TEST_CASE("weights behind rows of two dimensions, the inner of which is divided, are derived without moving the rows") {
+TEST_CASE("the weight gradient of a linear with divided inner rows moves no activations") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 4, 6});
   const auto w = b.weight("w", {6, 2});
@@ -154,7 +154,7 @@ TEST_CASE("weights behind rows of two dimensions, the inner of which is divided,
   CHECK(all.forward == gathered_gradients(plan));
 }
 
-TEST_CASE("halos, statistics and micro-batches have gradients") {
+TEST_CASE("divided graphs with halos and statistics and micro-batch steps have correct gradients") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 2, 4, 4});
   const auto y = b.average_pool(b.conv2d(x, b.weight("k", {2, 2, 3, 3}), {.padding = "same"}), {{2, 2}, {2, 2}});
@@ -175,7 +175,7 @@ TEST_CASE("halos, statistics and micro-batches have gradients") {
   check_gradients(plan, sources_of(plan, "input"));
 }
 
-TEST_CASE("what the outputs do not depend on has a gradient of zeros") {
+TEST_CASE("an unused weight of a divided graph has a zero gradient") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4});
   static_cast<void>(b.weight("unused", {4}));

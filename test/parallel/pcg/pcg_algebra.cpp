@@ -53,7 +53,7 @@ std::string computed(std::string_view name, std::initializer_list<tensor::named_
 
 }  // namespace
 
-TEST_CASE("each parallelization operator changes one factor of a type") {
+TEST_CASE("each parallelization operator changes one factor of a parallel type") {
   const auto t = divided({8, 6}, {2, 1}, 2, 3);
   CHECK(applied(parallel_kind::partition, 0, 2, {t}) == "float32[8/4,6] copies 2 partial 3");
   CHECK(applied(parallel_kind::partition, 1, 3, {t}) == "float32[8/2,6/3] copies 2 partial 3");
@@ -67,7 +67,7 @@ TEST_CASE("each parallelization operator changes one factor of a type") {
   CHECK(applied(parallel_kind::blocks, 0, 0, {t, t, t}) == "float32[24/6,6] copies 2 partial 3");
 }
 
-TEST_CASE("parallelization operators refuse what they cannot do") {
+TEST_CASE("parallelization operators refuse invalid axes or degrees or operands") {
   const auto t = divided({8, 6}, {2, 1}, 2, 3);
   CHECK(applied(parallel_kind::partition, 0, 3, {t}) == "refused");
   CHECK(applied(parallel_kind::partition, 2, 2, {t}) == "refused");
@@ -89,7 +89,7 @@ TEST_CASE("parallelization operators refuse what they cannot do") {
   CHECK(applied(parallel_kind::inject, 0, 2, {flags}) == "refused");
 }
 
-TEST_CASE("a matrix product has a grid for its rows, columns, sums and the terms of either operand") {
+TEST_CASE("parallel types of a matmul: divided rows or columns or sums or partial sums of operands") {
   CHECK(computed("matmul", {}, {divided({4, 6}, {2, 1}), divided({6, 2}, {1, 1}, 2)}) == "float32[4/2,2]");
   CHECK(computed("matmul", {}, {divided({4, 6}, {1, 1}, 2), divided({6, 2}, {1, 2})}) == "float32[4,2/2]");
   CHECK(computed("matmul", {}, {divided({4, 6}, {1, 2}), divided({6, 2}, {2, 1})}) == "float32[4,2] partial 2");
@@ -103,14 +103,14 @@ TEST_CASE("a matrix product has a grid for its rows, columns, sums and the terms
   CHECK(computed("matmul", {{"activation", "relu"}}, {divided({4, 6}, {1, 2}), divided({6, 2}, {2, 1})}) == "refused");
 }
 
-TEST_CASE("a bias is one term beside the terms of the sum it is added to") {
+TEST_CASE("a bias added to a partial sum must be a partial sum") {
   const auto x = divided({4, 6}, {1, 2});
   const auto w = divided({6, 2}, {2, 1});
   CHECK(computed("linear", {}, {x, w, divided({2}, {1}, 1, 2)}) == "float32[4,2] partial 2");
   CHECK(computed("linear", {}, {x, w, divided({2}, {1}, 2, 1)}) == "refused");
 }
 
-TEST_CASE("functions that are not linear take no terms") {
+TEST_CASE("operators that are not linear refuse partial sums") {
   CHECK(computed("relu", {}, {divided({4}, {2}, 3)}) == "float32[4/2] copies 3");
   CHECK(computed("relu", {}, {divided({4}, {1}, 1, 2)}) == "refused");
   CHECK(computed("softmax", {{"axis", 1}}, {divided({4, 4}, {2, 2})}) == "float32[4/2,4/2]");
@@ -118,7 +118,7 @@ TEST_CASE("functions that are not linear take no terms") {
   CHECK(computed("reduce_sum", {{"axes", {1}}}, {divided({4, 4}, {2, 2}, 1, 3)}) == "float32[4/2,1] partial 6");
 }
 
-TEST_CASE("halos are read along windows, and the adjoint adds them up") {
+TEST_CASE("conv2d divided along rows is accepted; its weight gradient is a partial sum") {
   const auto x = divided({1, 2, 4, 4}, {1, 1, 2, 1});
   const auto w = divided({2, 2, 3, 3}, {1, 1, 1, 1}, 2);
   CHECK(computed("conv2d", {{"padding", "same"}}, {x, w}) == "float32[1,2,4/2,4]");
@@ -128,7 +128,7 @@ TEST_CASE("halos are read along windows, and the adjoint adds them up") {
         "float32[2,2,3,3] partial 2");
 }
 
-TEST_CASE("sources are undivided") {
+TEST_CASE("sources of a parallel computation graph are undivided") {
   CHECK(computed("weight", {{"name", "w"}, {"dims", {4, 2}}}, {}) == "float32[4,2]");
   CHECK(parallel_operators()
             .infer(operators().make_operation("weight", {{"name", "w"}, {"dims", {4, 2}}}), {})
@@ -136,7 +136,7 @@ TEST_CASE("sources are undivided") {
             .global.constant);
 }
 
-TEST_CASE("kinds keep their numbers, and an operator is what it is made of") {
+TEST_CASE("the PCG algebra keeps kind numbers; parallelization operators survive make and read") {
   const auto& a = parallel_operators();
   CHECK(a.kind(parallel_kind::partition).index() == operators().kind_count());
   for (std::size_t k = 0; k < a.kind_count(); ++k) {
@@ -160,7 +160,7 @@ TEST_CASE("kinds keep their numbers, and an operator is what it is made of") {
                   error);
 }
 
-TEST_CASE("rules measure degrees, copies and terms") {
+TEST_CASE("rule measures give the degree and copies and partial of a parallel type") {
   const auto& a = parallel_operators();
   const auto t = divided({8, 6}, {2, 3}, 5, 7);
   const auto measured = [&](const char* name, std::vector<std::int64_t> arguments) {
@@ -179,7 +179,7 @@ TEST_CASE("rules measure degrees, copies and terms") {
   CHECK_FALSE(a.find_measure("steps"));
 }
 
-TEST_CASE("rules are written of them as of any operator") {
+TEST_CASE("rules with parallelization operators compile") {
   const auto rules = compile_rules(parallel_operators(), parse_rules(R"(
 rule undone
   combine{axis=?a, degree=?k}(partition{axis=?a, degree=?k}(?x)) => ?x
@@ -191,7 +191,7 @@ rule columns
   CHECK(rules.size() == 2);
 }
 
-TEST_CASE("an algebra and its copies infer alike") {
+TEST_CASE("a copied pcg_algebra infers the same types") {
   const pcg_algebra a{operators()};
   const auto op = operators().make_operation("relu");
   const std::vector inputs{divided({4}, {2})};

@@ -53,7 +53,7 @@ struct divided_product {
 
 }  // namespace
 
-TEST_CASE("sizes that are divided become the least multiples, others become as small as they are") {
+TEST_CASE("shrink_divided makes sizes small and keeps divided sizes divisible") {
   for (std::size_t index = 0; index < 3; ++index) {
     CAPTURE(index);
     const divided_product p{index};
@@ -71,7 +71,7 @@ TEST_CASE("sizes that are divided become the least multiples, others become as s
   }
 }
 
-TEST_CASE("a product that is divided in any way has its values and its weight's gradient") {
+TEST_CASE("compare_values finds a matmul divided by rows or columns or sums equal to the whole") {
   for (std::size_t index = 0; index < 3; ++index) {
     const divided_product p{index};
     const auto r = compare_values(parallel_operators(), p.graph, p.grids);
@@ -82,7 +82,7 @@ TEST_CASE("a product that is divided in any way has its values and its weight's 
   }
 }
 
-TEST_CASE("operators without a known meaning take part, as some function of what they read") {
+TEST_CASE("compare_values accepts operators of unknown meaning") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {64, 96});
   const auto mask =
@@ -99,14 +99,14 @@ TEST_CASE("operators without a known meaning take part, as some function of what
   CHECK(r.gradients == 1);
 }
 
-TEST_CASE("what is too large is said to be, and a grid that is none of the operator is refused") {
+TEST_CASE("compare_values reports graphs that are too large and rejects invalid grids") {
   divided_product p{0};
   CHECK(compare_values(parallel_operators(), p.graph, p.grids, 10).verdict == verdicts::too_large);
   p.grids[2].indices[0] = 5;
   CHECK_THROWS_AS(compare_values(parallel_operators(), p.graph, p.grids), error);
 }
 
-TEST_CASE("random graphs on random grids keep their grids on small sizes, and compute the same", "[law]") {
+TEST_CASE("random graphs on random grids keep their grids when shrunk and compare equal", "[law]") {
   std::size_t smaller = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);

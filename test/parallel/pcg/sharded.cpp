@@ -51,7 +51,7 @@ std::vector<numbers> data_of(const sharded<double>& x) {
 
 }  // namespace
 
-TEST_CASE("partition parts blocks, combine joins them") {
+TEST_CASE("partition splits shards into blocks and combine joins them") {
   const auto rows = applied({parallel_kind::partition, 0, 2}, {counting({2, 4})});
   CHECK(data_of(rows) == std::vector<numbers>{{1, 2, 3, 4}, {5, 6, 7, 8}});
   const auto both = applied({parallel_kind::partition, 1, 2}, {rows});
@@ -64,7 +64,7 @@ TEST_CASE("partition parts blocks, combine joins them") {
         std::vector<numbers>{{1}, {2}, {3}, {4}});
 }
 
-TEST_CASE("replicate copies, inject adds terms of zeros, and what was done is undone") {
+TEST_CASE("replicate copies shards and inject adds zero terms; discard and reduce undo them") {
   const auto x = counting({2});
   const auto copies = applied({parallel_kind::replicate, 0, 3}, {x});
   CHECK(data_of(copies) == std::vector<numbers>{{1, 2}, {1, 2}, {1, 2}});
@@ -74,7 +74,7 @@ TEST_CASE("replicate copies, inject adds terms of zeros, and what was done is un
   CHECK(applied({parallel_kind::reduce, 0, 2}, {terms}) == x);
 }
 
-TEST_CASE("terms are added up, blocks are joined") {
+TEST_CASE("reduce adds up terms of shards; blocks are joined") {
   const auto x = applied({parallel_kind::partition, 0, 2}, {counting({4})});
   const auto sum = applied({parallel_kind::reduce, 0, 2}, {applied({parallel_kind::terms, 0, 0}, {x, x})});
   CHECK(combined(sum).data == numbers{2, 4, 6, 8});
@@ -83,7 +83,7 @@ TEST_CASE("terms are added up, blocks are joined") {
   CHECK(combined(joined).data == numbers{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4});
 }
 
-TEST_CASE("no chain changes a value", "[law]") {
+TEST_CASE("a random chain of parallelization operators keeps the value", "[law]") {
   const auto seed = GENERATE(range(0U, 30U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -101,7 +101,7 @@ TEST_CASE("no chain changes a value", "[law]") {
   }
 }
 
-TEST_CASE("copies that differ are an error") {
+TEST_CASE("combining shards whose replicas differ is an error") {
   auto x = applied({parallel_kind::replicate, 0, 2}, {counting({2})});
   x.shards[1].data[0] = 7;
   CHECK_THROWS_AS(combined(x), error);

@@ -200,7 +200,7 @@ void expect_one_order(const rank_programs& p) {
 
 }  // namespace
 
-TEST_CASE("messages go in one order, for strategies at random") {
+TEST_CASE("messages between ranks of random plans have one order and do not deadlock") {
   std::size_t with_messages = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
     CAPTURE(seed);
@@ -225,7 +225,7 @@ TEST_CASE("messages go in one order, for strategies at random") {
   CHECK(with_messages > 50 / unity::test::one_case_of);
 }
 
-TEST_CASE("messages go in one order, through stages of several ranks") {
+TEST_CASE("messages between pipeline stages have one order and do not deadlock") {
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3}, std::size_t{4});
   const auto width = GENERATE(std::size_t{1}, std::size_t{2});
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
@@ -262,7 +262,7 @@ TEST_CASE("messages go in one order, through stages of several ranks") {
   CHECK(stream_run{programs}.run() == std::string{});
 }
 
-TEST_CASE("messages go in one order, whatever the schedule") {
+TEST_CASE("messages between ranks have one order under each pipeline schedule") {
   const auto schedule =
       GENERATE(pipeline_schedule::gpipe, pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3}, std::size_t{4});

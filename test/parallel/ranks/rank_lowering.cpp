@@ -26,7 +26,7 @@ using namespace unity;
 using namespace unity::parallel;
 using parallel::test::operators;
 
-TEST_CASE("ranks compute what one device computes, on graphs and under strategies at random") {
+TEST_CASE("ranks compute the outputs and gradients of one device for random plans") {
   std::size_t compared = 0;
   for (std::uint64_t seed = 0; compared < unity::test::cases(500); ++seed) {
     const auto p = parallel::test::plan_at_random(seed);
@@ -48,7 +48,7 @@ TEST_CASE("ranks compute what one device computes, on graphs and under strategie
 }
 
 // Operators whose bodies use positions: in a shard, positions start at 0 wherever it lies.
-TEST_CASE("ranks compute what one device computes, with operators that read positions") {
+TEST_CASE("ranks compute the results of one device for operators that read positions") {
   const std::string_view name =
       GENERATE("gather", "gather_elements", "scatter_elements", "trilu", "strided_slice", "dot_product_attention");
   CAPTURE(name);

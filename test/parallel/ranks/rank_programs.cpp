@@ -69,7 +69,7 @@ std::size_t most_under_way(const rank_program& p, step_kind kind) {
 
 }  // namespace
 
-TEST_CASE("the text of a linear layer whose batch two ranks share") {
+TEST_CASE("rank programs of a data-parallel matmul print as the expected text") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4, 3});
   const auto y = b.matmul(x, b.weight("w", {3, 2}));
@@ -98,7 +98,7 @@ TEST_CASE("the text of a linear layer whose batch two ranks share") {
         "rank 0\n" + with(rank, "0", "2") + "rank 1\n" + with(rank, "2", "4"));
 }
 
-TEST_CASE("equal plans have equal programs and texts, others have others") {
+TEST_CASE("equal plans have equal rank programs; another strategy has another program and text") {
   const auto p = of("zoo:mlp?layers=2&hidden=8&batch=8", "p100:1x2");
   auto q = p;
   const auto programs = programs_of_ranks(operators(), p);
@@ -109,7 +109,7 @@ TEST_CASE("equal plans have equal programs and texts, others have others") {
   CHECK(to_text(operators(), p.graph, programs) != to_text(operators(), q.graph, others));
 }
 
-TEST_CASE("gradients are added up over ranks while the backward pass goes on") {
+TEST_CASE("gradient all-reduces of rank programs overlap with the backward pass") {
   const auto programs = programs_of_ranks(operators(), of("zoo:mlp?layers=4&hidden=8&batch=8", "p100:1x2"));
   for (const auto& r : programs.ranks) {
     std::size_t behind_first = 0;  // operators after the first reduction began
@@ -123,7 +123,7 @@ TEST_CASE("gradients are added up over ranks while the backward pass goes on") {
   }
 }
 
-TEST_CASE("equal gradients of the copies of an operator are not added up") {
+TEST_CASE("gradients of replicated operators are not all-reduced by ranks") {
   auto p = of("zoo:mlp?layers=2&hidden=8&batch=8", "p100:1x2");
   const graph_dimensions all{operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
@@ -142,8 +142,7 @@ TEST_CASE("equal gradients of the copies of an operator are not added up") {
   }
 }
 
-TEST_CASE(
-    "a stage keeps what it sent no longer than one forward, one backward needs, however many micro-batches there are") {
+TEST_CASE("the sends in flight of a stage do not grow with the number of micro-batches") {
   const auto few = programs_of_ranks(operators(), in_stages(3, 4));
   const auto many = programs_of_ranks(operators(), in_stages(3, 8));
   for (std::size_t r = 0; r < 3; ++r) {
@@ -153,7 +152,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("delayed updates: a stage works on the next batch while backward passes of the one before are under way") {
+TEST_CASE("with delayed updates a stage runs late backward passes of its last micro-batches") {
   auto p = in_stages(3, 4);
   p.pipeline.is_delayed = true;
   const auto programs = programs_of_ranks(operators(), p);
@@ -178,7 +177,7 @@ TEST_CASE("delayed updates: a stage works on the next batch while backward passe
                     "delayed updates: 2 micro-batches; expected as many as the 3 stages, or more");
 }
 
-TEST_CASE("statistics of a batch are sums over all ranks: nothing else is sent under data parallelism") {
+TEST_CASE("batch statistics are all-reduced over ranks; data parallelism sends no messages") {
   const auto p = of("zoo:resnet50?batch=4&image=32&hidden=4&statistics=batch", "p100:1x2");
   const graph_dimensions all{operators(), p.graph};
   std::size_t sums = 0;

@@ -27,7 +27,7 @@ using namespace unity;
 using namespace unity::parallel;
 using parallel::test::operators;
 
-TEST_CASE("ranks compute what one device computes, on models of the zoo", "[zoo]") {
+TEST_CASE("ranks compute the results of one device for zoo models", "[zoo]") {
   const auto* model = GENERATE("zoo:mlp?layers=3&hidden=16&batch=8",                                         //
                                "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",                                 //
                                "zoo:xdl?form=ae&layers=2&hidden=16&batch=8&vocab=40",                        //

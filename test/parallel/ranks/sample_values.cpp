@@ -44,19 +44,19 @@ std::set<std::string> inputs_with_samples(const std::string& model, tensor::loss
 
 }  // namespace
 
-TEST_CASE("a mask that is as high as the batch has no samples") {
+TEST_CASE("a mask with as many rows as the batch has no samples") {
   const auto all =
       inputs_with_samples("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", tensor::loss::mean_square);
   CHECK(all.size() == 2);  // the words and the targets, not the mask of 4 x 4
   CHECK(all.contains(tensor::target_name(0)));
 }
 
-TEST_CASE("all inputs of a network with tables have samples") {
+TEST_CASE("more than five inputs of dlrm have samples") {
   const auto all = inputs_with_samples("zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40", tensor::loss::mean_square);
   CHECK(all.size() > 5);
 }
 
-TEST_CASE("images and labels have samples") {
+TEST_CASE("images and labels of lenet have samples") {
   CHECK(inputs_with_samples("zoo:lenet?batch=10", tensor::loss::cross_entropy).size() == 2);
 }
 

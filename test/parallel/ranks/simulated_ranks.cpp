@@ -66,7 +66,7 @@ picoseconds iteration(const hardware::machine& m, const std::vector<parallel::ra
   return simulate::summarize(program, s.times()).iteration;
 }
 
-TEST_CASE("steps follow each other, and messages travel meanwhile") {
+TEST_CASE("simulated ranks run steps in sequence while messages travel") {
   const auto m = test::machine_without_starts("p100:1x2");
   writer one;
   const auto x = one.product(one.input());
@@ -98,7 +98,7 @@ TEST_CASE("steps follow each other, and messages travel meanwhile") {
   REQUIRE(all <= picoseconds{2 * t.count() + travels.count()});
 }
 
-TEST_CASE("a sum over ranks begins when the last of them is there") {
+TEST_CASE("a simulated all-reduce begins when the last rank arrives") {
   const auto m = test::machine_without_starts("p100:1x2");
   const auto rank = [](int products) {
     writer w;
@@ -118,7 +118,7 @@ TEST_CASE("a sum over ranks begins when the last of them is there") {
   REQUIRE(uneven - even == picoseconds{2 * iteration(m, {alone.p, {}}).count()});
 }
 
-TEST_CASE("what cannot be simulated is refused") {
+TEST_CASE("simulated_ranks rejects unsent messages and unsupported steps and missing devices") {
   const auto m = test::machine_without_starts("p100:1x1");
   writer w;
   const auto begun = w.step(step_kind::receive, w.input(), 0, 3);
@@ -142,7 +142,7 @@ TEST_CASE("what cannot be simulated is refused") {
   refused({.kind = step_kind::send, .lag = 1});
 }
 
-TEST_CASE("a sum whose shares are collected takes what reduce-scatter and all-gather take") {
+TEST_CASE("simulated reduce-scatter and all-gather take the sum of their times") {
   const auto m = test::machine_without_starts("p100:1x4");
   const auto rank = [](std::vector<step_kind> kinds) {
     writer w;
@@ -161,7 +161,7 @@ TEST_CASE("a sum whose shares are collected takes what reduce-scatter and all-ga
   CHECK(iteration(m, rank({step_kind::scatter, step_kind::gather}), all) == scattered + gathered);
 }
 
-TEST_CASE("moves take their bytes over the host's rate") {
+TEST_CASE("simulated moves to and from the host take their bytes over the host's rate") {
   const auto m = test::machine_without_starts("p100:1x1");
   writer w;
   const auto x = w.product(w.input());

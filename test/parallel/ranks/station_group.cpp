@@ -20,7 +20,7 @@ using hardware::device_id;
 using parallel::detail::station_group;
 using parallel::detail::written_ranks;
 
-TEST_CASE("what a group counts is what listing all messages gives", "[law]") {
+TEST_CASE("station_group counts equal those of listing all messages", "[law]") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -69,7 +69,7 @@ TEST_CASE("what a group counts is what listing all messages gives", "[law]") {
   }
 }
 
-TEST_CASE("of many ranks few are near one") {
+TEST_CASE("station_group has only ranks of the same node near a written rank") {
   const auto m = hardware::preset("p100:64x4");
   std::vector<std::uint32_t> ranks;
   std::vector<device_id> devices;

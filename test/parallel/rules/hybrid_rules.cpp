@@ -130,7 +130,7 @@ pcg side_by_side(const pcg& x, const pcg& y) {
 
 }  // namespace
 
-TEST_CASE("hybrids follow from what erasure proves and properties of operators, and hold shard by shard") {
+TEST_CASE("hybrid parallel rules are proved from erasure rules and axioms and hold on values") {
   constexpr std::array<std::int64_t, 1> halves{2};
   theory known;
   const auto rules = parse_rules(std::string{parallel_rules}, "parallel_rules");

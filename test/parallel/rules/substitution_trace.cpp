@@ -143,7 +143,7 @@ std::vector<operator_grid> megatron_grids(const tensor::tensor_graph& g, std::in
 
 }  // namespace
 
-TEST_CASE("traces lead to what is spelled out, each step by its rule", "[law]") {
+TEST_CASE("each step of a substitution trace applies its rule; the end is the spelled-out graph", "[law]") {
   const auto seed = GENERATE(range(0U, 12U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -156,7 +156,7 @@ TEST_CASE("traces lead to what is spelled out, each step by its rule", "[law]") 
   check_trace(g, grids);
 }
 
-TEST_CASE("chains become canonical, rule by rule", "[law]") {
+TEST_CASE("chains of parallelization operators become canonical by steps of shipped rules", "[law]") {
   const auto seed = GENERATE(range(0U, 400U));
   CAPTURE(seed);
   random_engine random{seed};
@@ -175,7 +175,7 @@ TEST_CASE("chains become canonical, rule by rule", "[law]") {
   CHECK(chain == expected);
 }
 
-TEST_CASE("Megatron's block comes about by rules of parallel.rules") {
+TEST_CASE("a substitution trace of shipped rules leads to Megatron's transformer block") {
   const auto g = transformer_block();
   const auto grids = megatron_grids(g, 2);
   check_trace(g, grids);
@@ -202,7 +202,7 @@ TEST_CASE("Megatron's block comes about by rules of parallel.rules") {
   CHECK(kinds["replicate"] == 2 + 5);
 }
 
-TEST_CASE("every axis along which an operator of the zoo can be divided has a rule") {
+TEST_CASE("each divisible axis of each zoo operator has a parallel rule") {
   std::set<std::string> missing;
   std::vector<tensor::tensor_graph> graphs;
   for (const auto& m : tensor::zoo::models) {
@@ -246,7 +246,7 @@ TEST_CASE("every axis along which an operator of the zoo can be divided has a ru
   CHECK(missing.empty());
 }
 
-TEST_CASE("masks of truth values are divided into blocks and copies, not into terms") {
+TEST_CASE("boolean masks are divided into blocks and replicas but not into partial sums") {
   tensor::builder b{operators()};
   const auto mask = b.reshape(b.input("mask", {4, 6}, tensor::dtype::boolean), {4, 1, 6});
   const auto number = b.apply("cast", {mask}, {{"element", "float32"}})[0];
@@ -267,7 +267,7 @@ TEST_CASE("masks of truth values are divided into blocks and copies, not into te
   }
 }
 
-TEST_CASE("a division that no rule states is a step which says so; what is no grid is refused") {
+TEST_CASE("a substitution trace marks a division without a rule; an invalid grid is rejected") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.relu(b.input("x", {4, 6}))});
   const auto o = *parallel::test::dimensions_in(g, node_id{1U});

@@ -29,7 +29,7 @@ using namespace unity::parallel;
 using unity::parallel::test::operators;
 using unity::parallel::test::parallel_operators;
 
-TEST_CASE("candidates among terms of one operator follow from the shipped rules") {
+TEST_CASE("equal enumerated terms of gelu and softmax follow from the shipped parallel rules") {
   const auto& a = parallel_operators();
   constexpr std::array<std::int64_t, 1> halves{2};
   theory shipped;

@@ -281,7 +281,7 @@ const std::vector<rule>& wrong_rules() {
 
 }  // namespace
 
-TEST_CASE("rules that divide an operator hold") {
+TEST_CASE("correct rules that divide an operator preserve types and values") {
   for (const auto& r : right_rules()) {
     CAPTURE(r.name);
     CHECK(fault(r.from, r.to).empty());
@@ -289,7 +289,7 @@ TEST_CASE("rules that divide an operator hold") {
   }
 }
 
-TEST_CASE("wrong rules are caught") {
+TEST_CASE("wrong rules that divide an operator are caught by types or boundary or values") {
   REQUIRE(wrong_rules().size() >= 16);
   for (const auto& r : wrong_rules()) {
     CAPTURE(r.name);

@@ -15,7 +15,7 @@ namespace tests_of_compute_bound {
 
 using namespace unity;
 
-TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
+TEST_CASE("compute_bound is at most the simulated time of random strategies", "[law]") {
   const auto& a = parallel::test::operators();
   const auto* model =
       GENERATE("zoo:lenet?batch=96", "zoo:rnnlm?batch=24&hidden=48&vocab=96&seq=2", "zoo:mlp?form=fig1");
@@ -39,7 +39,7 @@ TEST_CASE("no strategy is faster than devices that never wait", "[law]") {
   }
 }
 
-TEST_CASE("on one device the bound is all computing but the updates") {
+TEST_CASE("compute_bound on one device is the sum of forward and backward task times") {
   const auto& a = parallel::test::operators();
   const auto g = tensor::zoo::build(a, "zoo:lenet?batch=8");
   const auto m = hardware::preset("h200:1x1");

@@ -79,7 +79,7 @@ std::size_t heads_of(const subject& x, node_id attention) {
 
 }  // namespace
 
-TEST_CASE("Megatron's plan divides the first layer by columns, the second by rows, and attention by heads") {
+TEST_CASE("Megatron's expert strategy divides layers by columns then rows and attention by heads") {
   subject x{"zoo:bert?form=ae&layers=1&hidden=64&heads=4&seq=16", "dgx_a100:1x4"};
   const auto all = x.experts();
   REQUIRE(all.size() == 3);
@@ -93,7 +93,7 @@ TEST_CASE("Megatron's plan divides the first layer by columns, the second by row
   CHECK(x.divided(all[1], x.find("matmul", 1)).find("k2") != std::string::npos);
 }
 
-TEST_CASE("Megatron's plan of a layer adds up twice forward and twice backward") {
+TEST_CASE("each layer of Megatron's expert strategy has two all-reduces per pass") {
   for (const auto* const model :
        {"zoo:bert?form=ae&layers=3&hidden=64&heads=4&seq=16", "zoo:gpt?layers=3&hidden=64&heads=4&seq=16&vocab=64"}) {
     const std::string name{model};
@@ -113,7 +113,7 @@ TEST_CASE("Megatron's plan of a layer adds up twice forward and twice backward")
   }
 }
 
-TEST_CASE("encoders as exporters write them are divided by heads, which follows from columns") {
+TEST_CASE("the expert strategy of an exported encoder divides attention by heads") {
   subject x{"zoo:bert?layers=1&hidden=64&heads=4&seq=16&vocab=128&batch=2", "dgx_a100:1x4"};
   const auto s = x.experts().back();
   CHECK(x.divided(s, x.find("embedding")) == "v4 ");
@@ -124,12 +124,12 @@ TEST_CASE("encoders as exporters write them are divided by heads, which follows 
   CHECK(x.report(s).excess.empty());
 }
 
-TEST_CASE("heads that no degree divides leave data parallelism") {
+TEST_CASE("a number of heads that no degree divides leaves one expert strategy") {
   subject x{"zoo:bert?form=ae&layers=1&hidden=60&heads=3&seq=16", "dgx_a100:1x4"};
   CHECK(x.experts().size() == 1);
 }
 
-TEST_CASE("a vocabulary that no degree divides is computed by positions") {
+TEST_CASE("an indivisible vocabulary has divided logits and a replicated embedding") {
   subject x{"zoo:gpt?layers=1&hidden=64&heads=4&seq=16&vocab=61", "dgx_a100:1x4"};
   const auto s = x.experts().back();
   CHECK(x.divided(s, x.find("embedding")) == "copies4 ");
@@ -138,7 +138,7 @@ TEST_CASE("a vocabulary that no degree divides is computed by positions") {
   CHECK(x.divided(s, last) != "copies4 ");
 }
 
-TEST_CASE("embedding tables are whole and balanced, all else divides samples") {
+TEST_CASE("the expert strategy of dlrm keeps embedding tables whole and balanced") {
   subject x{"zoo:dlrm?batch=64", "dgx_a100:1x4"};
   const auto all = x.experts();
   REQUIRE(all.size() == 1);
@@ -155,14 +155,14 @@ TEST_CASE("embedding tables are whole and balanced, all else divides samples") {
   CHECK(x.report(all[0]).communicated < x.report(data_parallel(x.dimensions(), x.machine.network)).communicated);
 }
 
-TEST_CASE("recurrent and convolutional networks keep their experts") {
+TEST_CASE("rnnlm and lenet have the simple expert strategy only") {
   for (const auto* const model : {"zoo:rnnlm?seq=2&hidden=64&vocab=100", "zoo:lenet"}) {
     subject x{model, "p100:1x4"};
     CHECK(x.experts() == std::vector<strategy>{expert(operators(), x.graph, x.dimensions(), x.machine.network)});
   }
 }
 
-TEST_CASE("strategies of experts are valid wherever they go") {
+TEST_CASE("expert strategies of zoo models run on machines of one to eight devices") {
   const auto* const model =
       GENERATE("zoo:bert?layers=1&batch=8", "zoo:bert?form=taso&layers=1", "zoo:bert?form=ae&layers=2",
                "zoo:gpt?layers=2&seq=64&batch=8", "zoo:xdl?form=ae", "zoo:embedding_bag", "zoo:dlrm?form=ae",
@@ -175,7 +175,7 @@ TEST_CASE("strategies of experts are valid wherever they go") {
   }
 }
 
-TEST_CASE("what depends on weights alone need not be sent to whoever has samples") {
+TEST_CASE("with_repeated_parameters replicates operators on weights and sends only gradients") {
   subject x{"zoo:gpt?layers=1&hidden=64&heads=4&seq=16&vocab=61&batch=4", "dgx_a100:1x4"};
   const auto data = data_parallel(x.dimensions(), x.machine.network);
   const auto repeated = with_repeated_parameters(x.graph, x.dimensions(), x.machine.network, data);
@@ -193,7 +193,7 @@ TEST_CASE("what depends on weights alone need not be sent to whoever has samples
   CHECK(with_repeated_parameters(lenet.graph, lenet.dimensions(), lenet.machine.network, plain) == plain);
 }
 
-TEST_CASE("the plans of figure 2 move what the figure says") {
+TEST_CASE("strategies of figure 2 communicate as many elements as the figure") {
   const auto graph = tensor::zoo::build(operators(), "zoo:mlp?form=fig1");
   const auto machine = hardware::preset("dgx_a100:1x2");
   lowering lower{operators(), graph, machine};
@@ -204,7 +204,7 @@ TEST_CASE("the plans of figure 2 move what the figure says") {
   CHECK(moved(figure_2b_strategy(operators(), graph, lower.dimensions(), machine.network)) == 131'072);
 }
 
-TEST_CASE("the plans of figure 2 are of perceptrons of two layers whose sizes the devices divide") {
+TEST_CASE("strategies of figure 2 exist only for divisible perceptrons of two layers") {
   subject four{"zoo:mlp?form=fig1", "dgx_a100:1x4"};
   CHECK(figure_2a_strategy(operators(), four.graph, four.dimensions(), four.machine.network));
   CHECK_FALSE(figure_2b_strategy(operators(), four.graph, four.dimensions(), four.machine.network));  // 10 columns

@@ -74,7 +74,7 @@ struct time_of_attention {
 }  // namespace
 
 // Source: Korthikanti et al., Reducing activation recomputation in large transformer models, MLSys 2023, table 2.
-TEST_CASE("a layer with dropouts keeps what the paper's table says, masks included") {
+TEST_CASE("activations kept by a layer with dropout match the paper's table") {
   const auto kept = [](const std::string& plan, const std::string& machine) {
     return work(plan, machine, "training").pieces[2].kept.count();
   };
@@ -87,7 +87,7 @@ TEST_CASE("a layer with dropouts keeps what the paper's table says, masks includ
 }
 
 // The table without the 5 a s / h of scores, softmax and dropout, plus a float32 per row and head.
-TEST_CASE("a layer with attention as one operator keeps no scores") {
+TEST_CASE("a layer with flash attention keeps no attention scores") {
   const auto kept = [](const std::string& plan, const std::string& machine) {
     return work(plan, machine, "training&attention=flash").pieces[2].kept.count();
   };
@@ -101,7 +101,7 @@ TEST_CASE("a layer with attention as one operator keeps no scores") {
 }
 
 // A layer has two exchanges per pass, none inside attention, because heads are divided.
-TEST_CASE("attention as one operator is divided by heads") {
+TEST_CASE("attention divided by heads has no exchange inside even as flash attention") {
   for (const std::string form : {"training", "training&attention=flash"}) {
     CAPTURE(form);
     std::int64_t exchanges = 0;
@@ -118,7 +118,7 @@ TEST_CASE("attention as one operator is divided by heads") {
         }) == "plan: 4 heads for t=8; expected a multiple of t");
 }
 
-TEST_CASE("attention as one operator takes the time of one kernel in each pass") {
+TEST_CASE("flash attention takes the time of one kernel in each pass") {
   const auto layer = [](const std::string& plan, const std::string& form) {
     const auto piece = work(plan, "dgx_a100_80:1x2", form, time_of_attention{}).pieces[2];
     std::vector<std::int64_t> sums{0, 0};  // us: forward, backward
@@ -135,7 +135,7 @@ TEST_CASE("attention as one operator takes the time of one kernel in each pass")
   CHECK(layer("megatron:t=2", "training") == std::vector<std::int64_t>{0, 0});
 }
 
-TEST_CASE("dropouts take time in both passes") {
+TEST_CASE("dropout takes time in both passes of a layer") {
   const auto time = [](const std::vector<parallel::work_step>& steps) {
     picoseconds all{};
     for (const auto& s : steps) {
@@ -150,7 +150,7 @@ TEST_CASE("dropouts take time in both passes") {
 }
 
 // Each row's largest logit, its label's logit, and the sum of exponentials: one float32 per token each.
-TEST_CASE("the loss of a divided vocabulary has three all-reduces of a number per token") {
+TEST_CASE("the loss of a divided vocabulary all-reduces one number per token three times") {
   for (const std::string plan : {"megatron:t=2", "megatron:t=2,sp"}) {
     CAPTURE(plan);
     std::int64_t reductions = 0;

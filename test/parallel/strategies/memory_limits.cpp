@@ -34,21 +34,21 @@ std::vector<bytes> sizes(std::initializer_list<std::int64_t> all) {
 
 }  // namespace
 
-TEST_CASE("limits are the memories of the devices' kinds") {
+TEST_CASE("memory limits are the memories of the devices' models") {
   auto m = hardware::preset("p100:2x2");
   CHECK(parallel::memory_limits(m) == sizes({16'000'000'000, 16'000'000'000, 16'000'000'000, 16'000'000'000}));
   m.devices[0].memory = bytes{5};
   CHECK(parallel::memory_limits(m) == sizes({5, 5, 5, 5}));
 }
 
-TEST_CASE("what is over a limit is told, ascending; no limit is never exceeded") {
+TEST_CASE("excess_over lists devices over their memory limit in order; 0 is no limit") {
   CHECK(excess_over(sizes({10, 10, 0, 10}), sizes({11, 10, 1000, 25})) ==
         std::vector<memory_excess>{{0, bytes{1}}, {3, bytes{15}}});
   CHECK(excess_over({}, sizes({7})).empty());
   CHECK(excess_over(sizes({10, 10}), sizes({0, 10})).empty());
 }
 
-TEST_CASE("the device that is most over is described in one line") {
+TEST_CASE("the device with the largest memory excess is described in one line") {
   const auto m = hardware::preset("p100:2x2");
   CHECK(parallel::describe(m, {}).empty());
   const std::vector<memory_excess> one{{3, bytes{12}}};
@@ -59,7 +59,7 @@ TEST_CASE("the device that is most over is described in one line") {
   CHECK(describe(m, two) == "n1/gpu0 needs 40 bytes more than its 16000000000, and so does 1 other");
 }
 
-TEST_CASE("sums of buffers are at least the peaks, and follow what is added and removed", "[law]") {
+TEST_CASE("buffer sums are at least the simulated peaks and return to 0 after removal", "[law]") {
   const auto& a = parallel::test::operators();
   for (const auto* model : {"zoo:lenet?batch=16", "zoo:rnnlm?batch=8&hidden=32&vocab=40&seq=3"}) {
     const auto g = tensor::zoo::build(a, model);

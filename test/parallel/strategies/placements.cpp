@@ -86,7 +86,7 @@ constexpr std::size_t machines[] = {1, 2, 3, 4, 6, 8, 12, 16, 96};
 
 }  // namespace
 
-TEST_CASE("blocks of one size and stride are disjoint and together all devices") {
+TEST_CASE("aligned blocks of one size and stride partition the devices") {
   for (const auto devices : machines) {
     for (std::size_t size = 1; size <= devices; ++size) {
       if (devices % size != 0) {
@@ -127,7 +127,7 @@ TEST_CASE("blocks of one size and stride are disjoint and together all devices")
   }
 }
 
-TEST_CASE("blocks of two of six devices are neighbours, or three apart") {
+TEST_CASE("aligned blocks of two of six devices are adjacent or three apart") {
   std::set<std::vector<std::size_t>> found;
   for (const auto& b : aligned_blocks(6, 2, block_strides::all)) {
     found.insert(devices_of(b));
@@ -135,7 +135,7 @@ TEST_CASE("blocks of two of six devices are neighbours, or three apart") {
   CHECK(found == std::set<std::vector<std::size_t>>{{0, 1}, {2, 3}, {4, 5}, {0, 3}, {1, 4}, {2, 5}});
 }
 
-TEST_CASE("operators have all valid degrees on blocks of as many devices, and nothing else") {
+TEST_CASE("placements of an operator are exactly its valid degrees on aligned blocks") {
   using subject = std::pair<std::string_view, std::size_t>;
   for (const auto& [model, devices] : {subject{"zoo:lenet?batch=24", 4}, subject{"zoo:lenet?batch=24", 6},
                                        subject{"zoo:lenet?batch=96", unity::test::all_or(96, 24)},
@@ -179,7 +179,7 @@ TEST_CASE("operators have all valid degrees on blocks of as many devices, and no
   }
 }
 
-TEST_CASE("degrees of a product of matrices on four devices are in lexicographic order") {
+TEST_CASE("degrees of a matmul on four devices are in lexicographic order") {
   const auto o = parallel::test::dimensions("matmul", {{"activation", "none"}}, {type({8, 8}), type({8, 8}, true)});
   const auto degrees = parallel::degrees_of(o, 4);
   std::vector<std::vector<std::int64_t>> found;
@@ -189,7 +189,7 @@ TEST_CASE("degrees of a product of matrices on four devices are in lexicographic
   CHECK(found == std::vector<std::vector<std::int64_t>>{{1, 1}, {1, 2}, {1, 4}, {2, 1}, {2, 2}, {4, 1}});
 }
 
-TEST_CASE("degrees are drawn with equal probability, then blocks", "[law]") {
+TEST_CASE("placement sampling draws degrees uniformly and then blocks uniformly", "[law]") {
   const auto g = tensor::zoo::build(operators(), "zoo:lenet?batch=24");
   const parallel::graph_dimensions all{operators(), g};
   for (const std::size_t devices : {4U, 6U, 8U}) {

@@ -42,7 +42,7 @@ parallel::plan of_model(const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("a plan does not differ from itself, and differs by what is changed", "[parallel]") {
+TEST_CASE("plan difference is empty for equal plans and names a changed configuration", "[parallel]") {
   std::size_t changed = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
@@ -74,7 +74,7 @@ TEST_CASE("a plan does not differ from itself, and differs by what is changed", 
   CHECK(changed > 20);
 }
 
-TEST_CASE("operators of one plan alone, recomputation, synchronization, stages and optimizers are told", "[parallel]") {
+TEST_CASE("plan difference reports changed settings of the plan and added operators", "[parallel]") {
   const auto p = of_model("lenet");
   auto other = of_model("lenet");
   other.recomputed = parallel::full_recomputation(other.graph);

@@ -12,7 +12,7 @@
 
 using namespace unity;
 
-TEST_CASE("a plan's statement is printed as it was stated, in one order") {
+TEST_CASE("a plan statement prints its keys in one fixed order") {
   const std::string text = "megatron:t=8,p=8,d=8,micro=1,batch=512,interleave=2,sp,zero=1,recompute=selective";
   const auto s = parallel::parse_plan_statement(text);
   CHECK(s.tensor == 8);
@@ -26,7 +26,7 @@ TEST_CASE("a plan's statement is printed as it was stated, in one order") {
         "megatron:t=1,p=1,d=4,micro=1,batch=4,zero=1,overlap,recompute=full");
 }
 
-TEST_CASE("what is printed of a statement is read as the same one") {
+TEST_CASE("random plan statements survive the print and parse round trip") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
@@ -48,7 +48,7 @@ TEST_CASE("what is printed of a statement is read as the same one") {
   }
 }
 
-TEST_CASE("what is no statement is told in one line") {
+TEST_CASE("an invalid plan statement gives a one-line error with the expected form") {
   const auto told = [](const char* text) {
     return test::message_of([&] { static_cast<void>(parallel::parse_plan_statement(text)); });
   };
@@ -72,7 +72,7 @@ TEST_CASE("what is no statement is told in one line") {
         "plan: last= with p=1; expected several stages");
 }
 
-TEST_CASE("the first and the last stage may have other layers than those between") {
+TEST_CASE("first and last stage of a plan statement may have other numbers of layers") {
   using counts = std::vector<std::int64_t>;
   const auto of = [](const char* text, std::int64_t layers) {
     return parallel::layers_of_stages(parallel::parse_plan_statement(text), layers);

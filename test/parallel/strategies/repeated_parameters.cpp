@@ -48,7 +48,7 @@ tensor::tensor_graph attention_of_images() {
 
 }  // namespace
 
-TEST_CASE("samples are followed wherever operators move them, and then only gradients are exchanged") {
+TEST_CASE("with_samples_followed divides samples through transposes; no activations are sent") {
   const auto g = attention_of_images();
   const auto m = hardware::preset("p100:1x4");
   parallel::lowering lowering{operators(), g, m};
@@ -71,7 +71,7 @@ TEST_CASE("samples are followed wherever operators move them, and then only grad
   CHECK(messages(followed) == 0);
 }
 
-TEST_CASE("samples that cannot be divided among the devices are not followed") {
+TEST_CASE("with_samples_followed keeps a strategy whose samples the devices do not divide") {
   const auto g = attention_of_images();
   const auto m = hardware::preset("p100:1x3");
   const parallel::lowering lowering{operators(), g, m};

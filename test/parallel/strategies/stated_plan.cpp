@@ -79,7 +79,7 @@ std::vector<std::int64_t> stages_by_layer(const std::vector<std::int64_t>& layer
 
 }  // namespace
 
-TEST_CASE("a plan that does what a statement says amounts to that statement") {
+TEST_CASE("statement_of recovers the statement that a plan follows") {
   for (const std::string text : {
            "megatron:t=1,p=1,d=4,micro=2,batch=8",
            "megatron:t=4,p=1,d=1,micro=2,batch=2",
@@ -104,7 +104,7 @@ TEST_CASE("a plan that does what a statement says amounts to that statement") {
   }
 }
 
-TEST_CASE("a pipeline whose first and last stage have other layers than those between amounts to its statement") {
+TEST_CASE("statement_of recovers other layer counts of the first and last stage") {
   for (const std::string text : {
            "megatron:t=1,p=4,d=1,micro=1,batch=8,first=1,last=1",
            "megatron:t=2,p=4,d=1,micro=1,batch=4,last=3,sp",
@@ -146,7 +146,7 @@ TEST_CASE("a pipeline whose first and last stage have other layers than those be
 }
 
 // Flash attention is one operator: divided by heads, without a core to recompute.
-TEST_CASE("a plan with flash attention amounts to its statement") {
+TEST_CASE("statement_of recovers the statement of a plan with flash attention") {
   for (const std::string text : {
            "megatron:t=1,p=1,d=4,micro=2,batch=8",
            "megatron:t=4,p=1,d=1,micro=2,batch=2",
@@ -179,7 +179,7 @@ TEST_CASE("a plan with flash attention amounts to its statement") {
   CHECK(has(complaint(p), "its result is kept; expected recomputation of whole layers from their inputs"));
 }
 
-TEST_CASE("stages may follow each other within the data-parallel groups") {
+TEST_CASE("statement_of accepts stages within data-parallel groups and no other device order") {
   const std::string text = "megatron:t=2,p=2,d=2,micro=1,batch=8";
   auto p = parallel::test::stated_training(operators(), text, 2, true);
   const auto r = parallel::statement_of(operators(), p);
@@ -195,7 +195,7 @@ TEST_CASE("stages may follow each other within the data-parallel groups") {
 }
 
 // Megatron divides the columns of a layer's first product and the rows of its second.
-TEST_CASE("one product that is divided in another way is named") {
+TEST_CASE("statement_of names a matmul that is divided in another way than Megatron-LM's") {
   const std::string text = "megatron:t=2,p=1,d=2,micro=2,batch=4";
   const auto good = parallel::test::stated_training(operators(), text, 2);
   const parallel::graph_dimensions all{operators(), good.graph};
@@ -214,7 +214,7 @@ TEST_CASE("one product that is divided in another way is named") {
   CHECK(has(complaint(p), "[2,1,2] on [3,1,2,0]; expected [2,1,2] on [0,1,2,3]"));
 }
 
-TEST_CASE("what has no words is refused, with the place") {
+TEST_CASE("statement_of rejects a plan that no statement describes and names the place") {
   const auto p2 = parallel::test::stated_training(operators(), "megatron:t=1,p=2,d=2,micro=1,batch=8", 2);
   auto p = p2;
   p.pipeline.schedule = parallel::pipeline_schedule::gpipe;
@@ -241,7 +241,7 @@ TEST_CASE("what has no words is refused, with the place") {
             "a model without attention"));
 }
 
-TEST_CASE("an operator on another stage than its layer's is named") {
+TEST_CASE("statement_of names an operator on another stage than its layer's") {
   auto p = parallel::test::stated_training(operators(), "megatron:t=1,p=2,d=1,micro=1,batch=4", 4);
   const auto gelu = find(p, "gelu", 1);  // the second layer, which is the first stage's last
   for (auto n = gelu; n < p.graph.node_count(); ++n) {
@@ -254,7 +254,7 @@ TEST_CASE("an operator on another stage than its layer's is named") {
                 " (gelu): on stage 1; expected stage 0 of 2, of 2 layers each, the embedding on the first"));
 }
 
-TEST_CASE("data parallelism of any model is a statement") {
+TEST_CASE("data_statement_of gives the statement of a data-parallel lenet plan") {
   auto p = parallel::test::replicated_plan(operators(), "zoo:lenet?batch=8", "p100:1x4");
   const auto samples = parallel::data_statement_of(operators(), p).statement.batch;
   auto r = parallel::data_statement_of(operators(), p);
@@ -275,7 +275,7 @@ TEST_CASE("data parallelism of any model is a statement") {
   CHECK(r.statement.microbatches() == 3);
 }
 
-TEST_CASE("an operator that is not divided by samples, and a weight with a server, are named") {
+TEST_CASE("data_statement_of names an operator or weight that is not data-parallel") {
   const auto good = parallel::test::replicated_plan(operators(), "zoo:mlp?layers=2&hidden=64&batch=8", "p100:1x4");
   auto p = good;
   const auto product = find(p, "linear", 1);

@@ -14,7 +14,7 @@ namespace tests_of_statement_bound {
 
 using namespace unity;
 
-TEST_CASE("bounds of statements are no more than what is simulated, and peaks without divided gradients are exact") {
+TEST_CASE("statement bounds are at most simulated; peaks without divided gradients are exact") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
@@ -62,7 +62,7 @@ TEST_CASE("bounds of statements are no more than what is simulated, and peaks wi
   CHECK(tight_memory / static_cast<double>(divided) > 0.7);
 }
 
-TEST_CASE("without a pipeline nothing is left out of the bound") {
+TEST_CASE("the bound of a statement without pipeline equals the simulated time") {
   const test::statement_subject x{"zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=128", "dgx_a100_80:1x4"};
   for (const auto* plan : {"megatron:d=4,batch=16", "megatron:t=2,d=2,batch=8,sp,zero=1,recompute=full"}) {
     const auto s = parallel::parse_plan_statement(plan);

@@ -33,7 +33,7 @@ std::string name_of(const tensor::tensor_graph& g, node_id n) {
 
 }  // namespace
 
-TEST_CASE("the loss reads logits in float32, and nodes keep their numbers") {
+TEST_CASE("with_wide_loss appends a float32 cross entropy and keeps node numbers") {
   const auto model = tensor::zoo::build(operators(), "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=6");
   const auto narrow = tensor::converted(operators(), model, dtype::float32, dtype::bfloat16);
   for (const bool is_narrow : {false, true}) {
@@ -59,7 +59,7 @@ TEST_CASE("the loss reads logits in float32, and nodes keep their numbers") {
   }
 }
 
-TEST_CASE("a graph of several outputs has no loss appended") {
+TEST_CASE("with_wide_loss adds nothing to a graph of several outputs") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {2, 3});
   const auto y = b.relu(x);

@@ -100,7 +100,7 @@ std::string random_plan(random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("one device of each stage takes exactly what all devices take, and holds the same") {
+TEST_CASE("one device per stage simulates like all devices for random statements") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
@@ -122,7 +122,7 @@ TEST_CASE("one device of each stage takes exactly what all devices take, and hol
   }
 }
 
-TEST_CASE("the parts of an iteration add up to it, and bubbles are those of the schedule") {
+TEST_CASE("the time breakdown of a statement adds up; its bubble matches the formula") {
   const auto of = [](const std::string& plan, const std::string& machine) {
     subject x{"zoo:gpt?layers=4&hidden=512&heads=8&seq=512&vocab=64", plan, machine};
     x.on.devices[0].collective_start_seconds = 0;  // so that devices wait for computation only
@@ -139,7 +139,7 @@ TEST_CASE("the parts of an iteration add up to it, and bubbles are those of the 
   CHECK(two.parts.bubble < 0.7 * one.parts.bubble);
 }
 
-TEST_CASE("a device of a tensor-parallel group does its share, and exchanges what Megatron does") {
+TEST_CASE("a tensor-parallel device has its share of the weights and Megatron's collectives") {
   const auto count = [](const std::vector<parallel::work_step>& steps, hardware::exchange how) {
     std::size_t n = 0;
     for (const auto& s : steps) {
@@ -178,7 +178,7 @@ TEST_CASE("a device of a tensor-parallel group does its share, and exchanges wha
 
 // Korthikanti et al., 2022, table 2, without dropout (whose masks are 3 a s / h + 2 of s b h) and with the outputs of
 // gelu and softmax, all in two bytes: 8 + 28 / t + 4 a s / (h t) of s b h.
-TEST_CASE("a layer keeps the activations of the closed form") {
+TEST_CASE("activations kept by a layer without dropout match the closed form") {
   constexpr std::int64_t a = 4;
   constexpr std::int64_t s = 32;
   constexpr std::int64_t h = 64;
@@ -252,7 +252,7 @@ std::int64_t moved(const run& r) {
 // Source: Rajbhandari et al., ZeRO, SC 2020, section 5 and figure 1: each of N devices holds (2 + 2 + K) psi, 4 psi + K
 // psi / N, 2 psi + (2 + K) psi / N, and (4 + K) psi / N bytes, with K = 12 for Adam. Gradients here are float32: 4
 // bytes instead of the paper's 2.
-TEST_CASE("the memory of ZeRO's stages is the closed form") {
+TEST_CASE("permanent memory of statements with ZeRO matches the closed form") {
   constexpr auto psi = small_weights;
   constexpr std::int64_t n = 4;
   static_assert(psi % n == 0, "shares are equal");
@@ -269,7 +269,7 @@ TEST_CASE("the memory of ZeRO's stages is the closed form") {
 
 // Per micro-batch, stage 2 reduce-scatters all gradients; stage 3 also gathers all weights for each pass, the words
 // once for each piece that reads them. After the step, stages 1 and 2 all-gather the new weights.
-TEST_CASE("ZeRO's stages exchange gradients and weights as often as the paper says") {
+TEST_CASE("bytes exchanged by statements with ZeRO match the paper") {
   constexpr auto psi = small_weights;
   const auto of = [](int zero) {
     return moved(ran(fmt::format("megatron:d=4,micro=2,batch=24,zero={}", zero), "dgx_a100_80:1x4",
@@ -282,7 +282,7 @@ TEST_CASE("ZeRO's stages exchange gradients and weights as often as the paper sa
   CHECK(of(3) == m * 4 * psi + m * 2 * 2 * (psi + 128 * 64));
 }
 
-TEST_CASE("a layer's weights are gathered while the layer before it computes, and dropped after its pass") {
+TEST_CASE("ZeRO stage 3 gathers a layer's weights one layer ahead and drops them after use") {
   const std::string model = "zoo:gpt?layers=4&hidden=512&heads=8&seq=512&vocab=64";
   const auto of = [&](int zero) {
     return ran(fmt::format("megatron:d=2,micro=4,batch=16,zero={},recompute=full", zero), "dgx_a100_80:1x2",
@@ -309,7 +309,7 @@ TEST_CASE("a layer's weights are gathered while the layer before it computes, an
   CHECK(of(2).parts.communication < all / 3);
 }
 
-TEST_CASE("no device takes its step before the norm of all gradients is known") {
+TEST_CASE("optimizer steps wait for the norm of all gradients") {
   for (const std::string plan : {"megatron:t=2,p=2,d=2,batch=8", "megatron:t=2,p=2,d=2,batch=8,zero=3"}) {
     CAPTURE(plan);
     const auto r = ran(plan, "dgx_a100_80:2x4", statement_devices::one_of_each_stage);
@@ -341,7 +341,7 @@ TEST_CASE("no device takes its step before the norm of all gradients is known") 
 }
 
 // The head of a wide vocabulary takes as long as several layers.
-TEST_CASE("a last stage with fewer layers makes up for its head") {
+TEST_CASE("a last stage with fewer layers compensates for a wide vocabulary head") {
   const char* model = "zoo:gpt?layers=16&hidden=1024&heads=16&seq=128&vocab=65536";
   const auto of = [&](const std::string& plan, statement_devices which) {
     return ran("megatron:" + plan, "dgx_a100_80:1x8", which, model);
@@ -384,7 +384,7 @@ picoseconds exchanging(const run& r) {
 
 // Overlap adds an exchange start per bucket. If the tensor-parallel group's exchanges use the same link and little is
 // hidden, these starts may lengthen an iteration.
-TEST_CASE("overlapped exchanges move as much, and make iterations longer by the starts of buckets at most") {
+TEST_CASE("overlapped gradient exchanges move as much and cost at most the bucket starts") {
   std::size_t faster = 0;
   for (const std::string plan :
        {"megatron:d=8,batch=32", "megatron:d=8,batch=8,zero=1", "megatron:d=8,batch=32,zero=1,recompute=full",
@@ -420,7 +420,7 @@ TEST_CASE("overlapped exchanges move as much, and make iterations longer by the 
   CHECK(faster >= 20);
 }
 
-TEST_CASE("one device of each stage takes what all take where several buckets overlap") {
+TEST_CASE("one device per stage simulates like all devices with overlapping buckets") {
   for (const std::string plan :
        {"megatron:d=4,batch=8,zero=1,overlap", "megatron:t=2,d=2,batch=4,sp,zero=1,overlap",
         "megatron:p=2,d=2,batch=8,interleave=2,zero=1,overlap", "megatron:p=2,d=2,batch=4,overlap"}) {
@@ -434,7 +434,7 @@ TEST_CASE("one device of each stage takes what all take where several buckets ov
 
 // The exposed exchanges of one stage without tensor parallelism: the gather of the first bucket (the embedding), the
 // reduction of that bucket, and the excess over passes that are too short.
-TEST_CASE("all but the first gather and the last reduction is hidden behind passes that are long enough") {
+TEST_CASE("long passes hide all gradient exchanges but the first gather and last reduction") {
   const auto r = ran("megatron:d=2,micro=64,batch=128,zero=1,overlap", "dgx_a100_80:1x2",
                      statement_devices::one_of_each_stage, wide_gpt);
   const auto& tasks = r.program.code.code(tasks::fragment_id{0U}).tasks;
@@ -453,7 +453,7 @@ TEST_CASE("all but the first gather and the last reduction is hidden behind pass
 
 // The tensor-parallel group replicates norms and biases: each device has a d-th of them, as in Megatron-LM's
 // distributed optimizer, not a (t d)-th.
-TEST_CASE("what the optimizer keeps is divided among the data-parallel groups alone") {
+TEST_CASE("optimizer state is divided among the data-parallel groups only") {
   const auto r = ran("megatron:t=2,d=2,batch=4,zero=1", "dgx_a100_80:1x4", statement_devices::one_of_each_stage);
   constexpr std::int64_t h = 64;
   constexpr std::int64_t repeated =
@@ -462,7 +462,7 @@ TEST_CASE("what the optimizer keeps is divided among the data-parallel groups al
   CHECK(permanent(r).count() == (2 + 4) * own + 12 * own / 2);
 }
 
-TEST_CASE("what does not go together is told in one line") {
+TEST_CASE("a statement that does not fit the model or machine gives a one-line error") {
   CHECK(error_of("megatron:t=2,p=2", "dgx_a100_80:1x8") ==
         "plan: t=2 times p=2 times d=1 are 4 devices; expected the 8 of the machine");
   CHECK(error_of("megatron:d=8,batch=12", "dgx_a100_80:1x8") ==

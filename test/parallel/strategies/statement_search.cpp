@@ -61,7 +61,7 @@ constexpr const char* small_gpt = "zoo:gpt?layers=4&hidden=64&heads=4&seq=32&voc
 
 }  // namespace
 
-TEST_CASE("the search finds what simulating every statement finds") {
+TEST_CASE("statement search finds the Pareto front of all simulated statements") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
@@ -99,13 +99,13 @@ TEST_CASE("the search finds what simulating every statement finds") {
   }
 }
 
-TEST_CASE("bounds spare simulations") {
+TEST_CASE("bounds spare statement search more simulations than it runs") {
   const test::statement_subject x{"zoo:gpt?layers=4&hidden=512&heads=4&seq=128&vocab=128", "dgx_a100_80:1x4"};
   const auto found = searched(x, "megatron:search,batch=16", {});
   CHECK(found.by_bound > found.simulated.size());
 }
 
-TEST_CASE("keys that are given are not searched") {
+TEST_CASE("statement search does not vary keys that are given") {
   const test::statement_subject x{small_gpt, "dgx_a100_80:1x4"};
   const auto found = searched(x, "megatron:search,batch=8,t=2,recompute=full", {});
   for (const auto& s : found.simulated) {
@@ -115,7 +115,7 @@ TEST_CASE("keys that are given are not searched") {
   CHECK(found.best() == found.frontier.front());
 }
 
-TEST_CASE("attention as one operator has no core to recompute, and needs less memory") {
+TEST_CASE("statement search with flash attention has no selective recomputation") {
   const auto of = [](const std::string& attention) {
     const test::statement_subject x{
         fmt::format("zoo:gpt?attention={}&layers=4&hidden=64&heads=4&seq=128&vocab=128", attention), "dgx_a100_80:1x4"};
@@ -131,7 +131,7 @@ TEST_CASE("attention as one operator has no core to recompute, and needs less me
   CHECK(flash.frontier.back().peak < products.frontier.back().peak);
 }
 
-TEST_CASE("what cannot be found is told in one line") {
+TEST_CASE("a statement search without result gives a one-line error") {
   const test::statement_subject x{small_gpt, "dgx_a100_80:1x4"};
   const auto error_of = [&](const std::string& text, const parallel::statement_search_options& options) {
     return test::message_of([&] { static_cast<void>(searched(x, text, options)); });
@@ -146,7 +146,7 @@ TEST_CASE("what cannot be found is told in one line") {
   CHECK(error_of("megatron:search,batch=4,t=3", {}).find("no statement of") != std::string::npos);
 }
 
-TEST_CASE("a frontier has no statement that another beats") {
+TEST_CASE("frontier_of keeps statements that no other beats") {
   using parallel::timed_statement;
   const auto at = [](std::int64_t time, std::int64_t held, std::int64_t micro) {
     timed_statement s;

@@ -33,7 +33,7 @@ parallel::transformer_work work() {
 
 }  // namespace
 
-TEST_CASE("a piece gathers what it reads, and scatters what no earlier piece adds to") {
+TEST_CASE("a piece gathers its weights and scatters gradients that no earlier piece adds to") {
   const auto all = parallel::shards_of(work(), 0, 3);
   REQUIRE(all.size() == 4);
   CHECK(all[0] == parallel::piece_shards{bytes{200}, {}, bytes{400}, picoseconds{7}});
@@ -44,14 +44,14 @@ TEST_CASE("a piece gathers what it reads, and scatters what no earlier piece add
   CHECK(all[3].scattered == bytes{4});
 }
 
-TEST_CASE("the ends of a pipeline have words of their own") {
+TEST_CASE("the first and last pipeline stage each hold the shared embedding") {
   const auto first = parallel::shards_of(work(), 0, 1);
   CHECK(first[0] == parallel::piece_shards{bytes{200}, {{0, bytes{400}}}, bytes{400}, picoseconds{7}});
   const auto last = parallel::shards_of(work(), 2, 3);
   CHECK(last[1] == parallel::piece_shards{bytes{202}, {{3, bytes{404}}}, bytes{404}, picoseconds{11}});
 }
 
-TEST_CASE("buckets end between pieces, and each weight is in one of its stage") {
+TEST_CASE("gradient buckets end between pieces and hold each weight of a stage once") {
   auto w = work();
   for (auto& x : w.weights) {
     x.elements *= 10'000'000;  // so that the second layer is as large as five buckets

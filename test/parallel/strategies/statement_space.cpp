@@ -15,7 +15,7 @@ namespace tests_of_statement_space {
 using namespace unity;
 using parallel::parse_statement_search;
 
-TEST_CASE("a search is written with the keys that are not searched") {
+TEST_CASE("a statement search parses and prints the keys that are given") {
   CHECK(parallel::is_statement_search("megatron:search"));
   CHECK(parallel::is_statement_search("megatron:search,t=2"));
   CHECK_FALSE(parallel::is_statement_search("megatron:searching"));
@@ -29,7 +29,7 @@ TEST_CASE("a search is written with the keys that are not searched") {
   CHECK(parse_statement_search(to_string(s)) == s);
 }
 
-TEST_CASE("bad searches are told in one line") {
+TEST_CASE("an invalid statement search gives a one-line error") {
   const auto error_of = [](const std::string& text) {
     return test::message_of([&] { static_cast<void>(parse_statement_search(text)); });
   };
@@ -46,7 +46,7 @@ TEST_CASE("bad searches are told in one line") {
         "layers and 4 heads");
 }
 
-TEST_CASE("statements divide devices, layers, heads and samples") {
+TEST_CASE("all_statements lists statements that divide devices and layers and heads and samples") {
   const auto of = [](const std::string& text, const parallel::statement_limits& m) {
     return parallel::all_statements(parse_statement_search(text), m);
   };

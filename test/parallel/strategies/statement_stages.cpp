@@ -12,7 +12,7 @@ namespace tests_of_statement_stages {
 
 using namespace unity;
 
-TEST_CASE("three layers say what a model of more takes, in each of its layers") {
+TEST_CASE("the work of three layers extends to the work of a model with more layers") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
@@ -33,7 +33,7 @@ TEST_CASE("three layers say what a model of more takes, in each of its layers") 
   }
 }
 
-TEST_CASE("stages add up their chunks, and hold the weights of their layers") {
+TEST_CASE("statement_stages hold the times of their chunks and the weights of their layers") {
   const test::statement_subject x{"zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=128", "dgx_a100_80:1x4"};
   const auto s = parallel::parse_plan_statement("megatron:p=2,d=2,batch=8,interleave=2,zero=1");
   parallel::statement_groups groups{s, x.on};

@@ -41,7 +41,7 @@ struct subject {
 
 }  // namespace
 
-TEST_CASE("samples go to groups of devices, and in each a tensor is divided: parameters, positions or heads") {
+TEST_CASE("data_tensor_parallel divides samples among groups and each tensor within a group") {
   subject x{2};
   CHECK_NOTHROW(parallel::check(parallel::test::operators(), {x.graph, x.strategy, x.on}));
   CHECK(x.degrees("matmul") == parallel::degree_list{2, 1, 4});
@@ -57,7 +57,7 @@ TEST_CASE("samples go to groups of devices, and in each a tensor is divided: par
   }
 }
 
-TEST_CASE("one sample stays in the first group") {
+TEST_CASE("data_tensor_parallel keeps a single sample in the first group") {
   subject x{1};
   CHECK_NOTHROW(parallel::check(parallel::test::operators(), {x.graph, x.strategy, x.on}));
   for (const auto& c : x.strategy) {

@@ -46,7 +46,7 @@ struct subject {
 
 }  // namespace
 
-TEST_CASE("data parallelism divides samples among all devices, or as many as divide them") {
+TEST_CASE("data_parallel divides samples among all devices or as many as divide them") {
   const subject x{"zoo:lenet?batch=6", "p100:1x4"};
   const auto s = parallel::data_parallel(x.dimensions, x.machine.network);
   check(operators(), x.dimensions, s, 4);
@@ -60,7 +60,7 @@ TEST_CASE("data parallelism divides samples among all devices, or as many as div
   }
 }
 
-TEST_CASE("steps that share weights are one layer, and model parallelism puts each layer on one device") {
+TEST_CASE("steps that share weights are one layer; model_parallel puts a layer on one device") {
   const subject x{"zoo:rnnlm?batch=4&hidden=8&vocab=16&seq=3", "p100:1x4"};
   const auto layers = parallel::layers_of(operators(), x.graph);
   CHECK(layers.count == 4);  // embedding, two cells, classifier
@@ -80,7 +80,7 @@ TEST_CASE("steps that share weights are one layer, and model parallelism puts ea
   CHECK(used.size() > 1);
 }
 
-TEST_CASE("the expert strategy of convolutional networks divides dense layers by their parameters") {
+TEST_CASE("the expert strategy of alexnet divides dense layers by their parameters") {
   const subject x{"zoo:alexnet?batch=64", "p100:1x4"};
   const auto s = parallel::expert(operators(), x.graph, x.dimensions, x.machine.network);
   check(operators(), x.dimensions, s, 4);
@@ -93,7 +93,7 @@ TEST_CASE("the expert strategy of convolutional networks divides dense layers by
   CHECK(x.of(s, "softmax")[0].degrees == parallel::degree_list{4});
 }
 
-TEST_CASE("the expert strategy of recurrent networks divides samples among nodes and layers among a node's devices") {
+TEST_CASE("the expert strategy of rnnlm divides samples among nodes and layers within a node") {
   const subject x{"zoo:rnnlm?batch=8&hidden=64&vocab=64&seq=3", "p100:2x4"};
   const auto s = parallel::expert(operators(), x.graph, x.dimensions, x.machine.network);
   check(operators(), x.dimensions, s, 8);
@@ -106,7 +106,7 @@ TEST_CASE("the expert strategy of recurrent networks divides samples among nodes
   CHECK(cells[0].devices[0] != cells[1].devices[0]);
 }
 
-TEST_CASE("random strategies are valid, and follow from the seed alone") {
+TEST_CASE("random strategies are valid and determined by the seed") {
   for (const auto* model :
        {"zoo:lenet?batch=12", "zoo:nmt?batch=4&hidden=8&vocab=16&seq=2", "zoo:inception_v3?batch=2"}) {
     const subject x{model, "p100:2x4"};

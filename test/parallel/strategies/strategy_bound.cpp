@@ -132,7 +132,7 @@ double check_bounds(subject& x, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("no completion of a prefix of choices takes less than the prefix's bound") {
+TEST_CASE("strategy_bound of a prefix is at most the time of its completions") {
   unity::test::one_of_some is_tried;
   for (const auto* on : {"p100:1x4", "k80:1x4", "p100:2x2", "summit:1x6", "t4:1x8"}) {
     for (const auto* model :
@@ -152,7 +152,7 @@ TEST_CASE("no completion of a prefix of choices takes less than the prefix's bou
   }
 }
 
-TEST_CASE("on one device the bound of a whole strategy is its time") {
+TEST_CASE("strategy_bound on one device equals the simulated time") {
   for (const auto* model : {"zoo:lenet", "zoo:rnnlm?seq=2"}) {
     subject x{tensor::zoo::build(operators(), model), "p100:1x1", parallel::block_strides::one};
     parallel::strategy_bound bound{x.tables};
@@ -165,7 +165,7 @@ TEST_CASE("on one device the bound of a whole strategy is its time") {
   }
 }
 
-TEST_CASE("the bound of a whole strategy comes close to its time on the graphs whose optima are proved") {
+TEST_CASE("strategy_bound averages over 95 percent of the time for lenet and over 65 for rnnlm") {
   const std::uint64_t seed = 73;
   INFO("seed " << seed);
   subject lenet{tensor::zoo::build(operators(), "zoo:lenet?batch=256"), "p100:1x4", parallel::block_strides::one};
@@ -174,7 +174,7 @@ TEST_CASE("the bound of a whole strategy comes close to its time on the graphs w
   REQUIRE(check_bounds(rnnlm, seed) > 0.65);
 }
 
-TEST_CASE("a bound depends on the choices made, not on those taken back") {
+TEST_CASE("strategy_bound does not depend on choices that were taken back") {
   const std::uint64_t seed = 74;
   INFO("seed " << seed);
   random_engine random{seed};
@@ -198,7 +198,7 @@ TEST_CASE("a bound depends on the choices made, not on those taken back") {
   }
 }
 
-TEST_CASE("bounds hold for terms, copies and parts of sums") {
+TEST_CASE("strategy_bound is a lower bound with partial sums and replicas and divided reductions") {
   for (const std::uint64_t seed : {5U, 6U, 7U}) {
     INFO("seed " << seed);
     random_engine random{seed};

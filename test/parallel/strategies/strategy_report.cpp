@@ -40,7 +40,7 @@ tensor::tensor_graph two_products(tensor::dtype element) {
 
 }  // namespace
 
-TEST_CASE("data parallelism moves each weight's gradient once forth and once back per further device") {
+TEST_CASE("strategy report: data parallelism on k devices moves 2 (k - 1) times the weights") {
   for (const auto element : {tensor::dtype::float32, tensor::dtype::float16}) {
     lowered_graph x{two_products(element), "dgx_a100:1x4"};
     const auto r = report_of(x, parallel::data_parallel(x.lower.dimensions(), x.machine.network));
@@ -53,7 +53,7 @@ TEST_CASE("data parallelism moves each weight's gradient once forth and once bac
   }
 }
 
-TEST_CASE("a layer on each of two devices moves what is between them, and its gradient") {
+TEST_CASE("strategy report: two layers on two devices move the activation and its gradient") {
   lowered_graph x{two_products(tensor::dtype::float32), "p100:1x2"};
   const auto start = hardware::start_of(x.machine, hardware::device_id{std::size_t{0}}).start;
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
@@ -71,7 +71,7 @@ TEST_CASE("a layer on each of two devices moves what is between them, and its gr
   CHECK(r.compute + r.communication + start + start >= r.iteration);
 }
 
-TEST_CASE("on one device nothing is moved, and an iteration is what it computes") {
+TEST_CASE("strategy report: one device moves nothing and its iteration is its compute time") {
   lowered_graph x{"zoo:lenet?batch=16", "p100:1x1"};
   const auto r = report_of(x, parallel::data_parallel(x.lower.dimensions(), x.machine.network));
   CHECK(r.communicated == bytes{});
@@ -81,7 +81,7 @@ TEST_CASE("on one device nothing is moved, and an iteration is what it computes"
   CHECK(r.memory_peak() == r.memory_peaks[0]);
 }
 
-TEST_CASE("what does not fit is in the report, by device and bytes") {
+TEST_CASE("strategy report lists devices over their memory and by how many bytes") {
   lowered_graph x{"zoo:lenet?batch=16", "p100:1x2"};
   auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
   const auto fits = report_of(x, s);
@@ -94,7 +94,7 @@ TEST_CASE("what does not fit is in the report, by device and bytes") {
   CHECK(r.iteration == fits.iteration);
 }
 
-TEST_CASE("a report agrees with the timeline and with delta simulation", "[law]") {
+TEST_CASE("strategy reports agree with the timeline and with delta simulation", "[law]") {
   using example = std::pair<std::string_view, std::string_view>;
   for (const auto& [model, on] : {example{"zoo:lenet?batch=16", "p100:1x4"},
                                   example{"zoo:rnnlm?batch=8&hidden=32&vocab=40&seq=3", "k80:1x4"},

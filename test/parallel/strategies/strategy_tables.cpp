@@ -61,7 +61,7 @@ std::int64_t sum_of(const tasks::fragment& f, tasks::task_kind kind) {
 
 }  // namespace
 
-TEST_CASE("tables have what the lowering makes of each pair of choices") {
+TEST_CASE("strategy_tables have the link times of the lowering for each pair of choices") {
   subject x{shared()};
   const parallel::strategy_tables tables{x.lower, x.choices, 2};
   REQUIRE(tables.operator_count() == 5);
@@ -102,7 +102,7 @@ TEST_CASE("tables have what the lowering makes of each pair of choices") {
   REQUIRE(sent > 20);
 }
 
-TEST_CASE("tables of a weight have its updates under all joint choices, and the least for those not made") {
+TEST_CASE("strategy_tables of a weight have the updates of joint choices and their minima") {
   subject x{shared()};
   const parallel::strategy_tables tables{x.lower, x.choices, 2};
   REQUIRE(tables.weights().size() == 1);
@@ -133,7 +133,7 @@ TEST_CASE("tables of a weight have its updates under all joint choices, and the 
   }
 }
 
-TEST_CASE("the way round over undecided operators takes at least what the shortest choice of the next does") {
+TEST_CASE("turnarounds over undecided operators take at least the shortest choice of the next") {
   subject x{shared()};
   const parallel::strategy_tables tables{x.lower, x.choices, 2};
   int finite = 0;
@@ -162,7 +162,7 @@ TEST_CASE("the way round over undecided operators takes at least what the shorte
   REQUIRE(finite > 10);
 }
 
-TEST_CASE("a weight of too many operators for tables is refused") {
+TEST_CASE("strategy_tables reject a weight with too many joint choices") {
   const auto g = tensor::zoo::build(operators(), "zoo:rnntc?seq=6&batch=64&hidden=64&vocab=64");
   const auto m = hardware::preset("p100:1x4");
   parallel::lowering lower{operators(), g, m};

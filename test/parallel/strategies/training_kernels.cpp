@@ -18,7 +18,7 @@ namespace tests_of_training_kernels {
 using namespace unity;
 using tensor::dtype;
 
-TEST_CASE("kernels of training move so many bytes per element") {
+TEST_CASE("bytes that training kernels move per element match hand counts") {
   // Dropout, forward: 2 bytes read, 2 and a 1-byte mask written. With the residual sum: 2 more read.
   CHECK(parallel::dropout_bytes(3, dtype::bfloat16) == 3 * 5);
   CHECK(parallel::dropout_add_bytes(3, dtype::bfloat16) == 3 * 7);
@@ -34,7 +34,7 @@ TEST_CASE("kernels of training move so many bytes per element") {
   CHECK(parallel::step_bytes(3, dtype::float32, parallel::optimizer::sgd) == 3 * 28);
 }
 
-TEST_CASE("what moves takes time by its bytes") {
+TEST_CASE("moving_time is linear in the bytes") {
   const auto& a = parallel::test::operators();
   const auto m = hardware::preset("dgx_a100:1x1");
   const auto durations = parallel::analytic_durations(a, m);

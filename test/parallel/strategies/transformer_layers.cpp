@@ -36,7 +36,7 @@ std::vector<std::size_t> pieces_of(const std::string& model) {
 
 // A pre-norm decoder, whose final norm belongs to the head, and a post-norm encoder, whose last norm belongs to the
 // layer.
-TEST_CASE("one layer has as many operators as each of several") {
+TEST_CASE("layers_of gives a single layer as many operators as each of three") {
   for (const std::string model : {"gpt?", "gpt?form=training&", "gpt?form=training&attention=flash&", "bert?"}) {
     CAPTURE(model);
     const auto with = [&](int layers) {

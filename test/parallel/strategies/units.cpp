@@ -93,7 +93,7 @@ constexpr std::string_view models[] = {"zoo:lenet",
 
 }  // namespace
 
-TEST_CASE("every operator is in exactly one unit, which has a lead of its most frequent kind") {
+TEST_CASE("units partition the operators; a unit's lead is of its most frequent kind") {
   for (const auto model : models) {
     CAPTURE(model);
     const subject x{model};
@@ -120,7 +120,7 @@ TEST_CASE("every operator is in exactly one unit, which has a lead of its most f
   }
 }
 
-TEST_CASE("steps of an unrolled layer are one unit, and layers are not") {
+TEST_CASE("steps of an unrolled layer are one unit; several layers are several units") {
   for (const auto* model : {"zoo:rnnlm?seq=5", "zoo:nmt?seq=4", "zoo:rnntc?seq=4"}) {
     CAPTURE(model);
     const subject x{model};
@@ -146,7 +146,7 @@ TEST_CASE("steps of an unrolled layer are one unit, and layers are not") {
   }
 }
 
-TEST_CASE("a convolution, its batch norm and its activation are one unit; the next is another") {
+TEST_CASE("a convolution with its batch norm and activation is one unit") {
   tensor::builder b{operators()};
   const auto layer = [&](value_id x, const std::string& name) {
     const auto c = b.conv2d(x, b.weight(name, {8, 8, 3, 3}), {.pads = {1, 1, 1, 1}});
@@ -166,7 +166,7 @@ TEST_CASE("a convolution, its batch norm and its activation are one unit; the ne
   CHECK(x.units[1].lead == x.of("conv2d")[1]);
 }
 
-TEST_CASE("operators that share a weight are one unit, whatever they are") {
+TEST_CASE("operators that share a weight are one unit") {
   tensor::builder b{operators()};
   const auto w = b.weight("w", {8, 8});
   const auto x = b.input("x", {4, 8});
@@ -179,14 +179,14 @@ TEST_CASE("operators that share a weight are one unit, whatever they are") {
   CHECK(s.units[1].nodes.size() == 1);
 }
 
-TEST_CASE("what follows has equal degrees along equal dimensions, on the same devices") {
+TEST_CASE("following takes equal degrees along equal dimensions and the same devices") {
   const auto lead = dimensions("matmul", {{"activation", "none"}}, {type({8, 6}), type({6, 12}, true)});
   const auto relu = dimensions("relu", {}, {type({8, 12})});
   CHECK(following(relu, lead, on({2, 2}, {3, 0, 2, 1})) == on({2, 2}, {3, 0, 2, 1}));
   CHECK(following(lead, lead, on({4, 1}, {0, 2, 4, 6})) == on({4, 1}, {0, 2, 4, 6}));
 }
 
-TEST_CASE("what has fewer dimensions takes the tasks along those that it has") {
+TEST_CASE("following with fewer dimensions takes the tasks along those that it has") {
   const auto lead = dimensions("matmul", {{"activation", "none"}}, {type({8, 6}), type({6, 12}, true)});
   // Softmax cannot be divided along its axis: four tasks divide samples instead of two by two.
   const auto softmax = dimensions("softmax", {{"axis", std::int64_t{1}}}, {type({8, 12})});
@@ -198,7 +198,7 @@ TEST_CASE("what has fewer dimensions takes the tasks along those that it has") {
   CHECK(following(odd, lead, on({2, 2}, {3, 0, 2, 1})) == on({1}, {3}));
 }
 
-TEST_CASE("what follows a valid configuration is valid, and the same where dimensions are", "[law]") {
+TEST_CASE("following a valid configuration is valid for each operator of a unit", "[law]") {
   std::size_t equal = 0;
   std::size_t fewer = 0;
   for (const auto model : models) {

@@ -96,7 +96,7 @@ double compare(const operator_dimensions& o, const configuration& c, const std::
 
 }  // namespace
 
-TEST_CASE("the parts that tasks compute are those of the whole result, for operators and divisions at random") {
+TEST_CASE("tasks of random operators and divisions compute their parts of the whole result") {
   std::map<std::string, std::size_t> compared;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     random_engine random{seed};
@@ -182,7 +182,7 @@ values random_values(tensor::shape dims, random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("whatever the name, parts of an operator that counts what it sums add up to the whole") {
+TEST_CASE("parts of user-defined operators that divide by a count add up to the whole") {
   const auto a = extended_operators();
   const std::uint64_t seed = 20;
   CAPTURE(seed);
@@ -203,7 +203,7 @@ TEST_CASE("whatever the name, parts of an operator that counts what it sums add 
   }
 }
 
-TEST_CASE("a sum over positions along a divided dimension is refused, not computed from other positions") {
+TEST_CASE("a divided sum over positions is refused") {
   const auto a = extended_operators();
   const auto o = dimensions_of(a, a.make_operation("weighted_by_position"), std::vector{parallel::test::type({3, 8})});
   REQUIRE(o->reductions.size() == 1);
@@ -211,7 +211,7 @@ TEST_CASE("a sum over positions along a divided dimension is refused, not comput
   CHECK_THROWS_AS(compare(*o, with_sum_of(*o, 2), {values{{3, 8}}}, tasks, a), error);
 }
 
-TEST_CASE("renamed operators run on parts as they do under their own names: nothing asks for names") {
+TEST_CASE("renamed operators run on parts as under their own names") {
   tensor::algebra a;
   for (auto d : tensor::standard_operators()) {
     auto& name = d.signature.name;

@@ -24,7 +24,7 @@ using parallel::test::dimensions;
 using parallel::test::operators;
 using parallel::test::type;
 
-TEST_CASE("parts of a convolution do equal shares of its work, wherever they lie") {
+TEST_CASE("parts of a divided convolution do equal shares of its work") {
   const auto o = dimensions("conv2d", {{"pads", {1, 1, 1, 1}}}, {type({2, 3, 8, 8}), type({4, 3, 3, 3}, true)});
   for (const auto& part : parallel::shards_of(o, {1, 2, 4, 2})) {
     const auto s = parallel::operation_on(operators(), o, part);
@@ -34,7 +34,7 @@ TEST_CASE("parts of a convolution do equal shares of its work, wherever they lie
   }
 }
 
-TEST_CASE("parts of grouped convolutions, reshapes, splits and attention are operators again") {
+TEST_CASE("operation_on builds parts of grouped convolutions and reshapes and attention") {
   const auto x = type({4, 6, 12});
   const auto w = type({12, 12}, true);
   const std::vector<parallel::operator_dimensions> all{
@@ -57,7 +57,7 @@ TEST_CASE("parts of grouped convolutions, reshapes, splits and attention are ope
   }
 }
 
-TEST_CASE("a part of attention's heads does its share of the work") {
+TEST_CASE("a part of the heads of attention does its share of the work") {
   const auto x = type({4, 6, 12});
   const auto w = type({12, 12}, true);
   const auto o = dimensions("attention", {{"heads", 4}}, {x, x, x, w, w, w, w});
@@ -79,7 +79,7 @@ TEST_CASE("a part of attention's heads does its share of the work") {
   CHECK(divided > 0);
 }
 
-TEST_CASE("an operator on one part is the operator itself, and its backward pass is that of its adjoint") {
+TEST_CASE("an undivided task takes the operator's time and the backward time of wanted gradients") {
   const auto m = hardware::preset("p100:1x1");
   const auto durations = parallel::analytic_durations(operators(), m);
   parallel::task_times times{operators(), durations};
@@ -105,7 +105,7 @@ struct counted_durations {
   [[nodiscard]] static fingerprint version() { return {}; }
 };
 
-TEST_CASE("durations are asked for once per distinct part") {
+TEST_CASE("task_times asks for a duration once per distinct part") {
   int asked = 0;
   parallel::task_times times{operators(), counted_durations{&asked}};
   const auto o = dimensions("relu", {}, {type({8, 4})});
@@ -118,7 +118,7 @@ TEST_CASE("durations are asked for once per distinct part") {
   CHECK(asked == 2);
 }
 
-TEST_CASE("what takes longer than a simulation can hold is an error that names it") {
+TEST_CASE("a task longer than a simulation can hold is an error that names the operator") {
   auto m = hardware::preset("p100:1x1");
   for (auto& p : m.devices[0].peaks) {
     p.flops_per_second = 1e5;

@@ -54,12 +54,12 @@ syntax::rule shuffled(const syntax::rule& r, random_engine& random) {
 
 }  // namespace
 
-TEST_CASE("names come in order of appearance") {
+TEST_CASE("canonical rules rename variables by order of appearance") {
   CHECK(canonical("and(?second, not(?first)) => or(?first, ?second)") == canonical("and(?b, not(?a)) => or(?a, ?b)"));
   CHECK(canonical("not(not(?q)) => ?q") == statement_text(rule("not(not(?x)) => ?x")));
 }
 
-TEST_CASE("a rule and all that differ from it in what means nothing have one text", "[law]") {
+TEST_CASE("equivalent spellings of a rule have one canonical text", "[law]") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   random_engine random{seed};
@@ -73,19 +73,19 @@ TEST_CASE("a rule and all that differ from it in what means nothing have one tex
   }
 }
 
-TEST_CASE("the larger side of an equality comes first, and a rule of one direction keeps it") {
+TEST_CASE("a canonical equality puts its larger side first and a one-way rule keeps its direction") {
   CHECK(canonical("?x == not(not(?x))") == canonical("not(not(?x)) == ?x"));
   CHECK(canonical("not(?x) == not(not(not(?x)))").starts_with("rule \n  not(not(not(?x))) =="));
   CHECK(canonical("and(?x, ?x) => ?x") != canonical("?x => and(?x, ?x)"));
 }
 
-TEST_CASE("different statements have different texts") {
+TEST_CASE("different rules have different canonical texts") {
   CHECK(canonical("and(?x, ?y) => or(?x, ?y)") != canonical("and(?x, ?y) => xor(?x, ?y)"));
   CHECK(canonical("and(?x, ?x) => ?x") != canonical("and(?x, ?y) => ?x"));
   CHECK(canonical("and(?x, not(?y)) => ?x") != canonical("and(?x, not(?y)) => ?y"));
 }
 
-TEST_CASE("an operator alone as a side is the list of its results") {
+TEST_CASE("an operator as a side of a canonical rule equals the list of its results") {
   const auto texts = {canonical("half_adder(?x, ?y) == (xor(?x, ?y), and(?x, ?y))"),
                       canonical("(half_adder(?x, ?y).0, half_adder(?x, ?y).1) == (xor(?x, ?y), and(?y, ?x))"),
                       canonical("(half_adder(?x, ?y).1, half_adder(?x, ?y).0) == (and(?x, ?y), xor(?x, ?y))")};
@@ -94,7 +94,7 @@ TEST_CASE("an operator alone as a side is the list of its results") {
   }
 }
 
-TEST_CASE("conditions are sorted, each is there once, and equalities have a number on the right") {
+TEST_CASE("equivalent lists of conditions have one canonical text") {
   const auto text = [](std::string_view conditions) {
     return statement_text(
         canonical_rule(matrices{}, rule("transpose(transpose(?x)) => ?x if " + std::string{conditions})));

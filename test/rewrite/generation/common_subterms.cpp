@@ -36,18 +36,18 @@ std::string canonical(std::string_view text) { return statement_text(canonical_r
 
 }  // namespace
 
-TEST_CASE("a subterm of both sides becomes a variable") {
+TEST_CASE("without_common_subterms replaces a subterm of both sides by a variable") {
   CHECK(reduced("and(or(?x, ?y), or(?x, ?y)) => or(?x, ?y)") == canonical("and(?x, ?x) => ?x"));
   CHECK(reduced("and(not(?x), or(not(?x), ?y)) => not(?x)") == canonical("and(?x, or(?x, ?y)) => ?x"));
 }
 
-TEST_CASE("a subterm that the rule is about stays") {
+TEST_CASE("without_common_subterms keeps subterms that the rule needs") {
   const auto* needed = "or(and(?x, ?y), and(?x, not(?y))) => ?x";
   CHECK(reduced(needed) == canonical(needed));
   CHECK(reduced("and(not(?x), not(?y)) == not(or(?x, ?y))") == canonical("and(not(?x), not(?y)) == not(or(?x, ?y))"));
 }
 
-TEST_CASE("an operator that both sides end with gives way to its operands") {
+TEST_CASE("without_common_subterms removes an outer operator shared by both sides") {
   CHECK(reduced("not(and(?x, ?x)) => not(?x)") == canonical("and(?x, ?x) => ?x"));
   CHECK(reduced("xor(and(?y, ?y), ?x) => xor(?x, ?y)") == canonical("and(?x, ?x) => ?x"));
   // The operator's operands become outputs if the remainder is still a rule.
@@ -55,23 +55,23 @@ TEST_CASE("an operator that both sides end with gives way to its operands") {
         canonical("(not(not(?x)), or(?y, or(?z, ?w))) => (?x, or(?z, or(?y, ?w)))"));
 }
 
-TEST_CASE("an output that is the same on both sides goes") {
+TEST_CASE("without_common_subterms removes outputs that are equal on both sides") {
   CHECK(reduced("(and(?x, ?x), or(?x, ?y)) => (?x, or(?y, ?x))") == canonical("and(?x, ?x) => ?x"));
   CHECK(reduced("(not(?x), or(?x, ?y)) => (not(?x), or(not(not(?x)), ?y))") ==
         canonical("or(?x, ?y) => or(not(not(?x)), ?y)"));
 }
 
-TEST_CASE("results of one operator are taken together") {
+TEST_CASE("without_common_subterms replaces the results of one operator together") {
   CHECK(reduced("half_adder(and(?x, ?x), ?y) == half_adder(?x, ?y)") == canonical("and(?x, ?x) => ?x"));
 }
 
-TEST_CASE("nothing is taken away that makes the rule false") {
+TEST_CASE("without_common_subterms keeps a subterm whose removal makes the rule false") {
   // or(x, y) and and(x, y) are not independent values, so variables in their place make the rule false.
   const auto* needed = "and(or(?x, ?y), and(?x, ?y)) => and(?x, ?y)";
   CHECK(reduced(needed) == canonical(needed));
 }
 
-TEST_CASE("what was measured of an operand that is gone is measured of the result") {
+TEST_CASE("without_common_subterms moves measures of removed operands to the result") {
   const auto r = rule(
       "join(matmul(?x, ?y), ?z) => split{axis=0, sizes=[rows(?x), 1]}(concat{axis=0}(matmul(?x, ?y), ?z)).0 "
       "if columns(?y) == 3, rows(?z) == 1");
@@ -80,12 +80,12 @@ TEST_CASE("what was measured of an operand that is gone is measured of the resul
         statement_text(rule("join(?x, ?y) => split{sizes=[rows(?x), 1]}(concat(?x, ?y)).0 if rows(?y) == 1")));
 }
 
-TEST_CASE("an equality of which one side is a variable alone goes one way") {
+TEST_CASE("without_common_subterms makes an equality with a variable as a side one-way") {
   CHECK(reduced("not(and(?x, ?x)) == not(?x)") == canonical("and(?x, ?x) => ?x"));
   CHECK(reduced("not(?x) == not(and(?x, ?x))") == canonical("and(?x, ?x) => ?x"));
 }
 
-TEST_CASE("what the full set derives, the set without common subterms derives", "[law]") {
+TEST_CASE("rules without common subterms derive the full rule set", "[law]") {
   const auto full = small_circuit_rules(2);
   REQUIRE(full.size() > 200);
   std::map<std::string, syntax::rule> left;

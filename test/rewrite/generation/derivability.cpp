@@ -48,7 +48,7 @@ std::vector<syntax::rule> ordered_rules() {
 
 }  // namespace
 
-TEST_CASE("a rule that others derive is dropped, and it is said which do and how") {
+TEST_CASE("prune_derivable drops a rule that others derive and records how") {
   const auto rules = parse_rules(R"(
 rule double    not(not(?x)) => ?x
 rule morgan    and(not(?x), not(?y)) == not(or(?x, ?y))
@@ -62,7 +62,7 @@ rule twice     not(not(not(not(?x)))) => ?x
   CHECK(found.derived[1] == derived_rule{3, {0}, 1});  // of ?x, twice the same
 }
 
-TEST_CASE("a rule that others derive against the direction in which they are read is kept") {
+TEST_CASE("prune_derivable keeps a rule that others derive only against their direction") {
   const auto rules = parse_rules(R"(
 rule double    not(not(?x)) => ?x
 rule morgan    and(not(?x), not(?y)) == not(or(?x, ?y))
@@ -72,7 +72,7 @@ rule both      not(and(not(?x), not(?y))) == or(?x, ?y)
   CHECK(pruned(rules).kept == std::vector<std::size_t>{0, 1, 2});
 }
 
-TEST_CASE("what takes more rewrites than are allowed is kept") {
+TEST_CASE("prune_derivable keeps rules that need more rewrites than allowed") {
   const auto rules = parse_rules(R"(
 rule double    not(not(?x)) => ?x
 rule both      or(not(not(?x)), not(not(?y))) => or(?x, ?y)
@@ -81,7 +81,7 @@ rule both      or(not(not(?x)), not(not(?y))) => or(?x, ?y)
   CHECK(pruned(rules, {.rewrites = 2}).kept.size() == 1);
 }
 
-TEST_CASE("a rule follows where all its questions have an answer, and one without questions is kept") {
+TEST_CASE("prune_derivable keeps a rule with an unanswered question or without questions") {
   const auto rules = parse_rules(R"(
 rule double    not(not(?x)) => ?x
 rule absorb    or(?x, and(?x, ?y)) => ?x
@@ -97,7 +97,7 @@ rule twice     not(not(not(not(?x)))) => ?x
   CHECK(prune_derivable(circuits{}, std::span{rules}, ask).kept.size() == 3);
 }
 
-TEST_CASE("small rules come first, of equal ones those with more variables") {
+TEST_CASE("size_of orders small rules first and then rules with more variables") {
   const auto rule = [](std::string_view text) { return parse_rules("rule r " + std::string{text}).at(0); };
   CHECK(size_of(rule("and(?x, ?x) => ?x")) < size_of(rule("and(?x, and(?x, ?x)) => ?x")));
   CHECK(size_of(rule("and(?x, ?y) => and(?y, ?x)")) < size_of(rule("and(?x, ?x) => and(?x, ?x)")));
@@ -105,7 +105,7 @@ TEST_CASE("small rules come first, of equal ones those with more variables") {
 }
 
 // Kept rules must derive each rule from its source to its target, and a rule with == in both directions.
-TEST_CASE("what the rules derived before, those that are kept derive", "[law]") {
+TEST_CASE("the rules that prune_derivable keeps derive its input rules", "[law]") {
   const auto rules = ordered_rules();
   const auto found = pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}});
   CHECK(found.kept.size() + found.derived.size() == rules.size());

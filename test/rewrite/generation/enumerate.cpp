@@ -235,7 +235,7 @@ auto found_by(const enumeration<L>& e) {
 
 }  // namespace
 
-TEST_CASE("of up to three gates there are as many classes as a search of all circuits finds functions") {
+TEST_CASE("enumeration finds the functions of a brute-force search of circuits to three gates") {
   const auto chosen = GENERATE(take(unity::test::all_or(6, 2), values({0x1fU, 0x14U, 0x1eU, 0x11U, 0x12U, 0x06U})));
   CAPTURE(chosen);
   std::vector<gate_form> gates;
@@ -262,8 +262,7 @@ TEST_CASE("of up to three gates there are as many classes as a search of all cir
   CHECK(found == oracle.fewest());
 }
 
-TEST_CASE("a class may be found late where its shortest term shares what a representative does not contain",
-          "[exhaustive]") {
+TEST_CASE("enumeration of four-gate functions finds two classes one gate late", "[exhaustive]") {
   const std::vector gates{gate_form::negation, gate_form::conjunction, gate_form::difference};
   circuit_search oracle{gates, 4};
   boolean_terms language{gates, 6};
@@ -288,7 +287,7 @@ TEST_CASE("a class may be found late where its shortest term shares what a repre
   CHECK(late == 2);
 }
 
-TEST_CASE("polynomials of up to four operators are told apart as their normal forms are") {
+TEST_CASE("enumerated polynomial classes have distinct normal forms") {
   polynomial_terms language;
   enumeration<polynomial_terms> e{language, {.most_operators = 5, .variables = 5}};
   advance_to(e, 4);
@@ -310,7 +309,7 @@ TEST_CASE("polynomials of up to four operators are told apart as their normal fo
   }
 }
 
-TEST_CASE("every rule holds, also where samples show so little that different terms agree") {
+TEST_CASE("enumerated boolean rules are true even with few samples") {
   const auto probes = GENERATE(std::size_t{32}, std::size_t{6}, std::size_t{2});
   boolean_terms language{all_gates, 5, probes};
   enumeration<boolean_terms> e{language, {.most_operators = 4, .variables = 5}};
@@ -323,7 +322,7 @@ TEST_CASE("every rule holds, also where samples show so little that different te
   }
 }
 
-TEST_CASE("every equality of boolean terms of up to three gates follows from the rules, and no other") {
+TEST_CASE("enumerated rules derive exactly the equalities of boolean terms to three gates") {
   boolean_terms language{all_gates, 4};
   enumeration<boolean_terms> e{language, {.most_operators = 3, .variables = 4}};
   e.run();
@@ -340,7 +339,7 @@ TEST_CASE("every equality of boolean terms of up to three gates follows from the
   CHECK(wrong.second == 0);
 }
 
-TEST_CASE("every equality of polynomials of up to three operators follows from the rules, and no other") {
+TEST_CASE("enumerated rules derive exactly the equalities of polynomials to three operators") {
   polynomial_terms language;
   enumeration<polynomial_terms> e{language, {.most_operators = 3, .variables = 4}};
   e.run();
@@ -358,7 +357,7 @@ TEST_CASE("every equality of polynomials of up to three operators follows from t
 }
 
 // Terms of the last size are not stored, and samples of smaller sizes are not kept.
-TEST_CASE("the last size is settled as it is where more follow") {
+TEST_CASE("the last size of an enumeration equals that size in a longer enumeration") {
   const auto probes = GENERATE(std::size_t{32}, std::size_t{6});
   boolean_terms language{all_gates, 5, probes};
   for (std::size_t size = 1; size <= 3; ++size) {
@@ -375,7 +374,7 @@ TEST_CASE("the last size is settled as it is where more follow") {
   }
 }
 
-TEST_CASE("threads, memory and interruptions change nothing") {
+TEST_CASE("enumeration results are independent of threads and memory and interruptions") {
   const std::vector gates{gate_form::negation, gate_form::conjunction, gate_form::disjunction, gate_form::difference};
   const enumeration_options options{.most_operators = 4, .variables = 5};
   boolean_terms language{gates, 5};
@@ -387,14 +386,14 @@ TEST_CASE("threads, memory and interruptions change nothing") {
   }();
   const scratch_folder folder{"enumerate"};
 
-  SECTION("threads") {
+  SECTION("enumeration with several threads") {
     auto threaded = options;
     threaded.threads = GENERATE(take(unity::test::all_or(2, 1), values<std::size_t>({4, 2})));
     enumeration<boolean_terms> e{language, threaded};
     e.run();
     CHECK(found_by(e) == expected);
   }
-  SECTION("memory") {
+  SECTION("enumeration that spills to disk") {
     auto small = options;
     small.memory = 1;
     small.folder = folder.path;
@@ -405,7 +404,7 @@ TEST_CASE("threads, memory and interruptions change nothing") {
     CHECK(found_by(e) == expected);
     CHECK(std::filesystem::is_empty(folder.path));
   }
-  SECTION("interruptions") {
+  SECTION("enumeration resumed after one interruption") {
     const auto stop = GENERATE(take(unity::test::cases(5), values<std::size_t>({3, 0, 1, 2, 4})));
     const auto file = (folder.path / "level").string();
     enumeration<boolean_terms> first{language, options};
@@ -419,7 +418,7 @@ TEST_CASE("threads, memory and interruptions change nothing") {
     second.run();
     CHECK(found_by(second) == expected);
   }
-  SECTION("an interruption after every size") {
+  SECTION("enumeration resumed after each size") {
     const auto file = (folder.path / "level").string();
     for (std::size_t size = 1; size <= options.most_operators; ++size) {
       enumeration<boolean_terms> e{language, options};
@@ -435,7 +434,7 @@ TEST_CASE("threads, memory and interruptions change nothing") {
   }
 }
 
-TEST_CASE("a checkpoint that does not fit is refused in one line") {
+TEST_CASE("a damaged or foreign enumeration checkpoint is refused in one line") {
   const scratch_folder folder{"enumerate_refused"};
   const auto file = (folder.path / "level").string();
   boolean_terms language{all_gates, 4};
@@ -477,7 +476,7 @@ TEST_CASE("a checkpoint that does not fit is refused in one line") {
   refuses(refusal(1, 3), "another kind of file");
 }
 
-TEST_CASE("terms that cannot be kept on disk are an error that names the folder") {
+TEST_CASE("an enumeration that cannot write its folder gives an error that names it") {
   const scratch_folder folder{"enumerate_nowhere"};
   const auto nowhere = folder.path / "missing";
   boolean_terms language{all_gates, 5};

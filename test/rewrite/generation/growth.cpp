@@ -21,7 +21,7 @@ std::string useful(std::string_view statement) {
 
 }  // namespace
 
-TEST_CASE("a direction that only repeats an operator is left out") {
+TEST_CASE("without_repeating drops a direction that only adds repeated operators") {
   CHECK(useful("not(not(not(?x))) == not(?x)") == "not(not(not(?x))) => not(?x)");
   CHECK(useful("not(?x) == not(not(not(?x)))") == "not(not(not(?x))) => not(?x)");
   CHECK(useful("not(?x) => not(not(not(?x)))") == "nothing");
@@ -29,7 +29,7 @@ TEST_CASE("a direction that only repeats an operator is left out") {
         "or(?x, and(?x, or(?x, ?y))) => or(?x, and(?x, ?y))");
 }
 
-TEST_CASE("directions that bring another operator, or none more, stay") {
+TEST_CASE("without_repeating keeps directions that add another operator or none") {
   CHECK(useful("and(?x, ?y) == not(or(not(?x), not(?y)))") == "and(?x, ?y) == not(or(not(?x), not(?y)))");
   CHECK(useful("shift{by=1}(?x) == shift{by=1}(widen(?x))") == "shift{by=1}(?x) == shift{by=1}(widen(?x))");
   CHECK(useful("shift{by=2}(?x) => shift{by=1}(shift{by=1}(?x))") == "shift{by=2}(?x) => shift{by=1}(shift{by=1}(?x))");
@@ -37,7 +37,7 @@ TEST_CASE("directions that bring another operator, or none more, stay") {
   CHECK(useful("and(?x, and(?y, ?z)) == and(and(?x, ?y), ?z)") == "and(?x, and(?y, ?z)) == and(and(?x, ?y), ?z)");
 }
 
-TEST_CASE("what two operands share is there once") {
+TEST_CASE("without_repeating counts a shared subterm once") {
   CHECK(useful("or(not(?x), not(?x)) == not(?x)") == "or(not(?x), not(?x)) == not(?x)");
 }
 

@@ -53,7 +53,7 @@ struct few_terms {
 
 }  // namespace
 
-TEST_CASE("a rule that drops an operator explains it where the type stays the same") {
+TEST_CASE("a rule that drops an operator explains a term only of the same type") {
   few_terms f;
   const auto t = f.of(unary, {0, {}});
   CHECK_FALSE(f.explain(t, 1, 0));
@@ -69,7 +69,7 @@ TEST_CASE("a rule that drops an operator explains it where the type stays the sa
   CHECK(f.explain(other, 1, 1)->term.operands[0].orbit == 1);
 }
 
-TEST_CASE("an earlier term explains a later one of its type, and says which variable is which") {
+TEST_CASE("an earlier term explains a later one of its type and maps its variables") {
   few_terms f;
   const auto first = f.of(binary, f.named(0, 0), f.named(0, 1));
   f.rules.add({first, f.facts(first, 1, 0), f.variable(0, 1), 0});
@@ -83,7 +83,7 @@ TEST_CASE("an earlier term explains a later one of its type, and says which vari
   CHECK(found->variables == 1);
 }
 
-TEST_CASE("rules are found under every order that commutativity allows, and only where their operators are") {
+TEST_CASE("known_rules match commutative operands in each order and only equal operators") {
   few_terms f;
   // turned(unary(x), y) = y
   const auto left = f.of(turned, f.named(f.made, 0), f.named(1, 1));
@@ -94,7 +94,7 @@ TEST_CASE("rules are found under every order that commutativity allows, and only
   CHECK_FALSE(f.explain(f.of(binary, f.named(f.made, 0), f.named(1, 1)), 2, 1));
 }
 
-TEST_CASE("a rule that only renames is a symmetry of the terms that it fits") {
+TEST_CASE("a rule that only renames variables is a symmetry of the terms it matches") {
   few_terms f;
   const auto t = f.of(binary, f.named(0, 0), f.named(0, 1));
   std::vector<variable_map> renamings;

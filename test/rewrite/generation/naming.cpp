@@ -85,7 +85,7 @@ std::size_t count_namings(std::uint8_t left, std::uint8_t right, std::vector<std
 
 }  // namespace
 
-TEST_CASE("the stored form of a term does not depend on how its variables are called, or on symmetries") {
+TEST_CASE("the canonical stored term is invariant to renaming and symmetry") {
   const auto seed = std::uint64_t{6};
   CAPTURE(seed);
   random_engine random{seed};
@@ -109,7 +109,7 @@ TEST_CASE("the stored form of a term does not depend on how its variables are ca
   }
 }
 
-TEST_CASE("instances that a symmetry makes equal have one least name") {
+TEST_CASE("instances that are equal by symmetry have one canonical name") {
   const auto seed = std::uint64_t{7};
   CAPTURE(seed);
   random_engine random{seed};
@@ -124,7 +124,7 @@ TEST_CASE("instances that a symmetry makes equal have one least name") {
   CHECK(symmetric > 100);
 }
 
-TEST_CASE("symmetries of stored terms are groups of renamings that change nothing") {
+TEST_CASE("symmetries of stored terms form groups that keep the function") {
   for (orbit_id id = 1; id < store().size(); ++id) {
     const auto& o = store()[id];
     const auto identity = variable_map::identity().cut(o.facts.variables);
@@ -145,7 +145,7 @@ TEST_CASE("symmetries of stored terms are groups of renamings that change nothin
   }
 }
 
-TEST_CASE("variables of two terms meet in every way, each once") {
+TEST_CASE("for_each_naming enumerates each identification of variables once") {
   // Partial injective maps from the variables of the right term to those of the left term.
   CHECK(count_namings(2, 2, {}, 4) == 1 + 4 + 2);
   CHECK(count_namings(2, 2, {}, 3) == 4 + 2);

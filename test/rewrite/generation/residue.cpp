@@ -17,7 +17,7 @@ static_assert(residue::of(residue::modulus) == residue{});
 static_assert(residue::of_integer(-7).as_signed() == -7);
 static_assert(sizeof(residue) == 4);
 
-TEST_CASE("residues modulo 2^31 - 1 are a field") {
+TEST_CASE("residues modulo 2147483647 satisfy the field axioms") {
   const auto seed = std::uint64_t{2};
   CAPTURE(seed);
   unity::random_engine random{seed};
@@ -41,7 +41,7 @@ TEST_CASE("residues modulo 2^31 - 1 are a field") {
   CHECK(residue::of(3) / residue{} == residue{});
 }
 
-TEST_CASE("all integers of 64 bits reduce") {
+TEST_CASE("64-bit integers reduce correctly modulo 2147483647") {
   CHECK(residue::of(UINT64_MAX) == residue::of(3));           // 2^64 = 4 * 2^62
   CHECK(residue::of_integer(INT64_MAX) == residue::of(1));    // 2^63 = 2 * 2^62
   CHECK(residue::of_integer(INT64_MIN).as_signed() == -2);
@@ -52,7 +52,7 @@ TEST_CASE("all integers of 64 bits reduce") {
   }
 }
 
-TEST_CASE("powers are repeated products") {
+TEST_CASE("residue powers equal repeated products") {
   const auto x = residue::of(123456789);
   CHECK(residue::power(x, 0) == residue::of(1));
   CHECK(residue::power(x, 5) == x * x * x * x * x);

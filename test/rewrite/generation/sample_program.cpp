@@ -62,7 +62,7 @@ sample_program random_program(random_engine& random, std::size_t elements, std::
 
 }  // namespace
 
-TEST_CASE("a program computes what its steps say") {
+TEST_CASE("a sample_program evaluates each kind of step") {
   sample_program p;
   const auto a0 = sample_program::element(0, 0);
   const auto b1 = sample_program::element(1, 1);
@@ -89,7 +89,7 @@ TEST_CASE("a program computes what its steps say") {
   CHECK(out[6] != out[8]);
 }
 
-TEST_CASE("sums of many large products do not overflow") {
+TEST_CASE("sums of many large products in a sample_program do not overflow") {
   sample_program p;
   std::vector<std::pair<ref, ref>> products(100000, {sample_program::element(0, 0), sample_program::element(1, 0)});
   p.add_output(p.dot(products));
@@ -97,7 +97,7 @@ TEST_CASE("sums of many large products do not overflow") {
   CHECK(run(p, {large}, {large})[0] == residue::of(100000));
 }
 
-TEST_CASE("a program restricted to some outputs computes these") {
+TEST_CASE("a sample_program restricted to some outputs computes these outputs") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -122,7 +122,7 @@ TEST_CASE("a program restricted to some outputs computes these") {
   CHECK(p.restricted(std::vector<std::size_t>{0, 1}).temporaries() == 0);
 }
 
-TEST_CASE("an output depends on no element whose mark it does not have") {
+TEST_CASE("sample_program outputs do not depend on unmarked elements") {
   std::size_t unmarked = 0;
   std::size_t changed = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

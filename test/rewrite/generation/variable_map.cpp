@@ -35,7 +35,7 @@ variable_map random_permutation(random_engine& random, std::size_t count) {
 static_assert(sizeof(variable_map) == 4);
 static_assert(variable_map::identity()[5] == 5);
 
-TEST_CASE("renamings of so many variables are a group") {
+TEST_CASE("variable_map renamings form a group") {
   const auto seed = std::uint64_t{4};
   CAPTURE(seed);
   random_engine random{seed};
@@ -59,7 +59,7 @@ TEST_CASE("renamings of so many variables are a group") {
   }
 }
 
-TEST_CASE("entries are numbers below 16, and a cut forgets those behind it") {
+TEST_CASE("variable_map stores entries below 16 and cut clears later entries") {
   variable_map m;
   for (std::size_t i = 0; i < variable_map::most; ++i) {
     m.set(i, 15 - i);

@@ -16,7 +16,7 @@ namespace tests_of_written {
 using namespace unity;
 using namespace unity::test;
 
-TEST_CASE("a written term has operands before users, each node once, and as many operators as its size says") {
+TEST_CASE("write_term lists operands before users and each node once") {
   boolean_terms language{{gate_form::negation, gate_form::conjunction, gate_form::difference}, 5};
   enumeration<boolean_terms> e{language, {.most_operators = 5, .variables = 5}};
   for (int size = 0; size < 4; ++size) {
@@ -39,7 +39,7 @@ TEST_CASE("a written term has operands before users, each node once, and as many
   }
 }
 
-TEST_CASE("variables are numbered within their sorts") {
+TEST_CASE("write_terms numbers variables within their sorts") {
   const std::vector<std::uint16_t> sorts{0, 1};
   term_store store{sorts};
   term_facts facts;

@@ -111,7 +111,7 @@ rule concat_matmul   concat{axis=1}(matmul(?x, ??w)...) == matmul(?x, concat{axi
 
 }  // namespace
 
-TEST_CASE("what follows by congruence and commutativity alone needs no axiom") {
+TEST_CASE("congruence and commutativity are proved without axioms") {
   fixture<circuits> f{""};
   circuit_builder b;
   const auto x = b.input('x');
@@ -121,7 +121,7 @@ TEST_CASE("what follows by congruence and commutativity alone needs no axiom") {
   CHECK(d->steps.empty());
 }
 
-TEST_CASE("the binomial formula follows from the axioms of a ring") {
+TEST_CASE("the binomial formula is proved from the ring axioms") {
   fixture<matrices> f{ring};
   const auto d = f.ask(in_worlds([](matrix_builder& b, auto m, auto n, auto) {
     const auto x = b.input('x', m, n);
@@ -131,7 +131,7 @@ TEST_CASE("the binomial formula follows from the axioms of a ring") {
   CHECK(f.used(d) == names{"add_assoc", "distribute", "square", "twice"});
 }
 
-TEST_CASE("what is false does not follow, and the search ends") {
+TEST_CASE("a false equality is not proved and the search terminates") {
   fixture<matrices> f{ring};
   const auto d = f.ask(in_worlds([](matrix_builder& b, auto m, auto n, auto) {
     const auto x = b.input('x', m, n);
@@ -142,7 +142,7 @@ TEST_CASE("what is false does not follow, and the search ends") {
   CHECK(f.decide.nodes() > 4);
 }
 
-TEST_CASE("the sides of every rule are equal by that rule, once for each output at most") {
+TEST_CASE("each circuit rule proves the equality of its own sides") {
   for (const auto& r : parse_rules(circuit_rules)) {
     fixture<circuits> f{to_text(r)};
     circuit_builder b;
@@ -168,7 +168,7 @@ TEST_CASE("the sides of every rule are equal by that rule, once for each output 
   }
 }
 
-TEST_CASE("whatever is proved of random circuits is true") {
+TEST_CASE("proved equalities of random circuits are true") {
   fixture<circuits> f{circuit_rules, {.rounds = 3, .joint_rounds = 1, .nodes = 300}};
   std::size_t proved = 0;
   std::size_t equal = 0;
@@ -196,7 +196,7 @@ TEST_CASE("whatever is proved of random circuits is true") {
   CHECK(proved * 10 >= equal * 8);  // these rules prove most equalities of small circuits
 }
 
-TEST_CASE("an axiom holds where its conditions hold in every world") {
+TEST_CASE("an axiom applies only if its conditions hold in each world") {
   fixture<matrices> f{"rule two_rows transpose(transpose(?x)) => ?x if rows(?x) == 2"};
   const auto question = [](std::int64_t rows) {
     matrix_builder b;
@@ -209,7 +209,7 @@ TEST_CASE("an axiom holds where its conditions hold in every world") {
   CHECK_FALSE(f.ask(std::vector{question(3), question(2)}));
 }
 
-TEST_CASE("attribute variables stand for another value in every world") {
+TEST_CASE("attribute variables may have different values in each world") {
   fixture<matrices> f{"rule scale_twice scale{by=?j}(scale{by=?k}(?x)) => scale{by=?j * ?k}(?x)"};
   const auto question = [](std::int64_t j, std::int64_t k, std::int64_t product) {
     matrix_builder b;
@@ -220,7 +220,7 @@ TEST_CASE("attribute variables stand for another value in every world") {
   CHECK_FALSE(f.ask(std::vector{question(2, 3, 6), question(2, 3, 7)}));
 }
 
-TEST_CASE("an axiom whose other side is a variable is used from a part of it") {
+TEST_CASE("an axiom with a variable as a side applies from a part of its other side") {
   fixture<matrices> f{joining};
   const auto d = f.ask(in_worlds([](matrix_builder& b, auto m, auto n, auto k) {
     const auto x = b.input('x', m, n + k);
@@ -231,7 +231,7 @@ TEST_CASE("an axiom whose other side is a variable is used from a part of it") {
   CHECK(f.used(d) == names{"concat_of_split", "split_of_concat", "concat_power"});
 }
 
-TEST_CASE("repetitions are as many as there are operands") {
+TEST_CASE("an axiom with repetitions proves up to the limit of repetitions") {
   fixture<matrices> f{joining};
   const auto times = static_cast<std::size_t>(GENERATE(1, 2, 3, 5, 6, 7));
   const auto d = f.ask(in_worlds([&](matrix_builder& b, auto m, auto n, auto k) {
@@ -247,7 +247,7 @@ TEST_CASE("repetitions are as many as there are operands") {
   CHECK(d.has_value() == (times <= theory_options{}.most_repetitions));
 }
 
-TEST_CASE("axioms of several roots are found where these share what they read") {
+TEST_CASE("an axiom of several roots applies only to roots that share their operands") {
   fixture<matrices> f{
       "rule siblings matmul(?x, ??w)... => split{axis=1, sizes=[size(??w, 1)...]}(matmul(?x, concat{axis=1}(??w...)))"};
   const auto build = [](bool shared) {
@@ -264,7 +264,7 @@ TEST_CASE("axioms of several roots are found where these share what they read") 
   CHECK_FALSE(f.ask(build(false)));
 }
 
-TEST_CASE("a constant that is there can be brought in") {
+TEST_CASE("a proof can introduce a constant that the graph contains") {
   fixture<circuits> f{R"(
     rule and_one  and(?x, one()) => ?x
     rule assoc    or(and(?x, ?y), and(?x, ?z)) == and(?x, or(?y, ?z)))"};
@@ -276,7 +276,7 @@ TEST_CASE("a constant that is there can be brought in") {
       std::vector{b.build({b.disjunction(x, b.conjunction(x, y)), b.conjunction(x, b.disjunction(b.one(), y))})}));
 }
 
-TEST_CASE("rewriting goes from one side to the other, and uses nothing that is only there") {
+TEST_CASE("axioms read as rewrites derive an equality forward but not backward") {
   const auto rules = parse_rules(R"(
     rule double  not(not(?x)) => ?x
     rule morgan  and(not(?x), not(?y)) == not(or(?x, ?y)))");
@@ -302,7 +302,7 @@ TEST_CASE("rewriting goes from one side to the other, and uses nothing that is o
   CHECK_FALSE(derived(theory_reading::rewrites, true));
 }
 
-TEST_CASE("what is to come about is found where its operands are equal to those of what came about") {
+TEST_CASE("rewrite_outputs reaches a goal whose operands equal derived terms") {
   const auto rules = parse_rules(R"(
     rule double  not(not(?x)) => ?x
     rule absorb  or(?x, and(?x, ?y)) => ?x)");
@@ -321,7 +321,7 @@ TEST_CASE("what is to come about is found where its operands are equal to those 
   CHECK_FALSE(ask.rewrite_outputs(std::span<const circuit>{question}, true).has_value());
 }
 
-TEST_CASE("an axiom that is left out is not used") {
+TEST_CASE("an axiom that is left out is not used in a proof") {
   fixture<matrices> f{ring};
   const auto worlds = in_worlds([](matrix_builder& b, auto m, auto n, auto) {
     const auto x = b.input('x', m, n);
@@ -334,7 +334,7 @@ TEST_CASE("an axiom that is left out is not used") {
   CHECK(f.ask(worlds));
 }
 
-TEST_CASE("axioms can be added between questions") {
+TEST_CASE("axioms can be added between entailment questions") {
   fixture<matrices> f{""};
   const auto worlds = in_worlds([](matrix_builder& b, auto m, auto n, auto) {
     const auto x = b.input('x', m, n);
@@ -345,7 +345,7 @@ TEST_CASE("axioms can be added between questions") {
   CHECK(f.used(f.ask(worlds)) == names{"square"});
 }
 
-TEST_CASE("types of what an axiom makes equal are the same in every world") {
+TEST_CASE("an axiom does not apply if it changes a type in some world") {
   // Axioms do not apply where they would change a type: this one applies to square matrices only.
   fixture<matrices> f{"rule symmetric transpose(?x) => ?x"};
   const auto question = [](std::int64_t rows, std::int64_t columns) {
@@ -357,7 +357,7 @@ TEST_CASE("types of what an axiom makes equal are the same in every world") {
   CHECK_FALSE(f.ask(std::vector{question(2, 2), question(2, 3)}));
 }
 
-TEST_CASE("the limits bound what is built") {
+TEST_CASE("entailment limits bound the nodes and operators that are built") {
   fixture<circuits> f{"rule grow not(?x) == not(not(not(?x))) rule more and(?x, ?y) == not(or(not(?x), not(?y)))",
                       {.rounds = 100, .nodes = 50, .extra_operators = 1000}};
   circuit_builder b;
@@ -370,7 +370,7 @@ TEST_CASE("the limits bound what is built") {
   CHECK(small.decide.end() == entailment_end::saturated);
 }
 
-TEST_CASE("the same question has the same answer, whatever was asked before") {
+TEST_CASE("an entailment answer is independent of earlier questions") {
   const auto question = in_worlds([](matrix_builder& b, auto m, auto n, auto) {
     const auto x = b.input('x', m, n);
     const auto y = b.input('y', m, n);

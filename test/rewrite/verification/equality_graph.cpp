@@ -96,7 +96,7 @@ struct random_terms {
 
 }  // namespace
 
-TEST_CASE("classes are the congruence closure of what was merged, and explanations suffice") {
+TEST_CASE("equality_graph classes are the congruence closure and explanations suffice") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -126,7 +126,7 @@ TEST_CASE("classes are the congruence closure of what was merged, and explanatio
   }
 }
 
-TEST_CASE("lookup finds a node under all equal operands, in either order where it commutes") {
+TEST_CASE("equality_graph::lookup finds nodes under equal and commuted operands") {
   random_engine random{1};
   random_terms t{random, 0};
   t.add({gate::form::conjunction, {}}, {0, 1}, 4);
@@ -145,7 +145,7 @@ TEST_CASE("lookup finds a node under all equal operands, in either order where i
         term_pairs{{term_id{0U}, term_id{0U}}, {term_id{1U}, term_id{2U}}});
 }
 
-TEST_CASE("what changed is reported once, with what lies above it") {
+TEST_CASE("equality_graph reports changed nodes once with the nodes above them") {
   random_engine random{1};
   random_terms t{random, 0};  // nodes 0 .. 3: inputs
   const auto changed = [&](std::size_t levels) {

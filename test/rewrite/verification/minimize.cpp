@@ -18,7 +18,7 @@ namespace tests_of_minimize {
 using namespace unity;
 using namespace unity::test;
 
-TEST_CASE("what is left of a derivation derives, and nothing of it can go") {
+TEST_CASE("without_needless_steps keeps a valid proof and is idempotent") {
   const circuits algebra;
   const theory known{algebra, parse_rules(circuit_rules)};
   entailment<circuits> ask{algebra, known, {.rounds = 3, .joint_rounds = 1, .nodes = 300}};

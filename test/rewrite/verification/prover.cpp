@@ -32,7 +32,7 @@ static_assert(!prover<undecided>);
 
 }  // namespace
 
-TEST_CASE("congruence closure decides what equalities entail") {
+TEST_CASE("the congruence prover gives expected verdicts and needed equalities") {
   for (const auto& c : ground_problems()) {
     INFO(c.what);
     const auto answer = congruence_prover{}.decide(c.problem);

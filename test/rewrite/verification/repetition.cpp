@@ -31,7 +31,7 @@ void check_same(const substitution& a, const substitution& b) {
 
 }  // namespace
 
-TEST_CASE("a rule with repetitions, written out, is the rule that one would write") {
+TEST_CASE("expand_repetitions writes a repeated rule out for a given count") {
   check_same(expand_repetitions(compiled("concat{axis=?a}(power(??x)...) => power(concat{axis=?a}(??x...))"), 2),
              compiled("concat{axis=?a}(power(?x), power(?y)) => power(concat{axis=?a}(?x, ?y))"));
   check_same(
@@ -47,12 +47,12 @@ TEST_CASE("a rule with repetitions, written out, is the rule that one would writ
                       "split{axis=?a, sizes=?s}(power(?x))"));
 }
 
-TEST_CASE("a rule without repetitions stays as it is") {
+TEST_CASE("expand_repetitions leaves a rule without repetitions unchanged") {
   const auto s = compiled("add(?x, ?x) => scale{by=2}(?x)");
   CHECK(expand_repetitions(s, 5) == s);
 }
 
-TEST_CASE("an operator of which all results are taken has no more of them") {
+TEST_CASE("exact_results gives the result count of an operator whose results are all taken") {
   const auto s = compiled("concat{axis=?a}(split{axis=?a, sizes=?s}(?x).*...) => ?x");
   const auto counts = exact_results(s, s.source, 3);
   REQUIRE(counts.size() == 2);

@@ -24,7 +24,7 @@ std::size_t anchored_at(const theory& t, const char* kind) { return t.forms_at(*
 
 }  // namespace
 
-TEST_CASE("an axiom has a form for each side that binds all variables, whichever arrow it is written with") {
+TEST_CASE("a theory has a form for each side of an axiom that binds all variables") {
   for (const auto* arrow : {"==", "=>"}) {
     const auto t = of("rule r power(?x) " + std::string{arrow} + " mul(?x, ?x)");
     CHECK(t.forms().size() == 2);
@@ -37,7 +37,7 @@ TEST_CASE("an axiom has a form for each side that binds all variables, whichever
   CHECK(of("rule r scale{by=?j}(scale{by=?k}(?x)) => scale{by=?j * ?k}(?x)").forms().size() == 1);
 }
 
-TEST_CASE("as rewrites, an arrow is followed in its direction alone") {
+TEST_CASE("a theory of rewrites uses a one-way axiom in its direction only") {
   const theory_options rewrites{.reading = theory_reading::rewrites};
   const auto one_way = of("rule r power(?x) => mul(?x, ?x)", rewrites);
   REQUIRE(one_way.forms().size() == 1);
@@ -46,7 +46,7 @@ TEST_CASE("as rewrites, an arrow is followed in its direction alone") {
   CHECK(of("rule r scale{by=2}(transpose(transpose(?x))) => ?x", rewrites).forms().size() == 1);
 }
 
-TEST_CASE("where the other side is a variable, the smallest part that binds all is a trigger") {
+TEST_CASE("a theory triggers a variable side by the smallest part that binds all variables") {
   const auto t = of("rule r scale{by=2}(transpose(transpose(?x))) => ?x");
   REQUIRE(t.forms().size() == 2);
   CHECK(anchored_at(t, "scale") == 1);
@@ -59,14 +59,14 @@ TEST_CASE("where the other side is a variable, the smallest part that binds all 
   CHECK(of("rule r scale{..}(transpose(?x)) => ?x").forms().size() == 1);
 }
 
-TEST_CASE("a constant beside a variable is a trigger for every value") {
+TEST_CASE("an axiom with a constant beside a variable has a form with a free variable") {
   const theory t{circuits{}, parse_rules("rule r and(?x, one()) => ?x")};
   REQUIRE(t.forms().size() == 2);
   CHECK(t.forms()[1].free_variable == 0);
   CHECK(t.forms()[1].joint);
 }
 
-TEST_CASE("repetitions are written out, of roots two at least") {
+TEST_CASE("a theory writes repetitions out up to its limit and repeated roots from two") {
   CHECK(of("rule r concat{axis=?a}(power(??x)...) == power(concat{axis=?a}(??x...))", {.most_repetitions = 3})
             .forms()
             .size() == 6);
@@ -76,7 +76,7 @@ TEST_CASE("repetitions are written out, of roots two at least") {
   CHECK(t.forms()[0].steps.size() == 2);
 }
 
-TEST_CASE("an axiom that does not fit the algebra is refused by name") {
+TEST_CASE("a theory refuses an axiom that does not fit the algebra and names it") {
   CHECK_THROWS_WITH(of("rule odd nothing(?x) => ?x"), Catch::Contains("rule odd") && Catch::Contains("nothing"));
   theory t;
   CHECK_THROWS_AS(t.add(matrices{}, parse_rules("rule odd transpose(?x) => ?y").at(0)), error);

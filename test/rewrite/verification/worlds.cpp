@@ -27,7 +27,7 @@ struct two_worlds {
 
 }  // namespace
 
-TEST_CASE("rows are equal where they are equal in every world") {
+TEST_CASE("world_tables rows are equal if they are equal in each world") {
   two_worlds w;
   CHECK(w.type({2, 3}, {4, 5}) == w.type({2, 3}, {4, 5}));
   CHECK(w.type({2, 3}, {4, 5}) != w.type({2, 3}, {4, 6}));
@@ -38,7 +38,7 @@ TEST_CASE("rows are equal where they are equal in every world") {
   CHECK(w.tables.types(w.type({2, 3}, {4, 5}))[1] == matrix_shape{4, 5});
 }
 
-TEST_CASE("operators of a row are of one kind and know their attributes") {
+TEST_CASE("world_tables operators have one kind per row and know their attributes") {
   two_worlds w;
   const std::vector<matrix_op> same{{form::scale, {attribute{2}}}, {form::scale, {attribute{3}}}};
   const auto op = w.tables.intern_operators(same);
@@ -51,7 +51,7 @@ TEST_CASE("operators of a row are of one kind and know their attributes") {
   CHECK_FALSE(w.tables.intern_operators(mixed));
 }
 
-TEST_CASE("an operator that some world refuses is refused") {
+TEST_CASE("world_tables refuses an operator that fails in some world") {
   two_worlds w;
   const auto op = w.tables.make(*w.algebra.find_kind("matmul"), {});
   REQUIRE(op);
@@ -70,7 +70,7 @@ TEST_CASE("an operator that some world refuses is refused") {
   CHECK_FALSE(w.tables.infer(*parts, std::vector{w.type({2, 3}, {3, 3})}));
 }
 
-TEST_CASE("what was inferred is remembered") {
+TEST_CASE("world_tables adds no entry for a repeated inference") {
   two_worlds w;
   const auto op = *w.tables.make(*w.algebra.find_kind("transpose"), {});
   const auto type = w.type({2, 3}, {4, 5});

@@ -15,7 +15,7 @@ namespace tests_of_metropolis {
 
 using namespace unity;
 
-TEST_CASE("a proposal is taken as often as Metropolis and Hastings say") {
+TEST_CASE("metropolis acceptance rates match the Metropolis-Hastings rule") {
   random_engine random{11};
   for (const auto& [change, log_ratio] :
        {std::pair<cost_value, double>{0, 0}, {-500, 0}, {100, 0}, {300, 0}, {300, 1.5}, {-100, -2}, {0, -0.7}}) {
@@ -32,7 +32,7 @@ TEST_CASE("a proposal is taken as often as Metropolis and Hastings say") {
   }
 }
 
-TEST_CASE("no cost above the bound is taken, and the bound is at most log(2) over the scale too high") {
+TEST_CASE("metropolis accepts no cost above its bound and the bound is nearly tight") {
   random_engine random{12};
   const auto slack = static_cast<cost_value>(std::ceil(1000 * std::log(2) / 5)) + 2;
   for (int i = 0; i < 20'000; ++i) {
@@ -47,7 +47,7 @@ TEST_CASE("no cost above the bound is taken, and the bound is at most log(2) ove
   }
 }
 
-TEST_CASE("without a temperature every proposal that is drawn evenly is taken") {
+TEST_CASE("metropolis with beta 0 accepts symmetric proposals of any cost") {
   random_engine random{13};
   detail::metropolis rule{0, 1000};
   for (int i = 0; i < 100; ++i) {
@@ -57,7 +57,7 @@ TEST_CASE("without a temperature every proposal that is drawn evenly is taken") 
   }
 }
 
-TEST_CASE("the scale follows a best below a sixteenth of the start") {
+TEST_CASE("metropolis rescales when the best cost falls below a sixteenth of the start") {
   random_engine random{14};
   detail::metropolis near{200, 16'000};
   detail::metropolis far{200, 16'000};

@@ -45,7 +45,7 @@ const std::string sliding = "stride=?s, padding=?p, pads=?q, dilation=?d";
 
 }  // namespace
 
-TEST_CASE("rules about matrices become rules about products of any rank", "[exhaustive]") {
+TEST_CASE("generalize turns rules about matrices into rules of any rank", "[exhaustive]") {
   check("matmul(?a, matmul(?b, ?c)) == matmul(matmul(?a, ?b), ?c)" + matrices,
         {"matmul{activation=?a}(?x, matmul(?y, ?z)) == matmul{activation=?a}(matmul(?x, ?y), ?z)"});
   check("matmul(?a, add(?b, ?c)) == add(matmul(?a, ?b), matmul(?a, ?c))" + matrices + ", shape(?b) == shape(?c)",
@@ -59,7 +59,7 @@ TEST_CASE("rules about matrices become rules about products of any rank", "[exha
          "matmul(concat{axis=rank(?x) - 1}(?x, ?z), concat{axis=rank(?y) - 2}(?y, ?w))"});
 }
 
-TEST_CASE("what no two operands need to share is not asked of them") {
+TEST_CASE("generalize drops rank and shape conditions that are not needed") {
   const std::string equal =
       " if rank(?a) == 4, rank(?b) == 4, rank(?c) == 4, shape(?a) == shape(?b), shape(?b) == shape(?c)";
   check("add(?a, add(?b, ?c)) == add(add(?a, ?b), ?c)" + equal, {"add(?x, add(?y, ?z)) == add(?y, add(?x, ?z))"});
@@ -70,14 +70,14 @@ TEST_CASE("what no two operands need to share is not asked of them") {
       {"matmul(scalar_multiply(?x, ?y), ?z) == scalar_multiply(matmul(?x, ?z), ?y)"});
 }
 
-TEST_CASE("what operands must share stays a condition") {
+TEST_CASE("generalize keeps a shape condition that operands must meet") {
   check("conv2d{padding=same}(add(?a, ?b), ?c) == add(conv2d{padding=same}(?a, ?c), conv2d{padding=same}(?b, ?c))" +
             images + ", shape(?a) == shape(?b), suffix(shape(?c), 2) == [3, 3]",
         {"add(conv2d{" + sliding + ", groups=?g}(?x, ?y), conv2d{" + sliding + ", groups=?g}(?z, ?y)) == conv2d{" +
          sliding + ", groups=?g}(add(?x, ?z), ?y) if shape(?x) == shape(?z)"});
 }
 
-TEST_CASE("a permutation is free, or swaps the last two axes of any rank", "[exhaustive]") {
+TEST_CASE("generalize frees a permutation or lets it swap the last two axes of any rank", "[exhaustive]") {
   check("relu(transpose{permutation=[1, 0]}(?a)) == transpose{permutation=[1, 0]}(relu(?a)) if rank(?a) == 2",
         {"relu(transpose{permutation=?o}(?x)) == transpose{permutation=?o}(relu(?x))"});
   check("transpose{permutation=[1, 0]}(transpose{permutation=[1, 0]}(?a)) => ?a if rank(?a) == 2",
@@ -91,7 +91,7 @@ TEST_CASE("a permutation is free, or swaps the last two axes of any rank", "[exh
        "?o == concat(iota(rank(?y) - 2), [rank(?y) - 1, rank(?y) - 2])"});
 }
 
-TEST_CASE("a sum with a transpose needs a permutation that is its own inverse, though most others change the shape") {
+TEST_CASE("generalize lets a permutation in a sum with a transpose swap only the last two axes") {
   check(
       "transpose{permutation=[1, 0]}(add(?a, transpose{permutation=[1, 0]}(?b))) == add(?b, transpose{permutation=[1, "
       "0]}(?a)) if rank(?a) == 2, rank(?b) == 2, shape(?b) == [size(?a, 1), size(?a, 0)]",
@@ -99,8 +99,7 @@ TEST_CASE("a sum with a transpose needs a permutation that is its own inverse, t
        "?o == concat(iota(rank(?x) - 2), [rank(?x) - 1, rank(?x) - 2])"});
 }
 
-TEST_CASE("an axis is moved by a permutation; where each direction computes its own there are two rules",
-          "[exhaustive]") {
+TEST_CASE("generalize maps an axis through a permutation and makes a rule per direction", "[exhaustive]") {
   check(
       "concat{axis=1}(transpose{permutation=[1, 0]}(?a), transpose{permutation=[1, 0]}(?b)) == "
       "transpose{permutation=[1, 0]}(concat{axis=0}(?a, ?b)) if rank(?a) == 2, rank(?b) == 2",
@@ -110,7 +109,7 @@ TEST_CASE("an axis is moved by a permutation; where each direction computes its 
        "concat{axis=at(?o, ?c)}(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y))"});
 }
 
-TEST_CASE("two axes that must differ stay different", "[exhaustive]") {
+TEST_CASE("generalize keeps a condition that two axes differ", "[exhaustive]") {
   check(
       "concat{axis=1}(concat{axis=0}(?a, ?b), concat{axis=0}(?c, ?d)) == concat{axis=0}(concat{axis=1}(?a, ?c), "
       "concat{axis=1}(?b, ?d))" +
@@ -119,7 +118,7 @@ TEST_CASE("two axes that must differ stay different", "[exhaustive]") {
        "concat{axis=?c2}(concat{axis=?c}(?x, ?z), concat{axis=?c}(?y, ?w)) if ?c != ?c2"});
 }
 
-TEST_CASE("an axis of images is any where the operator does not look along it", "[exhaustive]") {
+TEST_CASE("generalize frees a concat axis of images only where the operator allows it", "[exhaustive]") {
   const std::string pool = "kernel=?k, stride=?s, padding=?p, pads=?q, ceil_mode=?e";
   check(
       "concat{axis=1}(max_pool{kernel=[3, 3], padding=same}(?a), max_pool{kernel=[3, 3], padding=same}(?b)) == "
@@ -134,7 +133,7 @@ TEST_CASE("an axis of images is any where the operator does not look along it", 
        ", activation=?a}(?x, ?z)) == conv2d{" + sliding + ", activation=?a}(?x, concat{axis=0}(?y, ?z))"});
 }
 
-TEST_CASE("an activation that an operator applies stays what it is, all else about it is free", "[exhaustive]") {
+TEST_CASE("generalize keeps an applied activation and frees the other attributes", "[exhaustive]") {
   check(
       "relu(conv2d{padding=same}(?a, ?b)) == conv2d{padding=same, activation=relu}(?a, ?b) if rank(?a) == 4, "
       "rank(?b) == 4, suffix(shape(?b), 2) == [3, 3]",
@@ -142,7 +141,7 @@ TEST_CASE("an activation that an operator applies stays what it is, all else abo
        ", groups=?g, activation=relu}(?x, ?y)"});
 }
 
-TEST_CASE("sizes of parts follow the axis, counted from the back where it is", "[exhaustive]") {
+TEST_CASE("generalize takes sizes of split parts along the general axis", "[exhaustive]") {
   check(
       "(matmul(?a, ?b), matmul(?a, ?c)) => split{axis=1, sizes=[size(?b, 1), size(?c, 1)]}(matmul(?a, concat{axis=1}("
       "?b, ?c)))" +
@@ -155,7 +154,7 @@ TEST_CASE("sizes of parts follow the axis, counted from the back where it is", "
       {"split{axis=?c, sizes=[size(?x, ?c), size(?y, ?c)]}(concat{axis=?c}(?x, ?y)).0 => ?x"});
 }
 
-TEST_CASE("kernels are enlarged to the size of another, where strides do not reach beyond them", "[exhaustive]") {
+TEST_CASE("generalize frees enlarged kernel sizes on condition that strides are no larger", "[exhaustive]") {
   const std::string conv = "stride=?s, padding=?p, dilation=?d, groups=?g";
   check(
       "conv2d{padding=same}(?a, enlarge{kernel=[3, 3]}(?b)) => conv2d{padding=same}(?a, ?b) if rank(?a) == 4, "
@@ -173,13 +172,13 @@ TEST_CASE("kernels are enlarged to the size of another, where strides do not rea
        "2) >= ?s"});
 }
 
-TEST_CASE("an axis of images and of matrices that no operator looks along is one number") {
+TEST_CASE("generalize gives joined relus of matrices and images the same rule") {
   const std::string siblings =
       "(relu(?a), relu(?b)) => split{axis=1, sizes=[size(?a, 1), size(?b, 1)]}(relu(concat{axis=1}(?a, ?b))) if ";
   CHECK(general(siblings + "rank(?a) == 2, rank(?b) == 2") == general(siblings + "rank(?a) == 4, rank(?b) == 4"));
 }
 
-TEST_CASE("kernels known by their sizes become kernels of one shape", "[exhaustive]") {
+TEST_CASE("generalize replaces literal kernel sizes by a condition of equal shapes", "[exhaustive]") {
   const std::string conv = sliding + ", groups=?g";
   check("conv2d{padding=same}(?a, add(?b, ?c)) == add(conv2d{padding=same}(?a, ?b), conv2d{padding=same}(?a, ?c))" +
             images + ", suffix(shape(?b), 2) == [3, 3], suffix(shape(?c), 2) == [3, 3], shape(?b) == shape(?c)",
@@ -187,7 +186,7 @@ TEST_CASE("kernels known by their sizes become kernels of one shape", "[exhausti
          "}(?x, add(?y, ?z)) if shape(?y) == shape(?z)"});
 }
 
-TEST_CASE("a number that the rule is about stays: 5 is 3 and 3, less 1", "[exhaustive]") {
+TEST_CASE("generalize keeps literal kernel sizes of composed pools", "[exhaustive]") {
   const auto texts = general(
       "max_pool{kernel=[3, 3], padding=same}(max_pool{kernel=[3, 3], padding=same}(?a)) == max_pool{kernel=[5, 5], "
       "padding=same}(?a) if rank(?a) == 4");
@@ -196,7 +195,7 @@ TEST_CASE("a number that the rule is about stays: 5 is 3 and 3, less 1", "[exhau
   CHECK(texts[0].find("kernel=[5, 5]") != std::string::npos);
 }
 
-TEST_CASE("constants have the sizes that their users ask for", "[exhaustive]") {
+TEST_CASE("generalize frees the sizes of constants", "[exhaustive]") {
   check("matmul(?a, identity_matrix{size=size(?a, 1)}()) => ?a if rank(?a) == 2",
         {"matmul(?x, identity_matrix{size=?n}()) => ?x"});
   check("matmul(identity_matrix{size=size(?a, 1)}(), ?a) => ?a if rank(?a) == 2, size(?a, 0) == size(?a, 1)",
@@ -210,14 +209,14 @@ TEST_CASE("constants have the sizes that their users ask for", "[exhaustive]") {
        "average_pool{kernel=?k, stride=?s, padding=?p, pads=?q, count_include_pad=1}(?x)"});
 }
 
-TEST_CASE("specific rules of two sorts that say the same generalize to one text", "[exhaustive]") {
+TEST_CASE("generalize gives equivalent rules about matrices and images one text", "[exhaustive]") {
   const std::string equal = "relu(concat{axis=1}(?a, ?b)) == concat{axis=1}(relu(?a), relu(?b)) if ";
   CHECK(general(equal + "rank(?a) == 2, rank(?b) == 2") == general(equal + "rank(?a) == 4, rank(?b) == 4"));
   CHECK(general("add(?a, add(?b, ?c)) => add(?b, add(?a, ?c)) if rank(?a) == 2, rank(?b) == 2, rank(?c) == 2") ==
         general("add(add(?p, ?q), ?o) => add(add(?o, ?q), ?p) if rank(?o) == 4, rank(?p) == 4, rank(?q) == 4"));
 }
 
-TEST_CASE("what is false to begin with, or has no instance, generalizes to nothing") {
+TEST_CASE("generalize gives nothing for false rules or rules without instances") {
   CHECK(general("matmul(?a, ?b) => matmul(?b, ?a) if rank(?a) == 2, rank(?b) == 2").empty());
   CHECK(general("relu(?a) => relu(relu(?a)) if rank(?a) == 2, rank(?a) == 3").empty());
   CHECK(general("concat{axis=1}(conv2d{padding=same}(?a, ?b), conv2d{padding=same}(?c, ?d)) => conv2d{padding=same}("
@@ -226,7 +225,7 @@ TEST_CASE("what is false to begin with, or has no instance, generalizes to nothi
             .empty());
 }
 
-TEST_CASE("general rules pass the test of rules with the usual options, and the same comes out again", "[exhaustive]") {
+TEST_CASE("generalized rules pass rule tests and generalize to themselves", "[exhaustive]") {
   for (const auto* specific :
        {"concat{axis=0}(add(?a, ?b), add(?c, ?d)) == add(concat{axis=0}(?a, ?c), concat{axis=0}(?b, ?d)) if rank(?a) "
         "== "

@@ -86,7 +86,7 @@ std::optional<std::uint16_t> infer(tensor::term_language& l, std::string_view na
 
 }  // namespace
 
-TEST_CASE("what TASO's list gives, size by size", "[exhaustive]") {
+TEST_CASE("enumeration of taso_vocabulary gives recorded counts at each size", "[exhaustive]") {
   auto language = language_of(tensor::taso_vocabulary);
   enumerated e{language, {.most_operators = 3}};
   e.advance();
@@ -97,7 +97,7 @@ TEST_CASE("what TASO's list gives, size by size", "[exhaustive]") {
   CHECK(level_of(e) == level{40308, 28832, 11476, 447, 24});
 }
 
-TEST_CASE("of tensors too the last size is settled as it is where more follow", "[exhaustive]") {
+TEST_CASE("enumeration of image terms gives the same size 3 whether size 4 follows or not", "[exhaustive]") {
   auto language = language_of(tensor::image_vocabulary);
   enumerated last{language, {.most_operators = 3, .variables = 3}};
   last.run();
@@ -110,7 +110,7 @@ TEST_CASE("of tensors too the last size is settled as it is where more follow", 
 }
 
 // split(concat(x, y)) ignores y. With only two variables of a sort, no third one is left to show that.
-TEST_CASE("no class ignores a variable, though all of its sort are in use") {
+TEST_CASE("no class of matrix terms ignores a variable even with all variables in use") {
   auto language = language_of(tensor::matrix_vocabulary);
   const std::size_t variables = 2;
   enumerated e{language, {.most_operators = 4, .variables = variables}};
@@ -134,7 +134,7 @@ TEST_CASE("no class ignores a variable, though all of its sort are in use") {
   CHECK(full > 1000);
 }
 
-TEST_CASE("threads, memory and interruptions change nothing about tensors") {
+TEST_CASE("enumeration of matrix terms does not depend on threads / memory / interruptions") {
   const enumeration_options options{.most_operators = 3};
   auto language = language_of(tensor::matrix_vocabulary);
   enumerated whole{language, options};
@@ -164,7 +164,7 @@ TEST_CASE("threads, memory and interruptions change nothing about tensors") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("every rule of tensors holds at other sizes and values") {
+TEST_CASE("rules enumerated from taso_vocabulary hold at other sizes and values") {
   auto language = language_of(tensor::taso_vocabulary);
   enumerated e{language, {.most_operators = 2}};
   e.run();
@@ -174,7 +174,7 @@ TEST_CASE("every rule of tensors holds at other sizes and values") {
   }
 }
 
-TEST_CASE("types are equal where they are equal at all sizes, and are cut where they were put together") {
+TEST_CASE("term types are equal only if equal at all sizes and are split only at concat cuts") {
   auto l = language_of(R"(
 sizes M=3, N=3, K=4
 sort x input [M, K]
@@ -210,7 +210,7 @@ operator relu(input) rank 2
   CHECK(infer(l, "split", {*infer(l, "concat", {*both, x})}) == std::nullopt);
 }
 
-TEST_CASE("a probe is the program at few elements") {
+TEST_CASE("a probe computes the chosen elements of the full sample program") {
   auto l = language_of(tensor::tensor_vocabulary);
   const auto seed = std::uint64_t{11};
   CAPTURE(seed);
@@ -252,7 +252,7 @@ TEST_CASE("a probe is the program at few elements") {
   CHECK(checked > 50);
 }
 
-TEST_CASE("deep fingerprints depend on names and meaning alone") {
+TEST_CASE("deep fingerprints of sums depend on variables but not on the operand order") {
   auto l = language_of(tensor::matrix_vocabulary);
   const auto add = static_cast<std::uint16_t>(operator_named(l, "add"));
   const auto variable = [](std::uint16_t number) { return term_node{term_node::variable, 0, number, {}}; };
@@ -265,7 +265,7 @@ TEST_CASE("deep fingerprints depend on names and meaning alone") {
   }
 }
 
-TEST_CASE("a relu under two poolings shows, whatever its variable is called") {
+TEST_CASE("deep fingerprints show a relu below two poolings for each variable name") {
   auto l = language_of(tensor::taso_vocabulary);
   const auto pool = static_cast<std::uint16_t>(operator_named(l, "max_pool"));
   const auto relu = static_cast<std::uint16_t>(operator_named(l, "relu"));
@@ -281,7 +281,7 @@ TEST_CASE("a relu under two poolings shows, whatever its variable is called") {
   }
 }
 
-TEST_CASE("every part of a type is probed, also where cuts fall together at the sizes of samples") {
+TEST_CASE("probes cover every part of a type whose cuts coincide at sample sizes") {
   auto l = language_of(R"(
 sizes C=2, K=20
 sort pair weight [K, C]

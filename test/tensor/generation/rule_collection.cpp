@@ -52,7 +52,7 @@ std::vector<std::string> texts(const tensor::rule_collection& c) {
 
 }  // namespace
 
-TEST_CASE("equalities become few general rules, which hold") {
+TEST_CASE("rule_collection turns equalities into general rules that pass rule tests") {
   equalities found{words, 3};
   tensor::rule_collection c{found.language, nothing_known};
   for (const auto& [left, right] : found.all) {
@@ -90,7 +90,7 @@ TEST_CASE("equalities become few general rules, which hold") {
   CHECK(one_way);  // relu(relu(x)) => relu(x) is kept in one direction only
 }
 
-TEST_CASE("a collection that was interrupted goes on as if it had not been") {
+TEST_CASE("rule_collection resumes an interrupted run with the same rules") {
   equalities found{words, 2};
   tensor::rule_collection whole{found.language, nothing_known};
   for (const auto& [left, right] : found.all) {
@@ -118,7 +118,7 @@ TEST_CASE("a collection that was interrupted goes on as if it had not been") {
   std::filesystem::remove(file);
 }
 
-TEST_CASE("a checkpoint of what are no rules is refused") {
+TEST_CASE("rule_collection refuses an invalid checkpoint") {
   equalities found{words, 1};
   const auto file = (std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "no_rules").string();
   const auto refusal = [&](const std::string& text, std::uint8_t verdict) {

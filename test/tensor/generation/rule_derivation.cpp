@@ -46,21 +46,21 @@ bool holds(const std::vector<collected_rule>& all, const char* text) {
 
 }  // namespace
 
-TEST_CASE("activations and biases go into products, and products that read the same are joined", "[exhaustive]") {
+TEST_CASE("derive_rules fuses activations into matmul and joins sibling products", "[exhaustive]") {
   const auto rules = derived(parse_rules(standard_axioms), {}, "matmul:iw add:iw relu:i");
   CHECK(holds(rules, "rule r relu(matmul(?x, ?y)) => matmul{activation=relu}(?x, ?y)"));
   CHECK(holds(rules, "rule r tanh(matmul(?x, ?y)) => matmul{activation=tanh}(?x, ?y)"));
   CHECK(std::ranges::any_of(rules, [](const auto& r) { return r.rule.name == "joined_relu_of_matmul"; }));
 }
 
-TEST_CASE("what one known rule says is not derived again, and nothing follows from no properties") {
+TEST_CASE("derive_rules does not derive a known rule and derives nothing without axioms") {
   const auto known = parse_rules("rule r relu(matmul(?x, ?y)) => matmul{activation=relu}(?x, ?y)");
   const auto rules = derived(parse_rules(standard_axioms), known, "matmul:iw relu:i");
   CHECK(std::ranges::none_of(rules, [](const auto& r) { return r.rule.name == "derived_relu_of_matmul"; }));
   CHECK(derived({}, {}, "matmul:iw relu:i").empty());
 }
 
-TEST_CASE("operators of compositions that cannot be read are named") {
+TEST_CASE("parse_composed_operators refuses malformed operator lists") {
   for (const auto* text : {"nonsense:i", "relu", "relu:w", "relu:ii", "matmul:ix", "matmul:iii"}) {
     CHECK_THROWS_AS(parse_composed_operators(standard(), text), error);
   }

@@ -16,7 +16,7 @@ using namespace unity;
 using unity::tensor::test::equalities;
 using unity::tensor::test::standard;
 
-TEST_CASE("a question has the same graph in every world, and equal values in each that can be evaluated") {
+TEST_CASE("rule_question gives worlds with equal node counts and equal values of both sides") {
   equalities found{tensor::matrix_vocabulary, 3};
   REQUIRE(found.all.size() == 238 + 14);
   std::size_t joint = 0;

@@ -19,7 +19,7 @@ using namespace unity;
 using unity::tensor::test::equalities;
 using unity::tensor::test::standard;
 
-TEST_CASE("an equality is a rule about the sorts that it was found for") {
+TEST_CASE("specific_rule turns each matrix equality into a rule that passes tests") {
   equalities found{tensor::matrix_vocabulary, 2};
   REQUIRE(found.all.size() == 42);
   for (const auto& [left, right] : found.all) {

@@ -84,7 +84,7 @@ std::vector<residue> traced_on(std::string_view name, std::initializer_list<name
 
 }  // namespace
 
-TEST_CASE("traced operators of every vocabulary compute what the evaluator does, on integers exactly") {
+TEST_CASE("traced operators of the vocabularies agree with the evaluator on integers") {
   const auto text = GENERATE(taso_vocabulary, tensor_vocabulary);
   const auto seed = std::uint64_t{3};
   CAPTURE(seed);
@@ -122,7 +122,7 @@ TEST_CASE("traced operators of every vocabulary compute what the evaluator does,
   CHECK(seen.size() == language.operator_count());
 }
 
-TEST_CASE("operators outside the shipped vocabularies are traced too") {
+TEST_CASE("traced operators outside the vocabularies agree with the evaluator") {
   random_engine random{5};
   const std::vector<tensor_type> two{tensor::test::type({2, 3}), tensor::test::type({2, 3})};
   const std::vector<tensor_type> one{tensor::test::type({2, 3})};
@@ -145,7 +145,7 @@ TEST_CASE("operators outside the shipped vocabularies are traced too") {
   checked("linear", {}, {tensor::test::type({2, 3}), tensor::test::type({3, 4})});
 }
 
-TEST_CASE("quotients are exact where they are integers") {
+TEST_CASE("traced quotients are exact residues") {
   const std::vector<tensor_type> two{tensor::test::type({3}), tensor::test::type({3})};
   CHECK(traced_on("div", {}, two, {{6, -8, 5}, {3, 2, 5}}) ==
         std::vector{residue::of(2), residue::of_integer(-4), residue::of(1)});
@@ -155,7 +155,7 @@ TEST_CASE("quotients are exact where they are integers") {
   CHECK(shares[0] + shares[1] + shares[2] == residue::of(1));
 }
 
-TEST_CASE("functions that are no polynomials are fixed, and tell values and functions apart") {
+TEST_CASE("traced non-polynomial functions are fixed and distinct") {
   const std::vector<tensor_type> two{tensor::test::type({2})};
   const auto once = traced_on("tanh", {}, two, {{17, 18}});
   CHECK(once == traced_on("tanh", {}, two, {{17, 18}}));
@@ -163,7 +163,7 @@ TEST_CASE("functions that are no polynomials are fixed, and tell values and func
   CHECK(once[0] != traced_on("sigmoid", {}, two, {{17, 18}})[0]);
 }
 
-TEST_CASE("windows over padding alone have a value") {
+TEST_CASE("traced convolutions and pools have values for windows of padding alone") {
   const std::vector<tensor_type> types{tensor::test::type({1, 1, 2, 2}), tensor::test::type({1, 1, 1, 1})};
   const auto out = traced_on("conv2d", {{"pads", {2, 0, 0, 0}}, {"activation", "sigmoid"}}, types, {{1, 2, 3, 4}, {5}});
   REQUIRE(out.size() == 8);

@@ -30,7 +30,7 @@ std::string operator_refused(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("sizes, sorts and operators are read in any order, with comments") {
+TEST_CASE("parse_vocabulary reads sizes / sorts / operators in any order with comments") {
   const auto v = parse(R"(
 # Sizes first.
 sizes M=3, K=4
@@ -60,7 +60,7 @@ operator split{axis={0, 1}}(any)
   CHECK(v.operators[5].like_first);
 }
 
-TEST_CASE("the shipped vocabularies are read") {
+TEST_CASE("the shipped vocabularies have the expected numbers of operators and sorts") {
   CHECK(parse(taso_vocabulary).operators.size() == 19);
   CHECK(parse(taso_vocabulary).sorts.size() == 8);
   CHECK(parse(tensor_vocabulary).sorts.size() == 10);
@@ -68,7 +68,7 @@ TEST_CASE("the shipped vocabularies are read") {
   CHECK(parse(image_vocabulary).sorts.size() == 3);
 }
 
-TEST_CASE("what cannot be read is refused with its place and what was expected") {
+TEST_CASE("parse_vocabulary errors on sizes and sorts give position and expectation") {
   CHECK(why_refused("sizes M=3\nsort x input [M]\noperator matmull(any, any)") ==
         "my.ops:3:10: found 'matmull'; expected the name of an operator");
   CHECK(why_refused("sizes M=3\nsort x input [M, N]") ==
@@ -100,7 +100,7 @@ TEST_CASE("what cannot be read is refused with its place and what was expected")
   }
 }
 
-TEST_CASE("operators are refused with their place and what was expected") {
+TEST_CASE("parse_vocabulary errors on operators give position and expectation") {
   CHECK(operator_refused("matmul{activation={}}(any, any)") ==
         "my.ops:3:29: found '}'; expected a value: the range of 'activation' is empty");
   CHECK(operator_refused("matmul{color=red}(any, any)") ==

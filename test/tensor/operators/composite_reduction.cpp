@@ -43,7 +43,7 @@ double total(const std::vector<double>& all, const std::function<double(double)>
 
 }  // namespace
 
-TEST_CASE("reductions of other reductions agree with loops") {
+TEST_CASE("composite reductions agree with loops") {
   unity::random_engine random{1};
   auto x = random_tensor({3, 4, 5}, random);
   const auto check = [&](const char* name, const std::function<double(const std::vector<double>&)>& f) {
@@ -73,11 +73,11 @@ TEST_CASE("reductions of other reductions agree with loops") {
   check("reduce_log_sum", [](const auto& all) { return std::log(total(all, [](double v) { return v; })); });
 }
 
-TEST_CASE("a logarithm of a sum of powers does not overflow") {
+TEST_CASE("reduce_log_sum_exp does not overflow") {
   CHECK(run("reduce_log_sum_exp", {{"axes", {0}}}, {{{2}, {10000, 10000}}}).data[0] == Approx(10000 + std::log(2.0)));
 }
 
-TEST_CASE("products and minima of any number of integers are exact") {
+TEST_CASE("reduce_prod and reduce_min of 1 to 9 integers are exact") {
   for (std::int64_t n = 1; n <= 9; ++n) {
     dense<double> x{{n}};
     double product = 1;
@@ -96,7 +96,7 @@ TEST_CASE("products and minima of any number of integers are exact") {
   }
 }
 
-TEST_CASE("reductions of other reductions say what they do not take") {
+TEST_CASE("composite reductions refuse invalid axes and element types") {
   CHECK(refusal_of("reduce_min", {{"axes", {}}}, {type({3, 4})}) == "expected at least one axis");
   CHECK(refusal_of("reduce_prod", {{"axes", {1, 0}}}, {type({3, 4})}) == "expected ascending axes within the rank");
   CHECK(refusal_of("reduce_l2", {{"axes", {0}}}, {type({3}, dtype::int64)}) == "expected floating-point elements");

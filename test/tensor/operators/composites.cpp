@@ -19,7 +19,7 @@ namespace tests_of_composites {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("embedding looks rows up; rows that are not there are zero") {
+TEST_CASE("embedding returns rows of the table and zeros for missing rows") {
   unity::random_engine random{1};
   const auto table = random_tensor({5, 3}, random);
   const dense<double> ids{{2, 2}, {4, 0, 7, 2}};
@@ -35,7 +35,7 @@ TEST_CASE("embedding looks rows up; rows that are not there are zero") {
         "expected an operand of rank 1 or more in operand 0");
 }
 
-TEST_CASE("attention agrees with loops over heads, queries and keys") {
+TEST_CASE("attention agrees with loops over heads / queries / keys") {
   unity::random_engine random{2};
   constexpr std::int64_t heads = 2;
   constexpr std::int64_t d = 3;
@@ -80,7 +80,7 @@ TEST_CASE("attention agrees with loops over heads, queries and keys") {
   CHECK(distance(run("attention", {{"heads", heads}}, {q, k, v, wq, wk, wv, wo}), expected) < 1e-13);
 }
 
-TEST_CASE("attention says what it does not take") {
+TEST_CASE("attention refuses invalid heads and operands") {
   const types good{type({2, 4, 5}), type({2, 3, 6}), type({2, 3, 7}), type({5, 6}),
                    type({6, 6}),    type({7, 4}),    type({4, 8})};
   CHECK(refusal_of("attention", {{"heads", 2}}, good).empty());

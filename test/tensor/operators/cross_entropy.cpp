@@ -117,7 +117,7 @@ std::string why_not(const char* name, const types& inputs) {
 
 }  // namespace
 
-TEST_CASE("cross entropy is minus the logarithm of the softmax at the label") {
+TEST_CASE("cross entropy is the negative log-softmax at the label") {
   unity::random_engine random{1};
   for (const auto& rows : {shape{}, shape{6}, shape{3, 4}}) {
     for (const double size : {1.0, 30.0}) {
@@ -132,7 +132,7 @@ TEST_CASE("cross entropy is minus the logarithm of the softmax at the label") {
   }
 }
 
-TEST_CASE("cross entropy and its gradient are finite and right where exponentials are not") {
+TEST_CASE("cross entropy and its gradient are correct where exponentials overflow") {
   const labelled x{{{3, 3}, {1e4, 0, -1e4, 1e4, 0, -1e4, 1e30, 1e30, -1e30}}, {{3}, {0, 2, 1}}};
   const auto losses = losses_of(x);
   CHECK(losses.data[0] == 0);
@@ -142,7 +142,7 @@ TEST_CASE("cross entropy and its gradient are finite and right where exponential
   CHECK(gradient.data == std::vector<double>{0, 0, 0, 2, 0, -2, 2, -2, 0});
 }
 
-TEST_CASE("the gradient of cross entropy is the softmax without the one-hot row, times the cotangent") {
+TEST_CASE("the gradient of cross entropy is softmax minus one-hot times the cotangent") {
   unity::random_engine random{2};
   const auto x = draw_labelled({2, 3}, 5, 3, random);
   const auto cotangent = random_tensor({2, 3}, random);
@@ -166,7 +166,7 @@ TEST_CASE("the gradient of cross entropy is the softmax without the one-hot row,
   }
 }
 
-TEST_CASE("a label that is no class has no loss, and no gradient") {
+TEST_CASE("cross entropy of a label outside the classes has zero loss and gradient") {
   const labelled x{{{3, 2}, {1, 2, 3, 4, 5, 7}}, {{3}, {-1, 2, 0}}};
   const auto losses = losses_of(x);
   CHECK(losses.data[0] == 0);
@@ -177,7 +177,7 @@ TEST_CASE("a label that is no class has no loss, and no gradient") {
   CHECK(gradient.data[4] == Approx(-1 / (1 + std::exp(-2.0))));
 }
 
-TEST_CASE("cross entropy asks for a label per row and says what is wrong") {
+TEST_CASE("cross entropy refuses invalid labels / logits / cotangents") {
   const auto logits = type({4, 3});
   CHECK(why_not("cross_entropy", {logits, type({4}, dtype::int64)}).empty());
   CHECK(why_not("cross_entropy", {logits, type({4})}) == "expected integers in operand 1");
@@ -193,7 +193,7 @@ TEST_CASE("cross entropy asks for a label per row and says what is wrong") {
         "expected the element type of the logits in operand 2");
 }
 
-TEST_CASE("a one-hot row has its one where its label says") {
+TEST_CASE("one_hot sets the element of each valid label") {
   const auto op = training().make_operation("one_hot", {{"classes", 3}, {"element", "float64"}});
   const types inputs{type({2, 2}, dtype::int64)};
   CHECK(*training().infer(op, inputs) == types{type({2, 2, 3}, dtype::float64)});
@@ -205,7 +205,7 @@ TEST_CASE("a one-hot row has its one where its label says") {
   CHECK(training().why_not(op, types{type({2})}) == "expected integers in operand 0");
 }
 
-TEST_CASE("the parts of a loss and of its gradient run on a grid of rows") {
+TEST_CASE("cross entropy has parallel row dimensions and a whole class dimension") {
   const types inputs{type({8, 5, 12}), type({8, 5}, dtype::int32)};
   const auto s = dimension_indices(training(), cross_entropy(), inputs);
   REQUIRE(s.has_value());

@@ -33,7 +33,7 @@ dense<double> joined(const dense<double>& x) {
 
 }  // namespace
 
-TEST_CASE("attention of given queries, keys and values agrees with loops") {
+TEST_CASE("dot_product_attention agrees with loops for masks and scales") {
   unity::random_engine random{1};
   const auto q = random_tensor({batch, heads, queries, features}, random);
   const auto k = random_tensor({batch, key_heads, keys, features}, random);
@@ -89,7 +89,7 @@ TEST_CASE("attention of given queries, keys and values agrees with loops") {
   }
 }
 
-TEST_CASE("rotary_embedding turns pairs of features by the angles of their positions") {
+TEST_CASE("rotary_embedding rotates feature pairs by the angles of their positions") {
   unity::random_engine random{2};
   constexpr std::int64_t angles = 2;
   const auto x = random_tensor({batch, heads, queries, features}, random);
@@ -133,7 +133,7 @@ TEST_CASE("rotary_embedding turns pairs of features by the angles of their posit
   }
 }
 
-TEST_CASE("attention and rotation say what they do not take") {
+TEST_CASE("dot_product_attention and rotary_embedding refuse invalid operands") {
   const auto q = type({2, 4, 3, 6});
   const auto refusal = [](types t, std::int64_t of_queries = 0, std::int64_t of_keys = 0) {
     return refusal_of("dot_product_attention", {{"heads", of_queries}, {"key_heads", of_keys}}, t);

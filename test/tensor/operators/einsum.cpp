@@ -52,7 +52,7 @@ dense<double> sum_over_all(const std::vector<std::string>& letters, const std::s
 
 }  // namespace
 
-TEST_CASE("einsum sums products over all values of all letters") {
+TEST_CASE("einsum agrees with a loop over all letters") {
   const std::map<char, std::int64_t> sizes{{'a', 2}, {'b', 3}, {'c', 4}, {'d', 2}, {'e', 3}};
   const std::vector<std::pair<std::vector<std::string>, std::string>> forms{{{"abc", "acd"}, "abd"},
                                                                             {{"abc", "adc"}, "abd"},
@@ -84,8 +84,7 @@ TEST_CASE("einsum sums products over all values of all letters") {
   }
 }
 
-TEST_CASE(
-    "einsum without an arrow has letters that are there once in alphabetical order, and ellipses are dimensions") {
+TEST_CASE("einsum without an arrow sorts the output letters; ellipses are leading dimensions") {
   unity::random_engine random{2};
   const auto x = random_tensor({2, 3}, random);
   const auto y = random_tensor({3, 2}, random);
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(distance(run("einsum", {{"equation", "...ij,...jk->...ik"}}, {a, b}), run("matmul", {}, {a, b})) < 1e-12);
 }
 
-TEST_CASE("einsum says what it does not take") {
+TEST_CASE("einsum refuses invalid equations and sizes") {
   const auto refusal = "expected an equation of the operands' ranks, no letter twice in one";
   CHECK(refusal_of("einsum", {{"equation", "ii->i"}}, {type({2, 2})}) == refusal);
   CHECK(refusal_of("einsum", {{"equation", "ij->k"}}, {type({2, 2})}) == refusal);

@@ -45,7 +45,7 @@ TEST_CASE("unary operators apply their function to every element") {
   }
 }
 
-TEST_CASE("binary operators broadcast") {
+TEST_CASE("binary operators apply their function with broadcasting") {
   const std::map<std::string, std::function<double(double, double)>> functions{
       {"add", [](double x, double y) { return x + y; }},
       {"sub", [](double x, double y) { return x - y; }},
@@ -77,7 +77,7 @@ TEST_CASE("binary operators broadcast") {
   }
 }
 
-TEST_CASE("binary operators say which operands they do not take") {
+TEST_CASE("binary operators refuse incompatible shapes and element types") {
   CHECK(shapes("add", {}, {type({2, 3}), type({})})[0] == shape{2, 3});
   CHECK(shapes("add", {}, {type({1, 3}), type({2, 1, 1})})[0] == shape{2, 1, 3});
   CHECK(refusal_of("add", {}, {type({2, 3}), type({2})}) == "expected operands that broadcast");
@@ -88,7 +88,7 @@ TEST_CASE("binary operators say which operands they do not take") {
   CHECK(refusal_of("add", {}, {type({2}, dtype::int32), type({2}, dtype::int32)}).empty());
 }
 
-TEST_CASE("only operators that commute say so") {
+TEST_CASE("the commutative flag is set exactly for binary operators that commute") {
   unity::random_engine random{3};
   const auto a = random_tensor({6}, random);
   const auto b = random_tensor({6}, random);
@@ -106,7 +106,7 @@ TEST_CASE("scalar_multiply scales by a tensor of rank 0") {
   CHECK(refusal_of("scalar_multiply", {}, {type({2}), type({1})}) == "expected another rank in operand 1");
 }
 
-TEST_CASE("cast truncates towards integers, asks of bool whether it is zero, and keeps the rest") {
+TEST_CASE("cast truncates to integers and maps nonzero to true") {
   const dense<double> x{{4}, {-1.5, 0, 0.25, 2}};
   const auto cast = [&](const char* to, dtype from) {
     const auto op = standard().make_operation("cast", {{"element", to}});
@@ -120,7 +120,7 @@ TEST_CASE("cast truncates towards integers, asks of bool whether it is zero, and
   CHECK(cast("float32", dtype::int64) == x.data);
 }
 
-TEST_CASE("dropout is the identity, and takes rates below one") {
+TEST_CASE("dropout evaluates as the identity and refuses a rate of 1 or NaN") {
   unity::random_engine random{4};
   const auto x = random_tensor({3, 4}, random);
   CHECK(run("dropout", {{"rate", 0.5}}, {x}) == x);

@@ -34,7 +34,7 @@ using verdict = validation_report::verdict;
 
 }  // namespace
 
-TEST_CASE("a bag is the sum of its rows; rows that are not there add nothing") {
+TEST_CASE("embedding_bag sums its rows and ignores missing rows") {
   unity::random_engine random{1};
   const auto table = random_tensor({5, 3, 2}, random);
   const dense<double> ids{{2, 2, 4}, {4, 0, 7, 4, 1, 1, 1, 3, -1, 9, 9, 9, 0, 1, 2, 3}};
@@ -52,7 +52,7 @@ TEST_CASE("a bag is the sum of its rows; rows that are not there add nothing") {
   CHECK(distance(found, expected) < 1e-15);
 }
 
-TEST_CASE("a bag has the type of the lookup without its last dimension of numbers") {
+TEST_CASE("embedding_bag infers the embedding's shape without the last index dimension") {
   CHECK(shapes("embedding_bag", {}, {type({5, 3}), type({2, 4}, dtype::int64)}) == std::vector<shape>{{2, 3}});
   CHECK(shapes("embedding_bag", {}, {type({5}), type({4}, dtype::int32)}) == std::vector<shape>{shape{}});
   CHECK(refusal_of("embedding_bag", {}, {type({5, 3}), type({2})}) == "expected integers in operand 1");
@@ -62,7 +62,7 @@ TEST_CASE("a bag has the type of the lookup without its last dimension of number
         "expected an operand of rank 1 or more in operand 1");
 }
 
-TEST_CASE("the cotangent of a bag goes to each of its rows, as often as the bag has it") {
+TEST_CASE("embedding_bag_gradient adds the cotangent once per occurrence of a row") {
   unity::random_engine random{2};
   const auto a = training_algebra();
   const types t{type({4, 3}), type({2, 5}, dtype::int64)};
@@ -87,7 +87,7 @@ TEST_CASE("the cotangent of a bag goes to each of its rows, as often as the bag 
   CHECK(distance(found, expected) < 1e-15);
 }
 
-TEST_CASE("a bag is a lookup whose rows are added up, whatever rows are asked for") {
+TEST_CASE("validation confirms embedding_bag as a sum of embeddings") {
   const auto report =
       validated("reduce_sum{axes=[rank(?i) - 1], keep_dims=0}(embedding(?t, ?i)) == embedding_bag(?t, ?i)");
   INFO(report.because);
@@ -97,7 +97,7 @@ TEST_CASE("a bag is a lookup whose rows are added up, whatever rows are asked fo
 }
 
 // If rows of unknown numbers were taken as zero, all of these would hold exactly.
-TEST_CASE("what does not hold for rows is refuted") {
+TEST_CASE("validation refutes false properties of embeddings") {
   for (const char* property :
        {"reduce_mean{axes=[rank(?i) - 1], keep_dims=0}(embedding(?t, ?i)) => embedding_bag(?t, ?i)",
         "reduce_sum{axes=[0], keep_dims=0}(embedding(?t, ?i)) => embedding_bag(?t, ?i)\n  if rank(?i) == 2, "

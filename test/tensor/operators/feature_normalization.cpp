@@ -15,7 +15,7 @@ namespace tests_of_feature_normalization {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("log_softmax is the logarithm of softmax, and finite where that is 0") {
+TEST_CASE("log_softmax is the logarithm of softmax and finite where softmax is 0") {
   unity::random_engine random{1};
   const auto x = random_tensor({3, 4, 5}, random);
   auto expected = run("softmax", {{"axis", 1}}, {x});
@@ -26,7 +26,7 @@ TEST_CASE("log_softmax is the logarithm of softmax, and finite where that is 0")
   CHECK(run("log_softmax", {{"axis", 0}}, {{{2}, {0, 10000}}}).data[0] == -10000);
 }
 
-TEST_CASE("flat_softmax sees all dimensions from its axis on as one") {
+TEST_CASE("flat_softmax treats the dimensions from its axis on as one") {
   unity::random_engine random{2};
   const auto x = random_tensor({2, 3, 4}, random);
   const auto expected = tabulate(x.dims, [&](const shape& p) {
@@ -46,7 +46,7 @@ TEST_CASE("flat_softmax sees all dimensions from its axis on as one") {
   CHECK(std::count(hard.data.begin(), hard.data.end(), 1.0) == 2);
 }
 
-TEST_CASE("group_norm and instance_norm normalize the channels of each sample together") {
+TEST_CASE("group_norm and instance_norm normalize groups of channels per sample") {
   unity::random_engine random{3};
   const auto x = random_tensor({2, 6, 3, 4}, random);
   const auto normalized = [&](const shape& p, std::int64_t channels) {
@@ -77,7 +77,7 @@ TEST_CASE("group_norm and instance_norm normalize the channels of each sample to
   CHECK(distance(run("instance_norm", {{"epsilon", 1e-3}}, {x, scale, bias}), by_instance) < 1e-13);
 }
 
-TEST_CASE("rms_norm divides by the root of the mean square") {
+TEST_CASE("rms_norm divides by the root mean square") {
   unity::random_engine random{4};
   const auto x = random_tensor({2, 3, 4}, random);
   const auto scale = random_tensor({4}, random);
@@ -91,7 +91,7 @@ TEST_CASE("rms_norm divides by the root of the mean square") {
   CHECK(distance(run("rms_norm", {{"axis", 1}, {"epsilon", 1e-3}}, {x, scale}), expected) < 1e-13);
 }
 
-TEST_CASE("local_response_norm sums squares of neighbouring channels") {
+TEST_CASE("local_response_norm agrees with loops over neighbouring channels") {
   unity::random_engine random{5};
   const auto x = random_tensor({2, 5, 3}, random);
   for (std::int64_t size = 1; size <= 12; ++size) {
@@ -133,7 +133,7 @@ TEST_CASE("lp_norm and mean_variance_norm agree with loops") {
   CHECK(distance(run("mean_variance_norm", {{"axes", {0, 2}}}, {x}), expected) < 1e-13);
 }
 
-TEST_CASE("normalizations of features say what they do not take") {
+TEST_CASE("feature normalizations refuse invalid attributes and operands") {
   CHECK(refusal_of("log_softmax", {{"axis", 2}}, {type({2, 3})}) == "expected an axis within the rank");
   CHECK(refusal_of("group_norm", {{"groups", 2}}, {type({2, 3}), type({3}), type({3})}) ==
         "expected channels that are a multiple of groups in operand 0");

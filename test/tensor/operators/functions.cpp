@@ -37,7 +37,7 @@ std::vector<double> values(const std::string& name, attributes a, std::vector<do
 }  // namespace
 
 // Expected values follow ONNX's documentation, not the kernels.
-TEST_CASE("functions are those of ONNX", "[functions]") {
+TEST_CASE("element-wise functions match ONNX's documented formulas", "[functions]") {
   struct subject {
     std::string name;
     std::vector<named_attribute> attributes;
@@ -95,13 +95,13 @@ TEST_CASE("functions are those of ONNX", "[functions]") {
   }
 }
 
-TEST_CASE("halves are rounded to even numbers, and signs stay", "[functions]") {
+TEST_CASE("round goes half to even; ceil and sign give expected values", "[functions]") {
   CHECK(values("round", {}, {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}) == std::vector<double>{-2, -2, 0, 0, 2, 2});
   CHECK(values("ceil", {}, {-1.5, -1, 0.25, 2}) == std::vector<double>{-1, -1, 1, 2});
   CHECK(values("sign", {}, {-3, 0, 7}, dtype::int64) == std::vector<double>{-1, 0, 1});
 }
 
-TEST_CASE("no part of a function is too large where its value is not", "[functions]") {
+TEST_CASE("activation functions do not overflow for large arguments", "[functions]") {
   for (const char* name : {"softplus", "mish", "elu", "selu", "celu", "leaky_relu", "thresholded_relu"}) {
     CAPTURE(name);
     const auto y = values(name, {}, {-2000, 2000, infinity, -infinity});
@@ -113,17 +113,17 @@ TEST_CASE("no part of a function is too large where its value is not", "[functio
   CHECK(values("thresholded_relu", {}, {-infinity}) == std::vector<double>{0});
 }
 
-TEST_CASE("contradicting bounds give the upper one, as ONNX says", "[functions]") {
+TEST_CASE("clip with contradicting bounds gives the upper bound", "[functions]") {
   CHECK(values("clip", {{"low", 3.0}, {"high", 1.0}}, {0, 2, 5}) == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("a slope broadcasts to what it is of, and not the other way", "[functions]") {
+TEST_CASE("the slope of prelu broadcasts to its operand but not vice versa", "[functions]") {
   const dense<double> x{{2, 2}, {1, -2, -3, 4}};
   CHECK(run("prelu", {}, {x, {{2}, {0.5, 0.25}}}).data == std::vector<double>{1, -0.5, -1.5, 4});
   CHECK(refusal_of("prelu", {}, {type({2}), type({3, 2})}) == "expected a slope that broadcasts");
 }
 
-TEST_CASE("integers are divided towards zero, and remainders have the sign that is asked for", "[functions]") {
+TEST_CASE("integer_div truncates and mod has the requested sign", "[functions]") {
   const std::vector<std::int64_t> sides{-7, -6, -1, 0, 1, 5, 7, (std::int64_t{1} << 52U) - 1};
   for (const auto a : sides) {
     for (const auto b : sides) {
@@ -143,7 +143,7 @@ TEST_CASE("integers are divided towards zero, and remainders have the sign that 
   CHECK(refusal_of("integer_div", {}, {type({2}), type({2})}) == "expected integer elements");
 }
 
-TEST_CASE("the adjoint of a remainder agrees with central differences", "[functions]") {
+TEST_CASE("the adjoint of mod agrees with central differences", "[functions]") {
   const auto& training = unity::test::training::operators();
   const types inputs{type({2, 3}), type({3})};
   const dense<double> a{{2, 3}, {5.3, -2.2, 0.7, -4.4, 9.1, 3.3}};
@@ -179,7 +179,7 @@ TEST_CASE("the adjoint of a remainder agrees with central differences", "[functi
   }
 }
 
-TEST_CASE("where both sides of a function meet smoothly, so does its derivative", "[functions]") {
+TEST_CASE("derivatives of smooth activations at zero have the expected values", "[functions]") {
   const auto& training = unity::test::training::operators();
   for (const auto& [name, slope] : std::map<std::string, double>{
            {"softplus", 0.5}, {"elu", 1}, {"celu", 1}, {"mish", std::tanh(std::log(2.0))}, {"softsign", 1}}) {

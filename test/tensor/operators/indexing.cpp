@@ -53,7 +53,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("gather takes along any axis, from the end where numbers are negative") {
+TEST_CASE("gather reads along any axis and counts negative indices from the end") {
   unity::random_engine random{1};
   auto x = random_tensor({3, 4, 2}, random);
   x.data[0] = -infinity;
@@ -68,7 +68,7 @@ TEST_CASE("gather takes along any axis, from the end where numbers are negative"
   CHECK(refusal_of("gather", {}, {type({2}), type({2})}) == "expected integers in operand 1");
 }
 
-TEST_CASE("gather_elements takes an element per number, of a part of the other dimensions") {
+TEST_CASE("gather_elements reads one element per index") {
   unity::random_engine random{2};
   const auto x = random_tensor({3, 4, 3}, random);
   const auto n = numbers({2, 5, 3}, 4, random);
@@ -78,7 +78,7 @@ TEST_CASE("gather_elements takes an element per number, of a part of the other d
         "expected sizes within those of operand 0 in operand 1");
 }
 
-TEST_CASE("gather_nd takes rows by several numbers, in each part of a batch") {
+TEST_CASE("gather_nd reads rows by index tuples in each part of a batch") {
   unity::random_engine random{3};
   const auto x = random_tensor({2, 3, 4, 2}, random);
   const auto n = tabulate({2, 5, 2}, [&](const shape& p) {
@@ -90,7 +90,7 @@ TEST_CASE("gather_nd takes rows by several numbers, in each part of a batch") {
         }));
 }
 
-TEST_CASE("scatter_elements writes or adds an element per number, and leaves others as they are") {
+TEST_CASE("scatter_elements writes or adds one element per index") {
   unity::random_engine random{4};
   auto x = random_tensor({2, 5}, random);
   x.data[3] = -infinity;
@@ -109,7 +109,7 @@ TEST_CASE("scatter_elements writes or adds an element per number, and leaves oth
   }
 }
 
-TEST_CASE("scatter_nd writes rows, and adds those of one number") {
+TEST_CASE("scatter_nd writes rows and adds rows of equal indices") {
   unity::random_engine random{5};
   const auto x = random_tensor({2, 3, 2}, random);
   const dense<double> n{{3, 2}, {0, -1, 1, 0, -2, 1}};
@@ -130,7 +130,7 @@ TEST_CASE("scatter_nd writes rows, and adds those of one number") {
         "expected a row per number in operand 2");
 }
 
-TEST_CASE("one_hot_values has two values, and nothing is at numbers that have no position") {
+TEST_CASE("one_hot_values puts the second value at valid indices only") {
   const dense<double> n{{4}, {0, -1, 7, -9}};
   const dense<double> values{{2}, {-infinity, 3}};
   const auto hot = [&](std::int64_t i, std::int64_t k) {
@@ -142,7 +142,7 @@ TEST_CASE("one_hot_values has two values, and nothing is at numbers that have no
         tabulate({4, 3}, [&](const shape& p) { return hot(p[0], p[1]); }));
 }
 
-TEST_CASE("reading and writing by numbers takes what is moved") {
+TEST_CASE("work of gather is the bytes of the read rows / indices / result") {
   const auto op = standard().make_operation("gather", {{"axis", 0}});
   const types in{type({1000, 8}), type({5}, dtype::int64)};
   const auto w = standard().work(op, in, *standard().infer(op, in));

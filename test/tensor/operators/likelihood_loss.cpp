@@ -28,7 +28,7 @@ dense<double> evaluated(const char* name, attributes a, std::vector<dense<double
 
 }  // namespace
 
-TEST_CASE("losses of classes along the second dimension agree with loops") {
+TEST_CASE("negative_log_likelihood and softmax_cross_entropy agree with loops") {
   unity::random_engine random{1};
   const auto scores = random_tensor({3, classes, 5}, random);
   const auto logarithms = run("log_softmax", {{"axis", 1}}, {scores});
@@ -80,7 +80,7 @@ TEST_CASE("losses of classes along the second dimension agree with loops") {
   }
 }
 
-TEST_CASE("losses say what they do not take") {
+TEST_CASE("softmax_cross_entropy refuses invalid labels / weights / scores") {
   const auto refusal = [](const types& t) { return refusal_of("softmax_cross_entropy", {}, t); };
   CHECK(refusal({type({3, 4, 5}), type({3, 5}, dtype::int64)}).empty());
   CHECK(refusal({type({3, 4, 5}), type({3, 4}, dtype::int64)}) == "expected a label per row of classes in operand 1");

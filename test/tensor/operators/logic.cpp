@@ -42,7 +42,7 @@ dense<double> of(const std::string& name, attributes a, const std::vector<dense<
 
 }  // namespace
 
-TEST_CASE("comparisons are those of C++, of numbers, infinities and what is no number", "[logic]") {
+TEST_CASE("comparison operators match C++ including infinities and NaN", "[logic]") {
   const std::map<std::string, std::function<bool(double, double)>> functions{
       {"equal", [](double x, double y) { return x == y; }},
       {"less", [](double x, double y) { return x < y; }},
@@ -61,7 +61,7 @@ TEST_CASE("comparisons are those of C++, of numbers, infinities and what is no n
   CHECK(refusal_of("equal", {}, {type({2}), type({2}, dtype::int32)}) == "expected operands of one element type");
 }
 
-TEST_CASE("logic has the tables that it is known by", "[logic]") {
+TEST_CASE("logical operators have the expected truth tables", "[logic]") {
   const dense<double> a{{2, 1}, {0, 1}};
   const dense<double> b{{2}, {0, 1}};
   const std::vector<dtype> both{dtype::boolean, dtype::boolean};
@@ -72,7 +72,7 @@ TEST_CASE("logic has the tables that it is known by", "[logic]") {
   CHECK(refusal_of("logical_and", {}, {type({2}), type({2})}) == "expected boolean elements");
 }
 
-TEST_CASE("infinities and what is no number are found", "[logic]") {
+TEST_CASE("is_nan finds NaN and is_inf finds infinities of the requested signs", "[logic]") {
   const dense<double> x{{4}, {-infinity, infinity, nan, 1}};
   CHECK(of("is_nan", {}, {x}, {dtype::float32}).data == std::vector<double>{0, 0, 1, 0});
   CHECK(of("is_inf", {}, {x}, {dtype::float32}).data == std::vector<double>{1, 1, 0, 0});
@@ -82,7 +82,7 @@ TEST_CASE("infinities and what is no number are found", "[logic]") {
         std::vector<double>{0, 0, 0, 0});
 }
 
-TEST_CASE("a selection broadcasts all three, and what it leaves out does no harm", "[logic]") {
+TEST_CASE("where broadcasts three operands and ignores NaN and infinity that it does not select", "[logic]") {
   unity::random_engine random{2};
   const dense<double> c{{2, 1, 1}, {1, 0}};
   const auto x = random_tensor({3, 1}, random);
@@ -104,7 +104,7 @@ TEST_CASE("a selection broadcasts all three, and what it leaves out does no harm
         "expected operands of one element type");
 }
 
-TEST_CASE("the adjoint of a selection selects among its cotangent and zeros", "[logic]") {
+TEST_CASE("the adjoint of where passes the cotangent to the selected operand", "[logic]") {
   const auto& training = unity::test::training::operators();
   const types inputs{type({4, 1}, dtype::boolean), type({4, 5}), type({5})};
   const auto op = training.make_operation("where", {});
@@ -123,7 +123,7 @@ TEST_CASE("the adjoint of a selection selects among its cotangent and zeros", "[
   CHECK(distance(found[1], tabulate({5}, [&](const shape& p) { return at(g, {1, p[0]}) + at(g, {3, p[0]}); })) < 1e-15);
 }
 
-TEST_CASE("a selection between different values differs modulo a prime, whichever is chosen", "[logic]") {
+TEST_CASE("where selects correctly modulo a prime", "[logic]") {
   const auto whole = [](std::int64_t n) { return dense<modular61>{{1}, {modular61{n}}}; };
   const types inputs{type({1}, dtype::boolean), type({1}), type({1})};
   const auto op = standard().make_operation("where", {});

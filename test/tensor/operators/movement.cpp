@@ -15,7 +15,7 @@ namespace tests_of_movement {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("concat joins any number of parts of unequal sizes") {
+TEST_CASE("concat joins parts of unequal sizes") {
   unity::random_engine random{1};
   const auto a = random_tensor({2, 3, 4}, random);
   const auto b = random_tensor({2, 1, 4}, random);
@@ -39,7 +39,7 @@ TEST_CASE("split undoes concat") {
   CHECK(parts[1] == b);
 }
 
-TEST_CASE("sizes beyond all counting are refused, and steps beyond the end taken") {
+TEST_CASE("concat refuses uncountable sizes and slice accepts steps beyond the end") {
   constexpr std::int64_t most = unity::tensor::max_elements;
   const std::vector<tensor_type> many(40000, type({most}));
   CHECK_FALSE(standard().infer(standard().make_operation("concat", {{"axis", 0}}), many));
@@ -52,7 +52,7 @@ TEST_CASE("sizes beyond all counting are refused, and steps beyond the end taken
   CHECK(standard().work(slice, one, *part).moved.count() >= 0);
 }
 
-TEST_CASE("concat and split say what they do not take") {
+TEST_CASE("concat and split refuse invalid axes and sizes") {
   CHECK(refusal_of("concat", {{"axis", 0}}, {}) == "expected at least one operand");
   CHECK(refusal_of("concat", {{"axis", 2}}, {type({2, 3})}) == "expected an axis within the rank");
   CHECK(refusal_of("concat", {{"axis", -1}}, {type({2, 3})}) == "expected an axis within the rank");
@@ -72,7 +72,7 @@ TEST_CASE("concat and split say what they do not take") {
   }
 }
 
-TEST_CASE("what has no dimensions is neither joined nor split") {
+TEST_CASE("concat and split refuse scalars") {
   for (const std::int64_t axis : {-1, 0, 1}) {
     CHECK(refusal_of("split", {{"axis", axis}, {"sizes", {1}}}, {type({})}) == "expected an axis within the rank");
     CHECK(refusal_of("concat", {{"axis", axis}}, {type({}), type({})}) == "expected an axis within the rank");
@@ -88,7 +88,7 @@ TEST_CASE("slice takes every step-th element from start to before end") {
   CHECK(found == tabulate({3, 3, 3}, [&](const shape& p) { return at(x, {p[0] + 1, p[1], p[2] * 3}); }));
 }
 
-TEST_CASE("slice says which ranges it does not take") {
+TEST_CASE("slice refuses invalid ranges") {
   const auto refused = [](shape axes, shape starts, shape ends, shape steps) {
     return refusal_of("slice", {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}}, {type({2, 5})});
   };
@@ -101,7 +101,7 @@ TEST_CASE("slice says which ranges it does not take") {
   CHECK(refused({2}, {0}, {5}, {1}) == "expected ascending axes within the rank");
 }
 
-TEST_CASE("pad surrounds with a value, enlarge with zeros on both sides") {
+TEST_CASE("pad surrounds with a value and enlarge surrounds a kernel with zeros") {
   unity::random_engine random{4};
   const auto x = random_tensor({2, 3}, random);
   const auto inside = [&](const shape& p) { return p[0] >= 1 && p[0] < 3 && p[1] < 3; };
@@ -115,7 +115,7 @@ TEST_CASE("pad surrounds with a value, enlarge with zeros on both sides") {
         }));
 }
 
-TEST_CASE("enlarging a kernel does not change its convolution") {
+TEST_CASE("an enlarged kernel gives the same convolution") {
   unity::random_engine random{5};
   const auto x = random_tensor({1, 2, 6, 6}, random);
   const auto w = random_tensor({3, 2, 1, 3}, random);
@@ -124,7 +124,7 @@ TEST_CASE("enlarging a kernel does not change its convolution") {
         1e-14);
 }
 
-TEST_CASE("pad and enlarge say what they do not take") {
+TEST_CASE("pad and enlarge refuse invalid attributes") {
   CHECK(refusal_of("pad", {{"pads", {1, 1}}}, {type({2, 3})}) == "expected two pads per dimension");
   CHECK(refusal_of("pad", {{"pads", {1, 1, -1, 0}}}, {type({2, 3})}) == "expected non-negative pads of sensible size");
   CHECK(refusal_of("pad", {{"pads", {1, 1, INT64_MAX, 0}}}, {type({2, 3})}) ==
@@ -158,7 +158,7 @@ TEST_CASE("expand repeats along dimensions of size 1 and new ones") {
   CHECK_FALSE(refusal_of("expand", {{"dims", {-1, 4}}}, {type({1, 1})}).empty());
 }
 
-TEST_CASE("reshape, squeeze and unsqueeze keep the elements in order") {
+TEST_CASE("reshape / squeeze / unsqueeze keep the order of elements") {
   unity::random_engine random{8};
   const auto x = random_tensor({2, 1, 6}, random);
   const auto reshaped = run("reshape", {{"dims", {3, 4}}}, {x});
@@ -168,7 +168,7 @@ TEST_CASE("reshape, squeeze and unsqueeze keep the elements in order") {
   CHECK(run("unsqueeze", {{"axes", {0, 4}}}, {x}) == dense<double>{{1, 2, 1, 6, 1}, x.data});
 }
 
-TEST_CASE("reshape, squeeze and unsqueeze say what they do not take") {
+TEST_CASE("reshape / squeeze / unsqueeze refuse invalid attributes") {
   for (const auto& bad : {shape{5}, shape{-3, -4}, shape{0}, shape{INT64_MAX, 2}}) {
     CHECK(refusal_of("reshape", {{"dims", bad}}, {type({3, 4})}) == "expected the same number of elements");
   }
@@ -177,7 +177,7 @@ TEST_CASE("reshape, squeeze and unsqueeze say what they do not take") {
   CHECK(refusal_of("unsqueeze", {{"axes", {4}}}, {type({3, 1})}) == "expected ascending axes within the rank");
 }
 
-TEST_CASE("what a view does to bool and to integers is not arithmetic") {
+TEST_CASE("transpose and concat accept bool and integer elements of one type") {
   CHECK(refusal_of("transpose", {{"permutation", {1, 0}}}, {type({2, 3}, dtype::boolean)}).empty());
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}, dtype::uint8), type({3}, dtype::uint8)}).empty());
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}, dtype::uint8), type({3}, dtype::int8)}) ==

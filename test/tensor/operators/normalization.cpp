@@ -32,7 +32,7 @@ TEST_CASE("softmax does not overflow") {
   CHECK(y.data[0] == Approx(0.5));
 }
 
-TEST_CASE("layer_norm normalizes the last dimensions, then scales and shifts") {
+TEST_CASE("layer_norm normalizes the last dimensions and then scales and shifts") {
   unity::random_engine random{2};
   const auto x = random_tensor({2, 3, 4}, random);
   const auto gamma = random_tensor({3, 4}, random);
@@ -51,7 +51,7 @@ TEST_CASE("layer_norm normalizes the last dimensions, then scales and shifts") {
   CHECK(distance(run("layer_norm", {{"axis", 1}, {"epsilon", 1e-3}}, {x, gamma, beta}), expected) < 1e-13);
 }
 
-TEST_CASE("batch_norm applies the given statistics of each channel") {
+TEST_CASE("batch_norm applies given statistics of each channel") {
   unity::random_engine random{3};
   const auto x = random_tensor({2, 3, 4, 5}, random);
   const auto scale = random_tensor({3}, random);
@@ -66,7 +66,7 @@ TEST_CASE("batch_norm applies the given statistics of each channel") {
   CHECK(distance(run("batch_norm", {}, {x, scale, bias, mean, variance}), expected) < 1e-14);
 }
 
-TEST_CASE("normalizations say what they do not take") {
+TEST_CASE("softmax / layer_norm / batch_norm refuse invalid attributes and operands") {
   CHECK(refusal_of("softmax", {{"axis", 2}}, {type({2, 3})}) == "expected an axis within the rank");
   CHECK(refusal_of("softmax", {{"axis", 0}}, {type({2}, dtype::int32)}) == "expected floating-point elements");
   CHECK(refusal_of("layer_norm", {{"axis", 1}}, {type({2, 3}), type({1}), type({3})}) ==

@@ -17,7 +17,7 @@ namespace tests_of_order {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("the first elements in order are those of a stable sort") {
+TEST_CASE("top_elements gives the first elements of a stable sort") {
   unity::random_engine random{8};
   for (int round = 0; round < 20; ++round) {
     dense<double> x{{2, 7, 3}};

@@ -66,7 +66,7 @@ struct naive_pool {
 
 }  // namespace
 
-TEST_CASE("pools agree with nested loops for all strides, pads, dilations and modes") {
+TEST_CASE("pools agree with nested loops for random stride / padding / dilation / mode") {
   unity::random_engine random{1};
   for (int round = 0; round < 400; ++round) {
     CAPTURE(round);
@@ -102,7 +102,7 @@ TEST_CASE("pools agree with nested loops for all strides, pads, dilations and mo
   }
 }
 
-TEST_CASE("padding same pools as with the pads that it stands for") {
+TEST_CASE("pools with padding same equal pools with explicit pads") {
   unity::random_engine random{2};
   const auto x = random_tensor({1, 2, 7, 8}, random);
   const shape kernel{3, 2};
@@ -118,21 +118,21 @@ TEST_CASE("padding same pools as with the pads that it stands for") {
                         {x}));
 }
 
-TEST_CASE("an average pool is a depthwise convolution with TASO's pool kernel") {
+TEST_CASE("average_pool equals a depthwise convolution with pool_kernel") {
   unity::random_engine random{3};
   const auto x = random_tensor({2, 3, 6, 5}, random);
   const auto kernel = run("pool_kernel", {{"channels", 3}, {"kernel", {2, 3}}}, {});
   CHECK(distance(run("conv2d", {{"groups", 3}}, {x, kernel}), run("average_pool", {{"kernel", {2, 3}}}, {x})) < 1e-14);
 }
 
-TEST_CASE("ceil_mode drops a window that would begin behind the image") {
+TEST_CASE("ceil_mode drops a window that would begin beyond the image") {
   CHECK(shapes("max_pool", {{"kernel", {2, 2}}, {"stride", {2, 2}}, {"ceil_mode", 1}}, {type({1, 1, 5, 4})})[0] ==
         shape{1, 1, 3, 2});
   CHECK(shapes("max_pool", {{"kernel", {1, 1}}, {"stride", {3, 3}}, {"ceil_mode", 1}}, {type({1, 1, 3, 4})})[0] ==
         shape{1, 1, 1, 2});
 }
 
-TEST_CASE("global pools reduce the whole image") {
+TEST_CASE("global pools equal reductions over the image") {
   unity::random_engine random{4};
   const auto x = random_tensor({2, 3, 5, 4}, random);
   CHECK(distance(run("global_average_pool", {}, {x}), run("reduce_mean", {{"axes", {2, 3}}}, {x})) < 1e-15);
@@ -140,7 +140,7 @@ TEST_CASE("global pools reduce the whole image") {
   CHECK(refusal_of("global_max_pool", {}, {type({2, 3, 5})}) == "expected another rank in operand 0");
 }
 
-TEST_CASE("pools say which operands and attributes they do not take") {
+TEST_CASE("pools refuse invalid operands and attributes") {
   const auto x = type({1, 4, 8, 8});
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({4, 8, 8})}) ==
         "expected an operand of rank 4 in operand 0");

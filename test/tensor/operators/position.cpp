@@ -16,7 +16,7 @@ namespace tests_of_position {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("the first or last of equal extremes is found along any axis") {
+TEST_CASE("arg_max and arg_min give the first or last extreme along an axis") {
   unity::random_engine random{1};
   dense<double> x{{3, 4, 5}};
   for (auto& v : x.data) {
@@ -45,19 +45,19 @@ TEST_CASE("the first or last of equal extremes is found along any axis") {
         dtype::int64);
 }
 
-TEST_CASE("what is no number has a position within the tensor") {
+TEST_CASE("arg_max of NaN gives a position within the tensor") {
   const auto nothing = std::numeric_limits<double>::quiet_NaN();
   CHECK(run("arg_max", {{"axis", 0}}, {{{2}, {nothing, nothing}}}).data[0] == 1);
   CHECK(run("arg_max", {{"axis", 0}, {"last", 1}}, {{{2}, {nothing, nothing}}}).data[0] == 0);
 }
 
-TEST_CASE("hardmax is 1 at the first of the largest") {
+TEST_CASE("hardmax is 1 at the first of the largest elements") {
   const dense<double> x{{2, 3}, {1, 3, 3, 2, 2, 1}};
   CHECK(run("hardmax", {{"axis", 1}}, {x}) == dense<double>{{2, 3}, {0, 1, 0, 1, 0, 0}});
   CHECK(run("hardmax", {{"axis", 0}}, {x}) == dense<double>{{2, 3}, {0, 1, 1, 1, 0, 0}});
 }
 
-TEST_CASE("is_position marks what a number names, and nothing for one that names none") {
+TEST_CASE("is_position marks the indexed position and nothing for invalid indices") {
   const types t{type({2, 2}, dtype::int64)};
   const dense<double> places{{2, 2}, {0, 2, -1, 3}};
   for (std::int64_t axis = 0; axis < 3; ++axis) {
@@ -73,7 +73,7 @@ TEST_CASE("is_position marks what a number names, and nothing for one that names
   }
 }
 
-TEST_CASE("cumulative sums of any length, from both ends, with and without the element") {
+TEST_CASE("cumulative_sum agrees with loops in both directions and exclusive form") {
   unity::random_engine random{2};
   for (std::int64_t n = 1; n <= 9; ++n) {
     const auto x = random_tensor({2, n, 3}, random);
@@ -95,13 +95,13 @@ TEST_CASE("cumulative sums of any length, from both ends, with and without the e
   }
 }
 
-TEST_CASE("a cumulative sum is one sum for each element") {
+TEST_CASE("work of cumulative_sum is one addition per element") {
   const types t{type({4, 100})};
   const auto op = standard().make_operation("cumulative_sum", {{"axis", 1}});
   CHECK(standard().work(op, t, *standard().infer(op, t)).operations.count() == 400);
 }
 
-TEST_CASE("positions say what they do not take") {
+TEST_CASE("position operators refuse invalid attributes and element types") {
   CHECK(refusal_of("arg_max", {{"axis", 2}}, {type({3, 4})}) == "expected an axis within the rank");
   CHECK(refusal_of("arg_max", {{"axis", 0}}, {type({3}, dtype::boolean)}) == "expected numeric elements");
   CHECK(refusal_of("hardmax", {{"axis", 0}}, {type({3}, dtype::int64)}) == "expected floating-point elements");

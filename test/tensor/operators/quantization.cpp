@@ -55,7 +55,7 @@ TEST_CASE("dequantize scales the distance from the zero point") {
         "expected one scale, or one per position along the axis in operand 1");
 }
 
-TEST_CASE("quantize rounds halves to the even neighbour, adds the zero point and saturates") {
+TEST_CASE("quantize rounds half to even then adds the zero point and saturates") {
   const dense<double> x{{6}, {1, 3, 5, -3, 1000, -1000}};
   CHECK(run_on_types("quantize", {{"element", "uint8"}}, {x, scalar(2)}, {type({6}), type({})})[0].data ==
         std::vector<double>{0, 2, 2, 0, 255, 0});
@@ -65,7 +65,7 @@ TEST_CASE("quantize rounds halves to the even neighbour, adds the zero point and
   CHECK(refusal_of("quantize", {{"element", "int32"}}, {type({6}), type({})}) == "expected int8 or uint8 as result");
 }
 
-TEST_CASE("a scale is that of a position along the axis, or of its block") {
+TEST_CASE("quantize and dequantize take scales per axis position or block") {
   unity::random_engine random{5};
   const auto x = random_tensor({2, 6, 3}, random);
   for (const std::int64_t block : {0, 1, 2, 3, 6}) {
@@ -95,7 +95,7 @@ TEST_CASE("a scale is that of a position along the axis, or of its block") {
         "expected whole blocks along an axis within the rank in operand 0");
 }
 
-TEST_CASE("dynamic_quantize reaches from the least element to the largest, and holds 0") {
+TEST_CASE("dynamic_quantize covers the range of the elements and 0") {
   const dense<double> x{{6}, {0, 2, -3, -2.4, 1.34, 0.5}};
   const auto found = run_all("dynamic_quantize", {}, {x});
   CHECK(found[0].data == std::vector<double>{153, 255, 0, 31, 221, 179});
@@ -104,7 +104,7 @@ TEST_CASE("dynamic_quantize reaches from the least element to the largest, and h
   CHECK(run_all("dynamic_quantize", {}, {dense<double>{{2}, {1, 2}}})[0].data == std::vector<double>{128, 255});
 }
 
-TEST_CASE("products of integers are those of the distances from their zero points") {
+TEST_CASE("integer_matmul and quantized_matmul subtract zero points") {
   unity::random_engine random{6};
   const auto a = random_bytes({2, 3, 4}, dtype::uint8, random);
   const auto b = random_bytes({4, 5}, dtype::int8, random);
@@ -133,7 +133,7 @@ TEST_CASE("products of integers are those of the distances from their zero point
         "expected one number, or one each in operand 2");
 }
 
-TEST_CASE("convolutions of integers pad with the zero point") {
+TEST_CASE("integer_conv2d and quantized_conv2d pad with the zero point") {
   unity::random_engine random{7};
   const auto x = random_bytes({1, 2, 4, 4}, dtype::uint8, random);
   const auto w = random_bytes({3, 2, 3, 3}, dtype::int8, random);

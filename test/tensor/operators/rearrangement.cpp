@@ -34,7 +34,7 @@ TEST_CASE("tile repeats along each dimension") {
   CHECK(refusal_of("tile", {{"repeats", {2, 0, 1}}}, {type({2, 1, 3})}) == "expected positive counts of sensible size");
 }
 
-TEST_CASE("strided_slice goes forward and back") {
+TEST_CASE("strided_slice takes positive and negative steps") {
   unity::random_engine random{2};
   const auto x = random_tensor({5, 4}, random);
   CHECK(run("strided_slice", {{"axes", {0, 1}}, {"starts", {4, 1}}, {"counts", {3, 2}}, {"steps", {-2, 2}}}, {x}) ==
@@ -43,7 +43,7 @@ TEST_CASE("strided_slice goes forward and back") {
         "expected elements that the operand has");
 }
 
-TEST_CASE("border_pad pads and cuts in every mode") {
+TEST_CASE("border_pad pads in every mode and cuts with negative pads") {
   using list = std::vector<double>;
   CHECK(line({{"mode", "reflect"}, {"pads", {2, 3}}}, "border_pad", {1, 2, 3, 4}) == list{3, 2, 1, 2, 3, 4, 3, 2, 1});
   CHECK(line({{"mode", "edge"}, {"pads", {2, 1}}}, "border_pad", {1, 2, 3}) == list{1, 1, 1, 2, 3, 3});
@@ -63,7 +63,7 @@ TEST_CASE("border_pad pads and cuts in every mode") {
   CHECK(refusal_of("border_pad", {{"pads", {-1, -2}}}, {type({3})}) == "expected cuts that leave something");
 }
 
-TEST_CASE("depth_to_space spreads channels, and space_to_depth puts them back") {
+TEST_CASE("depth_to_space spreads channels and space_to_depth undoes it") {
   unity::random_engine random{4};
   const auto x = random_tensor({2, 12, 2, 3}, random);
   for (const std::string order : {"dcr", "crd"}) {
@@ -78,7 +78,7 @@ TEST_CASE("depth_to_space spreads channels, and space_to_depth puts them back") 
   }
 }
 
-TEST_CASE("trilu keeps a triangle as it is, and eye_like has ones on a diagonal") {
+TEST_CASE("trilu keeps a triangle and eye_like has ones on a diagonal") {
   unity::random_engine random{5};
   auto x = random_tensor({2, 3, 4}, random);
   for (auto& e : x.data) {

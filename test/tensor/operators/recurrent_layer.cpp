@@ -103,7 +103,7 @@ outcome by_hand(const layer& l, const std::vector<bool>& backward, const std::ve
 
 }  // namespace
 
-TEST_CASE("recurrent layers are what ONNX says, in each direction, with and without states") {
+TEST_CASE("rnn / gru / lstm match ONNX's formulas in all directions and optional operands") {
   unity::random_engine random{1};
   const layer layers[] = {{"rnn", 1}, {"gru", 3}, {"gru", 3, true}, {"lstm", 4}};
   const std::vector<bool> directions[] = {{false}, {true}, {false, true}};
@@ -144,7 +144,7 @@ TEST_CASE("recurrent layers are what ONNX says, in each direction, with and with
   }
 }
 
-TEST_CASE("a recurrent layer takes two operations per weight, sample and step") {
+TEST_CASE("work of lstm is about two operations per weight / sample / step") {
   const auto op = standard().make_operation("lstm", {});
   const types in{type({100, 8, 32}), type({1, 256, 32}), type({1, 256, 64})};
   const auto w = standard().work(op, in, *standard().infer(op, in));
@@ -153,7 +153,7 @@ TEST_CASE("a recurrent layer takes two operations per weight, sample and step") 
   CHECK(static_cast<double>(w.operations.count()) < 1.2 * products);
 }
 
-TEST_CASE("recurrent layers say what they do not take") {
+TEST_CASE("lstm refuses invalid weights / bias / state") {
   const auto x = type({4, 2, 3});
   const auto r = type({1, 8, 2});
   CHECK(refusal_of("lstm", {}, {x, type({1, 8, 4}), r}) ==

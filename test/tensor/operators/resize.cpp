@@ -37,7 +37,7 @@ double clamped(double x, std::int64_t n) { return std::clamp(x, 0.0, static_cast
 
 }  // namespace
 
-TEST_CASE("resize to the nearest element rounds as it is told") {
+TEST_CASE("nearest resize matches ONNX's formulas for all coordinate and rounding modes") {
   unity::random_engine random{1};
   for (const std::string how : {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}) {
     for (const std::string rounding : {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}) {
@@ -60,7 +60,7 @@ TEST_CASE("resize to the nearest element rounds as it is told") {
   }
 }
 
-TEST_CASE("linear resize is on the line between the nearest two, along each dimension") {
+TEST_CASE("linear resize matches ONNX's formulas along each dimension") {
   unity::random_engine random{2};
   for (const std::string how : {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}) {
     for (const std::int64_t to : {1, 2, 5, 8}) {

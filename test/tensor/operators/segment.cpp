@@ -97,7 +97,7 @@ constexpr std::uint64_t seed = 11;
 
 }  // namespace
 
-TEST_CASE("what is computed over edges is what loops over them compute", "[law]") {
+TEST_CASE("segment operators agree with loops over edges", "[law]") {
   const auto cases = unity::test::cases(60);
   for (std::uint64_t i = 0; i < cases; ++i) {
     CAPTURE(seed, i);
@@ -122,7 +122,7 @@ TEST_CASE("what is computed over edges is what loops over them compute", "[law]"
   }
 }
 
-TEST_CASE("the adjoints of what is computed over edges are loops over them, too", "[law]") {
+TEST_CASE("adjoints of segment operators agree with loops over edges", "[law]") {
   const auto cases = unity::test::cases(60);
   for (std::uint64_t i = 0; i < cases; ++i) {
     CAPTURE(seed, i);
@@ -170,7 +170,7 @@ TEST_CASE("the adjoints of what is computed over edges are loops over them, too"
   }
 }
 
-TEST_CASE("a source that there is not is a row of zeros, and an edge that is no vertex's counts nowhere") {
+TEST_CASE("segment_max reads missing sources as zeros and segment operators ignore stray edges") {
   const dense<double> x{{2, 1}, {-3, -5}};
   const types t{type({2, 1}), type({4}, dtype::int32), type({6}, dtype::int64)};
   // Edges of each vertex: 1 and 2; none; 3. Edges 0, 4 and 5 belong to no vertex.
@@ -185,7 +185,7 @@ TEST_CASE("a source that there is not is a row of zeros, and an edge that is no 
   CHECK(softmax.data == std::vector<double>{0, 0.5, 0.5, 1, 0, 0});
 }
 
-TEST_CASE("operators over edges take lists that belong together") {
+TEST_CASE("segment operators check the sizes and types of edge lists") {
   const auto x = type({5, 3});
   const auto list = [](std::int64_t n, dtype t = dtype::int32) { return type({n}, t); };
   CHECK(shapes("segment_sum", {}, {x, list(5), list(7, dtype::int64), list(6), list(7)}) == std::vector<shape>{{4, 3}});
@@ -209,7 +209,7 @@ TEST_CASE("operators over edges take lists that belong together") {
         "expected a weight per edge and head in operand 1");
 }
 
-TEST_CASE("the work over edges is that of edges, not of the incidence matrix") {
+TEST_CASE("work of segment operators counts edges rather than the incidence matrix") {
   const auto work_of = [](const char* name, const types& t) {
     const auto op = training().make_operation(name);
     const auto w = training().work(op, t, *training().infer(op, t));

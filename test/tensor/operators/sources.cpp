@@ -16,7 +16,7 @@ namespace tests_of_sources {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("named sources have the type that they say, and weights and constants are constant") {
+TEST_CASE("input / weight / constant have their declared type; weight and constant are constant") {
   for (const std::string name : {"input", "weight", "constant"}) {
     const auto op = standard().make_operation(name, {{"name", "x"}, {"element", "int32"}, {"dims", {2, 3}}});
     const auto t = standard().infer(op, {})->at(0);
@@ -31,7 +31,7 @@ TEST_CASE("named sources have the type that they say, and weights and constants 
         "expected a result of positive sizes and a countable number of elements");
 }
 
-TEST_CASE("sources with one name, type and seed have one value, others have another") {
+TEST_CASE("source values are determined by name and seed") {
   const auto value = [](const char* name, std::uint64_t seed) {
     return evaluate<double>(standard(), standard().make_operation("input", {{"name", name}, {"dims", {4}}}), {}, {},
                             seed)[0];
@@ -41,7 +41,7 @@ TEST_CASE("sources with one name, type and seed have one value, others have anot
   CHECK_FALSE(value("x", 1) == value("x", 2));
 }
 
-TEST_CASE("arbitrary weights are positive, inputs of both signs, integers small, bools 0 or 1") {
+TEST_CASE("arbitrary source values have the expected ranges per kind and element type") {
   const auto of = [](const char* kind, const char* element) {
     return evaluate<double>(standard(),
                             standard().make_operation(kind, {{"name", "x"}, {"element", element}, {"dims", {500}}}), {},
@@ -60,7 +60,7 @@ TEST_CASE("arbitrary weights are positive, inputs of both signs, integers small,
   CHECK(*std::max_element(flags.begin(), flags.end()) == 1);
 }
 
-TEST_CASE("constant tensors have their exact elements, modulo 2^61 - 1 too") {
+TEST_CASE("constant tensors have exact elements in double and modulo a prime") {
   CHECK(run("fill", {{"value", 2.5}, {"dims", {2}}}, {}).data == std::vector<double>{2.5, 2.5});
   CHECK(run("fill", {{"value", 3.0}, {"dims", {}}}, {}) == dense<double>{{}, {3}});
   CHECK(run("identity_matrix", {{"size", 2}}, {}) == dense<double>{{2, 2}, {1, 0, 0, 1}});
@@ -73,7 +73,7 @@ TEST_CASE("constant tensors have their exact elements, modulo 2^61 - 1 too") {
   CHECK(third.data[0] * modular61{3} == modular61{1});
 }
 
-TEST_CASE("constant tensors say which attributes they do not take") {
+TEST_CASE("constant tensors refuse invalid attributes") {
   CHECK(refusal_of("identity_kernel", {{"channels", 4}, {"kernel", {2, 3}}}, {}) == "expected an odd kernel");
   CHECK(refusal_of("identity_kernel", {{"channels", 4}, {"groups", 3}, {"kernel", {3, 3}}}, {}) ==
         "expected channels that are a multiple of groups");

@@ -16,7 +16,7 @@ namespace tests_of_transposed_convolution {
 using namespace unity::tensor;
 using namespace unity::tensor::test;
 
-TEST_CASE("conv_transpose gives each pixel's products to the pixels that a convolution would read") {
+TEST_CASE("conv_transpose agrees with loops that scatter each pixel's products") {
   unity::random_engine random{1};
   for (int round = 0; round < 30; ++round) {
     const auto groups = random.between(1, 2);
@@ -53,7 +53,7 @@ TEST_CASE("conv_transpose gives each pixel's products to the pixels that a convo
   }
 }
 
-TEST_CASE("conv_transpose of one spatial dimension is that of an image of one row") {
+TEST_CASE("conv_transpose of one spatial dimension equals that of a one-row image") {
   unity::random_engine random{2};
   const auto x = random_tensor({2, 3, 4}, random);
   const auto w = random_tensor({3, 2, 3}, random);
@@ -66,7 +66,7 @@ TEST_CASE("conv_transpose of one spatial dimension is that of an image of one ro
   CHECK(y.data == image.data);
 }
 
-TEST_CASE("conv_transpose says what it does not take") {
+TEST_CASE("conv_transpose refuses mismatched channels and empty results") {
   const attributes plain{{"stride", {1, 1}}, {"pads", {0, 0, 0, 0}}, {"dilation", {1, 1}}, {"output_padding", {0, 0}}};
   CHECK(refusal_of("conv_transpose", plain, {type({1, 2, 3, 3}), type({3, 2, 2, 2})}) ==
         "expected as many input channels as the image in operand 1");

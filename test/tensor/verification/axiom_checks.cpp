@@ -29,7 +29,7 @@ constexpr std::string_view few = R"(
 
 }  // namespace
 
-TEST_CASE("a property that follows from others is found, with what it follows from") {
+TEST_CASE("redundant_axioms finds an axiom that follows and the axioms it follows from") {
   auto axioms = parse_rules(few);
   CHECK(redundant_axioms(standard(), axioms).empty());
   axioms.push_back(parse_rules("rule three_times relu(relu(relu(?x))) => relu(?x)").at(0));
@@ -39,7 +39,7 @@ TEST_CASE("a property that follows from others is found, with what it follows fr
   CHECK(found[0].from == std::vector<std::string>{"relu_twice"});
 }
 
-TEST_CASE("a property that makes any two tensors equal is found, with a way to prove it") {
+TEST_CASE("contradiction finds an axiom that equates any two tensors and an instance") {
   auto axioms = parse_rules(few);
   CHECK_FALSE(contradiction(standard(), axioms));
   axioms.push_back(parse_rules("rule first_of_sum add(?x, ?y) => ?x").at(0));
@@ -49,7 +49,7 @@ TEST_CASE("a property that makes any two tensors equal is found, with a way to p
   CHECK(found->instance.find("?x float32[") != std::string::npos);
 }
 
-TEST_CASE("a property that follows only where operands have some ranks is not called redundant") {
+TEST_CASE("redundant_axioms omits an axiom that follows only for some ranks") {
   const auto axioms = parse_rules(R"(
     rule known add(?x, relu(?y)) => relu(add(?x, ?y)) if rank(?x) >= rank(?y)
     rule wider add(?x, relu(?y)) => relu(add(?x, ?y))
@@ -59,7 +59,7 @@ TEST_CASE("a property that follows only where operands have some ranks is not ca
   CHECK(found[0].name == "known");
 }
 
-TEST_CASE("a property is redundant where cases of one kind follow in different ways") {
+TEST_CASE("redundant_axioms finds an axiom whose cases follow in different ways") {
   // Permutations that change nothing follow from one property, the others from two more.
   const auto axioms = parse_rules(R"(
     rule square mul(identity_matrix{size=?n}(), identity_matrix{size=?n}()) => identity_matrix{size=?n}()
@@ -90,7 +90,7 @@ constexpr kept_property kept[] = {
 
 }  // namespace
 
-TEST_CASE("the properties of the file are consistent, and none follows from the others but those that must stay") {
+TEST_CASE("standard axioms are consistent and only the listed ones are redundant") {
   const auto axioms = parse_rules(standard_axioms);
   CHECK_FALSE(contradiction(standard(), axioms));
   std::set<std::string> found;

@@ -52,14 +52,14 @@ instance_bounds bounds(std::int64_t size, std::size_t rank) {
 
 }  // namespace
 
-TEST_CASE("all shapes are tried, with an index that both sides only carry along at sizes 1 and 2") {
+TEST_CASE("for_each_instance tries all shapes with carried indices at sizes 1 and 2") {
   const auto f = instances_of("relu(relu(?x)) => relu(?x)", {bounds(4, 2)});
   CHECK(f.visited == f.instances.size());
   CHECK(f.instances == std::set<std::string>{"?x float32[]", "?x float32[1]", "?x float32[2]", "?x float32[1,1]",
                                              "?x float32[1,2]", "?x float32[2,1]", "?x float32[2,2]"});
 }
 
-TEST_CASE("an index that is summed over has all sizes up to the bound") {
+TEST_CASE("for_each_instance tries a summed index at all sizes up to the bound") {
   auto b = bounds(4, 2);
   b.least_rank = 2;
   const auto f = instances_of("matmul{activation=?a}(?x, ?w) => matmul{activation=?a}(?x, ?w)", {b});
@@ -68,7 +68,7 @@ TEST_CASE("an index that is summed over has all sizes up to the bound") {
   CHECK_FALSE(f.instances.contains("?x float32[3,4], ?w float32[4,2]"));
 }
 
-TEST_CASE("an axis that parts are joined along has all sizes, and the other axes do not") {
+TEST_CASE("for_each_instance tries all sizes along a concat axis but not along others") {
   const auto f = instances_of("concat{axis=?a}(relu(?x), relu(?y)) => relu(concat{axis=?a}(?x, ?y))", {bounds(3, 2)});
   CHECK(f.instances.contains("?x float32[3,2], ?y float32[1,2]; concat{axis=0}"));
   CHECK(f.instances.contains("?x float32[2,3], ?y float32[2,3]; concat{axis=1}"));
@@ -76,21 +76,21 @@ TEST_CASE("an axis that parts are joined along has all sizes, and the other axes
   CHECK(f.visited == 9 + 2 * 9 * 2);
 }
 
-TEST_CASE("sizes that conditions or attributes speak about have all values") {
+TEST_CASE("for_each_instance tries all sizes that conditions or attributes mention") {
   CHECK(instances_of("relu(?x) => relu(?x) if size(?x, 0) > 2", {bounds(4, 1)}).instances ==
         std::set<std::string>{"?x float32[3]", "?x float32[4]"});
   CHECK(instances_of("relu(?x) => reshape{dims=[size(?x, 0)]}(relu(?x))", {bounds(4, 1)}).visited == 5);
   CHECK(instances_of("relu(?x) => relu(?x) if shape(?x) == [3]", {bounds(4, 1)}).visited == 1);
 }
 
-TEST_CASE("a rank that a condition asks for is tried beyond the bounds, unless it has too many shapes to list") {
+TEST_CASE("for_each_instance tries a required rank beyond the bounds unless it is too large") {
   CHECK(instances_of("relu(?x) => relu(?x) if rank(?x) == 5", {bounds(2, 1)}).visited == 32);
   CHECK(instances_of("relu(?x) => relu(?x) if rank(?x) == 14", {bounds(4, 1)}).visited == 0);
   CHECK(instances_of("reshape{dims=?d}(?x) => reshape{dims=?d}(?x) if length(?d) == 4611686018427387904",
                      {bounds(2, 1)}).visited == 0);
 }
 
-TEST_CASE("attributes that do not have the form of their fields, or fit nothing, leave nothing to try") {
+TEST_CASE("for_each_instance tries nothing for malformed or unsatisfiable attributes") {
   for (const auto* text :
        {"conv2d{groups=9223372036854775807, ..}(?x, ?w) => relu(?x)",
         "slice{axes=[0, 1], starts=[0], ..}(?x) => relu(?x)",
@@ -102,7 +102,7 @@ TEST_CASE("attributes that do not have the form of their fields, or fit nothing,
   }
 }
 
-TEST_CASE("a measure without the argument that it needs names no size") {
+TEST_CASE("for_each_instance tries nothing for a measure without a valid argument") {
   auto rules = compiled("relu(?x) => relu(?x) if size(?x, 0) > 2");
   rules[0].conditions[0].arguments[0].arguments = std::vector<expression>{};
   std::size_t count = 0;
@@ -112,7 +112,7 @@ TEST_CASE("a measure without the argument that it needs names no size") {
   CHECK(instances_of("relu(?x) => relu(?x) if size(?x, 9223372036854775807) > 2", ladder).visited == 0);
 }
 
-TEST_CASE("operators that broadcast are tried with all ways to broadcast") {
+TEST_CASE("for_each_instance tries all ways to broadcast") {
   const auto f = instances_of("add(?x, ?y) == add(?y, ?x)", {bounds(4, 1)});
   CHECK(f.instances == std::set<std::string>{"?x float32[], ?y float32[]", "?x float32[], ?y float32[1]",
                                              "?x float32[], ?y float32[2]", "?x float32[1], ?y float32[]",
@@ -121,7 +121,7 @@ TEST_CASE("operators that broadcast are tried with all ways to broadcast") {
                                              "?x float32[2], ?y float32[2]"});
 }
 
-TEST_CASE("repetitions are tried from one on, at small sizes where there are many") {
+TEST_CASE("for_each_instance tries one or more repetitions; smaller sizes for three") {
   const auto f = instances_of("concat{axis=?a}(??x...) => concat{axis=?a}(??x...)", {bounds(3, 1)});
   CHECK(f.visited == 2 + 9 + 8);
   CHECK(f.instances.contains("??x float32[3] float32[1]; concat{axis=0}"));
@@ -129,7 +129,7 @@ TEST_CASE("repetitions are tried from one on, at small sizes where there are man
   CHECK_FALSE(f.instances.contains("??x float32[3] float32[1] float32[2]; concat{axis=0}"));
 }
 
-TEST_CASE("an operator that nobody told the enumeration about is tried on all shapes that it takes") {
+TEST_CASE("for_each_instance tries a user-defined operator on all shapes that it takes") {
   auto a = standard_algebra();
   const auto iteration = [](space& s, const attribute_reader&) {
     if (s.require(s.rank(0) == 2, "an operand of rank 2", 0)) {
@@ -149,7 +149,7 @@ TEST_CASE("an operator that nobody told the enumeration about is tried on all sh
   CHECK(count == 2 * 4);
 }
 
-TEST_CASE("narrower bounds are taken where the wide ones are too much") {
+TEST_CASE("for_each_instance takes narrower bounds if the wide ones exceed the effort") {
   const auto text = "add(?x, add(?y, ?z)) == add(add(?x, ?y), ?z)";
   CHECK(instances_of(text, {bounds(4, 3), bounds(4, 1)}, 1000000).rung == 0);
   const auto f = instances_of(text, {bounds(4, 3), bounds(4, 1)}, 300);
@@ -157,7 +157,7 @@ TEST_CASE("narrower bounds are taken where the wide ones are too much") {
   CHECK(f.visited == 27);
 }
 
-TEST_CASE("a visitor can stop, and the order is always the same") {
+TEST_CASE("for_each_instance stops on request and has a fixed order") {
   std::vector<std::string> order[2];
   const auto rules = compiled("matmul(?x, ?w) => matmul(?x, ?w)");
   const std::vector<instance_bounds> ladder{bounds(4, 3)};

@@ -40,7 +40,7 @@ static_assert(!std::convertible_to<std::int64_t, polynomial>);
 
 }  // namespace
 
-TEST_CASE("fractions are in lowest terms, and decimals are what they are written as") {
+TEST_CASE("rational is in lowest terms and reads decimals exactly") {
   CHECK(rational{6, -4} == rational{-3, 2});
   CHECK(rational{1, 3} + rational{1, 6} == rational{1, 2});
   CHECK(rational{2, 3} / rational{4, 9} == rational{3, 2});
@@ -53,7 +53,7 @@ TEST_CASE("fractions are in lowest terms, and decimals are what they are written
   CHECK(to_string(rational{-3, 2}) == "-3/2");
 }
 
-TEST_CASE("what does not fit into 64 bits, and a division by zero, are refused") {
+TEST_CASE("rational refuses overflow and division by zero") {
   const rational big{std::int64_t{1} << 62};
   CHECK_THROWS_AS(big + big, error);
   CHECK_THROWS_AS(big * rational{4}, error);
@@ -88,7 +88,7 @@ TEST_CASE("polynomials obey the laws of a commutative ring") {
   }
 }
 
-TEST_CASE("different unknowns, and different functions of one unknown, are different") {
+TEST_CASE("polynomials distinguish unknowns and functions of an unknown") {
   polynomial_pool pool;
   const auto x = polynomial::unknown(pool, 0, 0);
   const auto y = polynomial::unknown(pool, 0, 1);
@@ -98,7 +98,7 @@ TEST_CASE("different unknowns, and different functions of one unknown, are diffe
   CHECK_FALSE(relu(x + y) == relu(x) + relu(y));
 }
 
-TEST_CASE("maxima are sets that may be shifted; relu is the maximum with zero") {
+TEST_CASE("polynomial maxima are canonical under reordering / nesting / shifting") {
   polynomial_pool pool;
   const auto x = polynomial::unknown(pool, 0, 0);
   const auto y = polynomial::unknown(pool, 0, 1);
@@ -118,7 +118,7 @@ TEST_CASE("maxima are sets that may be shifted; relu is the maximum with zero") 
   CHECK_FALSE(max(x, y) == x);
 }
 
-TEST_CASE("a maximum of two squared is brought back to the first power") {
+TEST_CASE("without_squares reduces a squared maximum to its first power") {
   polynomial_pool pool;
   const auto x = polynomial::unknown(pool, 0, 0);
   const auto y = polynomial::unknown(pool, 0, 1);
@@ -128,7 +128,7 @@ TEST_CASE("a maximum of two squared is brought back to the first power") {
   CHECK_FALSE((m * m).without_squares() == (x * m).without_squares());
 }
 
-TEST_CASE("functions of 0 and 1 are the same in every pool, other constants are refused") {
+TEST_CASE("polynomial functions of 0 and 1 are fixed values and exp of 7 is refused") {
   polynomial_pool pool;
   const auto tanh_of_zero = traits::apply(scalar_op::tanh, polynomial{});
   const auto x = polynomial::unknown(pool, 0, 0);
@@ -138,7 +138,7 @@ TEST_CASE("functions of 0 and 1 are the same in every pool, other constants are 
   CHECK_THROWS_AS(traits::apply(scalar_op::exp, polynomial{7}), error);
 }
 
-TEST_CASE("the one evaluator computes the polynomials that operators stand for") {
+TEST_CASE("evaluate computes polynomials for matmul and average_pool") {
   polynomial_pool pool;
   const std::vector operands{unknowns(pool, 0, {2, 3}), unknowns(pool, 1, {3, 2})};
   const std::vector types{tensor::test::type({2, 3}), tensor::test::type({3, 2})};

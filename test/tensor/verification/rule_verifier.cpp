@@ -46,7 +46,7 @@ using names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE_METHOD(fixture, "a rule is proved from the axioms that it needs, whatever the shapes") {
+TEST_CASE_METHOD(fixture, "rule_verifier proves a rule and lists the axioms that the proof needs") {
   const auto p = verify("matmul(?x, add(?w, add(?v, ?u))) => add(matmul(?x, ?u), add(matmul(?x, ?w), matmul(?x, ?v)))");
   CHECK(p.found == verdict::proved);
   CHECK(p.axioms == names{"add_assoc", "matmul_linear"});
@@ -56,7 +56,7 @@ TEST_CASE_METHOD(fixture, "a rule is proved from the axioms that it needs, whate
   CHECK(p.reason.empty());
 }
 
-TEST_CASE_METHOD(fixture, "rules of several outputs and any number of operands are proved") {
+TEST_CASE_METHOD(fixture, "rule_verifier proves a rule of several outputs and repeated operands") {
   const auto p = verify(
       "relu(matmul(?x, ??w))... => split{axis=1, sizes=[size(??w, 1)...]}(matmul{activation=relu}(?x, "
       "concat{axis=1}(??w...)))"
@@ -65,7 +65,7 @@ TEST_CASE_METHOD(fixture, "rules of several outputs and any number of operands a
   CHECK(p.axioms == names{"concat_matmul", "concat_relu", "matmul_relu", "split_concat"});
 }
 
-TEST_CASE_METHOD(fixture, "a false rule is refuted by shapes and values") {
+TEST_CASE_METHOD(fixture, "rule_verifier refutes a false rule with shapes and values") {
   const auto p = verify("relu(add(?x, ?y)) => add(relu(?x), relu(?y))");
   CHECK(p.found == verdict::refuted);
   CHECK(p.reason == "the sides differ");
@@ -75,19 +75,19 @@ TEST_CASE_METHOD(fixture, "a false rule is refuted by shapes and values") {
             .reason == "the sides have the same types for no shapes");
 }
 
-TEST_CASE_METHOD(fixture, "a rule of two directions that are both false is refuted") {
+TEST_CASE_METHOD(fixture, "rule_verifier refutes a rule that is false in both directions") {
   const auto p = verify("conv2d{groups=1}(?x, ?w) == conv2d{groups=1}(?x, relu(?w))");
   CHECK(p.found == verdict::refuted);
 }
 
-TEST_CASE_METHOD(fixture, "what holds for chance sizes is not taken for a proof") {
+TEST_CASE_METHOD(fixture, "rule_verifier does not prove a rule from a coincidence of small sizes") {
   // An empty pad changes nothing, and pads are often empty for small shapes.
   const auto p = verify("relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
   CHECK(p.found == verdict::unknown);
   CHECK(p.missing == "relu(pad{pads=?p}(?x)) => pad{pads=?p}(relu(?x))");
 }
 
-TEST_CASE("a rule that is false at very few shapes is refuted by an instance that has no proof", "[exhaustive]") {
+TEST_CASE("rule_verifier refutes a rule that is false only at very few shapes", "[exhaustive]") {
   // The rule applies, and is false, where a stride of 3 hides that the kernels have different sizes.
   const auto rule = unity::parse_rules(R"(
     rule r
@@ -112,7 +112,7 @@ TEST_CASE("a rule that is false at very few shapes is refuted by an instance tha
   CHECK(hasty.verify(rule).found == verdict::proved);
 }
 
-TEST_CASE_METHOD(fixture, "a rule that is true but does not follow is unknown, and what is missing is told") {
+TEST_CASE_METHOD(fixture, "rule_verifier reports an unprovable rule as unknown with the missing equality") {
   const auto p = verify("abs(negate(?x)) => abs(?x)");
   CHECK(p.found == verdict::unknown);
   CHECK(p.reason == "no proof was found");
@@ -122,7 +122,7 @@ TEST_CASE_METHOD(fixture, "a rule that is true but does not follow is unknown, a
   CHECK_THAT(inside.missing, Catch::StartsWith("abs(negate(?") && !Catch::Contains("matmul"));
 }
 
-TEST_CASE_METHOD(fixture, "a rule is no safer than the axioms that it rests on") {
+TEST_CASE_METHOD(fixture, "with_proof restricts a rule as the axioms of its proof are restricted") {
   const auto rule = unity::parse_rules(
                         "rule r relu(max_pool{kernel=?k, stride=?s}(relu(dropout{..}(?x)))) => "
                         "relu(relu(max_pool{kernel=?k, stride=?s}(?x))) tested 60")
@@ -140,7 +140,7 @@ TEST_CASE_METHOD(fixture, "a rule is no safer than the axioms that it rests on")
   CHECK(tensor::with_proof(rule, {}) == rule);
 }
 
-TEST_CASE_METHOD(fixture, "many rules at once have the same proofs for any number of threads") {
+TEST_CASE_METHOD(fixture, "verify_rules gives the same proofs for 1 and 3 threads") {
   std::vector<unity::syntax::rule> rules =
       axioms.rules().empty() ? std::vector<unity::syntax::rule>{} : unity::parse_rules(properties);
   rules.push_back(unity::parse_rules("rule wrong relu(?x) => negate(relu(?x))").at(0));

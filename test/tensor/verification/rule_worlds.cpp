@@ -27,7 +27,7 @@ std::vector<tensor::rule_case> cases_of(const std::string& text, const tensor::w
 
 }  // namespace
 
-TEST_CASE("worlds of a case differ in sizes and numbers alone, and hold both sides with equal types") {
+TEST_CASE("worlds of a rule case differ only in sizes and numbers and have sides of equal types") {
   for (const auto& c : cases_of("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))")) {
     for (const auto& w : c) {
       CHECK(tensor::detail::same_structure(c[0].graph, w.graph));
@@ -40,7 +40,7 @@ TEST_CASE("worlds of a case differ in sizes and numbers alone, and hold both sid
   }
 }
 
-TEST_CASE("sizes that may differ do differ in some of the first worlds") {
+TEST_CASE("the first worlds of a rule case distinguish sizes that may differ") {
   const tensor::world_options options{};
   for (const auto& c :
        cases_of("relu(matmul(?x, ?w)) => matmul{activation=relu}(?x, ?w) if rank(?x) == 2, rank(?w) == 2", options)) {
@@ -62,7 +62,7 @@ TEST_CASE("sizes that may differ do differ in some of the first worlds") {
   }
 }
 
-TEST_CASE("numbers that are equal in nearly all instances differ in some world") {
+TEST_CASE("rule_cases searches for instances in which mostly equal numbers differ") {
   // Kernels of different sizes make results of different sizes, unless a large stride hides the difference.
   const auto kernels_differ = [](std::size_t searched) {
     tensor::world_options options;
@@ -87,7 +87,7 @@ TEST_CASE("numbers that are equal in nearly all instances differ in some world")
   CHECK(kernels_differ(tensor::world_options{}.searched));
 }
 
-TEST_CASE("ranks, repetitions, broadcasting and words make cases of their own") {
+TEST_CASE("rule_cases puts different paddings and repetitions into separate cases") {
   const auto sums = cases_of("add(?x, ?y) == add(?y, ?x)");
   CHECK(sums.size() > 5);
   const auto windows = cases_of(
@@ -107,7 +107,7 @@ TEST_CASE("ranks, repetitions, broadcasting and words make cases of their own") 
   CHECK(repetitions.size() == 4);
 }
 
-TEST_CASE("a rule whose target never fits has no cases, and the same rule always has the same") {
+TEST_CASE("rule_cases is deterministic and empty for a target that never fits") {
   CHECK(cases_of("relu(?x) => reshape{dims=[7, 11, 13]}(?x)", {.instances = 10}).empty());
   const auto once = cases_of("relu(relu(?x)) => relu(?x)");
   const auto twice = cases_of("relu(relu(?x)) => relu(?x)");

@@ -52,7 +52,7 @@ constexpr std::string_view relu_conv_is_linear =
 
 }  // namespace
 
-TEST_CASE("a convolution that ends in relu is not linear: shapes and values show it") {
+TEST_CASE("validate_axiom refutes linearity of a conv2d with relu by shapes and values") {
   const auto report = validate_axiom(standard(), parsed(relu_conv_is_linear).at(0), quick());
   INFO(report.because);
   CHECK(report.found == verdict::refuted);
@@ -61,7 +61,7 @@ TEST_CASE("a convolution that ends in relu is not linear: shapes and values show
   CHECK(tells(report, " at 0.0 = ["));
 }
 
-TEST_CASE("a false property is refused before anything is proved from it, by name, with shapes and values") {
+TEST_CASE("require_valid refuses a false axiom with a one-line error of its name and shapes") {
   const auto file = parsed("rule fine relu(relu(?x)) => relu(?x) " + std::string{relu_conv_is_linear});
   CHECK_NOTHROW(require_valid(standard(), {file.data(), 1}, "these.rules", quick()));
   try {
@@ -75,7 +75,7 @@ TEST_CASE("a false property is refused before anything is proved from it, by nam
   }
 }
 
-TEST_CASE("properties that fail at few shapes are refuted") {
+TEST_CASE("validate_axiom refutes properties that fail at few shapes") {
   // False only if the kernel is smaller than the stride.
   CHECK(validated("conv2d{stride=?s, padding=same}(?x, enlarge{kernel=?k}(?w)) => "
                   "conv2d{stride=?s, padding=same}(?x, ?w)",
@@ -91,7 +91,7 @@ TEST_CASE("properties that fail at few shapes are refuted") {
         verdict::refuted);
 }
 
-TEST_CASE("what cannot be decided is not called true") {
+TEST_CASE("validate_axiom reports unknown for what it cannot decide") {
   const auto no_instance = validated("add(?x, ?y) => relu(?x) if rank(?x) == 1, rank(?x) == 2");
   CHECK(no_instance.found == verdict::unknown);
   CHECK(tells(no_instance, "no instance"));
@@ -104,7 +104,7 @@ TEST_CASE("what cannot be decided is not called true") {
   CHECK(tells(identity, "forms that differ"));
 }
 
-TEST_CASE("a property of reals that forms do not decide is compared in doubles, and that is counted apart") {
+TEST_CASE("validate_axiom compares undecided real properties in doubles and counts them apart") {
   const auto report = validated("mul(exp(?x), exp(?y)) => exp(add(?x, ?y)) real");
   CHECK(report.found == verdict::holds);
   CHECK(report.exact == 0);
@@ -112,7 +112,7 @@ TEST_CASE("a property of reals that forms do not decide is compared in doubles, 
   CHECK(validated("exp(?x) => add(?x, ?x) real").found == verdict::refuted);
 }
 
-TEST_CASE("a report counts what was compared") {
+TEST_CASE("validate_axiom counts its comparisons") {
   const auto report = validated("relu(transpose{permutation=?p}(?x)) == transpose{permutation=?p}(relu(?x))");
   CHECK(report.found == verdict::holds);
   CHECK(report.exact == 1 + 2 + 4 * 2 + 8 * 6 + 16 * 24);
@@ -121,7 +121,7 @@ TEST_CASE("a report counts what was compared") {
   CHECK(report.real == 0);
 }
 
-TEST_CASE("every property of the file holds on every shape within small bounds, exactly") {
+TEST_CASE("validate_axiom confirms every standard axiom at sizes up to 2") {
   for (const auto& axiom : parsed(standard_axioms)) {
     const auto report = validate_axiom(standard(), axiom, quick());
     INFO("property " << axiom.name << ": " << report.because);

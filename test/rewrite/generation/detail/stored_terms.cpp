@@ -14,7 +14,7 @@ namespace tests_of_stored_terms {
 using namespace unity;
 using unity::test::polynomial_terms;
 
-TEST_CASE("stored terms and equalities between them are what they should be, and altered ones are not") {
+TEST_CASE("stored_term_check accepts stored terms and rules and refuses altered terms") {
   polynomial_terms language;
   enumeration<polynomial_terms> e{language, {.most_operators = 3, .variables = 3}};
   e.run();
@@ -51,7 +51,7 @@ TEST_CASE("stored terms and equalities between them are what they should be, and
   }
 }
 
-TEST_CASE("variables are numbered by first occurrence, without gaps") {
+TEST_CASE("stored_term_check requires variables numbered by first occurrence") {
   polynomial_terms language;
   enumeration<polynomial_terms> e{language, {.most_operators = 1, .variables = 3}};
   stored_term_check check{language, e.store(), 3};
@@ -68,7 +68,7 @@ TEST_CASE("variables are numbered by first occurrence, without gaps") {
   CHECK_FALSE(stored_term_check{language, e.store(), 1}.is_term(sum_of(0, 1)));
 }
 
-TEST_CASE("renamings are permutations of variables of one sort, the identity first") {
+TEST_CASE("stored_term_check requires renamings to be permutations within sorts") {
   term_facts facts;
   facts.variables = 2;
   using check = stored_term_check<polynomial_terms>;
