@@ -50,7 +50,6 @@ with_torch() { # with_torch SCRIPT...: runs it with an interpreter that has PyTo
 commit=$(git log -1 --format=%h -- include examples 2> /dev/null)
 git diff --quiet HEAD -- include examples 2> /dev/null || commit+=-dirty
 gpt3="layers=96&hidden=12288&heads=96&seq=2048&vocab=51200"
-unity="$bin/parallelize --search unity --baselines none --threads 1 --budget 600s --patience 0"
 statement="zoo:gpt?form=training&$gpt3 --plan megatron:search,batch=1536 --element bfloat16 --optimizer adam"
 frontier="$bin/parallelize zoo:bert?form=ae&layers=12&batch=8 --machine p100:1x4 --seed 1 --threads 1"
 optimize="$bin/optimize --cost measured:cpu --run cpu --max-expansions 1000 --timings none"
@@ -98,9 +97,6 @@ alone=(
   "thousand_devices    $bin/bench_thousand_devices"
   "lowering_rate       $bin/bench_lowering_rate"
   "machine_mapping     $bin/bench_machine_mapping"
-  "search_resnext50    $unity zoo:resnext50 --machine summit:8x6"
-  "search_inception    $unity zoo:inception_v3 --machine summit:32x6"
-  "search_gpt          $unity zoo:gpt?$gpt3 --machine dgx_a100:128x8 --element bfloat16 --optimizer adam"
   "statements          $bin/simulate $statement --machine dgx_a100_80:128x8 --cost kernels"
   "statements_analytic $bin/simulate $statement --machine dgx_a100_80:128x8 --cost analytic"
   "frontier            $frontier --search unity --optimizer adam --frontier --baselines data --max-proposals 3000"
