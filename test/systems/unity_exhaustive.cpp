@@ -187,7 +187,7 @@ TEST_CASE("exhaustive_plan and its bound agree with all plans of two operators o
 }
 
 TEST_CASE("Unity's plans are within 5% of the best plan one substitution away") {
-  // The polish is random: of 500 seeds, 2 are more than 5% off, none of them among these (docs/performance.md).
+  // The polish is random: of 500 seeds, 2 are more than 5% off, none of these (docs/design/investigations.md).
   const auto s = compare_all(0, unity::test::cases(8), 0, 200, 1.05);
   CHECK(s.close == s.all);
   CHECK(10 * s.equal >= 8 * s.all);
