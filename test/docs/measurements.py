@@ -40,7 +40,8 @@ def main():
     root = pathlib.Path(sys.argv[1])
     known = measurements(root)
     page = (root / "docs/performance.md").read_text()
-    named = {name for line in re.findall(r"^bash bench/measure\.sh (.*)$", page, re.M) for name in line.split()}
+    commands = re.findall(r"^bash bench/measure\.sh ([^#\n]*)", page, re.M)
+    named = {name for command in commands for name in command.split()}
     faults = [f"docs/performance.md: no measurement {name} in bench/measure.sh" for name in sorted(named - set(known))]
     faults += [f"bench/measure.sh: {name} is not on docs/performance.md" for name in known if name not in named]
     faults += [f"bench/measure.sh: {name}: {fault}" for name, words in known.items()
