@@ -15,8 +15,8 @@
 #
 # All are run if none is given. A measurement that ended in DIR on the same commit of include/ and examples/ is not
 # repeated, so this can be interrupted and called again; delete NAME.txt to repeat one. Builds the preset release first.
-# The last line counts; the exit code is 0 where every command's was 0 or 77. That of slow_network and memory_passes is
-# 1 while rows miss the target, and that of verify_rules where it refutes a rule of others.
+# The last line counts; the exit code is 0 where every command's was 0 or 77. Scripts that compare with measurements
+# exit with 1 while rows miss a target, and verify_rules does where it refutes a rule of others.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -169,11 +169,11 @@ measurements=("${alone[@]}" "${shared[@]}")
 names_of() { printf '%s\n' "$@" | cut -d ' ' -f 1 | xargs; }
 names=$(names_of "${measurements[@]}")
 chosen=" "
-for name in "${wanted[@]:-alone shared}"; do
+((${#wanted[@]} > 0)) || wanted=(alone shared)
+for name in "${wanted[@]}"; do
   case $name in
     alone) chosen+="$(names_of "${alone[@]}") " ;;
     shared) chosen+="$(names_of "${shared[@]}") " ;;
-    "alone shared") chosen+="$names " ;;
     *)
       [[ " $names " == *" $name "* ]] || {
         echo "measure.sh: no measurement $name; expected alone, shared or one of: $names" >&2
@@ -200,9 +200,9 @@ for rules in standard generated; do
   "$bin/generate_rules" --shipped $rules --out "$out/$rules.rules" || exit 1
 done
 
-done_before() { # done_before FILE: it is of this commit, and its command was possible
-  [[ -f $1 && $(sed -n 2p "$1") == "$commit" && $(tail -n 1 "$1") =~ ^[0-9]+\ s,\ exit\ [0-9]+$ &&
-    $(tail -n 1 "$1") != *"exit 77" ]]
+done_before() { # done_before FILE: it is of this commit, and its command was possible and not killed
+  [[ -f $1 && $(sed -n 2p "$1") == "$commit" && $(tail -n 1 "$1") =~ ^[0-9]+\ s,\ exit\ ([0-9]+)$ ]] &&
+    ((BASH_REMATCH[1] != 77 && BASH_REMATCH[1] < 128))
 }
 
 ran=0 before=0 skipped=0 failed=()
