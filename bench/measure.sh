@@ -10,8 +10,9 @@
 #   NAME    one measurement
 #   DIR     build/measured if not given, without spaces; gets NAME.txt: the command, the commit, what it printed,
 #           seconds and exit code (77: not possible here, and it says why)
-#   PYTHON  an interpreter with numpy, torch, torchvision, transformers, onnx, onnxscript, onnxsim, onnxruntime and
-#           nnsmith; python3 if not given
+#   PYTHON  an interpreter with numpy, torch, torchvision, transformers, onnx, onnxscript, onnxsim, onnxruntime,
+#           torch_geometric and nnsmith; python3 if not given. DGL needs an older PyTorch, so the variable DGL_PYTHON
+#           names an interpreter that has both; its row is left out where that is not set
 #
 # All are run if none is given. A measurement that ended in DIR on the same commit of include/ and examples/ is not
 # repeated, so this can be interrupted and called again; delete NAME.txt to repeat one. Builds the preset release first.
@@ -122,7 +123,8 @@ alone=(
   "vertex_partition    $bin/bench_vertex_partition"
   "segment             $bin/bench_segment"
   "graph_partitions    $python bench/graph_partitions.py $bin/train_graph --models gcn"
-  "graph_epoch         with_torch bench/graph_epoch.py $bin/train_graph --epochs 3 --rounds 1 --peer torch=$python"
+  "graph_epoch         with_torch bench/graph_epoch.py $bin/train_graph --epochs 3 --rounds 1 --peer torch=$python \
+                       --peer pyg=$python${DGL_PYTHON:+ --peer dgl=$DGL_PYTHON}"
   "exports             with_torch examples/models/export_models.py $exports/suite --exporter script --batch 1 \
                        --layers 4 --width 256 --sequence 128"
   "engines             with_torch examples/compare_engines.py $exports/suite --suite --threads 1 --seconds 12 \
