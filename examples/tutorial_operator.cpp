@@ -52,7 +52,7 @@ int main() {
 
   const auto op = operators.make_operation("squared_distance");
   const std::array<tensor_type, 2> types{b.type(x), tensor_type{.dims = {4, 5}}};
-  check(operators.why_not(op, types) == "expected agreement with the size of k in operand 1",
+  check(operators.why_not(op, types) == "agreement with the size of k in operand 1",
         "operands that do not fit are told why");
 
   const std::array<tensor_type, 2> points{tensor_type{.dims = {1, 2}}, tensor_type{.dims = {2, 2}}};

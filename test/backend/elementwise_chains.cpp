@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,9 @@
 #include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/evaluate.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "chain_suite.hpp"
@@ -77,6 +81,27 @@ void check_laws(const tensor_graph& g) {
       REQUIRE(result.has_value());
       CHECK((*result)[0] == c.region.type(c.region.results(node_id{n})[0]));
     }
+  }
+}
+
+// Each region computes what its nodes compute in the graph.
+void check_values(const tensor_graph& g, std::uint64_t seed) {
+  const auto chains = elementwise_chains(standard(), g);
+  CHECK_FALSE(chains.empty());
+  for (const auto& c : chains) {
+    auto whole = g;
+    auto outputs = c.inputs;
+    outputs.push_back(g.results(c.nodes.back())[0]);
+    whole.set_outputs(outputs);
+    const auto expected = unity::tensor::evaluate<double>(standard(), whole, seed);
+    std::size_t next = 0;
+    const auto given = [&](const unity::tensor::operation&, const unity::tensor::tensor_type&) {
+      return std::optional{expected[next++]};
+    };
+    const auto found = unity::tensor::evaluate<double>(standard(), c.region, given);
+    REQUIRE(found.size() == 1);
+    CHECK(next == c.inputs.size());
+    CHECK(found[0].data == expected.back().data);
   }
 }
 
@@ -188,7 +213,9 @@ TEST_CASE("chains of random graphs and zoo models satisfy the chain invariants",
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     unity::random_engine random{seed};
-    check_laws(random_elementwise_graph(random, dtype::float32));
+    const auto g = random_elementwise_graph(random, dtype::float32);
+    check_laws(g);
+    check_values(g, seed);
   }
   for (const char* text : {"zoo:nasrnn", "zoo:bert?layers=2", "zoo:resnext50", "zoo:nasnet_a"}) {
     CAPTURE(text);

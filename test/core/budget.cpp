@@ -1,5 +1,7 @@
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -72,9 +74,29 @@ TEST_CASE("clock_pace reads the clock at every 64th short step and at every long
   };
   times(200, 1e-7);
   CHECK(times(6400, 1e-7) == 100);
-  CHECK(times(64, 0.01) <= 64);
+  CHECK(times(64, 0.01) == 10);  // from the next reading on, after 54 steps, at every step
   CHECK(times(100, 0.01) == 100);
-  CHECK(times(6400, 1e-7) >= 100);
+  CHECK(times(6400, 1e-7) == 105);  // after 1, 2, 4, 8, 16 and 32 steps, then after every 64
+  pace = clock_pace{};
+  now = 0;
+  CHECK(times(1600, 1e-5) == 103);  // after 1, 2, 4 and 8 steps, then after every 16, which take 0.16 ms
+}
+
+TEST_CASE("a time_limit throws from its end on and never without an end") {
+  time_limit limit;
+  CHECK_NOTHROW(limit.check());
+  limit.end_in(0);
+  CHECK_THROWS_AS(limit.check(), time_over);
+  limit.end_in(-1);
+  CHECK_THROWS_AS(limit.check(), time_over);
+  limit.end_in(0.01);
+  std::this_thread::sleep_for(std::chrono::milliseconds{15});
+  CHECK_THROWS_AS(limit.check(), time_over);
+  for (const double seconds : {1000.0, 1e9, 1e300, std::numeric_limits<double>::infinity()}) {
+    CAPTURE(seconds);
+    limit.end_in(seconds);
+    CHECK_NOTHROW(limit.check());
+  }
 }
 
 }  // namespace tests_of_budget

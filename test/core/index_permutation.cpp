@@ -52,8 +52,16 @@ TEST_CASE("index_permutation gives distinct orders per key and uniform positions
 TEST_CASE("index_permutation accepts a size of more than 62 bits") {
   const std::uint64_t size = (std::uint64_t{1} << 62U) + 12345;
   const unity::index_permutation order{size, 3};
-  CHECK(order(size - 1) < size);
-  CHECK(order(0) != order(1));
+  std::set<std::uint64_t> met;
+  int upper_half = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const auto to = order(size - 1 - i * (size / 1000));
+    REQUIRE(to < size);
+    REQUIRE(met.insert(to).second);
+    upper_half += to >= size / 2 ? 1 : 0;
+  }
+  CHECK(upper_half > 400);  // mean 500, standard deviation 16
+  CHECK(upper_half < 600);
 }
 
 }  // namespace tests_of_index_permutation

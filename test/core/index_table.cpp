@@ -84,6 +84,8 @@ using unity::fingerprint_set;
 TEST_CASE("fingerprint_set::insert reports whether a fingerprint is new; also for zero") {
   fingerprint_set set;
   CHECK(set.size() == 0);
+  CHECK_FALSE(set.contains({0, 0}));
+  CHECK_FALSE(set.contains({1, 0}));
   CHECK(set.insert({0, 0}));
   CHECK_FALSE(set.insert({0, 0}));
   CHECK(set.insert({0, 1}));
@@ -100,9 +102,13 @@ TEST_CASE("a fingerprint_set agrees with std::set on random fingerprints") {
   std::set<fingerprint> truth;
   for (int i = 0; i < 20000; ++i) {
     const fingerprint f{seed == 3 ? 7 : random.below(100), random.below(100)};
+    REQUIRE(set.contains(f) == truth.contains(f));
     REQUIRE(set.insert(f) == truth.insert(f).second);
   }
   CHECK(set.size() == truth.size());
+  for (std::uint64_t absent = 100; absent < 200; ++absent) {
+    REQUIRE_FALSE(set.contains({absent, absent}));
+  }
   std::set<fingerprint> visited;
   set.for_each([&](fingerprint f) { CHECK(visited.insert(f).second); });
   CHECK(visited == truth);

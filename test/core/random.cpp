@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -77,14 +78,20 @@ TEST_CASE("random_engine::between returns both bounds and the values in between"
 TEST_CASE("random_engine::unit is in the half-open unit interval with mean 0.5") {
   random_engine random{1};
   double sum = 0;
+  std::array<int, 10> tenths{};
   constexpr int draws = 100000;
   for (int i = 0; i < draws; ++i) {
     const auto drawn = random.unit();
     REQUIRE(drawn >= 0);
     REQUIRE(drawn < 1);
     sum += drawn;
+    ++tenths[static_cast<std::size_t>(drawn * 10)];
   }
   CHECK(sum / draws == Approx(0.5).margin(0.004));  // over four standard deviations
+  for (const auto count : tenths) {  // mean 10000, standard deviation 95
+    CHECK(count > 9500);
+    CHECK(count < 10500);
+  }
 }
 
 }  // namespace tests_of_random

@@ -1,7 +1,9 @@
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -69,6 +71,39 @@ TEST_CASE("shared_memo computes each value once across threads") {
       REQUIRE(count == 1);
     }
   }
+}
+
+TEST_CASE("shared_memo::get waits for a value that another thread is making and shared_memo::find does not") {
+  shared_memo<int, int> memo;
+  std::atomic<bool> making{false};
+  std::atomic<bool> asked{false};
+  std::atomic<int> made{0};
+  std::optional<int> first;
+  std::jthread maker{[&] {
+    first = memo.get(1, [&] {
+      ++made;
+      making = true;
+      while (!asked) {
+        std::this_thread::yield();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds{50});  // so that the other thread has to wait
+      return std::optional{7};
+    });
+  }};
+  while (!making) {
+    std::this_thread::yield();
+  }
+  CHECK(memo.find(1) == std::nullopt);
+  CHECK(memo.get(2, [] { return std::optional{4}; }) == 4);  // another key need not wait
+  asked = true;
+  const auto second = memo.get(1, [&] {
+    ++made;
+    return std::optional{8};
+  });
+  maker.join();
+  CHECK(first == 7);
+  CHECK(second == 7);
+  CHECK(made == 1);
 }
 
 TEST_CASE("shared_memo retries a failed computation in the waiting threads") {

@@ -1,11 +1,11 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
-#include <mutex>
-#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -24,6 +24,23 @@
 namespace tests_of_thread_pool {
 
 using unity::thread_pool;
+
+namespace {
+
+// Waits for the condition; false if it does not come true within five seconds.
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{5};
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
 
 TEST_CASE("parallel_for calls its body once per index for various thread counts and grains") {
   for (const std::size_t threads : {0U, 1U, 2U, 4U, 7U}) {
@@ -76,6 +93,28 @@ TEST_CASE("parallel_for gives a worker number to one thread at a time") {
   CHECK(alone);
 }
 
+TEST_CASE("parallel_for runs its body on all threads at the same time") {
+  for (const std::size_t threads : {2U, 4U}) {
+    CAPTURE(threads);
+    thread_pool pool{threads};
+    std::vector<std::atomic<int>> calls(threads);
+    std::atomic<std::size_t> begun{0};
+    std::atomic<bool> met{true};
+    // No call ends before all have begun, so each needs a thread of its own.
+    pool.parallel_for(threads, 1, [&](std::size_t worker, std::size_t, std::size_t) {
+      ++calls[worker];
+      ++begun;
+      if (!comes_true([&] { return begun == threads; })) {
+        met = false;
+      }
+    });
+    CHECK(met);
+    for (const auto& c : calls) {
+      CHECK(c == 1);
+    }
+  }
+}
+
 TEST_CASE("parallel_for rethrows an exception of its body and the thread_pool stays usable") {
   for (const std::size_t threads : {1U, 3U}) {
     CAPTURE(threads);
@@ -93,6 +132,23 @@ TEST_CASE("parallel_for rethrows an exception of its body and the thread_pool st
       REQUIRE(sum == 100);
     }
   }
+}
+
+TEST_CASE("parallel_for rethrows only after the calls of its body that began have ended") {
+  thread_pool pool{2};
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  const auto body = [&](std::size_t, std::size_t begin, std::size_t) {
+    if (begin == 1) {
+      begun = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds{50});
+      ended = true;
+    } else if (comes_true([&] { return begun.load(); })) {
+      throw std::runtime_error{"while the other runs"};
+    }
+  };
+  CHECK_THROWS_WITH(pool.parallel_for(2, 1, body), "while the other runs");
+  CHECK(ended);
 }
 
 TEST_CASE("parallel_for with grain 0 violates a precondition") {

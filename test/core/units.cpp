@@ -1,5 +1,6 @@
 #include <concepts>
 #include <cstdint>
+#include <limits>
 
 #include <fmt/core.h>
 #include <catch2/catch.hpp>
@@ -64,8 +65,20 @@ TEST_CASE("from_seconds rounds to the nearest picosecond for both signs") {
   CHECK(unity::from_seconds(9e6).count() == 9'000'000'000'000'000'000);
 }
 
+TEST_CASE("from_seconds clamps to nine million seconds of either sign and takes NaN as the most") {
+  constexpr picoseconds most{9'000'000'000'000'000'000};
+  for (const double s : {9.000001e6, 1e7, 1e300, std::numeric_limits<double>::infinity()}) {
+    CAPTURE(s);
+    CHECK(unity::from_seconds(s) == most);
+    CHECK(unity::from_seconds(-s) == -most);
+  }
+  CHECK(unity::from_seconds(std::numeric_limits<double>::quiet_NaN()) == most);
+  CHECK(unity::from_seconds(-8.999999e6).count() == -8'999'999'000'000'000'000);
+  CHECK(unity::from_seconds(-1.4e-12).count() == -1);
+}
+
 TEST_CASE("seconds round-trip through picoseconds") {
-  for (const double s : {1e-9, 3.25e-3, 0.5, 12.0, 86400.0}) {
+  for (const double s : {1e-9, 3.25e-3, 0.5, 12.0, 86400.0, -0.25, -8e6}) {
     CAPTURE(s);
     CHECK(unity::to_seconds(unity::from_seconds(s)) == Approx(s).epsilon(1e-12));
   }

@@ -34,6 +34,31 @@ TEST_CASE("the modelled time of large kernels follows the bandwidth or the arith
   CHECK(seconds(deep) > 1.8 * 16 * seconds(product));
 }
 
+TEST_CASE("kernel shapes have the operations and the least bytes of their definitions") {
+  struct expectation {
+    kernel_shape shape;
+    double operations;
+    double bytes;
+  };
+  // All sizes differ, so that no two can be confused.
+  const std::vector<expectation> all{
+      {{kernel_kind::softmax, 1, 5, 7}, 0, 4.0 * 2 * 35},
+      {{kernel_kind::batched_product, 3, 5, 7, 11}, 2.0 * 3 * 5 * 7 * 11, 4.0 * 3 * (5 * 11 + 11 * 7 + 5 * 7)},
+      {{kernel_kind::tensor_product, 1, 5, 7, 11, 2, 2}, 2.0 * 5 * 7 * 11, 2.0 * (5 * 11 + 11 * 7 + 5 * 7)},
+      // 2 images of 9 x 9 with 3 channels, 5 filters of 3 x 3
+      {{kernel_kind::convolution, 2, 9, 5, 3}, 2.0 * 2 * 81 * 5 * 27, 4.0 * (2 * 81 * 3 + 2 * 81 * 5 + 5 * 27)},
+      // 6 heads of size 4, 10 queries, 20 keys: two products, and five for the gradient
+      {{kernel_kind::attention, 6, 10, 20, 4, 2, 2}, 2 * 2.0 * 6 * 200 * 4, 2.0 * 6 * (2 * 10 + 2 * 20) * 4},
+      {{kernel_kind::attention, 6, 10, 20, 4, 2, 2, true}, 2.0 * 6 * 200 * 4, 2.0 * 6 * (2 * 10 + 2 * 20) * 4},
+      {{kernel_kind::attention_gradient, 6, 10, 20, 4, 2, 2}, 5 * 2.0 * 6 * 200 * 4, 2.0 * 6 * 4 * (10 + 20) * 4},
+      {{kernel_kind::attention_gradient, 6, 10, 20, 4, 2, 2, true}, 5.0 * 6 * 200 * 4, 2.0 * 6 * 4 * (10 + 20) * 4}};
+  for (const auto& e : all) {
+    CAPTURE(kernel_kind_names[static_cast<std::size_t>(e.shape.kind)], e.shape.causal);
+    CHECK(operations_of(e.shape) == e.operations);
+    CHECK(bytes_of(e.shape) == e.bytes);
+  }
+}
+
 // Each product is one 128 x 128 tile, on 80 units: 80 products take as long as 79, and 81 take nearly twice as long.
 TEST_CASE("the modelled time of batched products grows with the number of waves") {
   auto d = board();

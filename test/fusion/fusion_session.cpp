@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -105,6 +106,84 @@ void check_groups(const instruction_graph& g, const kernel_limits& limits, const
   }
 }
 
+// What kernels read, compute and write, from the definition.
+class defined_kernels {
+ public:
+  defined_kernels(const instruction_graph& g, const fusion_strategy& s)
+      : graph_{g}, strategy_{s}, members_{members_of(s)}, computed_by_(g.size()) {
+    for (std::uint32_t k = 0; k < members_.size(); ++k) {
+      for (const auto m : members_[k]) {
+        computed_by_[m].insert(k);
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<instruction_id>& members(std::uint32_t k) const { return members_[k]; }
+  [[nodiscard]] kernel_description description(std::uint32_t k) const {
+    const auto& all = members_[k];
+    const auto place = [&](instruction_id i) {
+      return static_cast<std::uint16_t>(std::find(all.begin(), all.end(), i) - all.begin());
+    };
+    kernel_description d;
+    for (const auto m : all) {
+      kernel_part p;
+      p.kind = graph_[m].kind;
+      p.is_folding = graph_[m].is_folding;
+      p.flops = graph_[m].flops;
+      p.writes = graph_[m].size;
+      p.writes_outside = is_needed_outside(m, k) ? graph_[m].size : 0;
+      p.duration = graph_[m].duration;
+      for (const auto& o : graph_.operands(m)) {
+        p.reads += o.bytes;
+        if (computed_by_[o.from].contains(k)) {
+          d.edges.emplace_back(place(o.from), place(m));
+        } else {
+          p.reads_outside += o.bytes;
+        }
+      }
+      d.parts.push_back(p);
+    }
+    std::sort(d.edges.begin(), d.edges.end());
+    return d;
+  }
+  // A launch, plus the arithmetic or the traffic, where a value that several members read is read once.
+  [[nodiscard]] picoseconds roofline(std::uint32_t k, const kernel_model& model) const {
+    double arithmetic = 0;
+    double traffic = 0;
+    std::map<instruction_id, double> read;
+    for (const auto m : members_[k]) {
+      arithmetic += graph_[m].arithmetic;
+      traffic += is_needed_outside(m, k) ? graph_[m].size : 0;
+      for (const auto& o : graph_.operands(m)) {
+        if (!computed_by_[o.from].contains(k)) {
+          read[o.from] = std::max(read[o.from], o.bytes);
+        }
+      }
+    }
+    for (const auto& [from, most] : read) {
+      traffic += most;
+    }
+    const auto longer = std::max(arithmetic, traffic / model.bytes_per_picosecond);
+    return model.launch + picoseconds{static_cast<std::int64_t>(longer + 0.5)};
+  }
+
+ private:
+  // Whether a kernel that does not compute it reads the result that this one provides, or it is needed afterwards.
+  [[nodiscard]] bool is_needed_outside(instruction_id m, std::uint32_t k) const {
+    const auto readers = graph_.readers(m);
+    return strategy_.group_of[m] == k &&
+           (graph_[m].leaves || std::any_of(readers.begin(), readers.end(), [&](instruction_id r) {
+              return std::any_of(computed_by_[r].begin(), computed_by_[r].end(),
+                                 [&](std::uint32_t c) { return !computed_by_[m].contains(c); });
+            }));
+  }
+
+  const instruction_graph& graph_;
+  const fusion_strategy& strategy_;
+  std::vector<std::vector<instruction_id>> members_;
+  std::vector<std::set<std::uint32_t>> computed_by_;  // by instruction: the groups that compute it
+};
+
 TEST_CASE("a fusion session after random changes equals a new one for the same strategy") {
   const auto seed = GENERATE(range(std::uint64_t{1}, 1 + test::cases(60)));
   INFO("seed " << seed);
@@ -169,6 +248,58 @@ TEST_CASE("undo restores a fusion session's groups and times") {
     }
     s.reset(after);
   }
+}
+
+TEST_CASE("a fusion session takes the time of each group from what it reads and computes and writes", "[law]") {
+  std::size_t fused = 0;
+  std::size_t copies = 0;
+  for (std::uint64_t seed = 1; seed <= test::cases(60); ++seed) {
+    INFO("seed " << seed);
+    random_engine random{seed};
+    const auto g = test::random_instructions(random, 12 + random.below(120));
+    const auto plain = test::random_target(random);
+    const auto strategy = test::random_strategy(g, plain, random, 100);
+    const defined_kernels kernels{g, strategy};
+    auto estimating = plain;
+    estimating.kernels.estimate = [](const kernel_description& d) {
+      return picoseconds{1 + static_cast<std::int64_t>(print_of(d).low % 5000)};
+    };
+    const fusion_target* const targets[]{&plain, &estimating};
+    for (const auto* const target : targets) {
+      fusion_session s{g, *target};
+      s.reset(strategy);
+      fusion_times sums;
+      for (std::uint32_t k = 0; k < g.size(); ++k) {
+        const auto& all = kernels.members(k);
+        if (all.empty() || g[k].role == instruction_role::source) {
+          continue;
+        }
+        picoseconds expected = g[k].duration;
+        if (g.reduces(k)) {
+          double size = 0;
+          for (const auto m : all) {
+            size += g[m].size;
+          }
+          expected = target->all_reduce(size);
+        } else {
+          const auto d = kernels.description(k);
+          REQUIRE(s.groups().description(k) == d);
+          if (all.size() > 1) {
+            expected = target->kernels.estimate ? target->kernels.estimate(d) : kernels.roofline(k, target->kernels);
+          }
+        }
+        REQUIRE(s.duration(k) == std::max(expected, picoseconds{1}));
+        (g.reduces(k) ? sums.communication : sums.compute) += s.duration(k);
+      }
+      REQUIRE(s.times().compute == sums.compute);
+      REQUIRE(s.times().communication == sums.communication);
+    }
+    const auto counts = count_groups(g, strategy);
+    fused += counts.fused;
+    copies += counts.copies;
+  }
+  CHECK(fused > test::cases(60) / 2);
+  CHECK(copies > 0);
 }
 
 TEST_CASE("a fusion session's times equal the full simulation of its program") {

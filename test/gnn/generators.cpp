@@ -81,16 +81,19 @@ TEST_CASE("edge generators depend only on their seed") {
 
 TEST_CASE("R-MAT quadrants have the requested shares at each level") {
   constexpr edge_id count = 200000;
-  const gnn::rmat g{6, count, 5};
-  const auto all = all_edges(g);
-  for (unsigned level = 0; level < 6; ++level) {
-    std::array<double, 4> found{};
-    for (const auto& e : all) {
-      found[(e.source >> level & 1U) * 2 + (e.target >> level & 1U)] += 1.0 / count;
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      const auto share = gnn::rmat::graph500[i];
-      CHECK(std::abs(found[i] - share) < 5 * std::sqrt(share * (1 - share) / count));
+  constexpr gnn::rmat::shares uneven{0.4, 0.3, 0.2, 0.1};
+  for (const auto& shares : {gnn::rmat::graph500, uneven}) {
+    CAPTURE(shares[1], shares[2]);
+    const auto all = all_edges(gnn::rmat{6, count, 5, shares});
+    for (unsigned level = 0; level < 6; ++level) {
+      std::array<double, 4> found{};
+      for (const auto& e : all) {
+        found[(e.source >> level & 1U) * 2 + (e.target >> level & 1U)] += 1.0 / count;
+      }
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto share = shares[i];
+        CHECK(std::abs(found[i] - share) < 5 * std::sqrt(share * (1 - share) / count));
+      }
     }
   }
   const gnn::rmat corner{31, 100, 5, {0, 0, 0, 1}};

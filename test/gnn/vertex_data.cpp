@@ -38,4 +38,19 @@ TEST_CASE("a vertex data set needs features and a valid label for each vertex") 
   CHECK(complaint_of(other) == "set: vertex 1 has label -1; expected one of the 2 classes");
 }
 
+TEST_CASE("renumbering a vertex data set moves features and labels and roles with their vertices") {
+  const gnn::vertex_dataset data{gnn::csr_graph{{0, 1, 1, 3}, {2, 0, 1}},
+                                 {2, {1, 2, 3, 4, 5, 6}},
+                                 {0, 1, gnn::no_label},
+                                 2,
+                                 {vertex_role::train, vertex_role::test, vertex_role::none}};
+  const gnn::vertex_dataset moved{gnn::csr_graph{{0, 0, 2, 3}, {0, 2, 1}},
+                                  {2, {3, 4, 5, 6, 1, 2}},
+                                  {1, gnn::no_label, 0},
+                                  2,
+                                  {vertex_role::test, vertex_role::none, vertex_role::train}};
+  CHECK(gnn::renumbered(data, std::vector<gnn::vertex_id>{2, 0, 1}) == moved);
+  CHECK(gnn::renumbered(moved, std::vector<gnn::vertex_id>{1, 2, 0}) == data);
+}
+
 }  // namespace tests_of_vertex_data

@@ -1,7 +1,10 @@
 #include <unity/gnn/vertex_features.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -9,6 +12,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/thread_pool.hpp>
 #include <unity/gnn/csr_graph.hpp>
+#include <unity/gnn/generators.hpp>
 
 #include "../support/cases.hpp"
 #include "../support/message_of.hpp"
@@ -81,6 +85,28 @@ TEST_CASE("vertex feature sums match single vertices for shuffled lists and seve
       REQUIRE(sums.total(w) == total);
     }
     REQUIRE(sums.total(1)[4] == sums.total(1)[3]);  // one column: a transaction per source
+  }
+}
+
+TEST_CASE("vertex feature sums of many vertices do not depend on the number of threads") {
+  const auto sorted = gnn::generate(gnn::rmat{14, 40000, 5});
+  std::vector<vertex_id> sources(sorted.view().sources().begin(), sorted.view().sources().end());
+  std::vector<vertex_features> expected;
+  for (vertex_id v = 0; v < sorted.vertices(); ++v) {
+    const auto first = sources.begin() + static_cast<std::ptrdiff_t>(sorted.view().offsets()[v]);
+    std::reverse(first, first + static_cast<std::ptrdiff_t>(sorted.view().in_degree(v)));
+    expected.push_back(of_vertex(sorted, v, 20, 32));
+  }
+  const gnn::csr_graph reversed{{sorted.view().offsets().begin(), sorted.view().offsets().end()}, sources};
+  for (const std::size_t threads : {1U, 2U, 5U}) {
+    CAPTURE(threads);
+    thread_pool pool{threads};
+    const gnn::vertex_feature_sums sums{reversed, {20}, pool};
+    std::size_t wrong = 0;
+    for (vertex_id v = 0; v < reversed.vertices(); ++v) {
+      wrong += sums.of({v, v + 1}) == expected[v] ? 0 : 1;
+    }
+    CHECK(wrong == 0);
   }
 }
 

@@ -445,4 +445,20 @@ TEST_CASE("deep graphs with tens of thousands of nodes are recognized as series-
   CHECK(is_series_parallel(nested));
 }
 
+TEST_CASE("one bridge in a long chain of branches makes one core and the graph not series-parallel") {
+  for (const bool bridged : {false, true}) {
+    CAPTURE(bridged);
+    test::number_graph g;
+    auto x = add(g, {});
+    for (int i = 0; i < 3000; ++i) {
+      const auto a = add(g, {x});
+      const auto b = bridged && i == 1500 ? add(g, {x, a}) : add(g, {x});
+      x = add(g, {a, b});
+    }
+    g.set_outputs(std::array{x});
+    CHECK(is_series_parallel(g) == !bridged);
+    CHECK(decompose_series_parallel(g).cores().size() == (bridged ? 1U : 0U));
+  }
+}
+
 }  // namespace tests_of_series_parallel

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <set>
 #include <vector>
 
 #include <unity/core/random.hpp>
@@ -43,6 +45,20 @@ TEST_CASE("Boost's breadth-first search finds as many links as routes have if de
   }
 }
 
+// The least latency from a device to each vertex if devices forward: lets each link shorten, as often as that may help.
+std::vector<std::int64_t> least_latencies(const hardware::topology& t, std::size_t from) {
+  std::vector<std::int64_t> least(t.vertex_count(), std::numeric_limits<std::int64_t>::max() / 2);
+  least[from] = 0;
+  for (std::size_t round = 1; round < t.vertex_count(); ++round) {
+    for (std::size_t i = 0; i < t.link_count(); ++i) {
+      const hardware::link_id l{i};
+      auto& to = least[t.target(l).index()];
+      to = std::min(to, least[t.source(l).index()] + t.latency(l).count());
+    }
+  }
+  return least;
+}
+
 TEST_CASE("Boost's shortest paths have at most the latency of routes") {
   const auto seed = GENERATE(range(1U, 20U));
   CAPTURE(seed);
@@ -53,6 +69,7 @@ TEST_CASE("Boost's shortest paths have at most the latency of routes") {
   for (std::size_t from = 0; from < t.device_count(); ++from) {
     std::vector<std::int64_t> latency(num_vertices(g));
     boost::dijkstra_shortest_paths(g, from, boost::weight_map(latency_map(g)).distance_map(latency.data()));
+    CHECK(latency == least_latencies(t, from));
     for (std::size_t to = 0; to < t.device_count(); ++to) {
       CHECK(latency[to] <= routes.cost(t, device_id{from}, device_id{to}).latency.count());
     }
@@ -72,10 +89,18 @@ TEST_CASE("boost_topology has an edge for each link at both of its ends") {
     auto [e, edges_end] = out_edges(*v, g);
     CHECK(std::equal(first, last, e, edges_end,
                      [&](std::size_t to, auto l) { return target(l, g) == to && source(l, g) == *v; }));
+    const auto [from, until] = in_edges(*v, g);
+    CHECK(std::all_of(from, until, [&](auto l) { return target(l, g) == *v && source(l, g) != *v; }));
   }
   CHECK(out == num_edges(g));
   CHECK(in == num_edges(g));
-  CHECK(get(bandwidth_map(g), *edges(g).first) == m.network.bytes_per_second(*edges(g).first));
+  std::set<hardware::link_id> met;
+  for (auto [e, end] = edges(g); e != end; ++e) {
+    met.insert(*e);
+    CHECK(get(bandwidth_map(g), *e) == m.network.bytes_per_second(*e));
+    CHECK(get(latency_map(g), *e) == m.network.latency(*e).count());
+  }
+  CHECK(met.size() == m.network.link_count());
 }
 
 }  // namespace

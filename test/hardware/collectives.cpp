@@ -408,6 +408,20 @@ TEST_CASE("fastest_algorithm has the least closed-form time") {
                               collective_algorithm::rails});
 }
 
+TEST_CASE("chosen_way is the first within a sixteenth of the fastest at the size") {
+  using hardware::collective_line;
+  const auto chosen = [](std::int64_t first, std::int64_t size) {
+    const std::vector<collective_line> ways{{picoseconds{first}, 1}, {picoseconds{1700}, 1}, {picoseconds{1600}, 9}};
+    const auto& way = hardware::chosen_way(ways, bytes{size}, [](const collective_line& w) { return w; });
+    return &way - ways.data();
+  };
+  CHECK(chosen(1700, 0) == 0);  // 1600 + 100 picoseconds at most
+  CHECK(chosen(1701, 0) == 1);
+  CHECK(chosen(1801, 0) == 1);
+  CHECK(chosen(1801, 20) == 0);  // 1720 is the least, 1827 the most
+  CHECK(chosen(1808, 20) == 1);
+}
+
 TEST_CASE("an empty all-reduce takes the times measured on 2 and 8 A100") {
   const auto m = hardware::preset("dgx_a100:1x8");
   const hardware::route_table routes{m.network};

@@ -101,10 +101,15 @@ TEST_CASE("a registered mesh with wrong or repeated devices or axes is rejected"
 TEST_CASE("parts_of a machine have powers of two or a whole node or one device per row") {
   const auto sizes = [](const char* name) {
     std::string text;
-    for (const auto& part : hardware::parts_of(hardware::preset(name).network)) {
+    const auto t = hardware::preset(name).network;
+    const auto per_node = t.device_count() / (std::size_t{t.devices().back().node} + 1);
+    for (const auto& part : hardware::parts_of(t)) {
       text += std::to_string(part.size()) + "x" + std::to_string(part[0].size()) + " ";
-      for (const auto& row : part) {
-        CHECK(row.size() == part[0].size());
+      for (std::size_t node = 0; node < part.size(); ++node) {  // the first devices of the first nodes
+        CHECK(part[node].size() == part[0].size());
+        for (std::size_t i = 0; i < part[node].size(); ++i) {
+          CHECK(part[node][i] == device_id{node * per_node + i});
+        }
       }
     }
     return text;
@@ -113,6 +118,15 @@ TEST_CASE("parts_of a machine have powers of two or a whole node or one device p
   CHECK(sizes("summit:3x6") == "3x4 2x6 2x4 1x6 1x4 1x1 ");
   CHECK(sizes("p100:1x4") == "1x1 ");
   CHECK(sizes("host:1x1").empty());
+}
+
+TEST_CASE("parts_of unequal nodes take as many devices of each as the smallest has") {
+  const hardware::topology t{{{"a", 0, 5}, {"b", 0, 5}, {"c", 0, 5}, {"d", 0, 2}, {"e", 0, 2}}, {}, {}};
+  const auto id = [](std::size_t i) { return device_id{i}; };
+  using rows = std::vector<std::vector<device_id>>;
+  CHECK(hardware::devices_by_node(t) == rows{{id(0), id(1), id(2)}, {id(3), id(4)}});
+  CHECK(hardware::parts_of(t) == std::vector<rows>{rows{{id(0), id(1)}, {id(3), id(4)}}, rows{{id(0), id(1)}},
+                                                   rows{{id(0)}}});
 }
 
 }  // namespace tests_of_device_mesh

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 
 #include <unity/core/error.hpp>
@@ -38,10 +39,33 @@ TEST_CASE("kernel devices take calibrated rates as they are") {
 }
 
 TEST_CASE("kernel devices have measured rates if known and else a share of the data sheet") {
-  const auto h100 = hardware::kernel_devices_of(*hardware::find_model("h100"));
+  const auto table_of = [](const char* id) -> const measured_kernel_device& {
+    const auto* const found = std::find_if(measured_kernel_devices.begin(), measured_kernel_devices.end(),
+                                           [&](const auto& k) { return k.id == id; });
+    REQUIRE(found != measured_kernel_devices.end());
+    return *found;
+  };
+  const auto h100_model = *hardware::find_model("h100");
+  const auto h100 = hardware::kernel_devices_of(h100_model);
+  const auto& measured = table_of("h100");
+  for (const auto narrow : {tensor::dtype::bfloat16, tensor::dtype::float16}) {
+    CHECK(of(h100, narrow).rates.brief == measured.bfloat16.brief);
+    CHECK(of(h100, narrow).rates.sustained == measured.bfloat16.sustained);
+    CHECK(of(h100, narrow).rates.deep_share == measured.bfloat16.deep_share);
+  }
   CHECK(of(h100, tensor::dtype::bfloat16).rates.brief > 0.6 * 989e12);
   CHECK(of(h100, tensor::dtype::bfloat16).rates.brief < 0.9 * 989e12);
+  CHECK(of(h100, tensor::dtype::float32).rates.brief == measured.float32.brief);
+  CHECK(of(h100, tensor::dtype::float32).rates.deep_share == measured.float32.deep_share);
+  // Measured in float32 and bfloat16 only.
+  CHECK(of(h100, tensor::dtype::float64).rates.brief == Approx(34e12 * share_of_float32_rate));
+  CHECK(of(h100, tensor::dtype::float64).rates.deep_share == 1);
+  CHECK(of(h100, tensor::dtype::float32).bytes_per_second == measured.bytes_per_second);
   CHECK(of(h100, tensor::dtype::float32).bytes_per_second < 3.35e12);
+  CHECK(of(h100, tensor::dtype::float32).launch_seconds == h100_model.launch_seconds);
+  const auto p100 = hardware::kernel_devices_of(*hardware::find_model("p100"));
+  CHECK(of(p100, tensor::dtype::float32).rates.sustained == table_of("p100").float32.sustained);
+  CHECK(of(p100, tensor::dtype::float16).rates.brief == Approx(21.2e12 * share_of_bfloat16_rate));  // not measured
   const auto l4 = hardware::kernel_devices_of(*hardware::find_model("l4"));
   CHECK(of(l4, tensor::dtype::float32).rates.brief == Approx(30.3e12 * share_of_float32_rate));
   CHECK(of(l4, tensor::dtype::bfloat16).rates.brief == Approx(121e12 * share_of_bfloat16_rate));

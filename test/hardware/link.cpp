@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -115,6 +116,58 @@ TEST_CASE("fit_ranges with more ranges fits no worse and keeps three samples per
   }
 }
 
+// The least sum of squares of the first `end` samples in exactly that many ranges of three samples or more, over all
+// boundaries.
+double least_squares(const std::vector<exchange_sample>& samples, std::size_t end, std::size_t ranges) {
+  const auto alone = [&](std::size_t begin) {
+    const std::vector<exchange_sample> part(samples.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            samples.begin() + static_cast<std::ptrdiff_t>(end));
+    return squares(hardware::fit_ranges(part, 1), part);
+  };
+  if (ranges == 1) {
+    return alone(0);
+  }
+  auto least = std::numeric_limits<double>::infinity();
+  for (auto begin = 3 * (ranges - 1); begin + 3 <= end; ++begin) {
+    least = std::min(least, least_squares(samples, begin, ranges - 1) + alone(begin));
+  }
+  return least;
+}
+
+TEST_CASE("fit_ranges has the least squares over all boundaries and another range only for a tenth less") {
+  const std::vector<std::vector<cost_range>> truths{
+      {{cost_range::no_end, 5e-6, 1e-10}},
+      {{bytes{512}, 2e-6, 5e-9}, {cost_range::no_end, 2e-5, 1e-10}},
+      {{bytes{64}, 2e-6, 5e-9}, {bytes{1024}, 8e-6, 2e-9}, {cost_range::no_end, 4e-5, 1e-10}}};
+  std::vector<std::size_t> chosen_ranges(4);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const bool is_disturbed = seed % 4 == 3;
+    const auto& truth = truths[is_disturbed ? random.below(3) : seed % 4];
+    std::vector<exchange_sample> samples;
+    for (std::int64_t size = 8; size <= 1 << 16; size *= 2) {
+      samples.push_back({bytes{size}, hardware::exchange_seconds(truth, bytes{size}) *
+                                          (is_disturbed ? 1 + 0.3 * random.unit() : 1)});
+    }
+    constexpr double rounding = 1e-18;
+    std::vector<double> least{0};  // by number of ranges
+    std::size_t chosen = 1;
+    for (std::size_t ranges = 1; ranges <= 3; ++ranges) {
+      least.push_back(least_squares(samples, samples.size(), ranges));
+      chosen = ranges > 1 && least[ranges] + rounding < 0.9 * least[chosen] ? ranges : chosen;
+    }
+    const auto fitted = hardware::fit_ranges(samples, 3);
+    REQUIRE(fitted.size() == chosen);
+    CHECK(squares(fitted, samples) == Approx(least[chosen]).margin(rounding));
+    ++chosen_ranges[chosen];
+  }
+  // The undisturbed samples alone give each number of ranges ten times.
+  for (std::size_t ranges = 1; ranges <= 3; ++ranges) {
+    CHECK(chosen_ranges[ranges] >= 10);
+  }
+}
+
 TEST_CASE("fit_ranges of one sample reproduces its time") {
   const std::vector<exchange_sample> one{{bytes{64}, 3e-6}};
   const auto fitted = hardware::fit_ranges(one);
@@ -128,19 +181,41 @@ TEST_CASE("fit_interval has four of five samples between its ends", "[law]") {
   random_engine random{seed};
   const std::vector<cost_range> ranges{{bytes{1000}, 2e-6, 5e-10}, {cost_range::no_end, 8e-6, 2e-10}};
   std::vector<exchange_sample> samples;
+  std::vector<double> ratios;
   for (auto n = random.between(1, 300); n > 0; --n) {
     const bytes size{random.between(0, 100'000)};
     samples.push_back({size, hardware::exchange_seconds(ranges, size) * (0.5 + 1.5 * random.unit())});
+    ratios.push_back(samples.back().seconds / hardware::exchange_seconds(ranges, size));
   }
+  std::sort(ratios.begin(), ratios.end());
   const auto i = hardware::fit_interval(ranges, samples);
   CHECK(i.low <= 1);
   CHECK(i.high >= 1);
-  const auto outside = std::count_if(samples.begin(), samples.end(), [&](const exchange_sample& s) {
-    const auto ratio = s.seconds / hardware::exchange_seconds(ranges, s.size);
+  const auto outside = std::count_if(ratios.begin(), ratios.end(), [&](double ratio) {
     return ratio < i.low * (1 - 1e-9) || ratio > i.high * (1 + 1e-9);
   });
   CHECK(5 * outside <= std::ssize(samples) + 8);
-  CHECK(hardware::fit_interval(ranges, std::vector<exchange_sample>{{bytes{10}, 2.005e-6}}).high == Approx(1));
+  // The ends are no further out than the samples next to the 10th and the 90th percentile.
+  const auto last = ratios.size() - 1;
+  CHECK(i.low >= std::min(1.0, ratios[last / 10]) * (1 - 1e-9));
+  CHECK(i.low <= std::min(1.0, ratios[std::min(last / 10 + 1, last)]) * (1 + 1e-9));
+  CHECK(i.high >= std::max(1.0, ratios[9 * last / 10]) * (1 - 1e-9));
+  CHECK(i.high <= std::max(1.0, ratios[std::min(9 * last / 10 + 1, last)]) * (1 + 1e-9));
+}
+
+TEST_CASE("fit_interval of one sample ends there or at the widest interval") {
+  const std::vector<cost_range> ranges{{cost_range::no_end, 2e-6, 5e-10}};  // 2.005e-6 s for 10 bytes
+  const auto around = [&](double seconds) {
+    return hardware::fit_interval(ranges, std::vector<exchange_sample>{{bytes{10}, seconds}});
+  };
+  CHECK(around(2.005e-6).low == Approx(1));
+  CHECK(around(2.005e-6).high == Approx(1));
+  CHECK(around(4.01e-6).low == 1);
+  CHECK(around(4.01e-6).high == Approx(2));
+  CHECK(around(0.5 * 2.005e-6).low == Approx(0.5));
+  CHECK(around(0.5 * 2.005e-6).high == 1);
+  CHECK(around(1).high == hardware::widest_interval);
+  CHECK(around(1e-12).low == 1 / hardware::widest_interval);
 }
 
 TEST_CASE("machine_at scales measured exchanges and cables to an end of their intervals") {

@@ -38,8 +38,9 @@ std::string complaint(const char* text) {
 
 TEST_CASE("a preset has the stated nodes and devices and routes between all devices") {
   const auto* text =
-      GENERATE("p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_a100_80:2x8", "dgx_h100:2x8", "t4:8x8",
-               "h200:1x1", "host:1x4", "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
+      GENERATE("1080ti:3x2", "p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_a100_80:2x8", "dgx_h100:2x8",
+               "t4:8x8", "h200:1x1", "host:1x4", "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1",
+               "host:1x1");
   CAPTURE(text);
   const auto m = hardware::preset(text);
   const std::string size = std::string{text}.substr(std::string{text}.find(':') + 1);
@@ -88,6 +89,19 @@ TEST_CASE("dgx presets have a switch inside and a rail per GPU and a spine betwe
   CHECK(links_between("dgx_a100:2x8", 3, 12) == 4);
   CHECK(between("dgx_h100:2x8", 3, 12).bytes_per_second == 50'000'000'000);
   CHECK(between("dgx_h100:2x8", 0, 7).bytes_per_second == 450'000'000'000);
+}
+
+TEST_CASE("presets 1080ti and t4 have PCIe to a processor and 100 Gb/s Ethernet between nodes") {
+  CHECK(links_between("1080ti:2x2", 0, 1) == 2);
+  CHECK(between("1080ti:2x2", 0, 1) == route_cost{picoseconds{800'000}, 15'754'000'000});
+  CHECK(links_between("1080ti:2x2", 1, 2) == 4);
+  CHECK(between("1080ti:2x2", 1, 2) == route_cost{picoseconds{2'800'000}, 12'500'000'000});
+  CHECK(links_between("t4:2x8", 0, 3) == 2);
+  CHECK(links_between("t4:2x8", 0, 4) == 3);  // on the other processor
+  CHECK(between("t4:2x8", 0, 4) == route_cost{picoseconds{1'000'000}, 15'754'000'000});
+  CHECK(between("t4:2x8", 0, 8) == route_cost{picoseconds{10'800'000}, 12'500'000'000});
+  CHECK(links_between("t4:2x8", 4, 12) == 6);  // the adapter is on the first processor
+  CHECK(between("t4:2x8", 4, 12) == route_cost{picoseconds{11'200'000}, 12'500'000'000});
 }
 
 TEST_CASE("find_model agrees with find_device for each known device") {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../support/message_of.hpp"
@@ -73,6 +74,67 @@ TEST_CASE("topologies of equal parts are equal; an empty one differs") {
   CHECK(example() == example());
   CHECK(topology{} == topology{{}, {}, {}});
   CHECK_FALSE(example() == topology{});
+}
+
+TEST_CASE("topologies that differ in one device or switch or cable or summing switch are unequal") {
+  const auto t = example();
+  const std::vector<hardware::placed_device> devices{t.devices().begin(), t.devices().end()};
+  const std::vector<std::string> switches{t.switches().begin(), t.switches().end()};
+  const std::vector<cable> cables{t.cables().begin(), t.cables().end()};
+  CHECK(topology{devices, switches, cables} == t);
+  for (const auto& other :
+       {hardware::placed_device{"c", 0, 0}, hardware::placed_device{"b", 1, 0}, hardware::placed_device{"b", 0, 1}}) {
+    auto changed = devices;
+    changed[1] = other;
+    CAPTURE(other.name, other.model, other.node);
+    CHECK_FALSE(topology{changed, switches, cables} == t);
+  }
+  CHECK_FALSE(topology{devices, std::vector<std::string>{"u"}, cables} == t);
+  const auto with = [&](const auto& change) {
+    auto changed = cables;
+    change(changed[2]);
+    return topology{devices, switches, changed};
+  };
+  CHECK_FALSE(with([](cable& c) { c.bytes_per_second = 301; }) == t);
+  CHECK_FALSE(with([](cable& c) { c.latency = picoseconds{4}; }) == t);
+  CHECK_FALSE(with([](cable& c) { c.mode = duplex::full; }) == t);
+  CHECK_FALSE(with([](cable& c) { std::swap(c.from, c.to); }) == t);
+  auto summing = t;
+  summing.set_reduces(v(2));
+  CHECK(summing.reduces(v(2)));
+  CHECK_FALSE(summing.reduces(v(0)));
+  CHECK_FALSE(t.reduces(v(2)));
+  CHECK_FALSE(summing == t);
+}
+
+TEST_CASE("link_between finds the fastest direct link and of equal ones the first") {
+  const topology t{{{"a", 0, 0}, {"b", 0, 0}},
+                   {"s"},
+                   {{v(0), v(1), 100, {}, duplex::full},
+                    {v(0), v(1), 300, {}, duplex::simplex},
+                    {v(1), v(0), 300, {}, duplex::full},
+                    {v(0), v(2), 900, {}, duplex::full}}};
+  REQUIRE(t.link_between(v(0), v(1)).has_value());
+  CHECK(*t.link_between(v(0), v(1)) == l(2));  // link 0 is slower, link 4 as fast
+  REQUIRE(t.link_between(v(1), v(0)).has_value());
+  CHECK(*t.link_between(v(1), v(0)) == l(3));
+  CHECK_FALSE(t.link_between(v(1), v(2)).has_value());  // only by way of a
+}
+
+TEST_CASE("slow_down changes rate and latency of the cables of one rate only") {
+  auto t = example();
+  t.slow_down(200, 4, 3);
+  for (const auto link : {l(2), l(3)}) {
+    CHECK(t.bytes_per_second(link) == 50);
+    CHECK(t.latency(link) == picoseconds{6});
+  }
+  CHECK(t.bytes_per_second(l(0)) == 100);
+  CHECK(t.latency(l(0)) == picoseconds{1});
+  CHECK(t.bytes_per_second(l(4)) == 300);
+  CHECK(t.latency(l(4)) == picoseconds{3});
+  t.slow_down(50, 1000, 0.5);
+  CHECK(t.bytes_per_second(l(2)) == 1);  // never 0
+  CHECK(t.latency(l(2)) == picoseconds{3});
 }
 
 TEST_CASE("transfer_time of bytes is rounded up and saturates") {

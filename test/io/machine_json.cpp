@@ -56,6 +56,22 @@ TEST_CASE("a machine survives a round trip through JSON text and a file") {
   CHECK(io::parse_machine(io::to_json(hardware::machine{}).dump(), "m.json") == hardware::machine{});
 }
 
+TEST_CASE("optional members of a machine's devices survive a JSON round trip") {
+  auto m = example();
+  auto& d = m.devices[0];
+  d.collective_start_seconds = 3.97e-5;
+  d.collective_round_seconds = 2e-6;
+  d.units = 132;
+  d.clock_hz = 1.98e9;
+  d.caches = {{"L2", bytes{52'428'800}}, {"L1", bytes{262'144}}};  // in this order
+  d.sources = {{"launch_s", "measured: many"}, {"units", "the data sheet"}};
+  CHECK(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
+  m.links.push_back(m.links[0]);
+  m.links[1].name = "mpi";
+  m.links[1].intervals.clear();
+  CHECK(io::parse_machine(io::to_json(m).dump(), "m.json") == m);
+}
+
 TEST_CASE("write_machine refuses names and values that could not be read back") {
   const auto file = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "machine_not_written.json";
   std::filesystem::remove(file);

@@ -163,6 +163,21 @@ TEST_CASE("models with open sizes equal the original ONNX file at several sizes"
   }
 }
 
+TEST_CASE("folding computes constants of closed sizes and keeps those that depend on open sizes") {
+  const auto bytes = bytes_of(R"(g (float[batch,length,2] x) => (float[batch,length,2] y) <
+    float[2] w = {2, 3}, float[2] u = {4, 5}> {
+    s = Shape(x) one = Constant <value = int64 {1}> () n = Gather(s, one) real = Cast <to = 1> (n)
+    c = Mul(w, u) d = Div(c, real) y = Mul(x, d) })");
+  const auto model = read(bytes);
+  CHECK(model.open.computed.size() == 1);
+  CHECK(count(io::serialize_onnx(standard(), model), "Mul") == 2);
+  const auto folded = io::fold_constants(standard(), model);
+  const auto written = io::serialize_onnx(standard(), folded);
+  CHECK(count(written, "Mul") == 1);
+  CHECK(count(written, "Div") == 1);
+  CHECK(check(bytes, folded).passed);
+}
+
 TEST_CASE("check_open accepts folded constants that differ only by rounding") {
   const auto bytes = bytes_of(R"(g (float[batch,2] x) => (float[batch,2] y) <float c = {3}> { y = Div(x, c) })");
   auto model = read(bytes);

@@ -8,7 +8,10 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/operand_terms.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -46,11 +49,8 @@ TEST_CASE("a configuration and its operator grid have equal degrees and number t
   const auto same = configuration_of(o, g, numbered(4));
   CHECK(same.degrees == c.degrees);
   CHECK(same.reductions == c.reductions);
-  std::size_t moved = 0;
-  for (std::size_t t = 0; t < 4; ++t) {
-    moved += same.devices[t] == device_id{t} ? 0U : 1U;
-  }
-  CHECK(moved == 2);  // in the grid the sum is inner to rows; in the configuration it is outer
+  // In the grid the sum is inner to rows; in the configuration it is outer.
+  CHECK(same.devices == decltype(same.devices){device_id{0U}, device_id{2U}, device_id{1U}, device_id{3U}});
 }
 
 TEST_CASE("partial-sum counts of a configuration agree with the types on its operator grid") {
@@ -109,25 +109,65 @@ TEST_CASE("a configuration survives the round trip through its operator grid wit
   const std::uint64_t seed = 32;
   INFO("seed " << seed);
   random_engine random{seed};
-  const auto g = tensor::zoo::build(operators(), "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2");
-  const parallel::graph_dimensions all{operators(), g};
-  for (const auto n : node_ids(g)) {
-    const auto& o = all[n];
-    if (o.inputs.empty()) {
-      continue;
-    }
+  std::size_t moved = 0;
+  const auto check_numbers = [&](const parallel::operator_dimensions& o) {
     const auto c = parallel::test::divided_at_random(o, 24, random, {});
     const auto grid = grid_of(o, c);
     const auto tasks = c.grid();
-    const auto numbers = parallel::detail::numbers_in_grid(o, grid, tasks);
+    // By task, its number in the grid: device d has task d of the grid.
+    const auto by_number = configuration_of(o, grid, numbered(c.task_count()));
     std::vector<device_id> devices(c.task_count());
-    for (std::size_t t = 0; t < numbers.size(); ++t) {
-      devices[numbers[t]] = c.devices[t];
+    std::vector<bool> is_met(c.task_count());
+    for (std::size_t t = 0; t < c.task_count(); ++t) {
+      const auto number = by_number.devices[t].index();
+      const bool is_new = !is_met.at(number);
+      REQUIRE(is_new);
+      is_met[number] = true;
+      moved += number == t ? 0U : 1U;
+      devices[number] = c.devices[t];
+      // [groups...][copies][indices...], row-major
+      std::vector<std::int64_t> counts(grid.groups.begin(), grid.groups.end());
+      counts.push_back(grid.copies);
+      counts.insert(counts.end(), grid.indices.begin(), grid.indices.end());
+      const auto digits = position_of(number, counts);
+      const auto groups = grid.groups.size();
+      const auto place = place_of(tasks, t);
+      REQUIRE(digits[groups] == place.copy);
+      std::int64_t term = 0;
+      for (std::size_t k = 0; k < groups; ++k) {
+        term = term * grid.groups[k] + digits[k];
+      }
+      REQUIRE(term == place.term);
+      const auto range = [&](std::size_t i) {
+        const auto size = o.structure.indices[i].size / grid.indices[i];
+        return parallel::index_range{digits[groups + 1 + i] * size, (digits[groups + 1 + i] + 1) * size};
+      };
+      const auto own = parallel::shard_of(o, tasks, t);
+      for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+        REQUIRE(own.operands[x] ==
+                parallel::box_of_indices(o.structure, o.structure.operands[x], o.inputs[x].dims, range));
+      }
+      for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+        REQUIRE(own.results[r] ==
+                parallel::box_of_indices(o.structure, o.structure.results[r], o.outputs[r].dims, range, true));
+      }
     }
     const auto back = configuration_of(o, grid, devices);
     REQUIRE(back.grid() == c.grid());
     REQUIRE(back.devices == c.devices);
+  };
+  const auto g = tensor::zoo::build(operators(), "zoo:nmt?batch=12&hidden=24&vocab=36&seq=2");
+  const parallel::graph_dimensions all{operators(), g};
+  for (const auto n : node_ids(g)) {
+    if (!all[n].inputs.empty()) {
+      check_numbers(all[n]);
+    }
   }
+  for (int i = 0; i < 100; ++i) {
+    check_numbers(dimensions("linear", {}, {type({8, 12}), type({12, 6}, true), type({6}, true)}));
+    check_numbers(dimensions("matmul", {}, {type({2, 8, 12}), type({2, 12, 6})}));
+  }
+  CHECK(moved > 20);
 }
 
 TEST_CASE("an operator grid without an equivalent configuration is rejected with the reason") {

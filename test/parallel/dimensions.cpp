@@ -8,8 +8,12 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <unity/core/id.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/operators.hpp"
@@ -129,7 +133,101 @@ TEST_CASE("graph_dimensions stores the dimensions of equal operators once") {
   }
   REQUIRE(cells.size() == 6);
   CHECK(std::count(cells.begin(), cells.end(), cells[0]) == 6);
+  std::vector<std::uint32_t> kinds;
+  for (const auto n : node_ids(g)) {
+    CAPTURE(n.index());
+    CHECK(all[n].op == g.operation(n));
+    REQUIRE(all[n].inputs.size() == g.operands(n).size());
+    for (std::size_t i = 0; i < all[n].inputs.size(); ++i) {
+      CHECK(all[n].inputs[i].dims == g.type(g.operands(n)[i]).dims);
+    }
+    for (const auto m : node_ids(g)) {
+      REQUIRE((all.kind(n) == all.kind(m)) == (all[n].op == all[m].op && all[n].inputs == all[m].inputs));
+    }
+    if (std::count(kinds.begin(), kinds.end(), all.kind(n)) == 0) {
+      kinds.push_back(all.kind(n));
+    }
+  }
+  CHECK(all.kind_count() == kinds.size());
   CHECK(all.kind_count() < g.node_count());
+}
+
+TEST_CASE("graph_dimensions finds values without samples and by sample and sums over all samples") {
+  using parallel::sample_role;
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6});
+  const auto w = b.weight("w", {6, 6});
+  const auto of_weights = b.relu(w);
+  const auto y = b.matmul(x, w);
+  const auto sum = b.apply("reduce_sum", {y}, {{"axes", {0}}})[0];       // over samples
+  const auto features = b.apply("reduce_sum", {y}, {{"axes", {1}}})[0];  // of each sample
+  const auto root = b.relu(sum);
+  const auto before = b.add(sum, y);
+  const auto behind = b.add(y, sum);
+  const auto gathered = b.matmul(b.weight("v", {3, 4}), y);  // rows of the product are sums over samples
+  const auto g = std::move(b).finish({of_weights, features, root, before, behind, gathered});
+  const parallel::graph_dimensions all{operators(), g};
+  const auto role = [&](value_id v) { return all.role(g.producer(v)); };
+  CHECK(role(x) == sample_role::by_sample);
+  CHECK(role(w) == sample_role::apart);
+  CHECK(role(of_weights) == sample_role::apart);
+  CHECK(role(y) == sample_role::by_sample);
+  CHECK(role(sum) == sample_role::of_all);
+  CHECK(role(features) == sample_role::by_sample);
+  CHECK(role(root) == sample_role::of_all);
+  CHECK(role(before) == sample_role::by_sample);
+  CHECK(role(behind) == sample_role::by_sample);
+  CHECK(role(gathered) == sample_role::of_all);
+  for (const auto n : node_ids(g)) {
+    CAPTURE(n.index());
+    const bool is_sum = n == g.producer(sum) || n == g.producer(gathered);
+    REQUIRE(all.sum_over_samples(n).has_value() == is_sum);
+    if (is_sum) {  // the summed index has as many positions as there are samples
+      CHECK(all[n].reductions.at(all.sum_over_samples(n).value()).size == 4);
+    }
+  }
+}
+
+TEST_CASE("only constants that depend on a weight are parameters of the operators of a graph") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 6});
+  const auto by_weight = b.matmul(x, b.relu(b.weight("w", {6, 8})));
+  const auto by_constant = b.matmul(x, b.relu(b.constant("c", {6, 8})));
+  const auto g = std::move(b).finish({by_weight, by_constant});
+  const parallel::graph_dimensions all{operators(), g};
+  const auto columns = [&](value_id v) { return all[g.producer(v)].divisible.at(1).kind; };
+  CHECK(columns(by_weight) == parallelism::parameter);
+  CHECK(columns(by_constant) == parallelism::attribute);
+}
+
+TEST_CASE("dimension_cache keeps one entry per operator and operand types; a copy starts empty") {
+  const auto product = operators().make_operation("matmul");
+  const std::vector<tensor_type> inputs{activation({8, 12}), weight({12, 20})};
+  parallel::dimension_cache cache;
+  const auto first = cache.of(operators(), product, inputs);
+  REQUIRE(first != nullptr);
+  CHECK(first->divisible.at(1).kind == parallelism::parameter);
+  CHECK(cache.of(operators(), product, inputs).get() == first.get());
+  const std::vector<tensor_type> activations{activation({8, 12}), activation({12, 20})};
+  const auto other = cache.of(operators(), product, activations);
+  REQUIRE(other != nullptr);
+  CHECK(other->divisible.at(1).kind == parallelism::attribute);
+  const auto activated = operators().make_operation("matmul", {{"activation", "relu"}});
+  const auto third = cache.of(operators(), activated, inputs);
+  REQUIRE(third != nullptr);
+  CHECK(third->op == activated);
+  CHECK(third->groups.empty());  // relu is not linear
+  const std::vector<tensor_type> one{activation({8, 12})};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cache.of(operators(), product, one).get() == nullptr);
+  }
+  auto copy = cache;
+  const auto again = copy.of(operators(), product, inputs);
+  REQUIRE(again != nullptr);
+  CHECK(again.get() != first.get());
+  CHECK(cache.of(operators(), product, inputs).get() == first.get());
+  copy = cache;
+  CHECK(copy.of(operators(), product, inputs).get() != again.get());
 }
 
 }  // namespace tests_of_dimensions

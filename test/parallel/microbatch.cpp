@@ -100,7 +100,9 @@ TEST_CASE("micro-batches of small zoo models compute the matching slices of the 
                "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
   const auto g = tensor::zoo::build(operators(), model);
   CAPTURE(model);
-  CHECK(parallel::sample_count(operators(), g) % 4 == 0);
+  const auto samples = parallel::sample_count(operators(), g);
+  CHECK(samples > 0);
+  CHECK(samples % 4 == 0);
   check_parts(g, 2, 7);
   check_parts(g, 4, 8);
 }
@@ -117,6 +119,33 @@ TEST_CASE("micro-batches of random models compute the matching slices of the res
     }
   }
   CHECK(divided >= 20);
+}
+
+TEST_CASE("sample_count is the first size of the first output if an input has the same, else 0") {
+  const auto count = [](const auto& outputs_of) {
+    tensor::builder b{operators()};
+    const auto outputs = outputs_of(b);
+    return parallel::sample_count(operators(), std::move(b).finish(outputs));
+  };
+  using values_of = std::vector<value_id>;
+  CHECK(count([](tensor::builder& b) { return values_of{b.matmul(b.input("x", {4, 6}), b.weight("w", {6, 8}))}; }) ==
+        4);
+  // The first input has another size.
+  CHECK(count([](tensor::builder& b) {
+          const auto table = b.input("table", {6, 8});
+          return values_of{b.matmul(b.input("x", {4, 6}), table)};
+        }) == 4);
+  // The second output has another size.
+  CHECK(count([](tensor::builder& b) {
+          const auto x = b.input("x", {4, 6});
+          return values_of{b.relu(x), b.transpose(x, {1, 0})};
+        }) == 4);
+  CHECK(count([](tensor::builder& b) { return values_of{b.transpose(b.input("x", {4, 6}), {1, 0})}; }) == 0);
+  CHECK(count([](tensor::builder& b) { return values_of{b.relu(b.weight("w", {4, 6}))}; }) == 0);
+  CHECK(count([](tensor::builder& b) {
+          static_cast<void>(b.input("x", {3, 6}));
+          return values_of{b.relu(b.weight("w", {4, 6}))};
+        }) == 0);
 }
 
 TEST_CASE("a graph has no micro-batch if its samples cannot be divided") {

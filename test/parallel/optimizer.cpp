@@ -1,7 +1,6 @@
 // Optimizer states and their names.
 
 #include <catch2/catch.hpp>
-#include <cstddef>
 
 #include <unity/parallel/optimizer.hpp>
 #include <unity/tensor/shape.hpp>
@@ -22,10 +21,12 @@ static_assert(2 + 2 + state_bytes(optimizer::adam, dtype::float16) == 16);
 static_assert(state_bytes(optimizer::adam, dtype::float64) == 16);
 
 TEST_CASE("find_optimizer finds optimizers by exact name only") {
-  for (std::size_t i = 0; i < parallel::optimizer_names.size(); ++i) {
-    CHECK(parallel::find_optimizer(parallel::optimizer_names[i]) == static_cast<optimizer>(i));
-  }
+  CHECK(parallel::find_optimizer("sgd") == optimizer::sgd);
+  CHECK(parallel::find_optimizer("momentum") == optimizer::momentum);
+  CHECK(parallel::find_optimizer("adam") == optimizer::adam);
   CHECK_FALSE(parallel::find_optimizer("Adam"));
+  CHECK_FALSE(parallel::find_optimizer("adamw"));
+  CHECK_FALSE(parallel::find_optimizer("ada"));
   CHECK_FALSE(parallel::find_optimizer(""));
 }
 

@@ -49,6 +49,11 @@ TEST_CASE("a parallel type is invalid if degrees do not divide the sizes or are 
   CHECK_FALSE(is_valid(divided({8}, {1}, 1, -1)));
   CHECK_FALSE(is_valid(divided({8}, {1, 1})));
   CHECK_FALSE(is_valid(divided({0}, {1})));
+  auto stepped = divided({8}, {2});
+  stepped.steps[0] = 0;
+  CHECK_FALSE(is_valid(stepped));
+  stepped.steps = {1, 1};
+  CHECK_FALSE(is_valid(stepped));
   CHECK(is_valid(divided({}, {})));
 }
 
@@ -66,6 +71,10 @@ TEST_CASE("parallel types with other degrees or copies have different hashes") {
   CHECK(hash(t) == hash(divided({8, 8}, {2, 1}, 2, 1)));
   CHECK(hash(t) != hash(divided({8, 8}, {1, 2}, 2, 1)));
   CHECK(hash(t) != hash(dual(t)));
+  auto stepped = t;
+  stepped.steps[1] = 4;
+  CHECK(hash(t) != hash(stepped));
+  CHECK(hash(t) != hash(divided({8, 8}, {2, 1}, 2, 3)));
 }
 
 }  // namespace tests_of_parallel_type

@@ -12,9 +12,14 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
+#include <unity/core/row_major.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
+#include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../support/message_of.hpp"
@@ -91,6 +96,48 @@ parallel::box box_at(const hardware::device_mesh& m, const parallel::tensor_plac
   return b;
 }
 
+// The place one further along an axis, or the first behind the last.
+std::size_t next_along(const hardware::device_mesh& m, std::size_t place, std::size_t axis) {
+  const auto at = m.coordinate(place, axis);
+  const auto next = (at + 1) % static_cast<std::size_t>(m.sizes[axis]);
+  return place - at * m.stride(axis) + next * m.stride(axis);
+}
+
+// Compares the use of an axis with the tasks of two neighbours along it.
+void check_uses(const parallel::operator_dimensions& o, const parallel::task_grid& grid,
+                const std::vector<parallel::shard>& shards, const parallel::operator_placement& l, std::size_t axis,
+                std::size_t task, std::size_t other) {
+  using parallel::axis_kind;
+  const auto& own = shards[task];
+  const auto& theirs = shards[other];
+  const auto here = place_of(grid, task);
+  const auto there = place_of(grid, other);
+  const bool is_term = here.term != there.term;
+  const bool is_part_of_sum = here.reduction != there.reduction;
+  const auto kind_of = [](bool is_split, bool is_sum) {
+    return is_split ? axis_kind::split : is_sum ? axis_kind::sum : axis_kind::whole;
+  };
+  for (std::size_t i = 0; i < o.outputs.size(); ++i) {
+    REQUIRE(l.results[i][axis].kind == kind_of(own.results[i] != theirs.results[i], is_term || is_part_of_sum));
+  }
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    CAPTURE(i);
+    const bool is_split = own.operands[i] != theirs.operands[i];
+    // The neighbours have different terms of the operand.
+    bool has_terms = false;
+    const auto mine = position_of(here.term, grid.terms);
+    const auto others = position_of(there.term, grid.terms);
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+      has_terms = has_terms || (mine[k] != others[k] && parallel::detail::is_in(o.groups[k], i));
+    }
+    REQUIRE(l.operands[i][axis].kind == kind_of(is_split, has_terms));
+    // Neighbours that share an operand and compute something different with it each add to its cotangent, but a bias is
+    // added outside of a divided sum.
+    const bool adds = (is_term && !has_terms) || (is_part_of_sum && !o.additive[i]) || here.block != there.block;
+    REQUIRE(l.cotangents[i][axis].kind == kind_of(is_split, adds));
+  }
+}
+
 void check_boxes(const parallel::plan& p, const parallel::plan_placements& l) {
   const parallel::graph_dimensions all{operators(), p.graph};
   for (const auto n : node_ids(p.graph)) {
@@ -99,9 +146,17 @@ void check_boxes(const parallel::plan& p, const parallel::plan_placements& l) {
     }
     const auto& c = p.configurations[n.index()];
     CAPTURE(n.index(), fmt::format("{}", c));
+    const auto shards = parallel::shards_of(all[n], c.grid());
     for (std::size_t place = 0; place < l.mesh.devices.size(); ++place) {
       const auto at = std::find(c.devices.begin(), c.devices.end(), l.mesh.devices[place]);
-      const auto s = parallel::shard_of(all[n], c.grid(), static_cast<std::size_t>(at - c.devices.begin()));
+      const auto task = static_cast<std::size_t>(at - c.devices.begin());
+      const auto& s = shards.at(task);
+      for (std::size_t axis = 0; axis < l.mesh.axis_count(); ++axis) {
+        CAPTURE(place, axis);
+        const auto next = l.mesh.devices[next_along(l.mesh, place, axis)];
+        const auto other = std::find(c.devices.begin(), c.devices.end(), next) - c.devices.begin();
+        check_uses(all[n], c.grid(), shards, l.nodes[n.index()], axis, task, static_cast<std::size_t>(other));
+      }
       for (std::size_t i = 0; i < s.operands.size(); ++i) {
         // Padding is not read, so with windows a task may read less than its device holds.
         const auto has =
@@ -163,6 +218,61 @@ TEST_CASE("mesh axes that all operators use alike are merged into one") {
   const auto l = placements_of(operators(), p, {});
   CHECK(l.mesh.sizes == hardware::mesh_sizes{8});
   check_boxes(p, l);
+}
+
+TEST_CASE("mesh placements tell sums from copies for terms and divided sums and replicas") {
+  tensor::builder b{operators()};
+  const auto x = b.relu(b.input("x", {8, 12}));
+  const auto y = b.linear(x, b.weight("w", {12, 16}), b.weight("bias", {16}));
+  parallel::plan p;
+  p.graph = std::move(b).finish({b.relu(y)});
+  p.machine = hardware::preset("p100:1x4");
+  const parallel::graph_dimensions all{operators(), p.graph};
+  const auto product = p.graph.producer(y);
+  const auto& o = all[product];
+  REQUIRE(o.groups == std::vector<std::vector<std::size_t>>{{0, 2}, {1, 2}});
+  for (const auto n : node_ids(p.graph)) {
+    p.configurations.push_back(p.graph.operands(n).empty() ? parallel::configuration{} : whole_on(4, all[n]));
+  }
+  using parallel::axis_kind;
+  using parallel::axis_use;
+  using uses = std::vector<parallel::tensor_placement>;
+  const axis_use whole{axis_kind::whole, 0};
+  const axis_use sum{axis_kind::sum, 0};
+  const auto split = [](std::size_t dimension) { return axis_use{axis_kind::split, dimension}; };
+  const auto placed = [&](const parallel::configuration& c) {
+    p.configurations[product.index()] = c;
+    REQUIRE(why_not(o, c, 4).empty());
+    const auto l = placements_of(operators(), p, {});
+    REQUIRE(l.mesh.sizes == hardware::mesh_sizes{2, 2});
+    check_boxes(p, l);
+    return l.nodes[product.index()];
+  };
+  auto c = whole_on(4, o);
+  // The outer axis: terms of x and the bias; the inner one: parts of the sum.
+  c.copies = 1;
+  c.terms = {2, 1};
+  c.reductions = {2};
+  auto l = placed(c);
+  CHECK(l.operands == uses{{sum, split(1)}, {whole, split(0)}, {sum, whole}});
+  CHECK(l.results == uses{{sum, sum}});
+  CHECK(l.cotangents == uses{{whole, split(1)}, {sum, split(0)}, {whole, whole}});
+  // The outer axis: terms of w and the bias; the inner one: copies.
+  c.terms = {1, 2};
+  c.reductions = {};
+  c.copies = 2;
+  l = placed(c);
+  CHECK(l.operands == uses{{whole, whole}, {sum, whole}, {sum, whole}});
+  CHECK(l.results == uses{{sum, whole}});
+  CHECK(l.cotangents == uses{{sum, whole}, {whole, whole}, {whole, whole}});
+  // The outer axis: rows; the inner one: columns.
+  c.terms = {};
+  c.copies = 1;
+  c.degrees = {2, 2};
+  l = placed(c);
+  CHECK(l.operands == uses{{split(0), whole}, {whole, split(1)}, {whole, split(0)}});
+  CHECK(l.results == uses{{split(0), split(1)}});
+  CHECK(l.cotangents == uses{{split(0), sum}, {sum, split(1)}, {sum, split(0)}});
 }
 
 TEST_CASE("placements_of rejects operators on some devices only or in permuted device order") {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -195,7 +196,14 @@ class rank_run {
   std::map<std::uint32_t, partial_sum> sums_{};
 };
 
-// Runs the plan on ranks and on one device. Returns the largest difference of an element of an output or gradient.
+// The difference of two elements; infinite if only the wanted one is finite, and 0 if it is not.
+inline double element_error(double own, double wanted) {
+  const auto d = std::abs(own - wanted) / (1 + std::abs(wanted));
+  return !std::isfinite(wanted) ? 0 : std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
+}
+
+// Runs the plan on ranks and on one device. Returns the largest difference of an element of an output or gradient. Each
+// element of a weight with a gradient must be on a rank.
 // change: edits the ranks' programs before they run.
 template <class Change>
 double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t seed, const Change& change) {
@@ -230,10 +238,14 @@ double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t see
     const auto wanted = part_of(whole, part);
     REQUIRE(wanted.dims == own.dims);
     for (std::size_t i = 0; i < own.data.size(); ++i) {
-      error = std::max(error, std::abs(own.data[i] - wanted.data[i]) / (1 + std::abs(wanted.data[i])));
+      error = std::max(error, element_error(own.data[i], wanted.data[i]));
     }
   };
   std::vector<std::int64_t> made(p.graph.outputs().size(), 0);
+  std::vector<std::vector<bool>> is_held(one.sources.size());  // by source and element
+  for (std::size_t s = 0; s < one.sources.size(); ++s) {
+    is_held[s].resize(expected[p.graph.outputs().size() + s].data.size());
+  }
   for (std::size_t r = 0; r < programs.ranks.size(); ++r) {
     for (const auto& o : programs.ranks[r].outputs) {
       made[o.output] += o.part.volume();
@@ -245,6 +257,7 @@ double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t see
           continue;
         }
         const auto& whole = expected[p.graph.outputs().size() + s];
+        for_each_offset(whole.dims, w.weight.part, [&](std::size_t offset) { is_held[s][offset] = true; });
         if (w.next.valid()) {
           auto own = run.get(r, w.next);
           own.dims = w.weight.part.sizes();
@@ -263,6 +276,14 @@ double error_on_ranks(const tensor::algebra& a, const plan& p, std::uint64_t see
   for (std::size_t o = 0; o < made.size(); ++o) {
     const auto v = p.graph.outputs()[o];
     CHECK((p.graph.operands(p.graph.producer(v)).empty() || made[o] == tensor::element_count(p.graph.type(v).dims)));
+  }
+  for (std::size_t s = 0; s < one.sources.size(); ++s) {
+    const auto& gradient = expected[p.graph.outputs().size() + s].data;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      if (std::abs(gradient[i]) > 0 && !is_held[s][i]) {
+        FAIL("no rank has element " << i << " of weight " << one.sources[s].index());
+      }
+    }
   }
   return error;
 }

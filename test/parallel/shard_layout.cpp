@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include <unity/core/row_major.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/parallel_type.hpp>
 
 #include "../support/cases.hpp"
 #include "operators.hpp"
@@ -74,6 +77,39 @@ bool holds(const shard_layout& layout, const parallel::box& b, const tensor::sha
   return false;
 }
 
+// By part of the layout, row-major: the devices of the tasks that have elements of it, each once, in task order.
+std::vector<device_list> holders(const shard_layout& layout, const std::vector<parallel::box>& boxes,
+                                 const tensor::shape& dims, const configuration& c) {
+  std::vector<device_list> all(layout.devices.size());
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    auto part = parallel::whole(dims);
+    const auto digits = position_of(k, layout.parts);
+    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+      const auto size = dims[axis] / layout.parts[axis];
+      part.begin[axis] = digits[axis] * size;
+      part.end[axis] = part.begin[axis] + size;
+    }
+    for (std::size_t t = 0; t < boxes.size(); ++t) {
+      const auto d = c.devices[t];
+      if (!intersection(part, boxes[t]).empty() && std::find(all[k].begin(), all[k].end(), d) == all[k].end()) {
+        all[k].push_back(d);
+      }
+    }
+  }
+  return all;
+}
+
+// The number of different boxes; a layout has as many parts.
+std::int64_t different(const std::vector<parallel::box>& boxes) {
+  std::vector<parallel::box> met;
+  for (const auto& b : boxes) {
+    if (std::find(met.begin(), met.end(), b) == met.end()) {
+      met.push_back(b);
+    }
+  }
+  return static_cast<std::int64_t>(met.size());
+}
+
 }  // namespace
 
 TEST_CASE("a matmul divided by rows and columns gives each tensor its own shard layout") {
@@ -126,6 +162,7 @@ TEST_CASE("a convolution operand has a shard layout unless windows of its tasks 
 TEST_CASE("shard layouts of random plans cover what each task reads and writes", "[law]") {
   std::size_t laid = 0;
   std::size_t left_out = 0;
+  std::size_t several = 0;  // layouts of several parts
   const auto cases = unity::test::cases(300);
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
     CAPTURE(seed);
@@ -142,6 +179,23 @@ TEST_CASE("shard layouts of random plans cover what each task reads and writes",
       }
       const auto l = layout_of(o, c);
       const auto tasks = parallel::shards_of(o, c.grid());
+      const auto check_layout = [&](const shard_layout& layout, const tensor::shape& dims, const auto& box_of) {
+        std::vector<parallel::box> boxes;
+        for (const auto& task : tasks) {
+          boxes.push_back(box_of(task));
+        }
+        REQUIRE(parallel::product(layout.parts) == different(boxes));
+        REQUIRE(layout.devices == holders(layout, boxes, dims, c));
+        several += layout.devices.size() > 1 ? 1 : 0;
+      };
+      for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+        if (!l.operands[i].empty()) {
+          check_layout(l.operands[i], o.inputs[i].dims, [i](const parallel::shard& s) { return s.operands[i]; });
+        }
+      }
+      for (std::size_t r = 0; r < o.outputs.size(); ++r) {
+        check_layout(l.results[r], o.outputs[r].dims, [r](const parallel::shard& s) { return s.results[r]; });
+      }
       bool all_there = true;
       for (std::size_t t = 0; t < tasks.size(); ++t) {
         for (std::size_t i = 0; i < o.inputs.size(); ++i) {
@@ -161,6 +215,7 @@ TEST_CASE("shard layouts of random plans cover what each task reads and writes",
   }
   CHECK(laid > 2 * cases);
   CHECK(left_out < laid / 10);
+  CHECK(several > cases / 4);
 }
 
 }  // namespace tests_of_shard_layout

@@ -32,13 +32,37 @@ TEST_CASE("training_graph has backward passes only between weights and outputs")
   CHECK_FALSE(t.has_backward(g.producer(dead)));
   CHECK(t.wanted(g.producer(h)) == std::vector<bool>{false, true});
   CHECK(t.wanted(g.producer(g.outputs()[0])) == std::vector<bool>{true, true});
+  CHECK(t.has_backward(g.producer(h)));
+  CHECK(t.has_backward(g.producer(g.outputs()[0])));
   REQUIRE(t.edges().size() == 3);  // early to h, h to dead, h to the product (whose operands are one value)
-  CHECK(t.edges()[2].operands.size() == 2);
-  CHECK(t.edges_of(g.producer(h)).size() == 3);
+  using numbers = std::vector<std::uint32_t>;
+  const auto check_edge = [&](std::size_t e, value_id value, node_id to, const numbers& operands) {
+    CAPTURE(e);
+    CHECK(t.edges()[e].value == value);
+    CHECK(t.edges()[e].from == g.producer(value));
+    CHECK(t.edges()[e].to == to);
+    CHECK(t.edges()[e].operands == operands);
+  };
+  check_edge(0, early, g.producer(h), {0});
+  check_edge(1, h, g.producer(dead), {0});
+  check_edge(2, h, g.producer(g.outputs()[0]), {0, 1});
+  const auto edges_of = [&](value_id v) {
+    const auto all = t.edges_of(g.producer(v));
+    return numbers(all.begin(), all.end());
+  };
+  CHECK(edges_of(early) == numbers{0});
+  CHECK(edges_of(h) == numbers{0, 1, 2});
+  CHECK(edges_of(dead) == numbers{1});
+  CHECK(edges_of(g.outputs()[0]) == numbers{2});
   REQUIRE(t.weights().size() == 1);
+  CHECK(t.weights()[0].value == w);
   CHECK(t.weights()[0].is_trained);
-  CHECK(t.weights()[0].uses.size() == 1);
-  CHECK(t.weights_of(g.producer(h)).size() == 1);
+  REQUIRE(t.weights()[0].uses.size() == 1);
+  CHECK(t.weights()[0].uses[0].node == g.producer(h));
+  CHECK(t.weights()[0].uses[0].operand == 1);
+  REQUIRE(t.weights_of(g.producer(h)).size() == 1);
+  CHECK(t.weights_of(g.producer(h))[0] == 0);
+  CHECK(t.weights_of(g.producer(early)).empty());
 }
 
 TEST_CASE("batch-norm running statistics are weights that are not trained") {

@@ -116,14 +116,28 @@ TEST_CASE("the load bound is below the remaining loads at each step of a plan") 
   }
 }
 
-TEST_CASE("the longest chain through an operator contains it and follows dependencies") {
+TEST_CASE("the longest chain through an operator contains it and follows dependencies and is the longest") {
   random_engine random{43};
   for (std::size_t i = 0; i < test::cases(100); ++i) {
     const auto g = test::random_memory_graph(random, 1 + random.below(20), 2);
+    // The lengths of the longest chains that end at and begin at each operator.
+    std::vector<std::size_t> until(g.operator_count(), 1);
+    std::vector<std::size_t> from(g.operator_count(), 1);
+    for (std::size_t o = 0; o < g.operator_count(); ++o) {
+      for (const auto p : g.predecessors(operator_id{o})) {
+        until[o] = std::max(until[o], until[p.index()] + 1);
+      }
+    }
+    for (auto o = g.operator_count(); o-- > 0;) {
+      for (const auto p : g.predecessors(operator_id{o})) {
+        from[p.index()] = std::max(from[p.index()], from[o] + 1);
+      }
+    }
     const auto longest = longest_chain(g);
+    CHECK(longest.size() == *std::max_element(until.begin(), until.end()));
     for (std::size_t o = 0; o < g.operator_count(); ++o) {
       const auto chain = longest_chain(g, operator_id{o});
-      CHECK(chain.size() <= longest.size());
+      CHECK(chain.size() == until[o] + from[o] - 1);
       bool has_it = false;
       for (std::size_t k = 0; k < chain.size(); ++k) {
         has_it = has_it || chain[k] == operator_id{o};

@@ -6,6 +6,8 @@
 #include <list>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
@@ -100,6 +102,34 @@ TEST_CASE("each baseline memory plan evicts by its rule") {
   CHECK(kept(largest_first_plan(g, capacity)) == std::vector{old, late});
   CHECK(kept(farthest_first_plan(g, capacity)) == std::vector{old, large});
   CHECK(kept(streaming_plan(g, capacity)).empty());
+}
+
+TEST_CASE("the farthest-first memory plan loads the least of all plans for tensors of one size in a fixed order") {
+  const std::uint64_t seed = 29;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  std::size_t beyond_lru = 0;
+  for (std::size_t i = 0; i < test::cases(100); ++i) {
+    INFO("graph " << i);
+    memory_graph g;
+    std::vector<tensor_id> all;
+    for (std::size_t t = 0; t < 3; ++t) {
+      all.push_back(g.add_tensor(fmt::format("t{}", t), bytes{1}));
+    }
+    for (std::size_t o = 0; o < 8; ++o) {  // a chain
+      const auto next = g.add_tensor(fmt::format("t{}", all.size()), bytes{1});
+      g.add_operator(fmt::format("o{}", o), {all[random.below(all.size())], all.back()}, {next});
+      all.push_back(next);
+    }
+    const auto least = least_capacity(g).size;
+    for (auto capacity = least; capacity < least + bytes{3}; capacity += bytes{1}) {
+      const auto loaded = replay(g, farthest_first_plan(g, capacity), capacity).loaded;
+      CHECK(loaded.count() == test::least_of_all_plans(g, capacity.count()));
+      beyond_lru += loaded < replay(g, lru_plan(g, capacity), capacity).loaded ? 1U : 0U;
+      CHECK(largest_first_plan(g, capacity) == lru_plan(g, capacity));  // all are equally large
+    }
+  }
+  CHECK(beyond_lru > 0);
 }
 
 }  // namespace tests_of_memory_baselines

@@ -136,6 +136,45 @@ TEST_CASE("state_view agrees with a plain search on definitions and uses and dep
   }
 }
 
+TEST_CASE("state_view::visit_pairs_apart visits only the near pairs of more than 256 nodes") {
+  random_engine random{5};
+  node_store<circuits> store{circuits{}};
+  const auto nodes = intern_graph(store, random_circuit(random, 4, 400));
+  state_view view;
+  view.load(store, nodes);
+  std::vector<node_id> among;  // the nodes with operands
+  std::vector<std::set<node_id>> below(store.node_count());
+  for (const auto n : nodes) {
+    for (const auto v : store.operands(n)) {
+      const auto d = view.definition(v);
+      below[n.index()].insert(d);
+      below[n.index()].insert(below[d.index()].begin(), below[d.index()].end());
+    }
+    if (!store.operands(n).empty() && n != nodes.back()) {
+      among.push_back(n);
+    }
+  }
+  REQUIRE(among.size() > 256);
+  std::vector<std::pair<std::size_t, std::size_t>> apart;
+  std::size_t dependent = 0;
+  for (std::size_t i = 0; i < among.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (i - j < state_view::few_neighbours) {
+        const bool depends = below[among[i].index()].contains(among[j]);
+        dependent += depends ? 1 : 0;
+        if (!depends) {
+          apart.emplace_back(i, j);
+        }
+      }
+    }
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> visited;
+  view.visit_pairs_apart(store, among, [&](std::size_t i, std::size_t j) { visited.emplace_back(i, j); });
+  CHECK(visited == apart);
+  CHECK(apart.size() > among.size());
+  CHECK(dependent > 10);
+}
+
 TEST_CASE("state_view reports nodes outside the state and unknown ids as not live") {
   node_store<circuits> store{circuits{}};
   const auto zero = store.cons(store.intern(gate{gate::form::zero, {}}), {}).value();

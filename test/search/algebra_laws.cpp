@@ -63,6 +63,26 @@ struct changes_its_mind : circuits {
 struct knows_no_names : circuits {
   [[nodiscard]] static std::optional<kind_id> find_kind(std::string_view) { return std::nullopt; }
 };
+struct exchanges_one_operand : circuits {
+  [[nodiscard]] op_signature signature(kind_id k) const {
+    auto s = circuits::signature(k);
+    s.commutative = s.commutative || s.name == "not";
+    return s;
+  }
+};
+struct names_attributes_alike : circuits {
+  [[nodiscard]] op_signature signature(kind_id k) const {
+    auto s = circuits::signature(k);
+    s.attributes.resize(2 * s.attributes.size(), s.attributes.empty() ? attribute_signature{} : s.attributes[0]);
+    return s;
+  }
+};
+struct makes_nothing : circuits {
+  [[nodiscard]] static std::optional<gate> make(kind_id, std::span<const attribute>) { return std::nullopt; }
+};
+struct of_no_kind : circuits {
+  [[nodiscard]] static kind_id kind_of(const gate&) { return kind_id{std::size_t{8}}; }
+};
 
 }  // namespace
 
@@ -94,6 +114,17 @@ TEST_CASE("check_algebra names the broken law and where it breaks") {
         "sample 0 ('and'): infer() gives something else the second time; expected a pure function");
   CHECK(fault(knows_no_names{}, gates<knows_no_names>()) ==
         "kind 0 ('input'): find_kind() of its name is another; expected names of their own");
+  CHECK(fault(exchanges_one_operand{}, gates<exchanges_one_operand>()) ==
+        "kind 3 ('not'): commutative, of 1 operands; expected two");
+  CHECK(fault(names_attributes_alike{}, gates<names_attributes_alike>()) ==
+        "kind 0 ('input'): two attributes 'name'; expected names of their own");
+  CHECK(fault(makes_nothing{}, gates<makes_nothing>()) ==
+        "sample 0 ('and'): make() refuses its attributes; expected the operator itself");
+  CHECK(fault(of_no_kind{}, gates<of_no_kind>()) == "sample 0: kind_of() is no kind; expected one of 8");
+  const std::vector<operator_sample<takes_anything>> of_three{
+      {{gate::form::conjunction, {}}, {bit{}, bit{}, bit{}}}};
+  CHECK(fault(takes_anything{}, of_three) ==
+        "sample 0 ('and'): infer() takes 3 operands; expected 2, as its signature has");
 }
 
 TEST_CASE("intern_graph refuses an operator that breaks a law of its algebra") {

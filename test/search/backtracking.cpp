@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -19,6 +21,7 @@
 #include "../support/recording_space.hpp"
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
+#include "random_states.hpp"
 
 namespace tests_of_backtracking {
 
@@ -31,6 +34,84 @@ backtracking_options with_alpha(double alpha) {
   backtracking_options o;
   o.alpha = alpha;
   return o;
+}
+
+using steps = std::vector<std::pair<std::uint32_t, cost_value>>;
+
+struct plain_search {
+  std::uint32_t best = 0;
+  cost_value cost = 0;
+  steps path{};
+  std::vector<std::pair<std::uint64_t, cost_value>> history{};  // expansions before, cost
+  counters counts{};
+  stop_reason stopped = stop_reason::exhausted;
+  std::uint64_t queued = 0;
+  std::size_t dropped = 0;  // candidates that cost too much when found or when the search ends
+};
+
+// Searches a list of candidates for the next one, and keeps the path to each.
+plain_search with_a_list(const explicit_space& space, double alpha, std::uint64_t patience) {
+  struct waiting {
+    cost_value cost;
+    std::size_t order;
+    std::uint32_t at;
+    steps path;
+  };
+  plain_search r;
+  r.cost = space.costs[0];
+  r.history.emplace_back(std::uint64_t{0}, r.cost);
+  std::vector<waiting> list;
+  std::set<std::uint32_t> seen{0};
+  std::size_t order = 0;
+  const auto is_cheap = [&](cost_value cost) {
+    return cost <= r.cost || static_cast<double>(cost) < alpha * static_cast<double>(r.cost);
+  };
+  const auto expand = [&](std::uint32_t at, const steps& path) {
+    ++r.counts.expanded;
+    for (const auto to : space.edges[at]) {
+      if (to == explicit_space::nowhere) {
+        ++r.counts.rejected;
+        continue;
+      }
+      ++r.counts.candidates;
+      auto longer = path;
+      longer.emplace_back(to, space.costs[to]);
+      if (space.costs[to] < r.cost) {
+        r.cost = space.costs[to];
+        r.best = to;
+        r.path = longer;
+        r.history.emplace_back(r.counts.expanded, r.cost);
+      }
+      if (!is_cheap(space.costs[to])) {
+        ++r.dropped;
+      } else if (!seen.insert(to).second) {
+        ++r.counts.duplicates;
+      } else {
+        list.push_back({space.costs[to], order++, to, std::move(longer)});
+      }
+    }
+  };
+  expand(0, {});
+  while (true) {
+    if (r.counts.expanded - r.history.back().first >= patience) {
+      r.stopped = stop_reason::converged;
+      break;
+    }
+    const auto next = std::min_element(list.begin(), list.end(), [](const waiting& a, const waiting& b) {
+      return a.cost != b.cost ? a.cost < b.cost : a.order < b.order;
+    });
+    if (next == list.end() || !is_cheap(next->cost)) {
+      break;
+    }
+    const auto e = *next;
+    list.erase(next);
+    expand(e.at, e.path);
+  }
+  for (const auto& w : list) {
+    r.queued += is_cheap(w.cost) ? 1 : 0;
+    r.dropped += is_cheap(w.cost) ? 0 : 1;
+  }
+  return r;
 }
 
 }  // namespace
@@ -80,6 +161,39 @@ TEST_CASE("backtracking counts inapplicable moves as rejected and repeated state
   explicit_space space{{10, 9, 9}, {{1, explicit_space::nowhere, 2, 1}, {2, 0}, {explicit_space::nowhere}}};
   const auto r = backtracking(space, with_alpha(2));
   CHECK(r.counts == counters{3, 5, 2, 3, 0});
+}
+
+TEST_CASE("backtracking of random spaces equals a search through a plain list of candidates", "[law]") {
+  std::size_t improved = 0;
+  std::size_t dropped = 0;
+  std::size_t converged = 0;
+  for (std::uint64_t seed = 0; seed < test::cases(400); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    auto space = random_states(random);
+    const double alphas[]{1, 1.0625, 1.125, 10};
+    auto o = with_alpha(alphas[seed % 4]);
+    o.patience = random.below(2) == 0 ? 1 + random.below(8) : o.patience;
+    const auto plain = with_a_list(space, o.alpha, o.patience);
+    const auto r = backtracking(space, o);
+    REQUIRE(r.cost == plain.cost);
+    REQUIRE(r.best == plain.best);
+    REQUIRE(r.path == plain.path);
+    REQUIRE(r.counts == plain.counts);
+    REQUIRE(r.stopped == plain.stopped);
+    REQUIRE(r.queued == plain.queued);
+    REQUIRE(r.history.size() == plain.history.size());
+    for (std::size_t i = 0; i < r.history.size(); ++i) {
+      REQUIRE(r.history[i].expanded == plain.history[i].first);
+      REQUIRE(r.history[i].cost == plain.history[i].second);
+    }
+    improved += plain.path.empty() ? 0 : 1;
+    dropped += plain.dropped;
+    converged += plain.stopped == stop_reason::converged ? 1 : 0;
+  }
+  CHECK(improved > test::cases(400) / 5);
+  CHECK(dropped > test::cases(400) / 4);
+  CHECK(converged > test::cases(400) / 20);
 }
 
 TEST_CASE("backtracking with alpha below 1 violates a precondition") {

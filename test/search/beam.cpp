@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -13,12 +16,14 @@
 #include <unity/search/beam.hpp>
 #include <unity/search/rewrite_space.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/child.hpp"
 #include "../support/circuits.hpp"
 #include "../support/explicit_space.hpp"
 #include "../support/recording_space.hpp"
 #include "../support/space_laws.hpp"
 #include "circuit_space.hpp"
+#include "random_states.hpp"
 
 namespace tests_of_beam {
 
@@ -32,6 +37,78 @@ beam_options of(std::size_t width, std::size_t patience) {
   o.width = width;
   o.patience = patience;
   return o;
+}
+
+using steps = std::vector<std::pair<std::uint32_t, cost_value>>;
+
+struct plain_beam {
+  std::uint32_t best = 0;
+  cost_value cost = 0;
+  steps path{};
+  counters counts{};
+  stop_reason stopped = stop_reason::converged;
+  std::size_t cut = 0;  // levels that the width cut
+};
+
+// Sorts all candidates of each level.
+plain_beam all_sorted(const explicit_space& space, std::size_t width, std::size_t patience) {
+  struct member {
+    std::uint32_t at;
+    steps path;
+  };
+  struct choice {
+    cost_value cost;
+    std::size_t order;
+    std::uint32_t to;
+    std::size_t from;
+  };
+  plain_beam r;
+  r.cost = space.costs[0];
+  std::vector<member> level{{0, {}}};
+  std::set<std::uint32_t> seen{0};
+  for (std::size_t idle = 0; idle < patience;) {
+    std::vector<choice> choices;
+    for (std::size_t from = 0; from < level.size(); ++from) {
+      ++r.counts.expanded;
+      for (const auto to : space.edges[level[from].at]) {
+        if (to == explicit_space::nowhere) {
+          ++r.counts.rejected;
+          continue;
+        }
+        ++r.counts.candidates;
+        choices.push_back({space.costs[to], choices.size(), to, from});
+      }
+    }
+    std::sort(choices.begin(), choices.end(), [](const choice& a, const choice& b) {
+      return a.cost != b.cost ? a.cost < b.cost : a.order < b.order;
+    });
+    std::vector<member> next;
+    const auto before = r.cost;
+    for (const auto& c : choices) {
+      if (seen.contains(c.to)) {
+        continue;
+      }
+      if (next.size() == width) {
+        ++r.cut;
+        break;
+      }
+      seen.insert(c.to);
+      next.push_back({c.to, level[c.from].path});
+      next.back().path.emplace_back(c.to, c.cost);
+      if (c.cost < r.cost) {
+        r.cost = c.cost;
+        r.best = c.to;
+        r.path = next.back().path;
+      }
+    }
+    level = std::move(next);
+    if (level.empty()) {
+      r.stopped = stop_reason::exhausted;
+      break;
+    }
+    idle = r.cost < before ? 0 : idle + 1;
+  }
+  return r;
 }
 
 }  // namespace
@@ -91,6 +168,21 @@ TEST_CASE("beam search checks its time limit within a level") {
   CHECK(r.counts.expanded < 101);
 }
 
+TEST_CASE("beam search that could not price all moves in time does not say that it has seen all states") {
+  struct slow_space : explicit_space {
+    [[nodiscard]] std::optional<candidate> price(std::uint32_t, std::uint32_t, scratch_type&) const {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      return std::nullopt;
+    }
+  };
+  slow_space space;
+  space.costs = {7};
+  space.edges.assign(1, std::vector(400, explicit_space::nowhere));
+  auto o = of(4, 8);
+  o.limits.seconds = 0.1;  // the first look at the clock is after 255 moves
+  CHECK(beam(space, o).stopped == stop_reason::time);
+}
+
 TEST_CASE("beam search reports which limit stopped it") {
   auto long_way = staircase(3000);
   auto expansions = of(4, 8);
@@ -135,6 +227,34 @@ TEST_CASE("a beam of width 0 violates a precondition") {
   });
   CHECK(result.aborted);
   CHECK_THAT(result.messages, Catch::Contains("a beam at least one wide"));
+}
+
+TEST_CASE("beam search of random spaces equals sorting all candidates of each level", "[law]") {
+  std::size_t improved = 0;
+  std::size_t cut = 0;
+  std::size_t converged = 0;
+  for (std::uint64_t seed = 0; seed < test::cases(400); ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    auto space = random_states(random);
+    const auto width = static_cast<std::size_t>(1 + random.below(4));
+    const auto patience = static_cast<std::size_t>(1 + random.below(6));
+    const auto plain = all_sorted(space, width, patience);
+    const auto r = beam(space, of(width, patience));
+    REQUIRE(r.cost == plain.cost);
+    REQUIRE(r.best == plain.best);
+    REQUIRE(r.path == plain.path);
+    REQUIRE(r.stopped == plain.stopped);
+    REQUIRE(r.counts.expanded == plain.counts.expanded);
+    REQUIRE(r.counts.candidates == plain.counts.candidates);
+    REQUIRE(r.counts.rejected == plain.counts.rejected);
+    improved += plain.path.empty() ? 0 : 1;
+    cut += plain.cut;
+    converged += plain.stopped == stop_reason::converged ? 1 : 0;
+  }
+  CHECK(improved > test::cases(400) / 5);
+  CHECK(cut > test::cases(400) / 5);
+  CHECK(converged > test::cases(400) / 20);
 }
 
 TEST_CASE("beam search returns an equivalent circuit with the reported cost and path", "[law]") {

@@ -68,7 +68,15 @@ void write(const std::string& path, std::string_view text) {
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
-std::string refusal(const std::string& path, circuit_space& space) {
+// An 'and' costs one more.
+struct dear_gates : gate_count {
+  [[nodiscard]] std::int64_t node_cost(const gate& g, std::span<const bit> ins, std::span<const bit> outs) const {
+    return gate_count::node_cost(g, ins, outs) + (g.kind == gate::form::conjunction ? 1 : 0);
+  }
+};
+
+template <class Space>
+std::string refusal(const std::string& path, Space& space) {
   return unity::test::message_of([&] { (void)backtracking.resume(space, path, options_of(100)); });
 }
 
@@ -306,6 +314,26 @@ TEST_CASE("a search checkpoint of another graph or rule set is refused") {
   CHECK_THAT(refusal(path, other_rule), Catch::Contains("expected a checkpoint of the same run"));
   auto no_rule = space(build(conjunction, 'a'), "");
   CHECK_THAT(refusal(path, no_rule), Catch::Contains("expected a checkpoint of the same run"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a search checkpoint of another cost model is refused") {
+  const auto path = file("other_cost.checkpoint");
+  circuit_builder c;
+  const auto x = c.input('a');
+  const auto g = c.build({c.conjunction(c.negation(x), c.negation(c.input('b')))});
+  const auto rules = compile_rules(circuits{}, parse_rules("rule a and(not(?x), not(?y)) => not(or(?x, ?y))"));
+  circuit_space original{circuits{}, gate_count{}, rules, g};
+  auto o = options_of(1);
+  o.checkpoint = path;
+  REQUIRE(backtracking(original, o).stopped == stop_reason::expansions);
+
+  circuit_space same{circuits{}, gate_count{}, rules, g};
+  CHECK(refusal(path, same).empty());
+  rewrite_space<circuits, dear_gates> dear{circuits{}, dear_gates{}, rules, g};
+  REQUIRE(dear.cost(dear.initial()) == same.cost(same.initial()) + 1);
+  CHECK_THAT(refusal(path, dear),
+             Catch::StartsWith(path + " at byte ") && Catch::Contains("expected a checkpoint of the same run"));
   std::filesystem::remove(path);
 }
 

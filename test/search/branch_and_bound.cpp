@@ -202,10 +202,16 @@ TEST_CASE("a stopped branch and bound reports valid bounds on the optimum") {
   random_engine random{seed};
   int stopped = 0;
   int known = 0;
+  int improved = 0;  // upon the known cost before they were stopped
   for (int i = 0; i < 400; ++i) {
     random_problem p{random};
     INFO("problem " << i);
     const auto cheapest = p.cheapest();
+    auto least = most;  // bound
+    for (std::uint32_t c = 0; c < p.choice_count(0); ++c) {
+      least = std::min(least, p.push(c));
+      p.pop();
+    }
     branch_and_bound_options o;
     o.deepening = i % 2 == 0;
     o.limits.expansions = 1 + random.below(12);
@@ -213,6 +219,9 @@ TEST_CASE("a stopped branch and bound reports valid bounds on the optimum") {
     REQUIRE(p.made.empty());
     REQUIRE(r.lower_bound <= cheapest);
     REQUIRE(r.cost >= cheapest);
+    REQUIRE(r.lower_bound >= least);
+    REQUIRE(r.lower_bound <= r.cost);
+    REQUIRE((!r.best || p.cost_of(*r.best) == r.cost));
     REQUIRE((r.stopped == stop_reason::exhausted || r.stopped == stop_reason::expansions));
     if (r.stopped == stop_reason::exhausted) {
       REQUIRE(r.cost == cheapest);
@@ -220,9 +229,21 @@ TEST_CASE("a stopped branch and bound reports valid bounds on the optimum") {
       ++stopped;
       known += r.lower_bound > cheapest - 500 ? 1 : 0;
     }
+    // The same with a known cost above the least.
+    auto tight = o;
+    tight.incumbent = cheapest + 1 + i % 50;
+    const auto t = branch_and_bound(p, tight);
+    REQUIRE(t.lower_bound >= std::min(least, tight.incumbent));
+    REQUIRE(t.lower_bound <= cheapest);
+    REQUIRE(t.cost >= cheapest);
+    REQUIRE(t.cost <= tight.incumbent);
+    REQUIRE(t.best.has_value() == (t.cost < tight.incumbent));
+    REQUIRE((!t.best || p.cost_of(*t.best) == t.cost));
+    improved += t.stopped == stop_reason::expansions && t.best ? 1 : 0;
   }
   REQUIRE(stopped > 50);
   REQUIRE(known > stopped / 2);
+  REQUIRE(improved > 0);
 }
 
 TEST_CASE("branch and bound is deterministic") {

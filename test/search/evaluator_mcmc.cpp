@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -120,7 +121,7 @@ TEST_CASE("mcmc_chains results depend on the seed and not on the thread count") 
   const auto l = ring(3, 200);
   const auto with = [&](std::uint64_t seed, std::size_t threads) {
     chain_options o;
-    o.beta = 20;
+    o.beta = 5;
     o.proposals = 2000;
     o.seed = seed;
     o.threads = threads;
@@ -129,12 +130,31 @@ TEST_CASE("mcmc_chains results depend on the seed and not on the thread count") 
   };
   const auto one = with(1, 1);
   REQUIRE(one.chains.size() == 9);
+  for (std::size_t i = 0; i < 9; ++i) {
+    CHECK(one.chains[i].initial == i / 3);
+    CHECK(one.chains[i].initial_cost == l.costs[50 * (i / 3)]);
+  }
+  // Each chain draws its own random numbers.
+  for (const std::size_t start : {0U, 1U, 2U}) {
+    const auto walked = [&](std::size_t chain) {
+      const auto& c = one.chains[3 * start + chain];
+      return std::pair{c.proposals, c.accepted};
+    };
+    CHECK((walked(0) != walked(1) || walked(0) != walked(2)));
+  }
   for (const std::size_t threads : {2U, 4U, 16U}) {
     const auto other = with(1, threads);
     CHECK(other.path == one.path);
     CHECK(other.best == one.best);
     CHECK(other.best_chain == one.best_chain);
     CHECK(other.counts == one.counts);
+    for (std::size_t i = 0; i < one.chains.size(); ++i) {
+      CAPTURE(threads, i);
+      CHECK(other.chains[i].cost == one.chains[i].cost);
+      CHECK(other.chains[i].proposals == one.chains[i].proposals);
+      CHECK(other.chains[i].accepted == one.chains[i].accepted);
+      CHECK(other.chains[i].stopped == one.chains[i].stopped);
+    }
   }
   CHECK(with(2, 1).counts != one.counts);
 }
@@ -192,6 +212,47 @@ TEST_CASE("an mcmc_chains chain stops after half of its time without improvement
   const auto all = run(l, {0}, o);
   CHECK(all.stopped == stop_reason::time);
   CHECK(all.chains[0].seconds >= 0.2);
+}
+
+TEST_CASE("an mcmc_chains chain returns to its best state after as many proposals as it may not improve") {
+  // A ring in one direction whose second state is the cheapest.
+  landscape l;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    l.costs.push_back(i == 0 ? 1002 : i == 1 ? 1000 : 1001);
+    l.edges.push_back({(i + 1) % 500});
+  }
+  chain_options o;
+  o.beta = 0;
+  o.proposals = 450;
+  o.patience = 1;
+  o.restart_after = 20;
+  std::vector<std::uint64_t> visits(l.costs.size(), 0);
+  const auto r = run(l, {0}, o, &visits);
+  CHECK(r.best == 1);
+  CHECK(r.path == std::vector<std::pair<std::uint32_t, cost_value>>{{1, 1000}});
+  CHECK(r.counts.expanded == 450);
+  CHECK(visits[0] == 1);
+  CHECK(visits[1] == 23);  // proposals 1, 21, .., 441
+  CHECK(visits[20] == 22);
+  CHECK(visits[21] == 0);
+}
+
+TEST_CASE("the time limit of mcmc_chains is divided among the chains that a thread runs") {
+  const landscape l{{100, 100}, {{1}, {0}}};
+  chain_options o;
+  o.proposals = std::numeric_limits<std::uint64_t>::max();
+  o.patience = 1;
+  o.chains = 2;
+  o.limits.seconds = 400;
+  double aside = 0;
+  o.aside = [&] { return aside -= 1; };  // each look at the clock takes a second
+  const auto r = run(l, {0, 1}, o);
+  REQUIRE(r.chains.size() == 4);
+  for (const auto& c : r.chains) {
+    CHECK(c.stopped == stop_reason::time);
+    CHECK(c.seconds >= 100);
+    CHECK(c.seconds < 150);
+  }
 }
 
 TEST_CASE("mcmc_chains reports why it stopped") {

@@ -194,6 +194,25 @@ TEST_CASE("a stopped exact search of a bounded space reports a valid lower bound
   CHECK(exact(unbounded, o).lower_bound == std::numeric_limits<cost_value>::min());
 }
 
+TEST_CASE("the lower bound of an exact search holds where the time ends within an expansion") {
+  explicit_space s;  // more moves than are priced between two looks at the clock, the best of them last
+  s.costs = {10, 0};
+  s.edges.assign(2, {});
+  s.edges[0].assign(2000, explicit_space::nowhere);
+  s.edges[0].back() = 1;
+  for (const std::size_t threads : {std::size_t{1}, std::size_t{2}}) {
+    CAPTURE(threads);
+    bounded_explicit_space space{s};
+    best_first_options o;
+    o.threads = threads;
+    o.limits.seconds = 1e-9;
+    const auto r = exact(space, o);
+    CHECK(r.stopped == stop_reason::time);
+    CHECK(r.cost == 10);
+    CHECK(r.lower_bound == 0);
+  }
+}
+
 TEST_CASE("an exact search resumed from a checkpoint equals the uninterrupted one") {
   const auto path = std::string{UNITY_TEST_SCRATCH_DIR} + "/exact.checkpoint";
   std::size_t resumed = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,19 @@ struct named_otherwise : explicit_space {
 };
 struct bound_too_high : explicit_space {
   [[nodiscard]] static cost_value lower_bound(state_type) { return 6; }
+};
+struct bound_falls : explicit_space {
+  [[nodiscard]] static cost_value lower_bound(state_type s) { return s == 0 ? 5 : 4; }
+};
+struct starts_elsewhere : explicit_space {
+  std::uint32_t asked = 0;
+  [[nodiscard]] state_type initial() { return asked++; }
+};
+struct loses_a_move : explicit_space {
+  mutable std::size_t asked = 0;
+  [[nodiscard]] std::span<const move_type> moves(state_type s) const {
+    return std::span{edges[s]}.first(edges[s].size() - asked++ % 2);
+  }
 };
 struct reads_its_scratch : explicit_space {
   struct scratch_type {
@@ -92,6 +106,15 @@ TEST_CASE("broken_law names the broken law with its step and seed") {
   CHECK(fault(bound_too_high{stairs()}) ==
         "search space, step 1 of seed 0: a lower bound above what a move leads to; expected at most the cost of all "
         "states behind");
+  CHECK(fault(bound_falls{stairs()}) ==
+        "search space, step 0 of seed 0: a lower bound above what a move leads to; expected at most the cost of all "
+        "states behind");
+  CHECK(fault(starts_elsewhere{stairs()}) ==
+        "search space, step 0 of seed 0: initial() gives another state the second time; expected the same one");
+  CHECK(fault(loses_a_move{stairs()}) ==
+        "search space, step 0 of seed 0: moves() gives something else the second time; expected the same list");
+  CHECK(fault(explicit_space{{9, 7, 8, 5}, {{1, 2}, {2, 1, 3}, {2, 1, 3}, {}}}) ==
+        "search space, step 0 of seed 0: moves of a parent in another order, or twice; expected the parent's order");
   CHECK(fault(reads_its_scratch{stairs()}) ==
         "search space, step 0 of seed 0: price() depends on what its scratch was used for; expected the same for every "
         "scratch");

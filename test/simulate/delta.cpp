@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,34 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
   CHECK(stopped > made / 50);
 }
 
+TEST_CASE("a delta simulation edit retimes only the tasks that are ready from its first change on") {
+  tasks::program p;
+  p.add_resource({"a", tasks::resource_kind::stream, 0});
+  std::vector<tasks::fragment> codes(10);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    p.add_fragment();
+    codes[i].add({tasks::resource_id{0u}, picoseconds{1}, {}, {}, tasks::task_kind::forward, 0});
+    if (i > 0) {
+      codes[i].dependencies.push_back({{tasks::fragment_id{i - 1}, 0}, {{}, 0}, false});
+    }
+  }
+  p.replace(tasks::replacements_of(codes));
+  p.commit();
+  delta_simulation delta{p};
+  auto longer = codes[6];
+  longer.tasks[0].duration = picoseconds{5};
+  const tasks::replacement edit{tasks::fragment_id{6u}, &longer};
+  CHECK(delta.try_replace({&edit, 1}) == picoseconds{14});
+  CHECK(delta.counts() == simulate::delta_counters{1, 4, 0});
+  delta.rollback();
+  // The remaining work of the stream exceeds the bound once the first task is timed.
+  CHECK(delta.try_replace({&edit, 1}, picoseconds{13}) == std::nullopt);
+  CHECK(delta.counts() == simulate::delta_counters{2, 5, 1});
+  CHECK(delta.iteration_time() == picoseconds{10});
+  CHECK(delta.try_replace({&edit, 1}, picoseconds{14}) == picoseconds{14});
+  CHECK(delta.counts() == simulate::delta_counters{3, 9, 1});
+}
+
 TEST_CASE("a delta simulation edit with a dependency cycle is an error and changes nothing") {
   tasks::program p;
   p.add_resource({"a", tasks::resource_kind::stream, 0});
@@ -134,7 +163,8 @@ TEST_CASE("a delta simulation edit with a too long iteration is an error and cha
   auto endless = one;
   endless.tasks[0].duration = picoseconds{std::int64_t{1} << 62U};
   const tasks::replacement edit{f, &endless};
-  CHECK_THROWS_AS(delta.try_replace({&edit, 1}), error);
+  CHECK_THROWS_WITH(delta.try_replace({&edit, 1}),
+                    "program: an iteration of more than 2305843 s; expected times that fit");
   CHECK(delta.iteration_time() == picoseconds{3});
   CHECK(delta.code().code(f) == one);
   const tasks::replacement same{f, &one};

@@ -7,6 +7,7 @@
 #include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/list_scheduling.hpp>
 
 #include "random_program.hpp"
 #include "slow_simulator.hpp"
@@ -129,6 +130,32 @@ TEST_CASE("full simulation of a dependency cycle is an error that names a task")
     CHECK(std::string{e.what()} ==
           "program: task 1 of fragment 0 (matmul 3) waits for itself; expected dependencies without a cycle");
   }
+}
+
+TEST_CASE("every simulation refuses an iteration of more than 2^61 picoseconds") {
+  constexpr auto longest = std::int64_t{1} << 61U;
+  const auto one_task = [](std::int64_t duration, bool has_resource) {
+    auto p = machine();
+    const auto f = p.add_fragment();
+    fragment code;
+    auto task = work(0, duration);
+    task.resource = has_resource ? task.resource : resource_id{};
+    code.add(task);
+    p.replace(f, code);
+    p.commit();
+    return p;
+  };
+  const auto try_both = [&](auto simulation) {
+    for (const bool has_resource : {true, false}) {
+      CAPTURE(has_resource);
+      CHECK(simulation.run(one_task(longest, has_resource)) == picoseconds{longest});
+      CHECK_THROWS_WITH(simulation.run(one_task(longest + 1, has_resource)),
+                        "program: an iteration of more than 2305843 s; expected times that fit");
+    }
+  };
+  try_both(simulate::full_simulation{});
+  try_both(simulate::list_simulation<simulate::first_in_first_out>{});
+  try_both(simulate::device_queues<simulate::by_kind>{});
 }
 
 TEST_CASE("full simulation equals a slow reference on random programs", "[law]") {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -76,6 +77,17 @@ TEST_CASE("independent iterations take the time of the slowest resource") {
   CHECK_FALSE(found.is_steady);  // the first stream runs ahead without limit
   CHECK(found.time == picoseconds{5});
   CHECK(found.first == picoseconds{8});
+}
+
+TEST_CASE("iterations are steady after more equal ones than carried dependencies reach back") {
+  const auto p = chain({3, 5});
+  const tasks::fragment_id f{0u};
+  const tasks::carried_dependency back{{f, 1}, {f, 0}, 2};
+  // The first stream starts at 0, 3, 8, 13, .., the second at 3, 8, 13, ..
+  CHECK(simulate::run_until_steady(p, {&back, 1}) ==
+        simulate::steady_iteration{picoseconds{8}, picoseconds{5}, 1, true});
+  CHECK(simulate::run_until_steady(p, {&back, 1}, 4) ==
+        simulate::steady_iteration{picoseconds{8}, picoseconds{5}, 4, false});
 }
 
 TEST_CASE("a repeated program has its fragments per iteration and holds weights once") {
@@ -169,6 +181,28 @@ TEST_CASE("with_launches adds sequential host launches before the tasks of strea
       }
     }
     CHECK(launched.task_count() == p.task_count() + of_streams);
+    // The k-th task that a stream starts waits for the k-th launch of the stream's host thread.
+    simulate::full_simulation alone;
+    alone.run(p);
+    std::vector<std::int64_t> started(p.resources().size());
+    for (const auto t : alone.order()) {
+      const auto on = p.timed(t).resource;
+      if (p.resources()[on.index()].kind != tasks::resource_kind::stream) {
+        continue;
+      }
+      ++started[on.index()];
+      const auto at = p.where(tasks::task_id{t});
+      std::size_t waits = 0;
+      for (const auto link : launched.before(launched.find(at.fragment, at.index).index())) {
+        const auto& by = launched.resources()[launched.timed(link.task()).resource.index()];
+        if (by.kind == tasks::resource_kind::host) {
+          ++waits;
+          REQUIRE(by.device == p.resources()[on.index()].device);
+          REQUIRE(full.times()[link.task()].end == started[on.index()] * takes.count());
+        }
+      }
+      REQUIRE(waits == 1);
+    }
   }
 }
 

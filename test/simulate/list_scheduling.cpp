@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -112,6 +113,29 @@ void require_as_slow(const tasks::program& p, const Policy& policy, const Rank& 
   REQUIRE(end == picoseconds{latest});
 }
 
+// The longest path from the start of each task to an end, by definition.
+std::map<name, std::int64_t> remaining_paths(const tasks::program& p) {
+  const test::named_tasks all{p};
+  std::map<name, std::int64_t> left;
+  while (left.size() < all.tasks.size()) {
+    for (const auto& [n, t] : all.tasks) {
+      std::int64_t after = 0;
+      bool is_known = true;
+      for (const auto& [from, to, cut] : all.edges) {
+        if (from == n) {
+          const auto known = left.find(to);
+          is_known = is_known && known != left.end();
+          after = is_known ? std::max(after, known->second) : after;
+        }
+      }
+      if (is_known) {
+        left[n] = t.duration.count() + t.latency.count() + after;
+      }
+    }
+  }
+  return left;
+}
+
 test::random_plan_options small(random_engine& random, bool has_meetings) {
   test::random_plan_options o;
   o.operators = 2 + random.below(3);
@@ -134,6 +158,31 @@ TEST_CASE("list scheduling by arrival or kind or order equals a reference in pic
     require_as_slow(p, simulate::by_kind{}, [](const name&, const tasks::task& t) { return static_cast<int>(t.kind); });
     require_as_slow(p, simulate::by_order{}, [](const name& n, const tasks::task&) { return n.first; });
   }
+}
+
+TEST_CASE("list scheduling by path equals a reference in picosecond steps", "[law]") {
+  std::size_t differ = 0;  // from scheduling by arrival
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto o = small(random, seed % 2 == 1);
+    const random_plan plan{random, o};
+    const auto p = plan.lower(random);
+    const auto left = remaining_paths(p);
+    const simulate::by_path policy{p};
+    for (const auto& [n, path] : left) {
+      REQUIRE(policy.rank(p, p.find(tasks::fragment_id{n.first}, n.second).index()) == -path);
+    }
+    require_as_slow(p, policy, [&](const name& n, const tasks::task&) { return -left.at(n); });
+    simulate::list_simulation by_path{policy};
+    by_path.run(p);
+    simulate::list_simulation<simulate::first_in_first_out> by_arrival;
+    by_arrival.run(p);
+    const auto a = by_path.times();
+    const auto b = by_arrival.times();
+    differ += std::equal(a.begin(), a.end(), b.begin(), b.end()) ? 0 : 1;
+  }
+  CHECK(differ > 0);
 }
 
 TEST_CASE("first-in-first-out list scheduling equals full simulation if each task takes time", "[law]") {

@@ -45,6 +45,21 @@ picoseconds iteration(const fusion::instruction_graph& g, const fusion::fusion_t
   return session.times().iteration;
 }
 
+// The bytes of each bucket, in the order of the buckets' first all-reduces.
+std::vector<double> bucket_sizes(const fusion::instruction_graph& g, const fusion::fusion_strategy& s) {
+  std::vector<double> all;
+  for (const auto& members : fusion::members_of(s)) {
+    double size = 0;
+    for (const auto m : members) {
+      size += g.reduces(m) ? g[m].size : 0;
+    }
+    if (size > 0) {
+      all.push_back(size);
+    }
+  }
+  return all;
+}
+
 TEST_CASE("DisCo strategies respect the lower bound and the search is no worse than its start") {
   for (std::uint64_t seed = 1; seed <= test::cases(10); ++seed) {
     INFO("seed " << seed);
@@ -79,19 +94,7 @@ TEST_CASE("gradient bucket rules (combined/DDP/Horovod) respect their limits") {
   random_engine random{4};
   const auto t = test::random_target(random);
   const auto g = test::random_instructions(random, 400);
-  const auto sizes = [&](const fusion::fusion_strategy& s) {
-    std::vector<double> all;
-    for (const auto& members : fusion::members_of(s)) {
-      double size = 0;
-      for (const auto m : members) {
-        size += g.reduces(m) ? g[m].size : 0;
-      }
-      if (size > 0) {
-        all.push_back(size);
-      }
-    }
-    return all;
-  };
+  const auto sizes = [&](const fusion::fusion_strategy& s) { return bucket_sizes(g, s); };
   const auto plain = sizes(fusion::unfused(g));
   const auto largest = *std::max_element(plain.begin(), plain.end());
   const auto combined = sizes(combined_reductions(g, t, fusion::unfused(g), 2500));
@@ -103,13 +106,49 @@ TEST_CASE("gradient bucket rules (combined/DDP/Horovod) respect their limits") {
   CHECK(sizes(horovod_buckets(g, t, fusion::unfused(g), 1e9, picoseconds{1})).size() == plain.size());
 }
 
+TEST_CASE("gradient bucket rules (combined/DDP/Horovod) give the buckets that their definitions ask for") {
+  // Gradients that become ready at 1000, 2000, .. 8000 ps.
+  fusion::instruction_graph g;
+  std::vector<fusion::instruction_operand> before;
+  for (const double size : {400, 300, 900, 100, 100, 100, 2000, 50}) {
+    fusion::instruction gradient;
+    gradient.role = fusion::instruction_role::alone;
+    gradient.size = size;
+    gradient.duration = picoseconds{1000};
+    const auto made = g.add(gradient, before);
+    before = {{made, size}};
+    fusion::instruction sum;
+    sum.role = fusion::instruction_role::all_reduce;
+    sum.size = size;
+    sum.leaves = true;
+    g.add(sum, before);
+  }
+  g.finish();
+  fusion::fusion_target t;
+  t.kernels.bytes_per_picosecond = 0.5;
+  t.kernels.launch = picoseconds{1000};
+  t.all_reduce = fusion::reduction_line{1, 100};
+  const auto plain = fusion::unfused(g);
+  using sizes = std::vector<double>;
+  CHECK(bucket_sizes(g, plain) == sizes{400, 300, 900, 100, 100, 100, 2000, 50});
+  CHECK(bucket_sizes(g, combined_reductions(g, t, plain, 1000)) == sizes{700, 1000, 200, 2000, 50});
+  CHECK(bucket_sizes(g, ddp_buckets(g, t, plain, 1000, 500)) == sizes{700, 1000, 2200, 50});
+  // The third and the sixth gradient begin a cycle.
+  CHECK(bucket_sizes(g, horovod_buckets(g, t, plain, 1000, picoseconds{3000})) ==
+        sizes{700, 1000, 100, 100, 2000, 50});
+  CHECK(bucket_sizes(g, horovod_buckets(g, t, plain, 1000, picoseconds{1'000'000})) ==
+        sizes{700, 1000, 200, 2000, 50});
+}
+
 TEST_CASE("XLA fuses nothing behind products and reductions and TVM only values with one reader") {
   random_engine random{9};
   auto t = test::random_target(random);
   t.limits = {};
   const auto g = test::random_instructions(random, 300);
-  const auto xla = fusion::members_of(xla_kernels(g, t));
-  for (const auto& members : xla) {
+  const auto by_xla = xla_kernels(g, t);
+  CHECK_FALSE(by_xla.copies.empty());
+  CHECK(fusion::count_groups(g, by_xla).fused > 0);
+  for (const auto& members : fusion::members_of(by_xla)) {
     for (const auto m : members) {
       for (const auto& o : g.operands(m)) {
         if (std::find(members.begin(), members.end(), o.from) != members.end()) {

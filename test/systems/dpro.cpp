@@ -201,12 +201,17 @@ TEST_CASE("dPRO uses only the allowed techniques", "[systems]") {
   systems::dpro_options o;
   o.techniques = {true, false, false};
   const auto operators = systems::dpro(job.graph, job.names, job.fused(), o).best;
+  CHECK(systems::runs_of(operators.fused).size() < operators.fused.size());  // which saves starts of kernels
   CHECK(systems::runs_of(operators.joined).size() == operators.joined.size());
   CHECK(operators.parts == std::vector<std::uint32_t>(operators.parts.size(), 1));
   o.techniques = {false, true, false};
   const auto tensors = systems::dpro(job.graph, job.names, job.fused(), o).best;
   CHECK(systems::runs_of(tensors.fused).size() == tensors.fused.size());
   CHECK(tensors.parts == std::vector<std::uint32_t>(tensors.parts.size(), 1));
+  o.techniques = {false, false, true};
+  const auto divided = systems::dpro(job.graph, job.names, job.fused(), o).best;
+  CHECK(systems::runs_of(divided.fused).size() == divided.fused.size());
+  CHECK(systems::runs_of(divided.joined).size() == divided.joined.size());
 }
 
 TEST_CASE("dPRO stops at its limit of expansions", "[systems]") {

@@ -193,7 +193,9 @@ TEST_CASE("fit_job and recomputation need memory data if there is a limit", "[sy
   small_job job{network};
   job.graph.allocations.clear();
   job.graph.ranks[0].held = {};
-  CHECK_THROWS_AS(systems::fit_job(job.graph, job.names, bytes{100}, {}), error);
+  CHECK_THROWS_WITH(systems::fit_job(job.graph, job.names, bytes{100}, {}),
+                    "traces: nothing about memory; expected traces that tell what memory operators need, as there is "
+                    "a limit");
   CHECK_FALSE(systems::recomputation().change(job.graph, job.names));
 }
 

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -86,10 +87,45 @@ struct simulated {
   }
 };
 
+// The longest chain of tasks that wait for one another, whatever their resources do besides. Fragments wait only for
+// those before them or for themselves, but not always for tasks that are listed earlier.
+picoseconds longest_chain(const tasks::program& p) {
+  std::vector<picoseconds> ends(p.capacity());
+  bool is_changed = true;
+  while (is_changed) {
+    is_changed = false;
+    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+      const auto range = p.tasks_of(fragment_id{f});
+      for (auto t = range.first; t < range.first + range.count; ++t) {
+        picoseconds start{};
+        for (const auto link : p.before(t)) {
+          start = std::max(start, ends[link.task()] + picoseconds{p.timed(link.task()).latency});
+        }
+        const auto end = start + picoseconds{p.timed(t).duration};
+        is_changed = is_changed || end != ends[t];
+        ends[t] = end;
+      }
+    }
+  }
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+// The time that each resource is busy.
+std::vector<std::int64_t> loads_of(const tasks::program& p) {
+  std::vector<std::int64_t> loads(p.resources().size());
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    for (const auto& t : p.code(fragment_id{f}).tasks) {
+      loads[t.resource.index()] += t.duration.count();
+    }
+  }
+  return loads;
+}
+
 }  // namespace
 
 TEST_CASE("representatives have the times and memory of all even with one longer task", "[law]") {
   std::size_t parted = 0;
+  std::size_t joined = 0;
   for (std::uint64_t seed = 0; seed < unity::test::cases(300); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
@@ -109,13 +145,25 @@ TEST_CASE("representatives have the times and memory of all even with one longer
     for (std::size_t d = 0; d < folded.device.size(); ++d) {
       CHECK(one.memory[folded.device[d]] == all.memory[d]);
     }
-    // With fewer tasks than that requires, all devices wait for the slowest.
+    // With fewer tasks than that requires, all devices wait for the slowest: resources have the tasks of those that
+    // they represent, and no chain of tasks becomes shorter.
     const auto rough = tasks::representatives(whole, 0);
     CHECK(rough.code.task_count() <= folded.code.task_count());
     CHECK_FALSE(rough.is_exact);
-    CHECK(simulated{rough.code}.iteration > picoseconds{});
+    const auto loads = loads_of(whole);
+    const auto rough_loads = loads_of(rough.code);
+    REQUIRE(rough.resource.size() == loads.size());
+    for (std::size_t r = 0; r < loads.size(); ++r) {
+      const auto by = rough.resource[r].index();
+      CHECK(rough_loads[by] == loads[r]);
+      CHECK((by == r || rough_loads[r] == 0));
+      joined += by == r ? 0 : 1;
+    }
+    CHECK(longest_chain(rough.code) >= longest_chain(whole));
+    CHECK(simulated{rough.code}.iteration >= longest_chain(whole));
   }
   CHECK(parted > 0);
+  CHECK(joined > 0);
 }
 
 TEST_CASE("representatives of an empty program are empty and exact") {

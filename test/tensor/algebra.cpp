@@ -152,10 +152,10 @@ TEST_CASE("column_major variants exist for selected operators with results of ra
 TEST_CASE("an unsupported column_major result is refused with a reason") {
   auto op = standard().make_operation("relu");
   op.order = layout::column_major;
-  CHECK(standard().why_not(op, types{type({2})}) == "expected row_major results, as their rank is below 2");
+  CHECK(standard().why_not(op, types{type({2})}) == "row_major results, as their rank is below 2");
   op = standard().make_operation("softmax", {{"axis", 0}});
   op.order = layout::column_major;
-  CHECK(standard().why_not(op, types{type({2, 2})}) == "expected row_major results");
+  CHECK(standard().why_not(op, types{type({2, 2})}) == "row_major results");
 }
 
 TEST_CASE("a user-defined primitive gets derived shapes / work / values / indices") {
@@ -165,7 +165,7 @@ TEST_CASE("a user-defined primitive gets derived shapes / work / values / indice
   const auto op = a.make_operation("distances", {{"scale", 2.0}});
   const types t{type({2, 3}), type({4, 3})};
   CHECK(a.infer(op, t)->at(0).dims == shape{2, 4});
-  CHECK(a.why_not(op, types{type({2, 3}), type({4, 5})}) == "expected agreement with the size of k in operand 1");
+  CHECK(a.why_not(op, types{type({2, 3}), type({4, 5})}) == "agreement with the size of k in operand 1");
   const auto w = a.work(op, t, *a.infer(op, t));
   CHECK(w.operations.count() == 2 * 4 * 3 * 4 + 2 * 4);  // two subtractions, a product and a sum; the scale
   CHECK(w.moved.count() == 4 * (6 + 12 + 8));
@@ -184,7 +184,7 @@ TEST_CASE("a user-defined composite gets shapes / work / values from its body") 
   CHECK(a.infer(op, t)->at(0).dims == shape{2, 3});
   CHECK_FALSE(a.infer(op, types{type({2}), type({3})}).has_value());
   CHECK(a.why_not(op, types{type({2}), type({3})}) ==
-        "expected what its body takes: add: other operands; expected operands that broadcast");
+        "what its body takes: add: other operands; expected operands that broadcast");
   CHECK(a.work(op, t, *a.infer(op, t)).operations.count() == 12);
   CHECK(evaluate<double>(a, op, std::vector<dense<double>>{{{2, 1}, {1, 2}}, {{3}, {0, 1, 2}}}, t)[0].data ==
         std::vector<double>{1, 4, 9, 4, 9, 16});

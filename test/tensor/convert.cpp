@@ -1,9 +1,10 @@
-// Graphs in another element type.
+// Graphs in another element type, and with operators behind their outputs.
+#include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include <catch2/catch.hpp>
-#include <cstddef>
 
-#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
@@ -54,7 +55,40 @@ TEST_CASE("converted retargets casts to the replaced element type") {
 TEST_CASE("converted throws if an operator does not take the new element type") {
   tensor::builder b{operators()};
   const auto g = std::move(b).finish({b.softmax(b.input("x", {4, 4}), 1)});
-  CHECK_THROWS_AS(converted(operators(), g, dtype::float32, dtype::boolean), error);
+  CHECK_THROWS_WITH(converted(operators(), g, dtype::float32, dtype::boolean),
+                    "node 1 (softmax) in bool: operands that it does not take; expected floating-point elements");
+}
+
+TEST_CASE("with_delivered_outputs adds one identity behind each computed floating-point output") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {2, 3});
+  const auto y = b.relu(x);
+  const auto z = b.apply("identity", {b.tanh(y)})[0];
+  const auto place = b.apply("arg_max", {y}, {{"axis", 1}})[0];
+  const auto s = b.softmax(y, 1);
+  // A source, a value twice that is read as well, an identity, an integer, and another value.
+  const auto g = std::move(b).finish({x, y, z, place, y, s});
+  const auto delivered = tensor::with_delivered_outputs(operators(), g);
+  REQUIRE(delivered.node_count() == g.node_count() + 2);
+  for (const auto n : node_ids(g)) {
+    CHECK(delivered.operation(n) == g.operation(n));
+    CHECK(std::ranges::equal(delivered.operands(n), g.operands(n)));
+    CHECK(std::ranges::equal(delivered.results(n), g.results(n)));
+  }
+  const auto outputs = delivered.outputs();
+  REQUIRE(outputs.size() == 6);
+  CHECK(outputs[0] == x);
+  CHECK(outputs[2] == z);
+  CHECK(outputs[3] == place);
+  CHECK(outputs[4] == outputs[1]);
+  for (const auto& [output, of] : {std::pair{outputs[1], y}, {outputs[5], s}}) {
+    const auto maker = delivered.producer(output);
+    CHECK(delivered.operation(maker) == operators().make_operation("identity"));
+    REQUIRE(delivered.operands(maker).size() == 1);
+    CHECK(delivered.operands(maker)[0] == of);
+    CHECK(delivered.type(output) == g.type(of));
+  }
+  CHECK(tensor::with_delivered_outputs(operators(), delivered) == delivered);
 }
 
 }  // namespace tests_of_convert

@@ -181,6 +181,57 @@ TEST_CASE("differentiate keeps the nodes and the output of the given graph", "[d
   CHECK(d.graph.outputs()[0] == g.outputs()[0]);
 }
 
+TEST_CASE("differentiate names for each later node the node to whose adjoint it belongs", "[differentiate]") {
+  builder b{training()};
+  const auto x = b.input("x", {2, 3});
+  const auto w = b.weight("w", {3, 4});
+  const auto v = b.weight("v", {4, 5});
+  const auto first = b.matmul(x, w);
+  const auto clipped = b.relu(first);
+  const auto second = b.matmul(clipped, v);
+  const auto g = std::move(b).finish({second});
+  const auto d = differentiate(training(), g);
+  REQUIRE(d.sources == std::vector{w, v});
+  REQUIRE(d.origins.size() == d.graph.node_count() - d.forward_nodes);
+  const auto origin_of = [&](value_id of) { return d.origins[d.graph.producer(of).index() - d.forward_nodes]; };
+  CHECK(origin_of(d.gradients[0]) == g.producer(first));
+  CHECK(origin_of(d.gradients[1]) == g.producer(second));
+  std::size_t previous = g.node_count();
+  for (std::size_t i = 0; i < d.origins.size(); ++i) {
+    CAPTURE(i);
+    const auto kind = d.graph.operation(node_id{d.forward_nodes + i}).kind;
+    if (kind == training().kind("input")) {  // the cotangent of the output
+      CHECK_FALSE(d.origins[i].valid());
+      continue;
+    }
+    REQUIRE(d.origins[i].valid());
+    CHECK(d.origins[i].index() <= previous);  // from the last node to the first
+    previous = d.origins[i].index();
+    CHECK((kind != training().kind("relu_gradient") || d.origins[i] == g.producer(clipped)));
+  }
+  CHECK(nodes_of_kind(d.graph, "relu_gradient") > 0);
+}
+
+TEST_CASE("a sum of cotangents belongs to the adjoint that adds to it", "[differentiate]") {
+  builder b{training()};
+  const auto w = b.weight("w", {3, 3});
+  auto x = b.input("x", {3, 3});
+  for (int i = 0; i < 3; ++i) {
+    x = b.matmul(x, w);
+  }
+  const auto g = std::move(b).finish({x});
+  const auto d = differentiate(training(), g);
+  std::vector<std::size_t> sums;
+  for (std::size_t i = 0; i < d.origins.size(); ++i) {
+    if (d.graph.operation(node_id{d.forward_nodes + i}).kind == training().kind("add")) {
+      REQUIRE(d.origins[i].valid());
+      sums.push_back(d.origins[i].index());
+    }
+  }
+  // The last product's cotangent of w is the first; those of the two products before it are added.
+  CHECK(sums == std::vector<std::size_t>{g.producer(x).index() - 1, g.producer(x).index() - 2});
+}
+
 TEST_CASE("differentiate builds only nodes that a gradient needs", "[differentiate]") {
   const auto g = zoo::build(training(), "zoo:lenet?batch=1");
   const auto all = differentiate(training(), g);

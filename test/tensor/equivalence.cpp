@@ -606,13 +606,19 @@ TEST_CASE("check_equivalence decides deep products without overflow or underflow
 }
 
 TEST_CASE("check_equivalence gives the same error and sizes for the same seed") {
-  const auto g = zoo::build(standard(), "zoo:nasrnn");
-  unity::random_engine random{3};
-  const auto h = rewritten(g, joining_rules(), random).graph;
-  const auto a = check_equivalence(standard(), g, h, {.seed = 5});
-  const auto b = check_equivalence(standard(), g, h, {.seed = 5});
-  CHECK(a.max_rel_error == b.max_rel_error);
-  CHECK(a.sizes == b.sizes);
+  const auto graph = [](const char* function) {
+    builder b{standard()};
+    return finish(b, {b.apply(function, {b.matmul(b.input("x", {30, 40}), b.weight("w", {40, 50}))})[0]});
+  };
+  const auto check = [&](std::uint64_t seed) {
+    return check_equivalence(standard(), graph("sigmoid"), graph("gelu"), {.seed = seed});
+  };
+  const auto a = check(5);
+  CHECK_FALSE(a.passed);
+  CHECK(a.max_rel_error > 0);
+  CHECK(check(5).max_rel_error == a.max_rel_error);
+  CHECK(check(5).sizes == a.sizes);
+  CHECK(check(6).max_rel_error != a.max_rel_error);
 }
 
 }  // namespace tests_of_equivalence

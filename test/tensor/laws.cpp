@@ -97,10 +97,14 @@ TEST_CASE("inference marks results as constant exactly if all operands are") {
       t.constant = true;
     }
     const bool expected = name != "input" && !(inputs.empty() && name == "opaque");
-    CHECK((*standard().infer(c.op, inputs))[0].constant == expected);
+    const auto all_are = [&](bool constant) {
+      const auto results = *standard().infer(c.op, inputs);
+      return std::all_of(results.begin(), results.end(), [&](const auto& t) { return t.constant == constant; });
+    };
+    CHECK(all_are(expected));
     for (auto& t : inputs) {
       t.constant = false;
-      CHECK_FALSE((*standard().infer(c.op, inputs))[0].constant);
+      CHECK(all_are(false));
       t.constant = true;
     }
   });
@@ -141,10 +145,13 @@ TEST_CASE("operators other than cast agree in float and double up to rounding") 
       return;
     }
     const auto seed = random();
-    const auto exact = evaluate<double>(standard(), c.op, values_for<double>(c.inputs, seed), c.inputs)[0];
-    const auto rounded = evaluate<float>(standard(), c.op, values_for<float>(c.inputs, seed), c.inputs)[0];
-    if (name != "cast") {  // cast truncates
-      CHECK(distance({rounded.dims, {rounded.data.begin(), rounded.data.end()}}, exact) < 1e-3);
+    const auto exact = evaluate<double>(standard(), c.op, values_for<double>(c.inputs, seed), c.inputs);
+    const auto rounded = evaluate<float>(standard(), c.op, values_for<float>(c.inputs, seed), c.inputs);
+    REQUIRE(rounded.size() == exact.size());
+    // Cast truncates; positions and zero points, of further results, are other numbers after a small change.
+    const bool jumps = name == "top_elements" || name == "dynamic_quantize";
+    for (std::size_t r = 0; r < (jumps ? std::size_t{1} : exact.size()) && name != "cast"; ++r) {
+      CHECK(distance({rounded[r].dims, {rounded[r].data.begin(), rounded[r].data.end()}}, exact[r]) < 1e-3);
     }
   });
 }
@@ -291,7 +298,7 @@ TEST_CASE("operators of fixed arity refuse one operand more or fewer") {
     auto more = c.inputs;
     more.push_back(type({2, 2}));
     CHECK_FALSE(standard().infer(c.op, more).has_value());
-    CHECK(standard().why_not(c.op, more) == "expected another number of operands");
+    CHECK(standard().why_not(c.op, more) == "another number of operands");
     if (!c.inputs.empty()) {
       more.resize(c.inputs.size() - 1);
       CHECK_FALSE(standard().infer(c.op, more).has_value());

@@ -132,6 +132,39 @@ TEST_CASE("cross entropy of a softmax over classes is taken on its logits") {
   CHECK(loss_of(build(true, 0)) != loss_of(build(false, 0)));  // a softmax over samples is not one over classes
 }
 
+TEST_CASE("losses of an output of three dimensions are means over all rows and all elements") {
+  unity::random_engine random{6};
+  const auto build = [](std::int64_t axis) {
+    builder b{training()};
+    const auto x = b.input("x", {2, 3, 4});
+    return std::move(b).finish({axis < 0 ? x : b.softmax(x, axis)});
+  };
+  named_values values{{"x", random_tensor({2, 3, 4}, random)}, {"labels of 0", {{2, 3}, {3, 0, 1, 2, 2, 0}}}};
+  values["target of 0"] = random_tensor({2, 3, 4}, random);
+  const auto loss_of = [&](std::int64_t axis, loss what, std::int64_t parts) {
+    const auto with = with_loss(training(), build(axis), what, parts);
+    if (what == loss::cross_entropy) {
+      CHECK(inputs_of(with).at("labels of 0") == type({2, 3}, dtype::int32));
+    }
+    return run_on(training(), with, values)[0].data[0];
+  };
+  double entropy = 0;
+  double squares = 0;
+  for (std::size_t row = 0; row < 6; ++row) {
+    const auto label = static_cast<std::size_t>(values["labels of 0"].data[row]);
+    entropy += cross_entropy_of(values["x"].data.data() + row * 4, 4, label) / 6;
+  }
+  for (std::size_t i = 0; i < 24; ++i) {
+    squares += std::pow(values["x"].data[i] - values["target of 0"].data[i], 2) / 24;
+  }
+  CHECK(loss_of(-1, loss::cross_entropy, 1) == Approx(entropy).epsilon(1e-14));
+  CHECK(loss_of(-1, loss::cross_entropy, 5) == Approx(entropy / 5).epsilon(1e-14));
+  CHECK(loss_of(2, loss::cross_entropy, 1) == Approx(entropy).epsilon(1e-14));
+  CHECK(loss_of(1, loss::cross_entropy, 1) != Approx(entropy).epsilon(1e-9));
+  CHECK(loss_of(-1, loss::mean_square, 1) == Approx(squares).epsilon(1e-14));
+  CHECK(loss_of(-1, loss::mean_square, 5) == Approx(squares / 5).epsilon(1e-14));
+}
+
 TEST_CASE("losses and gradients of the parts of a batch add up to those of the batch") {
   unity::random_engine random{3};
   const auto what = GENERATE(loss::cross_entropy, loss::mean_square);

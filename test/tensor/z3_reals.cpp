@@ -1,5 +1,6 @@
 #include <unity/tensor/z3_reals.hpp>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -43,9 +44,15 @@ TEST_CASE("Z3 proves that matmul distributes over add") {
 }
 
 TEST_CASE("Z3 decides identities with relu / maximum / tanh") {
-  CHECK(validated("mul(relu(?x), relu(negate(?x))) => mul(relu(?x), relu(negate(?x))) real").found == verdict::holds);
-  CHECK(validated("maximum(?x, maximum(?y, ?z)) == maximum(maximum(?x, ?y), ?z)").found == verdict::holds);
-  CHECK(validated("tanh(add(?x, ?y)) => tanh(add(?y, ?x))").found == verdict::holds);
+  for (const auto* rule :
+       {"maximum(relu(?x), ?x) => relu(?x)", "maximum(?x, maximum(?y, ?z)) == maximum(maximum(?x, ?y), ?z)",
+        "tanh(add(?x, ?y)) => tanh(add(?y, ?x))"}) {
+    INFO(rule);
+    const auto report = validated(rule);
+    INFO(report.because);
+    CHECK(report.found == verdict::holds);
+    CHECK(report.real > 0);
+  }
 }
 
 TEST_CASE("Z3 refutes a false rule on relu with a counterexample") {
@@ -64,11 +71,14 @@ TEST_CASE("z3_reals names Z3 and its version") { CHECK(z3_reals{}.name().find("z
 
 TEST_CASE("every standard axiom holds at sizes up to 2 with Z3 as an additional prover") {
   z3_reals reals;
+  std::size_t decided = 0;
   for (const auto& axiom : parse_rules(standard_axioms)) {
     const auto report = validate_axiom(standard(), axiom, real_only(), reals);
     INFO("property " << axiom.name << ": " << report.because);
     CHECK(report.found == verdict::holds);
+    decided += report.real > 0 ? 1 : 0;
   }
+  CHECK(decided > 50);  // properties of which Z3 decided some instance
 }
 
 }  // namespace tests_of_z3_reals

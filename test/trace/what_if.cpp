@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -186,6 +188,73 @@ TEST_CASE("without communication detail no rank waits for a straggler") {
   const auto coarse = trace::replay(b.graph, b.names, trace::replay_rule::global_queue);
   CHECK(coarse.rank_time[0] == picoseconds{36'002'000});  // 1002 bytes at 1 GB/s
   CHECK(coarse.rank_time[1] == picoseconds{71'002'000});
+}
+
+TEST_CASE("fit_transfers counts all time as bandwidth or as latency if samples cannot tell them apart") {
+  using samples = std::vector<std::pair<double, double>>;  // bytes and picoseconds
+  const auto fitted = [](const samples& s) {
+    const auto c = trace::fit_transfers(trace::exchange::chunk, s);
+    CHECK(c.way == trace::exchange::chunk);
+    CHECK(c.samples == s.size());
+    return std::pair{c.latency, c.per_byte};
+  };
+  const auto check = [&](const samples& s, double latency, double per_byte) {
+    const auto found = fitted(s);
+    CHECK(found.first == Approx(latency).margin(1e-9));
+    CHECK(found.second == Approx(per_byte).margin(1e-9));
+  };
+  check({{100, 1200}, {200, 1400}, {400, 1800}}, 1000, 2);
+  check({{100, 500}, {100, 700}}, 0, 6);                 // one size
+  check({{0, 500}, {0, 700}}, 600, 0);                   // unknown sizes
+  check({{100, 500}, {300, 100}}, 0, 1.5);               // larger is faster: 300 picoseconds for 200 bytes on average
+  check({{100, 50}, {200, 300}}, 0, 65'000.0 / 50'000);  // through 0, as a line of least squares begins below it
+}
+
+TEST_CASE("speed_up_devices shortens device work and host work only of ranks without devices") {
+  trace::flow_graph g;
+  g.ranks.resize(2);
+  const auto add = [&](trace::task_type what, std::uint32_t rank) {
+    trace::flow_task t;
+    t.type = what;
+    t.rank = rank;
+    t.duration = picoseconds{40};
+    return g.add(t);
+  };
+  using type = trace::task_type;
+  const std::vector<std::pair<type, std::int64_t>> with_device{
+      {type::host, 40},  {type::kernel, 10},     {type::copy, 10}, {type::earlier, 10}, {type::gap, 40},
+      {type::launch, 40}, {type::collective, 40}, {type::delay, 40}};
+  for (const auto& [t, duration] : with_device) {
+    add(t, 0);
+  }
+  const auto host = add(type::host, 1);
+  const auto gap = add(type::gap, 1);
+  trace::speed_up_devices(g, 4);
+  for (std::size_t i = 0; i < with_device.size(); ++i) {
+    CAPTURE(trace::task_type_names[static_cast<std::size_t>(with_device[i].first)]);
+    CHECK(g.tasks[i].duration == picoseconds{with_device[i].second});
+  }
+  CHECK(g.tasks[host].duration == picoseconds{10});
+  CHECK(g.tasks[gap].duration == picoseconds{40});
+}
+
+TEST_CASE("without a stated bandwidth communication detail is dropped at that of the largest one") {
+  backward_pass b{2};
+  trace::drop_communication_detail(b.graph, 0);
+  std::size_t seen = 0;
+  for (const auto& t : b.graph.tasks) {
+    if (t.type == trace::task_type::collective) {
+      const auto size = static_cast<double>(b.graph.communications[t.communication].size.count());
+      CHECK(t.duration == picoseconds{std::llround(size * 5'002'000 / 1002)});  // 4 us and 1002 ns for 1002 bytes
+      ++seen;
+    }
+  }
+  CHECK(seen == 6);
+  for (const auto& e : b.graph.edges) {
+    CHECK(b.graph.tasks[e.before].rank == b.graph.tasks[e.after].rank);
+    CHECK(b.graph.tasks[e.before].type != trace::task_type::meeting);
+    CHECK(b.graph.tasks[e.after].type != trace::task_type::meeting);
+  }
 }
 
 TEST_CASE("busy and idle time add up to each rank's time in generated jobs", "[law]") {

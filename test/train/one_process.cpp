@@ -102,6 +102,11 @@ run_result run_alone(const std::string& model, dtype element) {
   return all;
 }
 
+// Unlike std::max, counts what is no number as infinite.
+void raise(double& most, double x) {
+  most = std::isnan(x) ? std::numeric_limits<double>::infinity() : std::max(most, x);
+}
+
 // The largest difference of an element on any rank, relative to the largest element; infinite if no rank holds the
 // element. Weights below 0.01 count as 0.01, because the gradient of a key's bias is only rounding error.
 double difference(const std::vector<held_part>& own, const held_part& expected) {
@@ -115,7 +120,7 @@ double difference(const std::vector<held_part>& own, const held_part& expected) 
     parallel::for_each_run(p.dims, p.part, [&](std::int64_t at, std::int64_t from, std::int64_t count) {
       for (auto k = std::size_t{0}; k < static_cast<std::size_t>(count); ++k) {
         const auto to = static_cast<std::size_t>(at) + k;
-        most = std::max(most, std::abs(p.elements[static_cast<std::size_t>(from) + k] - expected.elements[to]));
+        raise(most, std::abs(p.elements[static_cast<std::size_t>(from) + k] - expected.elements[to]));
         is_held[to] = true;
       }
     });
@@ -130,10 +135,10 @@ double difference(const run_result& own, const run_result& expected) {
   REQUIRE(own.weights.size() == expected.weights.size());
   double most = 0;
   for (std::size_t s = 0; s < steps; ++s) {
-    most = std::max(most, std::abs(own.losses[s] / expected.losses[s] - 1));
+    raise(most, std::abs(own.losses[s] / expected.losses[s] - 1));
   }
   for (const auto& [name, parts] : expected.weights) {
-    most = std::max(most, difference(own.weights.at(name), parts[0]));
+    raise(most, difference(own.weights.at(name), parts[0]));
   }
   return most;
 }

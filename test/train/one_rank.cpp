@@ -257,7 +257,7 @@ TEST_CASE("different plans have different fingerprints") {
   const auto p = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 4, 4);
   const auto own = parallel::fingerprint_of(p);
   CHECK(own == parallel::fingerprint_of(parallel::plan{p}));
-  std::vector<parallel::plan> others(8, p);
+  std::vector<parallel::plan> others(9, p);
   others[0].pipeline.microbatches = 2;
   others[1].updates = parallel::optimizer::adam;
   others[2].synchronization.weights.resize(6);
@@ -267,6 +267,8 @@ TEST_CASE("different plans have different fingerprints") {
   others[5].recomputed = parallel::recomputation_but_every(p.graph, 3);
   others[6] = plan_of("zoo:mlp?layers=3&hidden=7&batch=20", 5, 4);
   others[7] = plan_of("zoo:mlp?layers=3&hidden=7&batch=24", 4, 4);
+  others[8].machine = hardware::preset("p100:1x4");  // a reader on another node takes another copy
+  REQUIRE(others[8].machine.network.device_count() == p.machine.network.device_count());
   for (std::size_t i = 0; i < others.size(); ++i) {
     CAPTURE(i);
     CHECK_FALSE(parallel::fingerprint_of(others[i]) == own);

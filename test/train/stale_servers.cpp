@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -180,14 +181,24 @@ run_result trained(const parallel::plan& p, const train::update_rule& rule, std:
   return all;
 }
 
+// The largest difference of a loss or of an element of a weight; infinite if one is no number. Both have the same
+// losses and weights.
 double apart(const run_result& x, const run_result& y) {
+  REQUIRE_FALSE(x.losses.empty());
+  REQUIRE(x.losses.size() == y.losses.size());
+  REQUIRE(x.weights.size() == y.weights.size());
   double most = 0;
+  const auto raise = [&most](double difference) {
+    most = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(most, difference);
+  };
   for (std::size_t s = 0; s < x.losses.size(); ++s) {
-    most = std::max(most, std::abs(x.losses[s] - y.losses[s]) / std::max(1.0, std::abs(y.losses[s])));
+    raise(std::abs(x.losses[s] - y.losses[s]) / std::max(1.0, std::abs(y.losses[s])));
   }
   for (const auto& [name, w] : x.weights) {
+    const auto& other = y.weights.at(name);
+    REQUIRE(w.dims == other.dims);
     for (std::size_t k = 0; k < w.data.size(); ++k) {
-      most = std::max(most, std::abs(w.data[k] - y.weights.at(name).data[k]));
+      raise(std::abs(w.data[k] - other.data[k]));
     }
   }
   return most;

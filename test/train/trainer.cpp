@@ -12,7 +12,6 @@
 
 #include <unity/backend/local_communicator.hpp>
 #include <unity/backend/reference.hpp>
-#include <unity/core/error.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/io/dataset.hpp>
@@ -194,7 +193,9 @@ TEST_CASE("1F1B pipelines train as one batch on one device with and without dela
   auto p = train::with_loss(operators(), in_stages(whole, stages, microbatches), tensor::loss::mean_square);
   p.pipeline.is_delayed = is_delayed;
   if (is_delayed && microbatches < static_cast<std::int64_t>(stages)) {
-    CHECK_THROWS_AS(parallel::programs_of_ranks(operators(), p), error);
+    CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), p),
+                      "delayed updates: " + std::to_string(microbatches) + " micro-batches; expected as many as the " +
+                          std::to_string(stages) + " stages, or more");
     return;
   }
   auto g = train::with_loss(operators(), whole, tensor::loss::mean_square).graph;

@@ -168,11 +168,7 @@ UNITY_INLINE void check_operator(std::string_view backend, const tensor::algebra
                                  std::span<const tensor::tensor_type> outputs) {
   const auto inferred = a.infer(op, inputs);
   if (!inferred) {
-    constexpr std::string_view prefix = "expected ";
-    const auto refusal = a.why_not(op, inputs);
-    const std::string_view reason{refusal};
-    throw no_kernel(backend, a, op, inputs,
-                    reason.starts_with(prefix) ? reason.substr(prefix.size()) : "operands that it takes");
+    throw no_kernel(backend, a, op, inputs, a.why_not(op, inputs));
   }
   bool agree = inferred->size() == outputs.size();
   for (std::size_t i = 0; agree && i < outputs.size(); ++i) {

@@ -1,4 +1,4 @@
-// Fingerprints of graphs up to isomorphism, by which search recognises a state that it reached by another route.
+// Fingerprints of graphs up to isomorphism, for tests. Searches use those of rewrite/state_view.hpp.
 #pragma once
 
 #include <algorithm>

@@ -91,8 +91,8 @@ namespace detail {
 [[nodiscard]] std::optional<operator_dimensions> dimensions_of(const tensor::algebra& a, const tensor::operation& op,
                                                                std::span<const tensor::tensor_type> inputs);
 
-// Caches dimensions_of by operator and operand types. Thread-safe. Copying, moving or assigning a cache gives an empty
-// one and leaves the source unchanged; results are shared and outlive the cache.
+// Caches dimensions_of by operator and operand types. Threads may call `of` at the same time. Copying, moving or
+// assigning a cache gives an empty one and leaves the source unchanged; results are shared and outlive the cache.
 class dimension_cache {
  public:
   dimension_cache() = default;

@@ -174,6 +174,9 @@ class plan_hasher {
  public:
   [[nodiscard]] fingerprint run(const plan& p) {
     number(p.machine.network.device_count());
+    for (const auto& d : p.machine.network.devices()) {  // readers take the copy of their own node
+      number(d.node);
+    }
     add(p.graph);
     for (std::size_t n = 0; n < p.configurations.size(); ++n) {
       add(p.configurations[n], n == 0 ? configuration{} : p.configurations[n - 1]);

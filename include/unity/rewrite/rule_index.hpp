@@ -47,7 +47,9 @@ struct prepared_rule {
   bool repeats = false;
   std::vector<std::vector<attribute_check<attribute_id>>> checks{};  // by pattern node
   std::vector<std::vector<root_link>> links{};                       // by the root that is matched first
-  std::vector<std::pair<std::size_t, std::size_t>> symmetric{};      // interchangeable roots
+  // Roots that the source does not tell apart. A match is offered with their nodes in ascending order only, even where
+  // the target tells them apart: both orders would double the candidates of rules such as the merging of two operators.
+  std::vector<std::pair<std::size_t, std::size_t>> symmetric{};
   std::optional<root_link> sibling{};  // of a repeated root: from what the repetitions share up to each of them
 };
 

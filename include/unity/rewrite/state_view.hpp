@@ -159,7 +159,7 @@ class state_view {
     if (among.size() > most_apart) {
       for (std::uint32_t i = 0; i < among.size(); ++i) {
         for (auto j = i < few_neighbours ? 0 : i - few_neighbours + 1; j < i; ++j) {
-          if (!depends(store, among[i], among[j])) {
+          if (!depends(store, among[i], among[j]) && !depends(store, among[j], among[i])) {
             visit(i, j);
           }
         }

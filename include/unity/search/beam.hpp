@@ -58,7 +58,8 @@ class beam_search {
       const auto all_expanded = r.counts.expanded + level.size();
       level = next_level(level, r);
       if (level.empty()) {
-        r.stopped = r.counts.expanded == all_expanded ? stop_reason::exhausted : work_limit(r).value();
+        r.stopped =
+            r.counts.expanded == all_expanded && !is_cut_ ? stop_reason::exhausted : work_limit(r).value();
         break;
       }
       idle = r.cost < before ? 0 : idle + 1;
@@ -138,6 +139,7 @@ class beam_search {
       space_.prepare(s, scratch_[0]);
       for (std::size_t i = 0; i < moves.size(); ++i) {
         if (i % slice == slice - 1 && is_late()) {
+          is_cut_ = true;
           return;
         }
         take(index, moves[i], space_.price(s, moves[i], scratch_[0]), r);
@@ -160,6 +162,7 @@ class beam_search {
         priced_[i] = space_.price(s, moves[i], scratch_[worker]);
       }
     });
+    is_cut_ = is_cut_ || ended;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       if (priced_[i] || !ended) {
         take(index, moves[i], priced_[i], r);
@@ -254,6 +257,7 @@ class beam_search {
   std::uint32_t orders_ = 0;     // candidates of the level so far
   cost_value most_ = 0;          // largest cost that may enter; among equal ones the first enters
   std::vector<std::optional<candidate>> priced_;
+  bool is_cut_ = false;  // the time ended before all moves of a state were priced
   search_clock clock_{options_};
 };
 

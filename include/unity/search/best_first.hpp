@@ -210,6 +210,7 @@ class best_first {
       space_.prepare(s, scratch_[0]);
       for (std::size_t i = 0; i < moves.size(); ++i) {
         if (i % slice == slice - 1 && is_late()) {
+          cut_ = r;
           return;
         }
         if (awake(r, i)) {
@@ -236,6 +237,7 @@ class best_first {
         }
       }
     });
+    cut_ = ended ? r : cut_;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       if (awake(r, i) && (priced_[i] || !ended)) {
         take(r, i, moves[i], priced_[i]);
@@ -363,7 +365,7 @@ class best_first {
     std::reverse(r.path.begin(), r.path.end());
   }
   // A lower bound for all states that the search may reach: the best cost if nothing was left out, otherwise the
-  // minimum over the bounds of queued states.
+  // minimum over the bounds of queued states and of the one whose expansion the time limit cut.
   [[nodiscard]] cost_value proven_bound(stop_reason why) const {
     if (!admit_.keeps_all) {
       return std::numeric_limits<cost_value>::min();
@@ -372,7 +374,7 @@ class best_first {
       return best_;
     }
     if constexpr (bounded_space<Space>) {
-      auto bound = best_;
+      auto bound = cut_ == none ? best_ : std::min(best_, space_.lower_bound(*records_[cut_].at));
       for (const auto& e : queue_.entries()) {
         bound = std::min(bound, space_.lower_bound(*records_[e.parent].at));
       }
@@ -415,6 +417,7 @@ class best_first {
   typename Space::scratch_type parent_scratch_{};
   std::vector<typename Space::scratch_type> scratch_;
   std::vector<record> records_;
+  std::uint32_t cut_ = none;      // the record whose moves were not all priced when the time ended
   std::vector<sleep_set> sleep_;  // by record
   heap queue_;
   fingerprint_set seen_;      // of candidates

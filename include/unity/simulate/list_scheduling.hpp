@@ -90,10 +90,6 @@ class list_simulation {
     begin(p);
     while (!events_.empty()) {
       const auto now = events_.front().time;
-      if (now > latest_end) {
-        throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
-                    "times that fit"};
-      }
       while (!events_.empty() && events_.front().time == now) {
         take(p, events_.pop());
       }
@@ -194,6 +190,10 @@ class list_simulation {
     times.start = now;
     times.end = std::max(times.end, now + task.duration);
     latest_ = std::max(latest_, times.end);
+    if (latest_ > latest_end) {
+      throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
+                  "times that fit"};
+    }
     order_.push_back(t);
     for (const auto link : p.after(t)) {
       auto& next = times_[link.task()];

@@ -74,7 +74,7 @@ class algebra {
                                                               std::span<const tensor_type> inputs) const {
     return judge(op, inputs, nullptr);
   }
-  // Why infer returns nothing, in one line that begins with "expected"; empty if it returns types.
+  // What infer expects if it returns nothing, as a noun phrase ("integers in operand 1"); empty if it returns types.
   [[nodiscard]] std::string why_not(const operation& op, std::span<const tensor_type> inputs) const;
 
   // The definition applied to an operation on the inputs: the iteration space of a primitive, the index map of a view,

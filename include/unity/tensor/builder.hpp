@@ -307,10 +307,7 @@ UNITY_INLINE void builder::refuse(const operation& op, std::span<const tensor_ty
   for (std::size_t i = 0; i < types.size(); ++i) {
     found += fmt::format("{}{}", i == 0 ? "" : ", ", to_string(types[i]));
   }
-  constexpr std::string_view prefix = "expected ";
-  const auto reason = algebra_->why_not(op, types);
-  throw error{where(algebra_->signature(op.kind).name), found,
-              reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
+  throw error{where(algebra_->signature(op.kind).name), found, algebra_->why_not(op, types)};
 }
 
 }  // namespace unity::tensor

@@ -223,11 +223,15 @@ UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_g
   result.forward_nodes = g.node_count();
   result.sources = what.sources.empty() ? trained_weights(a, g) : what.sources;
   detail::body_graph b{a, g};
+  const auto name_origin = [&](node_id n) {  // of the nodes that have none yet
+    result.origins.resize(b.graph().node_count() - result.forward_nodes, n);
+  };
+  node_id last;
   detail::reverse_sweep sweep{b, g, [](value_id v) { return v; },
                               [&](node_id n, const adjoint_problem& p) {
-                                auto cotangents = detail::append_node_adjoint(b, a, g, n, p);
-                                result.origins.resize(b.graph().node_count() - result.forward_nodes, n);
-                                return cotangents;
+                                name_origin(last);  // the sweep sums cotangents after the adjoint that gives them
+                                last = n;
+                                return detail::append_node_adjoint(b, a, g, n, p);
                               }};
   for (const auto v : result.sources) {
     detail::require_real(a, g, v);
@@ -238,13 +242,13 @@ UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_g
   } else {
     detail::seed_outputs(sweep, b, a, g);
   }
-  result.origins.resize(b.graph().node_count() - result.forward_nodes);
   sweep.run();
+  name_origin(last);
   std::vector<value_id> outputs{g.outputs().begin(), g.outputs().end()};
   for (const auto v : result.sources) {
     result.gradients.push_back(or_zeros(b, sweep.gradient(v), g.type(v)));
   }
-  result.origins.resize(b.graph().node_count() - result.forward_nodes);
+  name_origin({});
   outputs.insert(outputs.end(), result.gradients.begin(), result.gradients.end());
   result.graph = std::move(b).finish(outputs);
   return result;

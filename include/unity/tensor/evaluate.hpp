@@ -422,7 +422,7 @@ UNITY_INLINE error cannot_evaluate(const algebra& a, const operation& op, std::s
   const auto reason = a.why_not(op, inputs);
   return {fmt::format("evaluation of {}", known ? a.signature(op.kind).name : "an operator of no kind"),
           inputs.empty() ? "no operands" : found,
-          reason.empty() ? "an operator with a known meaning" : reason.substr(std::string{"expected "}.size())};
+          reason.empty() ? "an operator with a known meaning" : reason};
 }
 
 }  // namespace unity::tensor::detail

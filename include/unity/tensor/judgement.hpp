@@ -17,14 +17,14 @@
 
 namespace unity::tensor {
 
-// Why an operator does not accept some inputs. Cheap to make; formatted as text only on request.
+// What an operator expects instead of some inputs. Cheap to make; formatted as text only on request.
 struct refusal {
   const char* expected = nullptr;  // noun phrase
   const char* index = "";          // the index concerned, if any
   int operand = -1;                // the operand concerned, if any
 
   [[nodiscard]] std::string text() const {
-    const auto t = fmt::format("expected {}{}", expected, index);
+    const auto t = fmt::format("{}{}", expected, index);
     return operand < 0 ? t : fmt::format("{} in operand {}", t, operand);
   }
 };

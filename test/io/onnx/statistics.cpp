@@ -1,6 +1,7 @@
 #include <unity/io/onnx/layers.hpp>
 #include <unity/io/onnx/statistics.hpp>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
+#include <unity/tensor/builder.hpp>
 
 #include "../../support/onnx_text.hpp"
 #include "../onnx_subjects.hpp"
@@ -17,6 +19,9 @@
 namespace tests_of_statistics {
 
 namespace io = unity::io;
+namespace tensor = unity::tensor;
+using unity::value_id;
+using unity::io::test::built;
 using unity::io::test::outline;
 using unity::io::test::standard;
 
@@ -102,6 +107,68 @@ TEST_CASE("ONNX reduction/normalization/attention/loss nodes round-trip as one o
     REQUIRE(written.graph().node_size() == 1);
     CHECK(f.node.starts_with(written.graph().node(0).op_type()));
     CHECK(io::parse_onnx(standard(), bytes, "model", {}).graph == m.graph);
+  }
+}
+
+TEST_CASE("unstated ONNX attributes of reductions/softmaxes/normalizations take ONNX's defaults") {
+  struct stated {
+    int opset;
+    std::string graph;
+    std::function<value_id(tensor::builder&)> meaning;
+  };
+  const auto node = [](const std::string& initializers, const std::string& text) {
+    return "g (float[2,3,4] x) => (float[n,m] y) " + initializers + "{ y = " + text + " }";
+  };
+  const std::string one = "<int64 a = {1}> ";
+  const auto images = [](const std::string& inputs, const std::string& text) {
+    return "g (float[2,4,3,3] x" + inputs + ") => (float[2,4,3,3] y) { y = " + text + " }";
+  };
+  const auto small = [](auto& b) { return b.input("x", {2, 3, 4}); };
+  const auto image = [](auto& b) { return b.input("x", {2, 4, 3, 3}); };
+  const std::vector<stated> all{
+      {11, node("", "ReduceL1(x)"),
+       [&](auto& b) { return b.apply("reduce_l1", {small(b)}, {{"axes", {0, 1, 2}}, {"keep_dims", 1}})[0]; }},
+      {18, node("", "ReduceLogSumExp <keepdims = 0> (x)"),
+       [&](auto& b) { return b.apply("reduce_log_sum_exp", {small(b)}, {{"axes", {0, 1, 2}}, {"keep_dims", 0}})[0]; }},
+      {11, node("", "ReduceMin <axes = [-1]> (x)"),
+       [&](auto& b) { return b.apply("reduce_min", {small(b)}, {{"axes", {2}}, {"keep_dims", 1}})[0]; }},
+      {13, node("", "ArgMax(x)"),
+       [&](auto& b) { return b.apply("arg_max", {small(b)}, {{"axis", 0}, {"keep_dims", 1}, {"last", 0}})[0]; }},
+      {13, node("", "ArgMin <axis = -1, keepdims = 0, select_last_index = 1> (x)"),
+       [&](auto& b) { return b.apply("arg_min", {small(b)}, {{"axis", 2}, {"keep_dims", 0}, {"last", 1}})[0]; }},
+      {14, node(one, "CumSum(x, a)"),
+       [&](auto& b) {
+         return b.apply("cumulative_sum", {small(b)}, {{"axis", 1}, {"exclusive", 0}, {"reverse", 0}})[0];
+       }},
+      {14, node(one, "CumSum <exclusive = 1> (x, a)"),
+       [&](auto& b) {
+         return b.apply("cumulative_sum", {small(b)}, {{"axis", 1}, {"exclusive", 1}, {"reverse", 0}})[0];
+       }},
+      {14, node(one, "CumSum <reverse = 1> (x, a)"),
+       [&](auto& b) {
+         return b.apply("cumulative_sum", {small(b)}, {{"axis", 1}, {"exclusive", 0}, {"reverse", 1}})[0];
+       }},
+      {13, node("", "LogSoftmax(x)"), [&](auto& b) { return b.apply("log_softmax", {small(b)}, {{"axis", 2}})[0]; }},
+      {11, node("", "LogSoftmax(x)"),
+       [&](auto& b) { return b.apply("flat_softmax", {small(b)}, {{"axis", 1}, {"function", "log_softmax"}})[0]; }},
+      {9, node("", "LpNormalization(x)"),
+       [&](auto& b) { return b.apply("lp_norm", {small(b)}, {{"axis", 2}, {"p", 2}})[0]; }},
+      {6, images(", float[4] s, float[4] t", "InstanceNormalization(x, s, t)"),
+       [&](auto& b) {
+         const auto x = image(b);
+         const auto s = b.input("s", {4});
+         return b.apply("instance_norm", {x, s, b.input("t", {4})}, {{"epsilon", double{1e-5F}}})[0];
+       }},
+      {9, images("", "LRN <size = 3> (x)"),
+       [&](auto& b) {
+         return b.apply("local_response_norm", {image(b)},
+                        {{"size", 3}, {"alpha", double{1e-4F}}, {"beta", 0.75}, {"bias", 1.0}})[0];
+       }},
+      {13, images("", "MeanVarianceNormalization(x)"),
+       [&](auto& b) { return b.apply("mean_variance_norm", {image(b)}, {{"axes", {0, 2, 3}}})[0]; }}};
+  for (const auto& s : all) {
+    CAPTURE(s.opset, s.graph);
+    CHECK(read(s.graph, s.opset).graph == built(s.meaning));
   }
 }
 

@@ -1,14 +1,17 @@
 // Layouts on meshes, the steps between them, and the costs of steps.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/collective.hpp>
 #include <unity/hardware/collective_cost.hpp>
@@ -62,6 +65,22 @@ mesh_layout layout(std::initializer_list<unsigned> roles) {
 }
 constexpr auto copies = mesh_layout::copies;
 constexpr auto partial = mesh_layout::partial;
+
+// The least cost of a chain of steps from one layout to each: tries all steps until nothing changes.
+std::vector<std::int64_t> distances(const layout_space& space, std::uint32_t from) {
+  std::vector<std::int64_t> d(space.size(), parallel::unreachable);
+  d[from] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& a : space.arcs()) {
+      if (d[a.from] < parallel::unreachable && d[a.from] + a.takes < d[a.to]) {
+        d[a.to] = d[a.from] + a.takes;
+        changed = true;
+      }
+    }
+  }
+  return d;
+}
 
 }  // namespace
 
@@ -194,6 +213,57 @@ TEST_CASE("chains of layout steps reach each layout without partial sums and rec
   for (const auto& a : space.arcs()) {
     CHECK(costs[a.to] <= costs[a.from] + a.takes);
   }
+}
+
+TEST_CASE("relax gives each layout the cheapest of several origins and names it", "[law]") {
+  const meshed at{"p100:2x4", {2, 2, 2}};
+  const layout_space space{type({8, 8}), at.mesh, at.costs, true, false};
+  std::vector<std::vector<std::int64_t>> from_each;
+  for (std::uint32_t l = 0; l < space.size(); ++l) {
+    from_each.push_back(distances(space, l));
+  }
+  const auto finite = [](std::int64_t cost) { return cost < parallel::unreachable ? cost : 0; };
+  std::int64_t largest = 0;
+  for (const auto cost : from_each[0]) {
+    largest = std::max(largest, finite(cost));
+  }
+  std::size_t shared = 0;  // origins that are cheaper to reach from another one
+  std::size_t mixed = 0;   // draws in which several origins are the cheapest somewhere
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    std::vector<std::int64_t> made(space.size(), parallel::unreachable);
+    for (auto origins = 2 + random.below(4); origins > 0; --origins) {
+      made[random.below(space.size())] = random.between(0, largest);
+    }
+    auto costs = made;
+    std::vector<std::uint32_t> began;
+    parallel::relax(space, costs, &began);
+    REQUIRE(began.size() == space.size());
+    std::set<std::uint32_t> used;
+    for (std::uint32_t l = 0; l < space.size(); ++l) {
+      CAPTURE(l);
+      auto least = parallel::unreachable;
+      for (std::uint32_t o = 0; o < space.size(); ++o) {
+        if (made[o] < parallel::unreachable && from_each[o][l] < parallel::unreachable) {
+          least = std::min(least, made[o] + from_each[o][l]);
+        }
+      }
+      REQUIRE(costs[l] == least);
+      if (least < parallel::unreachable) {
+        REQUIRE(made[began[l]] < parallel::unreachable);
+        REQUIRE(made[began[l]] + from_each[began[l]][l] == least);
+        used.insert(began[l]);
+        shared += made[l] < parallel::unreachable && made[l] > least ? 1 : 0;
+      }
+    }
+    auto same = made;
+    parallel::relax(space, same);
+    REQUIRE(same == costs);
+    mixed += used.size() > 1 ? 1 : 0;
+  }
+  CHECK(mixed > 10);
+  CHECK(shared > 0);
 }
 
 }  // namespace tests_of_mesh_layout

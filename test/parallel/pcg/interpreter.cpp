@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -86,7 +87,8 @@ verdict agree_nearly(const both_ways& g, std::uint64_t seed) {
   double worst = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     for (std::size_t k = 0; k < expected[i].data.size(); ++k) {
-      worst = std::max(worst, std::abs(found[i].data[k] - expected[i].data[k]));
+      const auto apart = std::abs(found[i].data[k] - expected[i].data[k]);
+      worst = std::isnan(apart) ? std::numeric_limits<double>::infinity() : std::max(worst, apart);
     }
   }
   return worst <= 1e-9 * scale ? verdict::agree : verdict::differ;

@@ -1,9 +1,17 @@
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/hardware/topology.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/strategies/compute_bound.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/full.hpp>
@@ -14,6 +22,43 @@
 namespace tests_of_compute_bound {
 
 using namespace unity;
+
+namespace {
+
+// Four devices, of which the last two are of another kind, a hundred times as fast.
+hardware::machine of_two_kinds() {
+  auto m = hardware::preset("p100:1x4");
+  auto fast = m.devices[0];
+  fast.name += ", faster";
+  for (auto& p : fast.peaks) {
+    p.flops_per_second *= 100;
+  }
+  fast.bytes_per_second *= 100;
+  fast.launch_seconds /= 100;
+  const auto& net = m.network;
+  std::vector<hardware::placed_device> placed(net.devices().begin(), net.devices().end());
+  for (std::size_t d = 2; d < placed.size(); ++d) {
+    placed[d].model = static_cast<std::uint32_t>(m.devices.size());
+  }
+  m.network = hardware::topology{std::move(placed),
+                                 {net.switches().begin(), net.switches().end()},
+                                 {net.cables().begin(), net.cables().end()}};
+  m.devices.push_back(fast);
+  return m;
+}
+
+// Time of the operator's tasks, one after another.
+std::int64_t computing(parallel::lowering& l, node_id n, const parallel::configuration& c) {
+  parallel::strategy s(l.dimensions().node_count());
+  s[n.index()] = c;
+  std::int64_t sum = 0;
+  for (const auto& t : l.code_of(s, n).tasks) {
+    sum += t.duration.count();
+  }
+  return sum;
+}
+
+}  // namespace
 
 TEST_CASE("compute_bound is at most the simulated time of random strategies", "[law]") {
   const auto& a = parallel::test::operators();
@@ -37,6 +82,42 @@ TEST_CASE("compute_bound is at most the simulated time of random strategies", "[
     }
     REQUIRE(simulation.run(l.run(s)) >= bound);
   }
+}
+
+TEST_CASE("compute_bound shares the least computing on any kind of device among all devices") {
+  const auto& a = parallel::test::operators();
+  const auto is_mixed = GENERATE(false, true);
+  const auto* model = GENERATE("zoo:mlp?form=fig1", "zoo:rnnlm?batch=8&hidden=16&vocab=32&seq=2");
+  CAPTURE(is_mixed, model);
+  const auto g = tensor::zoo::build(a, model);
+  const auto m = is_mixed ? of_two_kinds() : hardware::preset("p100:1x4");
+  parallel::lowering l{a, g, m};
+  const parallel::placements all{l.dimensions(), 4};
+  std::int64_t sum = 0;
+  parallel::strategy on_last;
+  for (const auto n : node_ids(g)) {
+    const auto& o = l.dimensions()[n];
+    on_last.push_back(parallel::on_device(o, hardware::device_id{std::size_t{3}}));
+    if (o.inputs.empty()) {
+      continue;
+    }
+    auto least = std::numeric_limits<std::int64_t>::max();
+    for (const auto& placed : all.all(n)) {
+      least = std::min(least, computing(l, n, placed));
+      auto same = placed;
+      for (std::size_t d = 0; d < 4; ++d) {
+        for (auto& on : same.devices) {
+          on = hardware::device_id{d};
+        }
+        least = std::min(least, computing(l, n, same));
+      }
+    }
+    sum += least;
+  }
+  const auto bound = parallel::compute_bound(l, m, all);
+  CHECK(bound.count() == (sum + 3) / 4);
+  // With a fast device, this strategy is far faster than any division among slow ones.
+  CHECK(simulate::full_simulation{}.run(l.run(on_last)) >= bound);
 }
 
 TEST_CASE("compute_bound on one device is the sum of forward and backward task times") {

@@ -95,6 +95,44 @@ TEST_CASE("plan difference reports changed settings of the plan and added operat
   CHECK(d.has_other_optimizer);
   CHECK(!d.has_other_pipeline);
 
+  // Each setting alone.
+  const auto changed = [&](const auto& change) {
+    auto one = p;
+    change(one);
+    const auto of = difference_of(operators(), p, one);
+    CHECK_FALSE(of.is_none());
+    CHECK(of.divided.empty());
+    return of;
+  };
+  const auto pipeline = changed([](parallel::plan& one) { one.pipeline.microbatches = 4; });
+  CHECK(pipeline.has_other_pipeline);
+  CHECK_FALSE((pipeline.has_other_machine || pipeline.has_other_optimizer));
+  const auto optimizer = changed([](parallel::plan& one) { one.updates = parallel::optimizer::adam; });
+  CHECK(optimizer.has_other_optimizer);
+  CHECK_FALSE((optimizer.has_other_machine || optimizer.has_other_pipeline));
+  const auto machine = changed([](parallel::plan& one) { one.machine.name = "another"; });
+  CHECK(machine.has_other_machine);
+  CHECK_FALSE((machine.has_other_optimizer || machine.has_other_pipeline));
+  const auto again = parallel::full_recomputation(p.graph);
+  const auto recomputed = changed([&](parallel::plan& one) { one.recomputed = again; });
+  CHECK_FALSE(recomputed.recomputed.empty());
+  for (const auto& [n, m] : recomputed.recomputed) {
+    CHECK(n == m);
+    CHECK(again[n.index()]);
+  }
+  CHECK(recomputed.offloaded.empty());
+  // Weights are compared by the names of their buckets.
+  const auto bucketed = [&](const std::string& first, const std::string& second) {
+    auto one = p;
+    one.synchronization.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
+    one.synchronization.buckets = {first, second};
+    one.synchronization.weights[0].parts[0].bucket = first < second ? 0U : 1U;
+    one.synchronization.weights[1].parts[0].bucket = first < second ? 1U : 0U;
+    return one;
+  };
+  CHECK(difference_of(operators(), bucketed("a", "b"), bucketed("b", "a")).is_none());
+  CHECK(difference_of(operators(), bucketed("a", "b"), bucketed("a", "c")).synchronized.size() == 1);
+
   // The longer graph contains the shorter one's operators in the same order.
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 8});

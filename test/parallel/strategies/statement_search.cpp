@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/random.hpp>
+#include <unity/parallel/strategies/statement_space.hpp>
 
 #include "../../support/cases.hpp"
 #include "../../support/message_of.hpp"
@@ -112,6 +113,15 @@ TEST_CASE("statement search does not vary keys that are given") {
     CHECK(s.statement.tensor == 2);
     CHECK(s.statement.recomputed == parallel::recomputed_part::full);
   }
+  // None of them is left out.
+  std::size_t expected = 0;
+  const auto any = parallel::parse_statement_search("megatron:search,batch=8");
+  for (const auto& s : parallel::all_statements(any, {4, 4, 4, 4, true})) {
+    expected += s.tensor == 2 && s.recomputed == parallel::recomputed_part::full ? 1 : 0;
+  }
+  CHECK(expected > 10);
+  CHECK(found.statements == expected);
+  CHECK_FALSE(found.simulated.empty());
   CHECK(found.best() == found.frontier.front());
 }
 

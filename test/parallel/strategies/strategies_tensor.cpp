@@ -60,12 +60,22 @@ TEST_CASE("data_tensor_parallel divides samples among groups and each tensor wit
 TEST_CASE("data_tensor_parallel keeps a single sample in the first group") {
   subject x{1};
   CHECK_NOTHROW(parallel::check(parallel::test::operators(), {x.graph, x.strategy, x.on}));
-  for (const auto& c : x.strategy) {
-    REQUIRE(c.task_count() <= 4);
-    for (const auto d : c.devices) {
-      REQUIRE(d.index() < 4);
+  // As for several samples, without the degree of the samples.
+  CHECK(x.degrees("matmul") == parallel::degree_list{1, 4});
+  CHECK(x.degrees("layer_norm") == parallel::degree_list{4});
+  CHECK(x.degrees("softmax") == parallel::degree_list{4, 1});
+  CHECK(x.degrees("gelu") == parallel::degree_list{1, 4});
+  std::size_t operators = 0;
+  for (std::size_t n = 0; n < x.graph.node_count(); ++n) {
+    const auto& c = x.strategy[n];
+    REQUIRE(c.devices.empty() == x.graph.operands(node_id{n}).empty());
+    REQUIRE((c.devices.empty() || c.task_count() == 4));
+    for (std::size_t t = 0; t < c.task_count(); ++t) {
+      REQUIRE(c.devices[t] == device_id{t});
     }
+    operators += c.devices.empty() ? 0 : 1;
   }
+  CHECK(operators > 20);
 }
 
 }  // namespace tests_of_strategies_tensor

@@ -7,10 +7,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/hardware/presets.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../devices_of.hpp"
@@ -78,6 +80,32 @@ TEST_CASE("steps that share weights are one layer; model_parallel puts a layer o
     }
   }
   CHECK(used.size() > 1);
+}
+
+TEST_CASE("model_parallel gives each device consecutive layers with about equal work") {
+  const auto devices_on = [](tensor::tensor_graph g, const char* machine) {
+    const parallel::graph_dimensions all{operators(), g};
+    std::vector<std::size_t> devices;
+    for (const auto& c : parallel::model_parallel(operators(), g, all, hardware::preset(machine).network)) {
+      const auto on = parallel::test::devices_of(c);
+      devices.insert(devices.end(), on.begin(), on.end());
+    }
+    return devices;
+  };
+  // Products of 64 x 64 matrices, one after the other; the first one sums over `inner` numbers.
+  const auto chain = [](std::int64_t inner, int products) {
+    tensor::builder b{operators()};
+    auto x = b.matmul(b.input("x", {64, inner}), b.weight("w", {inner, 64}));
+    for (int k = 1; k < products; ++k) {
+      x = b.matmul(x, b.weight("w" + std::to_string(k), {64, 64}));
+    }
+    return std::move(b).finish({x});
+  };
+  using numbers = std::vector<std::size_t>;
+  CHECK(devices_on(chain(64, 8), "p100:1x4") == numbers{0, 0, 1, 1, 2, 2, 3, 3});
+  CHECK(devices_on(chain(64, 4), "p100:2x2") == numbers{0, 1, 2, 3});
+  // The first product takes as long as the other six.
+  CHECK(devices_on(chain(6 * 64, 7), "p100:1x2") == numbers{0, 1, 1, 1, 1, 1, 1});
 }
 
 TEST_CASE("the expert strategy of alexnet divides dense layers by their parameters") {

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <unity/core/random.hpp>
 #include <unity/hardware/collective_cost.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/strategies/memory_limits.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/timeline.hpp>
@@ -92,6 +94,30 @@ TEST_CASE("strategy report lists devices over their memory and by how many bytes
     CHECK(e.over == fits.memory_peaks[e.device] - x.machine.devices[0].memory);
   }
   CHECK(r.iteration == fits.iteration);
+}
+
+TEST_CASE("strategy report: a device that needs exactly its memory is not over it") {
+  lowered_graph x{two_products(tensor::dtype::float32), "p100:1x2"};
+  auto s = parallel::data_parallel(x.lower.dimensions(), x.machine.network);
+  std::size_t device = 0;
+  for (auto& c : s) {
+    c = c.devices.empty() ? configuration{} : configuration{{1, 1}, {hardware::device_id{device++}}};
+  }
+  const auto fits = report_of(x, s);
+  CHECK(fits.excess.empty());
+  REQUIRE(fits.memory_peaks.size() == 2);
+  // The first product's weight is four times as large as the second's.
+  REQUIRE(fits.memory_peaks[0] > fits.memory_peaks[1]);
+  CHECK(fits.memory_peak() == fits.memory_peaks[0]);
+  x.machine.devices[0].memory = fits.memory_peaks[1];
+  CHECK(report_of(x, s).excess ==
+        std::vector<parallel::memory_excess>{{0, fits.memory_peaks[0] - fits.memory_peaks[1]}});
+  x.machine.devices[0].memory = fits.memory_peaks[0];
+  CHECK(report_of(x, s).excess.empty());
+  x.machine.devices[0].memory = fits.memory_peaks[1] - bytes{1};
+  const auto both = report_of(x, s).excess;
+  REQUIRE(both.size() == 2);
+  CHECK(both[1] == parallel::memory_excess{1, bytes{1}});
 }
 
 TEST_CASE("strategy reports agree with the timeline and with delta simulation", "[law]") {

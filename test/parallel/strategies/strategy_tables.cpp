@@ -11,6 +11,8 @@
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/box.hpp>
+#include <unity/parallel/configuration.hpp>
 #include <unity/parallel/lowering/delays.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/placements.hpp>
@@ -68,6 +70,7 @@ TEST_CASE("strategy_tables have the link times of the lowering for each pair of 
   REQUIRE(tables.edges().size() == x.lower.training().edges().size());
   std::size_t local = 0;
   std::size_t sent = 0;
+  std::size_t apart = 0;
   for (std::uint32_t e = 0; e < tables.edges().size(); ++e) {
     const auto& edge = tables.edges()[e];
     const auto from = x.choices.operators[edge.from];
@@ -86,13 +89,23 @@ TEST_CASE("strategy_tables have the link times of the lowering for each pair of 
           links += l.time;
         }
         REQUIRE(links == sum_of(code, tasks::task_kind::transfer));
+        const auto written = parallel::shards_of(x.lower.dimensions()[from], s[from.index()].degrees);
+        const auto read = parallel::shards_of(x.lower.dimensions()[to], s[to.index()].degrees);
+        const auto reads = [&](std::size_t p, std::size_t c) {
+          const auto& operands = x.lower.training().edges()[e].operands;
+          return std::any_of(operands.begin(), operands.end(), [&](std::uint32_t i) {
+            return !intersection(written[p].results[0], read[c].operands[i]).empty();
+          });
+        };
         for (std::size_t p = 0; p < d.forward.rows(); ++p) {
           for (std::size_t c = 0; c < d.forward.columns(); ++c) {
             const bool is_here = s[from.index()].devices[p] == s[to.index()].devices[c];
+            REQUIRE((d.forward(p, c) != delay_matrix::none || !reads(p, c)));
             REQUIRE((d.forward(p, c) == delay_matrix::none || (d.forward(p, c) == 0) == is_here));
             REQUIRE(d.backward(c, p) == d.forward(p, c));  // links are equally fast in both directions
             local += d.forward(p, c) == 0 ? 1 : 0;
             sent += d.forward(p, c) > 0 ? 1 : 0;
+            apart += reads(p, c) ? 0 : 1;
           }
         }
       }
@@ -100,6 +113,7 @@ TEST_CASE("strategy_tables have the link times of the lowering for each pair of 
   }
   REQUIRE(local > 20);
   REQUIRE(sent > 20);
+  REQUIRE(apart > 10);  // tasks that read nothing of a producer's task
 }
 
 TEST_CASE("strategy_tables of a weight have the updates of joint choices and their minima") {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/core.h>
@@ -20,14 +21,28 @@ using namespace unity;
 
 namespace {
 
-// The number of operators of each piece.
-std::vector<std::size_t> pieces_of(const std::string& model) {
+// The number of operators of each piece, and those of some kinds.
+struct piece_counts {
+  parallel::transformer_layers layers{};
+  std::vector<std::size_t> all{};
+  std::vector<std::size_t> attention{};  // softmax, or attention as one operator
+  std::vector<std::size_t> lookups{};
+};
+
+piece_counts pieces_of(const std::string& model) {
   const auto a = tensor::training_algebra();
   const auto g = tensor::zoo::build(a, model);
-  const auto layers = parallel::layers_of(a, g, {a, g});
-  std::vector<std::size_t> counts(layers.count + 2);
+  piece_counts counts;
+  counts.layers = parallel::layers_of(a, g, {a, g});
+  for (auto* each : {&counts.all, &counts.attention, &counts.lookups}) {
+    each->resize(counts.layers.count + std::size_t{2});
+  }
   for (const auto n : node_ids(g)) {
-    counts[layers.pieces[n.index()]] += !g.operands(n).empty() && !parallel::detail::is_of_weights(g, n) ? 1 : 0;
+    const auto piece = counts.layers.pieces[n.index()];
+    const std::string_view name = a.signature(g.operation(n).kind).name;
+    counts.all[piece] += !g.operands(n).empty() && !parallel::detail::is_of_weights(g, n) ? 1 : 0;
+    counts.attention[piece] += name == "softmax" || name == "dot_product_attention" ? 1 : 0;
+    counts.lookups[piece] += name == "embedding" ? 1 : 0;
   }
   return counts;
 }
@@ -44,9 +59,25 @@ TEST_CASE("layers_of gives a single layer as many operators as each of three") {
     };
     const auto one = with(1);
     const auto three = with(3);
-    CHECK(one[0] == three[0]);
-    CHECK(one[1] == three[2]);
-    CHECK(one[2] == three[4]);
+    REQUIRE(one.layers.count == 1);
+    REQUIRE(three.layers.count == 3);
+    CHECK(one.all[0] == three.all[0]);
+    for (std::size_t layer = 1; layer <= 3; ++layer) {
+      CHECK(one.all[1] == three.all[layer]);
+      CHECK(three.attention[layer] == 1);
+    }
+    CHECK(one.all[2] == three.all[4]);
+    CHECK(one.all[1] > 5);  // norms, products, an activation and sums
+    const bool is_flash = model.find("flash") != std::string::npos;
+    for (const auto* each : {&one, &three}) {
+      CHECK(each->layers.has_core == !is_flash);
+      CHECK((each->layers.heads == 4 || !model.starts_with("gpt")));
+      CHECK(each->attention[0] == 0);
+      CHECK(each->lookups[0] > 0);
+      for (std::size_t piece = 1; piece < each->lookups.size(); ++piece) {
+        CHECK(each->lookups[piece] == 0);
+      }
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,8 +42,8 @@ values part_of(const values& x, const box& b) {
   return y;
 }
 
-// The largest difference between the sum of all terms of a block and the whole operator's result there; skips operators
-// that cannot run on such parts.
+// The largest difference between the sum of all terms of a block and the whole operator's result there, where that is
+// finite.
 double compare(const operator_dimensions& o, const configuration& c, const std::vector<values>& operands,
                std::size_t& tasks, const tensor::algebra& a = operators()) {
   const auto results = tensor::evaluate<double>(a, o.op, operands, o.inputs);
@@ -86,7 +87,10 @@ double compare(const operator_dimensions& o, const configuration& c, const std::
         const auto whole = part_of(results[r], d.parts[block].results[r]);
         REQUIRE(whole.dims == sums[r].dims);
         for (std::size_t i = 0; i < whole.data.size(); ++i) {
-          error = std::max(error, std::abs(whole.data[i] - sums[r].data[i]) / (1 + std::abs(whole.data[i])));
+          if (std::isfinite(whole.data[i])) {
+            const auto own = std::abs(whole.data[i] - sums[r].data[i]) / (1 + std::abs(whole.data[i]));
+            error = std::isnan(own) ? std::numeric_limits<double>::infinity() : std::max(error, own);
+          }
         }
       }
     }

@@ -62,6 +62,20 @@ rule twice     not(not(not(not(?x)))) => ?x
   CHECK(found.derived[1] == derived_rule{3, {0}, 1});  // of ?x, twice the same
 }
 
+TEST_CASE("prune_derivable names rules by their places in the list where a rule before them was dropped") {
+  const auto rules = parse_rules(R"(
+rule double    not(not(?x)) => ?x
+rule twice     not(not(not(not(?x)))) => ?x
+rule morgan    and(not(?x), not(?y)) == not(or(?x, ?y))
+rule other     not(and(not(?x), not(?y))) => or(?x, ?y)
+)");
+  const auto found = pruned(rules);
+  CHECK(found.kept == std::vector<std::size_t>{0, 2});
+  REQUIRE(found.derived.size() == 2);
+  CHECK(found.derived[0] == derived_rule{1, {0}, 1});
+  CHECK(found.derived[1] == derived_rule{3, {0, 2}, 2});
+}
+
 TEST_CASE("prune_derivable keeps a rule that others derive only against their direction") {
   const auto rules = parse_rules(R"(
 rule double    not(not(?x)) => ?x
@@ -111,6 +125,16 @@ TEST_CASE("the rules that prune_derivable keeps derive its input rules", "[law]"
   CHECK(found.kept.size() + found.derived.size() == rules.size());
   CHECK(found.derived.size() > 5);
   CHECK(found == pruned(rules, {.rewrites = 4, .limits = {.rounds = 3}}));
+  for (const auto& d : found.derived) {
+    CAPTURE(d.rule);
+    CHECK(d.rewrites >= 1);
+    CHECK(d.rewrites <= 4);
+    CHECK_FALSE(d.from.empty());
+    for (const auto from : d.from) {
+      CHECK(from < d.rule);
+      CHECK(std::ranges::find(found.kept, from) != found.kept.end());
+    }
+  }
   theory known{{.reading = theory_reading::rewrites}};
   for (const auto k : found.kept) {
     known.add(circuits{}, rules[k]);

@@ -136,24 +136,24 @@ TEST_CASE("conv2d refuses invalid operands and attributes") {
   const auto x = type({1, 4, 8, 8});
   const auto w = type({6, 4, 3, 3});
   CHECK(refusal_of("conv2d", {}, {x, w}).empty());
-  CHECK(refusal_of("conv2d", {}, {x}) == "expected another number of operands");
-  CHECK(refusal_of("conv2d", {}, {type({4, 8, 8}), w}) == "expected an operand of rank 4 in operand 0");
-  CHECK(refusal_of("conv2d", {}, {x, type({6, 4, 3})}) == "expected an operand of rank 4 in operand 1");
-  CHECK(refusal_of("conv2d", {}, {x, type({6, 3, 3, 3})}) == "expected agreement with the size of ic in operand 1");
-  CHECK(refusal_of("conv2d", {{"groups", 3}}, {x, w}) == "expected agreement with the size of ic in operand 0");
+  CHECK(refusal_of("conv2d", {}, {x}) == "another number of operands");
+  CHECK(refusal_of("conv2d", {}, {type({4, 8, 8}), w}) == "an operand of rank 4 in operand 0");
+  CHECK(refusal_of("conv2d", {}, {x, type({6, 4, 3})}) == "an operand of rank 4 in operand 1");
+  CHECK(refusal_of("conv2d", {}, {x, type({6, 3, 3, 3})}) == "agreement with the size of ic in operand 1");
+  CHECK(refusal_of("conv2d", {{"groups", 3}}, {x, w}) == "agreement with the size of ic in operand 0");
   CHECK(refusal_of("conv2d", {{"groups", 4}}, {x, type({6, 1, 3, 3})}) ==
-        "expected agreement with the size of oc in operand 1");
-  CHECK(refusal_of("conv2d", {{"groups", 0}}, {x, w}) == "expected positive groups");
-  CHECK(refusal_of("conv2d", {}, {x, w, type({5})}) == "expected agreement with the size of oc in operand 2");
+        "agreement with the size of oc in operand 1");
+  CHECK(refusal_of("conv2d", {{"groups", 0}}, {x, w}) == "positive groups");
+  CHECK(refusal_of("conv2d", {}, {x, w, type({5})}) == "agreement with the size of oc in operand 2");
   CHECK(refusal_of("conv2d", {{"padding", "same"}, {"pads", {1, 1, 1, 1}}}, {x, w}) ==
-        "expected zero pads unless padding is explicit");
-  CHECK(refusal_of("conv2d", {{"pads", {0, -1, 0, 0}}}, {x, w}) == "expected non-negative pads of sensible size");
-  CHECK(refusal_of("conv2d", {}, {type({1, 4, 8, 2}), w}) == "expected a padded image at least as large as the kernel");
+        "zero pads unless padding is explicit");
+  CHECK(refusal_of("conv2d", {{"pads", {0, -1, 0, 0}}}, {x, w}) == "non-negative pads of sensible size");
+  CHECK(refusal_of("conv2d", {}, {type({1, 4, 8, 2}), w}) == "a padded image at least as large as the kernel");
   for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
     CHECK(refusal_of("conv2d", {{"stride", {1, bad}}}, {x, w}) ==
-          "expected positive kernel, stride and dilation of sensible size");
+          "positive kernel, stride and dilation of sensible size");
     CHECK(refusal_of("conv2d", {{"dilation", {bad, 1}}}, {x, w}) ==
-          "expected positive kernel, stride and dilation of sensible size");
+          "positive kernel, stride and dilation of sensible size");
   }
 }
 

@@ -180,17 +180,17 @@ TEST_CASE("cross entropy of a label outside the classes has zero loss and gradie
 TEST_CASE("cross entropy refuses invalid labels / logits / cotangents") {
   const auto logits = type({4, 3});
   CHECK(why_not("cross_entropy", {logits, type({4}, dtype::int64)}).empty());
-  CHECK(why_not("cross_entropy", {logits, type({4})}) == "expected integers in operand 1");
+  CHECK(why_not("cross_entropy", {logits, type({4})}) == "integers in operand 1");
   CHECK(why_not("cross_entropy", {logits, type({3}, dtype::int32)}) ==
-        "expected a label per row of the logits in operand 1");
+        "a label per row of the logits in operand 1");
   CHECK(why_not("cross_entropy", {type({}), type({}, dtype::int32)}) ==
-        "expected an operand of rank 1 or more in operand 0");
+        "an operand of rank 1 or more in operand 0");
   CHECK(why_not("cross_entropy", {type({4, 3}, dtype::int32), type({4}, dtype::int32)}) ==
-        "expected floating-point elements in operand 0");
+        "floating-point elements in operand 0");
   CHECK(why_not("cross_entropy_gradient", {logits, type({4}, dtype::int32), type({3})}) ==
-        "expected a cotangent per row of the logits in operand 2");
+        "a cotangent per row of the logits in operand 2");
   CHECK(why_not("cross_entropy_gradient", {logits, type({4}, dtype::int32), type({4}, dtype::float64)}) ==
-        "expected the element type of the logits in operand 2");
+        "the element type of the logits in operand 2");
 }
 
 TEST_CASE("one_hot sets the element of each valid label") {
@@ -201,8 +201,8 @@ TEST_CASE("one_hot sets the element of each valid label") {
   CHECK(evaluate<double>(training(), op, labels, inputs)[0].data ==
         std::vector<double>{0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0});
   CHECK(training().why_not(training().make_operation("one_hot", {{"classes", 0}}), inputs) ==
-        "expected a positive number of classes");
-  CHECK(training().why_not(op, types{type({2})}) == "expected integers in operand 0");
+        "a positive number of classes");
+  CHECK(training().why_not(op, types{type({2})}) == "integers in operand 0");
 }
 
 TEST_CASE("cross entropy has parallel row dimensions and a whole class dimension") {

@@ -31,6 +31,15 @@ dense<double> joined(const dense<double>& x) {
                   [&](const shape& p) { return at(x, {p[0], p[2] / d, p[1], p[2] % d}); });
 }
 
+// Without the first query, of [b, h, s, d] or of the same joined.
+dense<double> later_queries(const dense<double>& x, bool is_joined) {
+  auto dims = x.dims;
+  --dims[is_joined ? 1U : 2U];
+  return tabulate(dims, [&](const shape& p) {
+    return is_joined ? at(x, {p[0], p[1] + 1, p[2]}) : at(x, {p[0], p[1], p[2] + 1, p[3]});
+  });
+}
+
 }  // namespace
 
 TEST_CASE("dot_product_attention agrees with loops for masks and scales") {
@@ -79,14 +88,26 @@ TEST_CASE("dot_product_attention agrees with loops for masks and scales") {
                                                                               {"scale", scale},
                                                                               {"causal", causal ? 1 : 0}});
           const auto found = evaluate<double>(standard(), op, operands, t)[0];
+          const auto wanted = flat ? joined(expected) : expected;
           // The second and third query always see a key; the first sees none if both masks apply.
-          if (mask != 2 || !causal) {
-            CHECK(distance(found, flat ? joined(expected) : expected) < 1e-13);
+          if (mask == 2 && causal) {
+            CHECK(distance(later_queries(found, flat), later_queries(wanted, flat)) < 1e-13);
+          } else {
+            CHECK(distance(found, wanted) < 1e-13);
           }
         }
       }
     }
   }
+}
+
+TEST_CASE("lower_triangle is 1 where the row number is at least the column number") {
+  for (const auto& dims : {shape{1, 1}, shape{3, 5}, shape{5, 3}}) {
+    CHECK(run("lower_triangle", {{"rows", dims[0]}, {"columns", dims[1]}, {"element", "float32"}}, {}) ==
+          tabulate(dims, [](const shape& p) { return p[0] >= p[1] ? 1.0 : 0.0; }));
+  }
+  CHECK(refusal_of("lower_triangle", {{"rows", 0}, {"columns", 2}, {"element", "float32"}}, {}) ==
+        "positive sizes");
 }
 
 TEST_CASE("rotary_embedding rotates feature pairs by the angles of their positions") {
@@ -140,19 +161,19 @@ TEST_CASE("dot_product_attention and rotary_embedding refuse invalid operands") 
   };
   CHECK(refusal({q, type({2, 2, 5, 6}), type({2, 2, 5, 1})}).empty());
   CHECK(refusal({q, type({2, 3, 5, 6}), type({2, 3, 5, 1})}) ==
-        "expected query heads that are a multiple of key heads");
-  CHECK(refusal({q, type({2, 2, 5, 6}), type({2, 2, 4, 1})}) == "expected one number of keys and values");
-  CHECK(refusal({q, q, q, type({5, 3})}) == "expected a mask that broadcasts with the scores in operand 3");
+        "query heads that are a multiple of key heads");
+  CHECK(refusal({q, type({2, 2, 5, 6}), type({2, 2, 4, 1})}) == "one number of keys and values");
+  CHECK(refusal({q, q, q, type({5, 3})}) == "a mask that broadcasts with the scores in operand 3");
   CHECK(refusal({q, q, q, type({3, 3}, dtype::int64)}) ==
-        "expected booleans or the element type of the queries in operand 3");
-  CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}) == "expected another rank in operand 0");
+        "booleans or the element type of the queries in operand 3");
+  CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}) == "another rank in operand 0");
   CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}, 4, 4) ==
-        "expected features that are a multiple of heads in operand 0");
-  CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}, 2) == "expected heads of both or none");
+        "features that are a multiple of heads in operand 0");
+  CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}, 2) == "heads of both or none");
   CHECK(refusal_of("rotary_embedding", {}, {q, type({2, 3, 4}), type({2, 3, 4})}) ==
-        "expected no more than half as many angles as features in operand 1");
+        "no more than half as many angles as features in operand 1");
   CHECK(refusal_of("rotary_embedding", {}, {q, type({2, 2, 3}), type({2, 2, 3})}) ==
-        "expected a row per sample and position in operand 1");
+        "a row per sample and position in operand 1");
 }
 
 }  // namespace tests_of_dot_product_attention

@@ -80,11 +80,11 @@ TEST_CASE("binary operators apply their function with broadcasting") {
 TEST_CASE("binary operators refuse incompatible shapes and element types") {
   CHECK(shapes("add", {}, {type({2, 3}), type({})})[0] == shape{2, 3});
   CHECK(shapes("add", {}, {type({1, 3}), type({2, 1, 1})})[0] == shape{2, 1, 3});
-  CHECK(refusal_of("add", {}, {type({2, 3}), type({2})}) == "expected operands that broadcast");
-  CHECK(refusal_of("add", {}, {type({2}), type({2}, dtype::float16)}) == "expected operands of one element type");
-  CHECK(refusal_of("add", {}, {type({2}, dtype::boolean), type({2}, dtype::boolean)}) == "expected numeric elements");
+  CHECK(refusal_of("add", {}, {type({2, 3}), type({2})}) == "operands that broadcast");
+  CHECK(refusal_of("add", {}, {type({2}), type({2}, dtype::float16)}) == "operands of one element type");
+  CHECK(refusal_of("add", {}, {type({2}, dtype::boolean), type({2}, dtype::boolean)}) == "numeric elements");
   CHECK(refusal_of("div", {}, {type({2}, dtype::int32), type({2}, dtype::int32)}) ==
-        "expected floating-point elements");
+        "floating-point elements");
   CHECK(refusal_of("add", {}, {type({2}, dtype::int32), type({2}, dtype::int32)}).empty());
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("the commutative flag is set exactly for binary operators that commute
 TEST_CASE("scalar_multiply scales by a tensor of rank 0") {
   const dense<double> x{{2, 2}, {1, -2, 3, 4}};
   CHECK(run("scalar_multiply", {}, {x, {{}, {-2}}}).data == std::vector<double>{-2, 4, -6, -8});
-  CHECK(refusal_of("scalar_multiply", {}, {type({2}), type({1})}) == "expected another rank in operand 1");
+  CHECK(refusal_of("scalar_multiply", {}, {type({2}), type({1})}) == "another rank in operand 1");
 }
 
 TEST_CASE("cast truncates to integers and maps nonzero to true") {
@@ -124,7 +124,7 @@ TEST_CASE("dropout evaluates as the identity and refuses a rate of 1 or NaN") {
   unity::random_engine random{4};
   const auto x = random_tensor({3, 4}, random);
   CHECK(run("dropout", {{"rate", 0.5}}, {x}) == x);
-  CHECK(refusal_of("dropout", {{"rate", 1.0}}, {type({2})}) == "expected a rate in [0, 1)");
+  CHECK(refusal_of("dropout", {{"rate", 1.0}}, {type({2})}) == "a rate in [0, 1)");
   CHECK_FALSE(refusal_of("dropout", {{"rate", std::nan("")}}, {type({2})}).empty());
 }
 

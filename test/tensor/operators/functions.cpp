@@ -120,7 +120,7 @@ TEST_CASE("clip with contradicting bounds gives the upper bound", "[functions]")
 TEST_CASE("the slope of prelu broadcasts to its operand but not vice versa", "[functions]") {
   const dense<double> x{{2, 2}, {1, -2, -3, 4}};
   CHECK(run("prelu", {}, {x, {{2}, {0.5, 0.25}}}).data == std::vector<double>{1, -0.5, -1.5, 4});
-  CHECK(refusal_of("prelu", {}, {type({2}), type({3, 2})}) == "expected a slope that broadcasts");
+  CHECK(refusal_of("prelu", {}, {type({2}), type({3, 2})}) == "a slope that broadcasts");
 }
 
 TEST_CASE("integer_div truncates and mod has the requested sign", "[functions]") {
@@ -140,7 +140,7 @@ TEST_CASE("integer_div truncates and mod has the requested sign", "[functions]")
       CHECK(of("mod", {}) == static_cast<double>(b == 0 ? 0 : (a % b + b) % b));
     }
   }
-  CHECK(refusal_of("integer_div", {}, {type({2}), type({2})}) == "expected integer elements");
+  CHECK(refusal_of("integer_div", {}, {type({2}), type({2})}) == "integer elements");
 }
 
 TEST_CASE("the adjoint of mod agrees with central differences", "[functions]") {

@@ -56,9 +56,9 @@ TEST_CASE("comparison operators match C++ including infinities and NaN", "[logic
     CHECK(of(name, {}, {a, b}, {dtype::float64, dtype::float64}) ==
           tabulate({6, 7}, [&](const shape& p) { return f(at(a, {p[0], 0}), at(b, {p[1]})) ? 1.0 : 0.0; }));
   }
-  CHECK(refusal_of("less", {}, {type({2}, dtype::boolean), type({2}, dtype::boolean)}) == "expected numeric elements");
+  CHECK(refusal_of("less", {}, {type({2}, dtype::boolean), type({2}, dtype::boolean)}) == "numeric elements");
   CHECK(refusal_of("equal", {}, {type({2}, dtype::boolean), type({2}, dtype::boolean)}).empty());
-  CHECK(refusal_of("equal", {}, {type({2}), type({2}, dtype::int32)}) == "expected operands of one element type");
+  CHECK(refusal_of("equal", {}, {type({2}), type({2}, dtype::int32)}) == "operands of one element type");
 }
 
 TEST_CASE("logical operators have the expected truth tables", "[logic]") {
@@ -69,7 +69,7 @@ TEST_CASE("logical operators have the expected truth tables", "[logic]") {
   CHECK(of("logical_or", {}, {a, b}, both).data == std::vector<double>{0, 1, 1, 1});
   CHECK(of("logical_xor", {}, {a, b}, both).data == std::vector<double>{0, 1, 1, 0});
   CHECK(of("logical_not", {}, {b}, both).data == std::vector<double>{1, 0});
-  CHECK(refusal_of("logical_and", {}, {type({2}), type({2})}) == "expected boolean elements");
+  CHECK(refusal_of("logical_and", {}, {type({2}), type({2})}) == "boolean elements");
 }
 
 TEST_CASE("is_nan finds NaN and is_inf finds infinities of the requested signs", "[logic]") {
@@ -99,9 +99,9 @@ TEST_CASE("where broadcasts three operands and ignores NaN and infinity that it 
   CHECK(of("where", {}, {c, {{}, {0}}, {{}, {1}}}, {dtype::boolean, dtype::boolean, dtype::boolean}).data ==
         std::vector<double>{0, 1});
   const auto whole = type({2}, dtype::int64);
-  CHECK(refusal_of("where", {}, {whole, whole, whole}) == "expected boolean elements");
+  CHECK(refusal_of("where", {}, {whole, whole, whole}) == "boolean elements");
   CHECK(refusal_of("where", {}, {type({2}, dtype::boolean), whole, type({2})}) ==
-        "expected operands of one element type");
+        "operands of one element type");
 }
 
 TEST_CASE("the adjoint of where passes the cotangent to the selected operand", "[logic]") {

@@ -34,14 +34,14 @@ TEST_CASE("matmul infers shapes with broadcast leading dimensions") {
 }
 
 TEST_CASE("matmul refuses invalid operands") {
-  CHECK(refusal_of("matmul", {}, {type({2, 3}), type({4, 5})}) == "expected agreement with the size of k in operand 1");
-  CHECK(refusal_of("matmul", {}, {type({3}), type({3, 4})}) == "expected operands of rank 2 or more");
-  CHECK(refusal_of("matmul", {}, {type({2, 2, 3}), type({3, 3, 4})}) == "expected leading dimensions that broadcast");
-  CHECK(refusal_of("matmul", {}, {type({2, 3})}) == "expected another number of operands");
+  CHECK(refusal_of("matmul", {}, {type({2, 3}), type({4, 5})}) == "agreement with the size of k in operand 1");
+  CHECK(refusal_of("matmul", {}, {type({3}), type({3, 4})}) == "operands of rank 2 or more");
+  CHECK(refusal_of("matmul", {}, {type({2, 2, 3}), type({3, 3, 4})}) == "leading dimensions that broadcast");
+  CHECK(refusal_of("matmul", {}, {type({2, 3})}) == "another number of operands");
   CHECK(refusal_of("matmul", {}, {type({2, 3}), type({3, 4}, dtype::float64)}) ==
-        "expected operands of one element type");
+        "operands of one element type");
   CHECK(refusal_of("matmul", {}, {type({2, 3}, dtype::int32), type({3, 4}, dtype::int32)}) ==
-        "expected floating-point elements");
+        "floating-point elements");
   CHECK_FALSE(refusal_of("matmul", {}, {type({0, 3}), type({3, 4})}).empty());
   CHECK_FALSE(refusal_of("matmul", {}, {type({-2, 3}), type({3, 4})}).empty());
 }
@@ -49,7 +49,7 @@ TEST_CASE("matmul refuses invalid operands") {
 TEST_CASE("matmul refuses a result with too many elements") {
   const auto big = std::int64_t{1} << 40;
   CHECK(refusal_of("matmul", {}, {type({big, 1}), type({1, big})}) ==
-        "expected a result of positive sizes and a countable number of elements");
+        "a result of positive sizes and a countable number of elements");
 }
 
 TEST_CASE("matmul agrees with nested loops") {
@@ -96,11 +96,11 @@ TEST_CASE("linear adds a bias and applies its activation") {
 
 TEST_CASE("linear refuses invalid operands") {
   CHECK(shapes("linear", {}, {type({3}), type({3, 4})})[0] == shape{4});
-  CHECK(refusal_of("linear", {}, {type({2, 3})}) == "expected another number of operands");
+  CHECK(refusal_of("linear", {}, {type({2, 3})}) == "another number of operands");
   CHECK(refusal_of("linear", {}, {type({2, 3}), type({3, 4}), type({5})}) ==
-        "expected agreement with the size of n in operand 2");
-  CHECK(refusal_of("linear", {}, {type({2, 3}), type({1, 3, 4})}) == "expected another rank in operand 1");
-  CHECK(refusal_of("linear", {}, {type({}), type({3, 4})}) == "expected an operand of rank 1 or more in operand 0");
+        "agreement with the size of n in operand 2");
+  CHECK(refusal_of("linear", {}, {type({2, 3}), type({1, 3, 4})}) == "another rank in operand 1");
+  CHECK(refusal_of("linear", {}, {type({}), type({3, 4})}) == "an operand of rank 1 or more in operand 0");
 }
 
 }  // namespace tests_of_matmul

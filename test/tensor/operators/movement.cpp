@@ -53,32 +53,32 @@ TEST_CASE("concat refuses uncountable sizes and slice accepts steps beyond the e
 }
 
 TEST_CASE("concat and split refuse invalid axes and sizes") {
-  CHECK(refusal_of("concat", {{"axis", 0}}, {}) == "expected at least one operand");
-  CHECK(refusal_of("concat", {{"axis", 2}}, {type({2, 3})}) == "expected an axis within the rank");
-  CHECK(refusal_of("concat", {{"axis", -1}}, {type({2, 3})}) == "expected an axis within the rank");
+  CHECK(refusal_of("concat", {{"axis", 0}}, {}) == "at least one operand");
+  CHECK(refusal_of("concat", {{"axis", 2}}, {type({2, 3})}) == "an axis within the rank");
+  CHECK(refusal_of("concat", {{"axis", -1}}, {type({2, 3})}) == "an axis within the rank");
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2, 3}), type({2, 4})}) ==
-        "expected sizes that agree outside of the axis in operand 1");
+        "sizes that agree outside of the axis in operand 1");
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2, 3}), type({2, 3, 1})}) ==
-        "expected sizes that agree outside of the axis in operand 1");
+        "sizes that agree outside of the axis in operand 1");
   for (const auto& bad : {shape{2, 2}, shape{3}, shape{6, -1}, shape{5, 0}, shape{INT64_MAX, INT64_MAX, 7}}) {
     CHECK(refusal_of("split", {{"axis", 1}, {"sizes", bad}}, {type({2, 5})}) ==
-          "expected sizes that sum to the size of the axis");
+          "sizes that sum to the size of the axis");
   }
-  CHECK(refusal_of("split", {{"axis", 1}, {"sizes", {}}}, {type({2, 5})}) == "expected at least one size");
+  CHECK(refusal_of("split", {{"axis", 1}, {"sizes", {}}}, {type({2, 5})}) == "at least one size");
   for (const std::int64_t axis : {std::int64_t{-1}, std::int64_t{-2}, std::int64_t{2}, INT64_MIN, INT64_MAX}) {
     CHECK(refusal_of("split", {{"axis", axis}, {"sizes", {2, 3}}}, {type({2, 5})}) ==
-          "expected an axis within the rank");
-    CHECK(refusal_of("concat", {{"axis", axis}}, {type({2, 5}), type({2, 5})}) == "expected an axis within the rank");
+          "an axis within the rank");
+    CHECK(refusal_of("concat", {{"axis", axis}}, {type({2, 5}), type({2, 5})}) == "an axis within the rank");
   }
 }
 
 TEST_CASE("concat and split refuse scalars") {
   for (const std::int64_t axis : {-1, 0, 1}) {
-    CHECK(refusal_of("split", {{"axis", axis}, {"sizes", {1}}}, {type({})}) == "expected an axis within the rank");
-    CHECK(refusal_of("concat", {{"axis", axis}}, {type({}), type({})}) == "expected an axis within the rank");
+    CHECK(refusal_of("split", {{"axis", axis}, {"sizes", {1}}}, {type({})}) == "an axis within the rank");
+    CHECK(refusal_of("concat", {{"axis", axis}}, {type({}), type({})}) == "an axis within the rank");
   }
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}), type({})}) ==
-        "expected sizes that agree outside of the axis in operand 1");
+        "sizes that agree outside of the axis in operand 1");
 }
 
 TEST_CASE("slice takes every step-th element from start to before end") {
@@ -93,12 +93,12 @@ TEST_CASE("slice refuses invalid ranges") {
     return refusal_of("slice", {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}}, {type({2, 5})});
   };
   CHECK(refused({1}, {0}, {5}, {1}).empty());
-  CHECK(refused({1}, {2}, {2}, {1}) == "expected 0 <= start < end <= size and step >= 1");
-  CHECK(refused({1}, {-1}, {2}, {1}) == "expected 0 <= start < end <= size and step >= 1");
-  CHECK(refused({1}, {0}, {6}, {1}) == "expected 0 <= start < end <= size and step >= 1");
-  CHECK(refused({1}, {0}, {5}, {0}) == "expected 0 <= start < end <= size and step >= 1");
-  CHECK(refused({1}, {0, 1}, {5}, {1}) == "expected one start, end and step per axis");
-  CHECK(refused({2}, {0}, {5}, {1}) == "expected ascending axes within the rank");
+  CHECK(refused({1}, {2}, {2}, {1}) == "0 <= start < end <= size and step >= 1");
+  CHECK(refused({1}, {-1}, {2}, {1}) == "0 <= start < end <= size and step >= 1");
+  CHECK(refused({1}, {0}, {6}, {1}) == "0 <= start < end <= size and step >= 1");
+  CHECK(refused({1}, {0}, {5}, {0}) == "0 <= start < end <= size and step >= 1");
+  CHECK(refused({1}, {0, 1}, {5}, {1}) == "one start, end and step per axis");
+  CHECK(refused({2}, {0}, {5}, {1}) == "ascending axes within the rank");
 }
 
 TEST_CASE("pad surrounds with a value and enlarge surrounds a kernel with zeros") {
@@ -125,15 +125,15 @@ TEST_CASE("an enlarged kernel gives the same convolution") {
 }
 
 TEST_CASE("pad and enlarge refuse invalid attributes") {
-  CHECK(refusal_of("pad", {{"pads", {1, 1}}}, {type({2, 3})}) == "expected two pads per dimension");
-  CHECK(refusal_of("pad", {{"pads", {1, 1, -1, 0}}}, {type({2, 3})}) == "expected non-negative pads of sensible size");
+  CHECK(refusal_of("pad", {{"pads", {1, 1}}}, {type({2, 3})}) == "two pads per dimension");
+  CHECK(refusal_of("pad", {{"pads", {1, 1, -1, 0}}}, {type({2, 3})}) == "non-negative pads of sensible size");
   CHECK(refusal_of("pad", {{"pads", {1, 1, INT64_MAX, 0}}}, {type({2, 3})}) ==
-        "expected non-negative pads of sensible size");
+        "non-negative pads of sensible size");
   CHECK(refusal_of("enlarge", {{"kernel", {3, 2}}}, {type({2, 2, 1, 3})}) ==
-        "expected a kernel larger by an even number");
+        "a kernel larger by an even number");
   CHECK(refusal_of("enlarge", {{"kernel", {2, 3}}}, {type({2, 2, 1, 3})}) ==
-        "expected a kernel larger by an even number");
-  CHECK(refusal_of("enlarge", {{"kernel", {3, 3}}}, {type({2, 1, 3})}) == "expected an operand of rank 4 in operand 0");
+        "a kernel larger by an even number");
+  CHECK(refusal_of("enlarge", {{"kernel", {3, 3}}}, {type({2, 1, 3})}) == "an operand of rank 4 in operand 0");
 }
 
 TEST_CASE("transpose permutes axes") {
@@ -154,7 +154,7 @@ TEST_CASE("expand repeats along dimensions of size 1 and new ones") {
           return at(x, {p[1], 0});
         }));
   CHECK(shapes("expand", {{"dims", {4}}}, {type({3, 1})})[0] == shape{3, 4});
-  CHECK(refusal_of("expand", {{"dims", {2, 4}}}, {type({3, 1})}) == "expected dimensions that broadcast");
+  CHECK(refusal_of("expand", {{"dims", {2, 4}}}, {type({3, 1})}) == "dimensions that broadcast");
   CHECK_FALSE(refusal_of("expand", {{"dims", {-1, 4}}}, {type({1, 1})}).empty());
 }
 
@@ -170,18 +170,18 @@ TEST_CASE("reshape / squeeze / unsqueeze keep the order of elements") {
 
 TEST_CASE("reshape / squeeze / unsqueeze refuse invalid attributes") {
   for (const auto& bad : {shape{5}, shape{-3, -4}, shape{0}, shape{INT64_MAX, 2}}) {
-    CHECK(refusal_of("reshape", {{"dims", bad}}, {type({3, 4})}) == "expected the same number of elements");
+    CHECK(refusal_of("reshape", {{"dims", bad}}, {type({3, 4})}) == "the same number of elements");
   }
-  CHECK(refusal_of("squeeze", {{"axes", {0}}}, {type({3, 1})}) == "expected axes of size 1");
-  CHECK(refusal_of("squeeze", {{"axes", {2}}}, {type({3, 1})}) == "expected ascending axes within the rank");
-  CHECK(refusal_of("unsqueeze", {{"axes", {4}}}, {type({3, 1})}) == "expected ascending axes within the rank");
+  CHECK(refusal_of("squeeze", {{"axes", {0}}}, {type({3, 1})}) == "axes of size 1");
+  CHECK(refusal_of("squeeze", {{"axes", {2}}}, {type({3, 1})}) == "ascending axes within the rank");
+  CHECK(refusal_of("unsqueeze", {{"axes", {4}}}, {type({3, 1})}) == "ascending axes within the rank");
 }
 
 TEST_CASE("transpose and concat accept bool and integer elements of one type") {
   CHECK(refusal_of("transpose", {{"permutation", {1, 0}}}, {type({2, 3}, dtype::boolean)}).empty());
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}, dtype::uint8), type({3}, dtype::uint8)}).empty());
   CHECK(refusal_of("concat", {{"axis", 0}}, {type({2}, dtype::uint8), type({3}, dtype::int8)}) ==
-        "expected operands of one element type");
+        "operands of one element type");
 }
 
 }  // namespace tests_of_movement

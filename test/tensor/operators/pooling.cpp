@@ -137,22 +137,22 @@ TEST_CASE("global pools equal reductions over the image") {
   const auto x = random_tensor({2, 3, 5, 4}, random);
   CHECK(distance(run("global_average_pool", {}, {x}), run("reduce_mean", {{"axes", {2, 3}}}, {x})) < 1e-15);
   CHECK(run("global_max_pool", {}, {x}) == run("reduce_max", {{"axes", {2, 3}}}, {x}));
-  CHECK(refusal_of("global_max_pool", {}, {type({2, 3, 5})}) == "expected another rank in operand 0");
+  CHECK(refusal_of("global_max_pool", {}, {type({2, 3, 5})}) == "another rank in operand 0");
 }
 
 TEST_CASE("pools refuse invalid operands and attributes") {
   const auto x = type({1, 4, 8, 8});
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({4, 8, 8})}) ==
-        "expected an operand of rank 4 in operand 0");
+        "an operand of rank 4 in operand 0");
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}, {"pads", {3, 0, 0, 0}}}, {x}) ==
-        "expected pads smaller than the kernel");
-  CHECK(refusal_of("max_pool", {{"kernel", {9, 3}}}, {x}) == "expected a padded image at least as large as the kernel");
+        "pads smaller than the kernel");
+  CHECK(refusal_of("max_pool", {{"kernel", {9, 3}}}, {x}) == "a padded image at least as large as the kernel");
   CHECK(refusal_of("max_pool", {{"kernel", {0, 3}}}, {x}) ==
-        "expected positive kernel, stride and dilation of sensible size");
+        "positive kernel, stride and dilation of sensible size");
   CHECK(refusal_of("average_pool", {{"kernel", {3, 3}}}, {type({1, 4, 8, 8}, dtype::int32)}) ==
-        "expected floating-point elements");
+        "floating-point elements");
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({1, 4, 8, 8}, dtype::boolean)}) ==
-        "expected numeric elements");
+        "numeric elements");
 }
 
 }  // namespace tests_of_pooling

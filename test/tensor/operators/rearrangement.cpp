@@ -31,7 +31,7 @@ TEST_CASE("tile repeats along each dimension") {
   CHECK(run("tile", {{"repeats", {2, 3, 1}}}, {x}) ==
         tabulate({4, 3, 3}, [&](const shape& p) { return at(x, {p[0] % 2, 0, p[2]}); }));
   CHECK(run("tile", {{"repeats", {1, 1, 1}}}, {x}) == x);
-  CHECK(refusal_of("tile", {{"repeats", {2, 0, 1}}}, {type({2, 1, 3})}) == "expected positive counts of sensible size");
+  CHECK(refusal_of("tile", {{"repeats", {2, 0, 1}}}, {type({2, 1, 3})}) == "positive counts of sensible size");
 }
 
 TEST_CASE("strided_slice takes positive and negative steps") {
@@ -40,7 +40,7 @@ TEST_CASE("strided_slice takes positive and negative steps") {
   CHECK(run("strided_slice", {{"axes", {0, 1}}, {"starts", {4, 1}}, {"counts", {3, 2}}, {"steps", {-2, 2}}}, {x}) ==
         tabulate({3, 2}, [&](const shape& p) { return at(x, {4 - 2 * p[0], 1 + 2 * p[1]}); }));
   CHECK(refusal_of("strided_slice", {{"axes", {0}}, {"starts", {3}}, {"counts", {3}}, {"steps", {-2}}}, {type({5})}) ==
-        "expected elements that the operand has");
+        "elements that the operand has");
 }
 
 TEST_CASE("border_pad pads in every mode and cuts with negative pads") {
@@ -59,8 +59,8 @@ TEST_CASE("border_pad pads in every mode and cuts with negative pads") {
           return at(x, {p[0], rows[p[1]], columns[p[2]]});
         }));
   CHECK(refusal_of("border_pad", {{"mode", "reflect"}, {"pads", {3, 0}}}, {type({3})}) ==
-        "expected pads within what the operand has");
-  CHECK(refusal_of("border_pad", {{"pads", {-1, -2}}}, {type({3})}) == "expected cuts that leave something");
+        "pads within what the operand has");
+  CHECK(refusal_of("border_pad", {{"pads", {-1, -2}}}, {type({3})}) == "cuts that leave something");
 }
 
 TEST_CASE("depth_to_space spreads channels and space_to_depth undoes it") {

@@ -157,12 +157,12 @@ TEST_CASE("lstm refuses invalid weights / bias / state") {
   const auto x = type({4, 2, 3});
   const auto r = type({1, 8, 2});
   CHECK(refusal_of("lstm", {}, {x, type({1, 8, 4}), r}) ==
-        "expected weights [directions, gates, features] in operand 1");
-  CHECK(refusal_of("lstm", {{"bias", 1}}, {x, type({1, 8, 3}), r}) == "expected another number of operands");
+        "weights [directions, gates, features] in operand 1");
+  CHECK(refusal_of("lstm", {{"bias", 1}}, {x, type({1, 8, 3}), r}) == "another number of operands");
   CHECK(refusal_of("lstm", {{"bias", 1}}, {x, type({1, 8, 3}), r, type({1, 8})}) ==
-        "expected a bias [directions, twice the gates] in operand 3");
+        "a bias [directions, twice the gates] in operand 3");
   CHECK(refusal_of("lstm", {{"initial_h", 1}}, {x, type({1, 8, 3}), r, type({1, 3, 2})}) ==
-        "expected a state [directions, samples, cells] in operand 3");
+        "a state [directions, samples, cells] in operand 3");
 }
 
 }  // namespace tests_of_recurrent_layer

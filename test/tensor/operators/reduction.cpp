@@ -56,11 +56,11 @@ TEST_CASE("reductions keep or drop the reduced axes") {
 }
 
 TEST_CASE("reduce_sum and reduce_mean refuse invalid axes and element types") {
-  CHECK(refusal_of("reduce_sum", {{"axes", {}}}, {type({3, 4})}) == "expected at least one axis");
+  CHECK(refusal_of("reduce_sum", {{"axes", {}}}, {type({3, 4})}) == "at least one axis");
   for (const auto& bad : {shape{2}, shape{-1}, shape{1, 0}, shape{0, 0}, shape{0, INT64_MAX}}) {
-    CHECK(refusal_of("reduce_sum", {{"axes", bad}}, {type({3, 4})}) == "expected ascending axes within the rank");
+    CHECK(refusal_of("reduce_sum", {{"axes", bad}}, {type({3, 4})}) == "ascending axes within the rank");
   }
-  CHECK(refusal_of("reduce_mean", {{"axes", {0}}}, {type({3}, dtype::int64)}) == "expected floating-point elements");
+  CHECK(refusal_of("reduce_mean", {{"axes", {0}}}, {type({3}, dtype::int64)}) == "floating-point elements");
   CHECK(refusal_of("reduce_sum", {{"axes", {0}}}, {type({3}, dtype::int64)}).empty());
 }
 

@@ -196,17 +196,17 @@ TEST_CASE("segment operators check the sizes and types of edge lists") {
                {type({5, 2, 3}), type({7, 2}), list(5), list(7), list(6), list(7), list(7)}) ==
         std::vector<shape>{{4, 2, 3}});
   CHECK(refusal_of("segment_sum", {}, {x, list(5), list(7), list(5), list(7)}) ==
-        "expected a number per edge, or one offset more than there are vertices in operand 3");
+        "a number per edge, or one offset more than there are vertices in operand 3");
   CHECK(refusal_of("segment_sum", {}, {x, list(5), list(7), list(6), list(8)}) ==
-        "expected a number per edge, or one offset more than there are vertices in operand 4");
+        "a number per edge, or one offset more than there are vertices in operand 4");
   CHECK(refusal_of("segment_sum", {}, {x, list(1), list(7), list(6), list(7)}) ==
-        "expected one offset more than there are vertices in operand 1");
-  CHECK(refusal_of("segment_max", {}, {x, list(5), list(7, dtype::int8)}) == "expected int32 or int64 in operand 2");
-  CHECK(refusal_of("segment_max", {}, {x, type({5, 1}, dtype::int32), list(7)}) == "expected a vector in operand 1");
-  CHECK(refusal_of("segment_softmax", {}, {list(7), list(5)}) == "expected floating-point elements in operand 0");
+        "one offset more than there are vertices in operand 1");
+  CHECK(refusal_of("segment_max", {}, {x, list(5), list(7, dtype::int8)}) == "int32 or int64 in operand 2");
+  CHECK(refusal_of("segment_max", {}, {x, type({5, 1}, dtype::int32), list(7)}) == "a vector in operand 1");
+  CHECK(refusal_of("segment_softmax", {}, {list(7), list(5)}) == "floating-point elements in operand 0");
   CHECK(refusal_of("segment_weighted_sum", {},
                    {type({5, 2, 3}), type({7, 3}), list(5), list(7), list(6), list(7), list(7)}) ==
-        "expected a weight per edge and head in operand 1");
+        "a weight per edge and head in operand 1");
 }
 
 TEST_CASE("work of segment operators counts edges rather than the incidence matrix") {

@@ -24,11 +24,11 @@ TEST_CASE("input / weight / constant have their declared type; weight and consta
     CHECK(t.dims == shape{2, 3});
     CHECK(t.constant == (name != "input"));
   }
-  CHECK(refusal_of("input", {{"name", "x"}, {"dims", {2, 0}}}, {}) == "expected positive sizes");
+  CHECK(refusal_of("input", {{"name", "x"}, {"dims", {2, 0}}}, {}) == "positive sizes");
   CHECK(refusal_of("weight", {{"name", "x"}, {"dims", {INT64_MAX, 2}}}, {}) ==
-        "expected a result of positive sizes and a countable number of elements");
+        "a result of positive sizes and a countable number of elements");
   CHECK(refusal_of("input", {{"name", "x"}, {"dims", shape(17, 1)}}, {}) ==
-        "expected a result of positive sizes and a countable number of elements");
+        "a result of positive sizes and a countable number of elements");
 }
 
 TEST_CASE("source values are determined by name and seed") {
@@ -74,12 +74,12 @@ TEST_CASE("constant tensors have exact elements in double and modulo a prime") {
 }
 
 TEST_CASE("constant tensors refuse invalid attributes") {
-  CHECK(refusal_of("identity_kernel", {{"channels", 4}, {"kernel", {2, 3}}}, {}) == "expected an odd kernel");
+  CHECK(refusal_of("identity_kernel", {{"channels", 4}, {"kernel", {2, 3}}}, {}) == "an odd kernel");
   CHECK(refusal_of("identity_kernel", {{"channels", 4}, {"groups", 3}, {"kernel", {3, 3}}}, {}) ==
-        "expected channels that are a multiple of groups");
-  CHECK(refusal_of("pool_kernel", {{"channels", 4}, {"kernel", {0, 3}}}, {}) == "expected a positive kernel");
-  CHECK(refusal_of("pool_kernel", {{"channels", 0}, {"kernel", {3, 3}}}, {}) == "expected positive channels");
-  CHECK(refusal_of("identity_matrix", {{"size", -1}}, {}) == "expected a positive size");
+        "channels that are a multiple of groups");
+  CHECK(refusal_of("pool_kernel", {{"channels", 4}, {"kernel", {0, 3}}}, {}) == "a positive kernel");
+  CHECK(refusal_of("pool_kernel", {{"channels", 0}, {"kernel", {3, 3}}}, {}) == "positive channels");
+  CHECK(refusal_of("identity_matrix", {{"size", -1}}, {}) == "a positive size");
 }
 
 }  // namespace tests_of_sources

@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -147,14 +148,26 @@ TEST_CASE_METHOD(fixture, "verify_rules gives the same proofs for 1 and 3 thread
   std::size_t seen = 0;
   const auto one = tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 1, {},
                                         [&](std::size_t done) { CHECK(done == ++seen); });
-  const auto three = tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 3);
+  std::vector<std::size_t> seen_of_three;  // one thread at a time calls this
+  const auto three = tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 3, {},
+                                          [&](std::size_t done) { seen_of_three.push_back(done); });
   CHECK(seen == rules.size());
+  std::vector<std::size_t> numbers(rules.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{1});
+  CHECK(seen_of_three == numbers);
   REQUIRE(one.size() == rules.size());
+  REQUIRE(three.size() == rules.size());
   for (std::size_t i = 0; i < rules.size(); ++i) {
     INFO(rules[i].name << " " << one[i].reason << " " << one[i].details);
     CHECK(one[i].found == (i + 1 < rules.size() ? verdict::proved : verdict::refuted));
-    CHECK(one[i].axioms == three[i].axioms);
-    CHECK(one[i].details == three[i].details);
+    CHECK(three[i].found == one[i].found);
+    CHECK(three[i].axioms == one[i].axioms);
+    CHECK(three[i].real_only == one[i].real_only);
+    CHECK(three[i].inference_only == one[i].inference_only);
+    CHECK(three[i].reason == one[i].reason);
+    CHECK(three[i].details == one[i].details);
+    CHECK(three[i].cases == one[i].cases);
+    CHECK(three[i].instances.count == one[i].instances.count);
   }
 }
 

@@ -28,7 +28,9 @@ std::vector<tensor::rule_case> cases_of(const std::string& text, const tensor::w
 }  // namespace
 
 TEST_CASE("worlds of a rule case differ only in sizes and numbers and have sides of equal types") {
-  for (const auto& c : cases_of("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))")) {
+  const auto all = cases_of("matmul(?x, add(?y, ?z)) == add(matmul(?x, ?y), matmul(?x, ?z))");
+  CHECK(std::any_of(all.begin(), all.end(), [](const auto& c) { return c.size() > 1; }));
+  for (const auto& c : all) {
     for (const auto& w : c) {
       CHECK(tensor::detail::same_structure(c[0].graph, w.graph));
       REQUIRE(w.graph.outputs().size() == 2);
@@ -42,24 +44,29 @@ TEST_CASE("worlds of a rule case differ only in sizes and numbers and have sides
 
 TEST_CASE("the first worlds of a rule case distinguish sizes that may differ") {
   const tensor::world_options options{};
+  std::size_t largest = 0;
+  std::size_t told = 0;  // cases in which all sizes that may differ do
   for (const auto& c :
        cases_of("relu(matmul(?x, ?w)) => matmul{activation=relu}(?x, ?w) if rank(?x) == 2, rank(?w) == 2", options)) {
-    if (c.size() < 20) {
-      continue;  // a case with few instances
-    }
-    const auto differ = [&](auto size_a, auto size_b) {
-      return std::any_of(c.begin(), c.begin() + static_cast<std::ptrdiff_t>(options.worlds),
-                         [&](const auto& w) { return size_a(w) != size_b(w); });
+    const auto differ_in = [&](std::size_t first, auto size_a, auto size_b) {
+      const auto end = c.begin() + static_cast<std::ptrdiff_t>(std::min(first, c.size()));
+      return std::any_of(c.begin(), end, [&](const auto& w) { return size_a(w) != size_b(w); });
     };
+    const auto differ = [&](auto size_a, auto size_b) { return differ_in(c.size(), size_a, size_b); };
+    const auto differ_soon = [&](auto size_a, auto size_b) { return differ_in(options.worlds, size_a, size_b); };
     const auto m = [](const auto& w) { return w.instance.values[0][0].dims[0]; };
     const auto k = [](const auto& w) { return w.instance.values[0][0].dims[1]; };
     const auto n = [](const auto& w) { return w.instance.values[1][0].dims[1]; };
     const auto inner = [](const auto& w) { return w.instance.values[1][0].dims[0]; };
-    CHECK(differ(m, k));
-    CHECK(differ(m, n));
-    CHECK(differ(k, n));
+    CHECK(differ_soon(m, k) == differ(m, k));
+    CHECK(differ_soon(m, n) == differ(m, n));
+    CHECK(differ_soon(k, n) == differ(k, n));
     CHECK_FALSE(differ(k, inner));
+    largest = std::max(largest, c.size());
+    told += differ(m, k) && differ(m, n) && differ(k, n) ? 1 : 0;
   }
+  CHECK(largest > options.worlds);
+  CHECK(told > 0);
 }
 
 TEST_CASE("rule_cases searches for instances in which mostly equal numbers differ") {
@@ -92,14 +99,16 @@ TEST_CASE("rule_cases puts different paddings and repetitions into separate case
   CHECK(sums.size() > 5);
   const auto windows = cases_of(
       "max_pool{kernel=?k, stride=?s, padding=?p}(relu(?x)) => relu(max_pool{kernel=?k, stride=?s, padding=?p}(?x))");
-  std::set<std::string> paddings;
+  std::set<unity::attribute> paddings;
   for (const auto& c : windows) {
     std::set<unity::attribute> mine;
     for (const auto& w : c) {
       mine.insert(w.instance.source.back()[0].attributes[2]);
     }
     CHECK(mine.size() == 1);
+    paddings.merge(mine);
   }
+  CHECK(paddings.size() > 1);
   std::set<std::size_t> repetitions;
   for (const auto& c : cases_of("concat{axis=?a}(relu(??x)...) == relu(concat{axis=?a}(??x...))")) {
     repetitions.insert(c[0].instance.repetitions);
@@ -112,9 +121,10 @@ TEST_CASE("rule_cases is deterministic and empty for a target that never fits") 
   const auto once = cases_of("relu(relu(?x)) => relu(?x)");
   const auto twice = cases_of("relu(relu(?x)) => relu(?x)");
   REQUIRE(once.size() == twice.size());
+  REQUIRE(once.size() > 1);
   for (std::size_t i = 0; i < once.size(); ++i) {
     CHECK(std::equal(once[i].begin(), once[i].end(), twice[i].begin(), twice[i].end(),
-                     [](const auto& a, const auto& b) { return a.graph == b.graph; }));
+                     [](const auto& a, const auto& b) { return a.graph == b.graph && a.instance == b.instance; }));
   }
 }
 

@@ -117,7 +117,8 @@ UNITY_INLINE region_plan::region_plan(const tensor::algebra& a, const fusion::ke
     if (op.kind != input) {
       auto found = a.infer(op, types_of(graph_, operands));
       if (!found) {
-        throw error{region_place(a, region.graph, n), a.why_not(op, types_of(graph_, operands)), "operands it takes"};
+        throw error{region_place(a, region.graph, n), "operands that it does not take",
+                    a.why_not(op, types_of(graph_, operands))};
       }
       types = std::move(*found);
     }

@@ -161,8 +161,8 @@ UNITY_INLINE task_operation operation_of_task(const tensor::algebra& a, const op
   const auto results = a.infer(op, inputs);
   if (!results || *results != outputs) {
     throw error{fmt::format("operator {}", a.signature(o.op.kind).name),
-                results ? "results of other sizes for its parts" : a.why_not(op, inputs),
-                "an operator that runs on parts of its operands"};
+                results ? "results of other sizes for its parts" : "no results for its parts",
+                results ? "an operator that runs on parts of its operands" : a.why_not(op, inputs)};
   }
   if (const auto* p = std::get_if<tensor::primitive>(&a.definition_of(o.op.kind).body)) {
     const auto s = a.iteration(o.op, o.inputs);

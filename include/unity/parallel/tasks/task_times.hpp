@@ -205,8 +205,8 @@ UNITY_INLINE part_of_operation operation_on(const tensor::algebra& a, const oper
   const auto made = a.infer(s.op, s.inputs);
   if (!made || *made != s.outputs) {
     throw error{fmt::format("operator {}", a.signature(o.op.kind).name),
-                made ? "results of other sizes for its parts" : a.why_not(s.op, s.inputs),
-                "an operator that runs on parts of its operands"};
+                made ? "results of other sizes for its parts" : "no results for its parts",
+                made ? "an operator that runs on parts of its operands" : a.why_not(s.op, s.inputs)};
   }
   return s;
 }

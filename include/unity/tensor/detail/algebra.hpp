@@ -81,7 +81,7 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
   if (reason != nullptr && !results) {
     *reason = j.why_not().text();
   } else if (reason != nullptr && !ranks) {
-    *reason = "expected row_major results, as their rank is below 2";
+    *reason = "row_major results, as their rank is below 2";
   }
   return ranks ? std::move(results) : std::nullopt;
 }
@@ -149,8 +149,7 @@ UNITY_INLINE std::vector<value_id> body_graph::add_all(const operation& op, std:
   }
   const auto results = algebra_.infer(op, types);
   if (!results) {
-    throw error{algebra_.signature(op.kind).name, "other operands",
-                algebra_.why_not(op, types).substr(std::string_view{"expected "}.size())};
+    throw error{algebra_.signature(op.kind).name, "other operands", algebra_.why_not(op, types)};
   }
   const auto values = graph_.results(graph_.add_node(op, operands, *results));
   return {values.begin(), values.end()};
@@ -214,7 +213,7 @@ UNITY_INLINE auto algebra::judge(const operation& op, std::span<const tensor_typ
     -> algebra::inferred {
   if (const auto* expected = malformed(op, inputs)) {
     if (reason != nullptr) {
-      *reason = fmt::format("expected {}", expected);
+      *reason = expected;
     }
     return std::nullopt;
   }
@@ -246,7 +245,7 @@ UNITY_INLINE auto algebra::judge_body(const operation& op, std::span<const tenso
     return results;
   } catch (const error& e) {
     if (reason != nullptr) {
-      *reason = fmt::format("expected what its body takes: {}", e.what());
+      *reason = fmt::format("what its body takes: {}", e.what());
     }
     return std::nullopt;
   }
