@@ -59,7 +59,7 @@ struct arguments {
 
 void declare(CLI::App& app, arguments& a) {
   app.add_option("--backend", a.backend, support::backend_list());
-  app.add_option("--backend-threads", a.backend_threads, "of the backend; 0: all that the machine has")
+  app.add_option("--backend-threads", a.backend_threads, "threads of the backend; 0: all of the machine")
       ->check(support::number_in(0, 1024));
   app.add_option("--ranks", a.ranks, "time exchanges between so many threads, 2 to 4 where nothing is said; 1: none")
       ->check(support::number_in(1, 64));

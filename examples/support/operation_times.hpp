@@ -40,13 +40,14 @@ struct timing_flags {
 inline void declare(CLI::App& app, timing_flags& f) {
   app.add_option(
       "--cost", f.cost,
-      fmt::format("what operators take: analytic (by the rates of the machine's devices), kernels (of PyTorch, "
-                  "on those devices) or kernels:DEVICE (on that one), or measured:BACKEND (on this machine; "
-                  "{})",
+      fmt::format("where times of operators come from: analytic (by the rates of the machine's devices), kernels "
+                  "(of PyTorch, on those devices) or kernels:DEVICE (on that one), or measured:BACKEND (on this "
+                  "machine; {})",
                   backend_list()));
   app.add_option("--timings", f.timings,
                  "file that keeps measured times, or none; default: in the user's cache folder");
-  app.add_option("--backend-threads", f.backend_threads, "of --cost measured:cpu; 0: all that the machine has")
+  app.add_option("--backend-threads", f.backend_threads,
+                 "threads of the cpu backend, with --cost measured:cpu; 0: all of the machine")
       ->check(number_in(0, 1024));
 }
 

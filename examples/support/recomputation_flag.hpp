@@ -42,8 +42,9 @@ inline void declare(CLI::App& app, memory_flags& a) {
 
 inline void declare_offloading(CLI::App& app, memory_flags& a) {
   app.add_option("--offload-results", a.offload,
-                 "results that wait on the host for the backward pass: none; products, those of matrix products and "
-                 "convolutions, or what is made of them if only that is read then; all; default: what the plan says")
+                 "results that are kept on the host until the backward pass: none; products, those of matrix products "
+                 "and convolutions, or what is computed from them if the backward pass reads only that; all; default: "
+                 "as in the plan")
       ->check(CLI::IsMember({"none", "products", "all"}));
 }
 

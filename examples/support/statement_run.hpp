@@ -71,7 +71,7 @@ inline void declare(CLI::App& app, statement_flags& f) {
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option_function<std::string>(
          "--element", [&f](const std::string& name) { f.element = *tensor::find_dtype(name); },
-         "with --plan: of the model's float32 values")
+         "with --plan: type that replaces float32 in the model")
       ->needs(plan)
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   app.add_option("--budget", f.budget, "with --plan megatron:search: its time limit: 30s, 5m; default: 60s")

@@ -66,10 +66,10 @@ struct rule_flag {
 inline constexpr double below_one = 1 - 0x1.0p-53;
 inline constexpr std::array<rule_flag, 5> rule_flags{{
     {{"rate", &unity::train::update_rule::learning_rate}, "learning rate", 0, 1e308},
-    {{"momentum", &unity::train::update_rule::momentum}, "of the optimizer momentum", 0, 1},
-    {{"beta1", &unity::train::update_rule::beta1}, "of the optimizer adam: of the mean of gradients", 0, below_one},
-    {{"beta2", &unity::train::update_rule::beta2}, "of the optimizer adam: of the mean of their squares", 0, below_one},
-    {{"epsilon", &unity::train::update_rule::epsilon}, "of the optimizer adam: what is added to the root", 1e-300, 1},
+    {{"momentum", &unity::train::update_rule::momentum}, "for the optimizer momentum: its factor", 0, 1},
+    {{"beta1", &unity::train::update_rule::beta1}, "for adam: decay rate of the mean of gradients", 0, below_one},
+    {{"beta2", &unity::train::update_rule::beta2}, "for adam: decay rate of the mean of squares", 0, below_one},
+    {{"epsilon", &unity::train::update_rule::epsilon}, "for adam: what is added to the root of that mean", 1e-300, 1},
 }};
 
 inline void declare(CLI::App& app, training_flags& a) {
