@@ -45,7 +45,7 @@ for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden
 done
 with_torch() { # with_torch SCRIPT...: runs it with an interpreter that has PyTorch and onnxruntime
   "$python" -c 'import torch, onnxruntime' || { echo "skipped: $python lacks torch or onnxruntime" && return 77; }
-  "$python" "$@"
+  PATH="$(dirname "$(command -v "$python")"):$PATH" "$python" "$@"  # optimize starts engines by `python3`
 }
 # Of the library and the programs, so that results stay valid where only a benchmark or a page changed.
 commit=$(git log -1 --format=%h -- include examples 2> /dev/null)
