@@ -37,6 +37,7 @@ while (($# > 0)); do
 done
 
 bin=build/release/bin
+export UNITY_TARGET=none # where no engine is named, optimize would choose by one that python3 happens to have
 slow=""
 for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden=64&vocab=5000" \
   "gpt?layers=2&hidden=256&heads=4&seq=64&vocab=2000&batch=8" "resnext50?form=ae&image=64&hidden=16&batch=16" \
@@ -45,7 +46,7 @@ for model in "mlp?layers=4&hidden=1024&batch=128" "dlrm?form=ae&batch=512&hidden
 done
 with_torch() { # with_torch SCRIPT...: runs it with an interpreter that has PyTorch and onnxruntime
   "$python" -c 'import torch, onnxruntime' || { echo "skipped: $python lacks torch or onnxruntime" && return 77; }
-  PATH="$(dirname "$(command -v "$python")"):$PATH" "$python" "$@"  # optimize starts engines by `python3`
+  "$python" "$@"
 }
 # Of the library and the programs, so that results stay valid where only a benchmark or a page changed.
 commit=$(git log -1 --format=%h -- include examples 2> /dev/null)
@@ -128,9 +129,9 @@ alone=(
   "exports             with_torch examples/models/export_models.py $exports/suite --exporter script --batch 1 \
                        --layers 4 --width 256 --sequence 128"
   "engines             with_torch examples/compare_engines.py $exports/suite --suite --threads 1 --seconds 12 \
-                       --optimize $bin/optimize"
+                       --optimize $bin/optimize -- --python $python"
   "engines_2           with_torch examples/compare_engines.py $exports/suite --suite --threads 2 --seconds 8 \
-                       --optimize $bin/optimize"
+                       --optimize $bin/optimize -- --python $python"
 )
 shared=(
   "rules_by_model      $bin/bench_rules_by_model $out/rules_by_model.svg $out/tensor_2.rules $out/taso.rules"
