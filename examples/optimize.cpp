@@ -75,8 +75,9 @@ struct arguments {
   std::string rules{};
   syntax::standing floor = syntax::standing::proved;
   std::string cost = "analytic:v100";
-  bool has_cost = false;           // --cost was given
-  bool is_only_predicted = false;  // no engine was found
+  bool has_cost = false;            // --cost was given
+  bool has_default_target = false;  // the engine that --python has
+  std::string why_predicted{};      // where the default would be to time files in an engine
   support::run_flags runs{};
   support::target_flags target{};
   hardware::machine calibrated{};             // the machine of --cost analytic:FILE.json or kernels:FILE.json
@@ -239,12 +240,14 @@ void resolve_target(arguments& a) {
   if (a.target.name.empty() && !a.has_cost && is_file && a.runs.run.empty() && !saves &&
       a.options.objective.mode == tensor::mode::inference) {
     a.target.name = support::installed_engine(a.target);
-    a.is_only_predicted = a.target.name.empty();
+    a.has_default_target = !a.target.name.empty();
+    a.why_predicted =
+        a.has_default_target ? "" : fmt::format("{} has no engine to time files in", a.target.python);
   }
   if (a.target.name == "none") {
     a.target.name.clear();
   }
-  support::check_target(a.target, a.is_only_predicted);
+  support::check_target(a.target, !a.why_predicted.empty());
   if (a.target.name.empty()) {
     return;
   }
@@ -519,15 +522,10 @@ class engine_search {
   engine_search(const engine_search&) = delete;
   engine_search& operator=(const engine_search&) = delete;
 
-  // Throws: as check.
   [[nodiscard]] systems::taso_result operator()(const rule_set& rules, double seconds) {
-    auto found = search(rules, seconds, before_.graph);
-    for (std::size_t i = 0; before_.open.empty() && i <= found.stages.size(); ++i) {  // else at writing
-      static_cast<void>(check(operators_, a_, before_, i == 0 ? found : found.stages[i - 1]));
-    }
-    return found;
+    return search(rules, seconds, before_.graph);
   }
-  // Applies the rule at every match in the best graph. Throws: as check.
+  // Applies the rule at every match in the best graph.
   [[nodiscard]] std::optional<systems::taso_result> everywhere(const systems::taso_result& found,
                                                                const substitution& rule) {
     constexpr std::size_t most = 10'000;
@@ -547,9 +545,6 @@ class engine_search {
     r.rules_used = found.rules_used;
     r.rules_used.push_back({rule.name, all.moves, found.cost_after_s - r.cost_after_s});
     r.real_only = found.real_only || rule.rule.real_only;
-    if (before_.open.empty()) {
-      static_cast<void>(check(operators_, a_, before_, r));
-    }
     return r;
   }
   [[nodiscard]] std::optional<support::measuring> measuring() const {
@@ -575,18 +570,31 @@ class engine_search {
   std::optional<tensor::timing_cache<support::any_timer>> times_{};
 };
 
-// Sets the result, and the engine's timings of it.
-void search_for_engine(const tensor::algebra& operators, const rule_set& rules, arguments& a, outcome& r) {
-  const auto tolerance = support::run_tolerance(r.before.graph);
+// The engine, which has loaded the original. Nothing if --target did not name it and it does not run the original.
+std::optional<support::engine_timer> start_engine(arguments& a, const io::onnx_model& before) {
   auto sizes = support::parse_dimensions(a.dimensions);
-  for (const auto& axis : r.before.open.axes) {
+  for (const auto& axis : before.open.axes) {
     sizes.emplace(axis.name, axis.size);
   }
-  support::engine_timer timer{a.target, a.model, sizes, a.options.seed, tolerance};
+  try {
+    return support::engine_timer{a.target, a.model, sizes, a.options.seed, support::run_tolerance(before.graph)};
+  } catch (const error& e) {
+    if (!a.has_default_target) {
+      throw;
+    }
+    a.why_predicted = fmt::format("the engine does not run the original ({})", e.what());
+    return std::nullopt;
+  }
+}
+
+// Sets the result, and the engine's timings of it.
+void search_for_engine(const tensor::algebra& operators, const rule_set& rules, const arguments& a,
+                       support::engine_timer& timer, outcome& r) {
   engine_search search{operators, a, r.before, timer};
   const support::candidate_source source{
       [&](const rule_set& some, double seconds) { return search(some, seconds); },
       [&](const systems::taso_result& found, const std::filesystem::path& file) {
+        // The engine compares outputs at one size. It need not hold for others; what is chosen is checked at the end.
         if (!r.before.open.empty()) {
           static_cast<void>(check(operators, a, r.before, found));
         }
@@ -626,8 +634,9 @@ void run(arguments& a) {
       keep_original(r);
     }
   };
-  if (!a.target.name.empty()) {
-    search_for_engine(operators, rules, a, r);
+  auto engine = a.target.name.empty() ? std::nullopt : start_engine(a, r.before);
+  if (engine) {
+    search_for_engine(operators, rules, a, *engine, r);
     check_found();
   } else if (a.runs.measured.empty()) {
     r.found = search(operators, rules, r.before.graph, a.kernels, a.options);
@@ -643,9 +652,9 @@ void run(arguments& a) {
   support::run_both(a.runs, operators, a.options.seed, r);
   write(operators, a, written, r);
   support::print(about(a), r);
-  if (a.is_only_predicted) {
-    fmt::print("predicted for {} from its data sheet: {} has no engine to time files in; see --target and --cost\n",
-               a.options.objective.device.name, a.target.python);
+  if (!a.why_predicted.empty()) {
+    fmt::print("predicted for {} from its data sheet: {}; see --target and --cost\n", a.options.objective.device.name,
+               a.why_predicted);
   }
 }
 

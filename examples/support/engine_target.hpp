@@ -116,7 +116,7 @@ struct engine_choice {
 
 // The functions of the program that the choice calls.
 struct candidate_source {
-  // A search by these rules for so many seconds; its result is checked against the original.
+  // A search by these rules for so many seconds.
   std::function<unity::systems::taso_result(const unity::rule_set&, double seconds)> search{};
   std::function<void(const unity::systems::taso_result&, const std::filesystem::path&)> write{};
   // Applies the rule at every match; nothing if there is none.

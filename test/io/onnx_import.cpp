@@ -124,6 +124,26 @@ TEST_CASE("shape arithmetic in ONNX files is folded on import") {
   }
 }
 
+TEST_CASE("ONNX constants without elements are cast and joined without a node") {
+  const std::string before = "g (float[2,4,3] x) => (float[2,4,3] y) <int64[3] d = {2, 4, 0}> { ";
+  const auto m = read(before + R"(
+    e = ConstantOfShape(d) none = CastLike(e, x) c = Concat <axis = 2> (none, x, none) y = Relu(c) })");
+  CHECK(m.graph == built([](auto& b) { return b.relu(b.input("x", {2, 4, 3})); }));
+  CHECK(m.data.empty());
+  const auto two = read(before + "e = ConstantOfShape(d) y = Concat <axis = -1> (x, e, x) }");
+  CHECK(two.graph == built([](auto& b) {
+          const auto x = b.input("x", {2, 4, 3});
+          const value_id parts[] = {x, x};
+          return b.concat(2, parts);
+        }));
+  CHECK_THAT(complaint(before + "e = ConstantOfShape(d) y = Concat <axis = 0> (x, e) }"),
+             Catch::Contains("node 1 (Concat): input 1 without elements; expected float32[0,4,3]"));
+  CHECK_THAT(complaint(before + "e = ConstantOfShape(d) i = Cast <to = 7> (e) y = Concat <axis = 2> (x, i) }"),
+             Catch::Contains("input 1 without elements; expected float32[2,4,0]"));
+  CHECK_THAT(complaint(before + "e = ConstantOfShape(d) y = Relu(e) }"),
+             Catch::Contains("output 'y' has no elements; expected a tensor with elements"));
+}
+
 TEST_CASE("ONNX constants import as fill or constant and initializers as weight") {
   const auto m = read(R"(g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
     half = Constant <value = float {0.5}> () list = Constant <value = float[2] {3, 4}> ()

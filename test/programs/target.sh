@@ -126,6 +126,11 @@ check 'so' json "$scratch/7.json" \
   "'measured' not in x and 'measured' not in json.load(open('$scratch/8.json'))"
 check 'without any' silent env -u UNITY_TARGET "${small[@]}" --python "$scratch/bare"
 check 'that is said' grep -q "^predicted for v100 from its data sheet: $scratch/bare has no engine" "$scratch/stdout"
+check 'nor one that does not run the model' silent env -u UNITY_TARGET ENGINE_FAULT=refuse ENGINE_FAULT_AT=0 \
+  "${small[@]}" --python "$scratch/has" --json "$scratch/10.json"
+check 'that is said, too' grep -q 'the engine does not run the original (--target onnxruntime: .*no kernel' \
+  "$scratch/stdout"
+check 'and the result is predicted' json "$scratch/10.json" '"measured" not in x and x["rules_used"]'
 
 if ! "$python" -c 'import numpy, onnxruntime' 2>"$scratch/stderr"; then
   echo "not checked with the engine itself: $python has no onnxruntime ($(tail -n 1 "$scratch/stderr"))"

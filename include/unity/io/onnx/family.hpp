@@ -103,6 +103,8 @@ class import_node {
   [[nodiscard]] tensor::tensor_type type(std::size_t i) const { return maker_->type(input(i)); }
   [[nodiscard]] tensor::tensor_type type_of(value_id v) const { return maker_->type(v); }
   [[nodiscard]] std::size_t rank(std::size_t i) const { return type(i).rank(); }
+  // Whether the input is a constant without elements, for all open sizes.
+  [[nodiscard]] bool is_empty(std::size_t i) const { return has(i) && inputs_[i]->is_empty() && !inputs_[i]->varies; }
   // The elements of a constant input if they are few, else null.
   [[nodiscard]] const known_tensor* known(std::size_t i) const { return has(i) ? inputs_[i]->known.get() : nullptr; }
   [[nodiscard]] std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const {

@@ -91,6 +91,9 @@ struct onnx_value {
   bool weight = false;                        // changed by training, so it is not shape arithmetic
   bool varies = false;                        // its elements depend on open sizes
   std::string name;
+
+  // Whether it is a constant without elements, which no node can represent.
+  [[nodiscard]] bool is_empty() const noexcept { return known != nullptr && known->size() == 0; }
 };
 
 // An operator does not accept its operands.

@@ -150,8 +150,7 @@ UNITY_INLINE std::vector<value_id> opaque_importer::add(const onnx::NodeProto& n
   std::vector<typed_input> typed;
   std::set<std::string> listed;
   const auto read = [&](const std::string& name, onnx_value& v) {
-    if (v.known != nullptr &&
-        v.known->size() == 0) {  // such as Resize's absent region: without elements, but required by the node
+    if (v.is_empty()) {  // such as Resize's absent region: required by the node
       maker_->data()[name] = data_from(*v.known);
       typed.push_back({name, {}, v.known.get()});
       return;
@@ -218,6 +217,9 @@ UNITY_INLINE std::vector<tensor::tensor_type> opaque_importer::result_types(cons
                   fmt::format("{} as value_info says", tensor::to_string(hint->second))};
     }
     types.push_back(hint != hints_.end() ? hint->second : found->second);
+    if (std::ranges::find(types.back().dims, 0) != types.back().dims.end()) {
+      throw no_counterpart{where, fmt::format("output {} has no elements", in_quotes(out)), "a tensor with elements"};
+    }
   }
   return types;
 }
