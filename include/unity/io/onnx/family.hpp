@@ -103,8 +103,9 @@ class import_node {
   [[nodiscard]] tensor::tensor_type type(std::size_t i) const { return maker_->type(input(i)); }
   [[nodiscard]] tensor::tensor_type type_of(value_id v) const { return maker_->type(v); }
   [[nodiscard]] std::size_t rank(std::size_t i) const { return type(i).rank(); }
-  // Whether the input is a constant without elements, for all open sizes.
-  [[nodiscard]] bool is_empty(std::size_t i) const { return has(i) && inputs_[i]->is_empty() && !inputs_[i]->varies; }
+  // The inputs to join along an axis, but for constants without elements, such as a cache before the first token.
+  // Throws: unity::error if such a constant does not fit the others.
+  [[nodiscard]] std::vector<value_id> inputs_with_elements(std::int64_t axis) const;
   // The elements of a constant input if they are few, else null.
   [[nodiscard]] const known_tensor* known(std::size_t i) const { return has(i) ? inputs_[i]->known.get() : nullptr; }
   [[nodiscard]] std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const {
@@ -272,6 +273,7 @@ struct onnx_family {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_ONNX_FAMILY)
 
+#include <algorithm>
 #include <filesystem>
 
 #include <unity/io/onnx/proto.hpp>
@@ -333,6 +335,26 @@ UNITY_INLINE auto import_node::list(std::string_view name, std::size_t place, st
     return {true, attributes.integers(name)};
   }
   return {!has(place) || known_integers(place).has_value(), known_integers(place)};
+}
+
+UNITY_INLINE std::vector<value_id> import_node::inputs_with_elements(std::int64_t axis) const {
+  std::vector<value_id> all;
+  std::vector<std::size_t> empty;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (has(i) && inputs_[i]->is_empty() && !inputs_[i]->varies) {
+      empty.push_back(i);
+    } else {
+      all.push_back(input(i));
+    }
+  }
+  for (const auto i : all.empty() ? std::vector<std::size_t>{} : empty) {
+    auto expected = type_of(all.front());
+    expected.dims[static_cast<std::size_t>(this->axis(axis, expected.rank()))] = 0;
+    if (known(i)->element != expected.element || !std::ranges::equal(known(i)->dims, expected.dims)) {
+      refuse(fmt::format("input {} without elements", i), tensor::to_string(expected));
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE std::int64_t import_node::axis(std::int64_t axis, std::size_t rank) const {

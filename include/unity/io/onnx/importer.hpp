@@ -79,8 +79,6 @@ class graph_importer {
                    const std::string& where);
   bool add_constant(const onnx::NodeProto& node, const std::string& where);
   bool add_shape(const onnx::NodeProto& node, onnx_value& of, const std::string& where);
-  // Another element type for a constant without elements.
-  bool add_empty_cast(const onnx::NodeProto& node, const onnx_value& of, const onnx_value* like);
   // Replaces an If with a known condition by its branch.
   bool add_decided_branch(const onnx::NodeProto& node, std::size_t index, std::span<onnx_value* const> inputs,
                           const std::string& where);
@@ -296,6 +294,7 @@ UNITY_INLINE void graph_importer::add_known_or_opaque(const onnx::NodeProto& nod
   }
   const bool standard = is_default_domain(node.domain());
   const bool own = own_operators_.find(node) != nullptr;
+  const bool reads_empty = std::ranges::any_of(inputs, [](const auto* v) { return v != nullptr && v->is_empty(); });
   try {
     if ((standard && !own && (add_special(node, index, inputs, where) || add_folded(node, inputs, where))) ||
         ((standard || own) && add_expressed(node, inputs, where))) {
@@ -304,7 +303,7 @@ UNITY_INLINE void graph_importer::add_known_or_opaque(const onnx::NodeProto& nod
   } catch (const not_accepted& e) {
     // Element types that the tensor algebra does not support (such as integers) become opaque, as do readers of a
     // constant without elements; sizes that do not fit together are an error of the model.
-    if (all_floating(inputs) && std::ranges::none_of(inputs, [](const onnx_value* v) { return v != nullptr && v->is_empty(); })) {
+    if (all_floating(inputs) && !reads_empty) {
       throw error{where, e.found, e.expected};
     }
   }
@@ -324,20 +323,7 @@ UNITY_INLINE bool graph_importer::add_special(const onnx::NodeProto& node, std::
   if ((type == "Shape" || type == "Size") && inputs.size() == 1 && inputs[0] != nullptr) {
     return add_shape(node, *inputs[0], where);
   }
-  if (type == "CastLike" && inputs.size() == 2 && inputs[0] != nullptr && inputs[0]->is_empty()) {
-    return add_empty_cast(node, *inputs[0], inputs[1]);
-  }
   return type == "If" && add_decided_branch(node, index, inputs, where);
-}
-
-UNITY_INLINE bool graph_importer::add_empty_cast(const onnx::NodeProto& node, const onnx_value& of,
-                                                 const onnx_value* like) {
-  if (like == nullptr || (!like->value.valid() && like->known == nullptr)) {
-    return false;
-  }
-  const auto element = like->value.valid() ? maker_.type(like->value).element : like->known->element;
-  add_known(node.output(0), {element, of.known->dims, {}, {}});
-  return true;
 }
 
 UNITY_INLINE bool graph_importer::add_constant(const onnx::NodeProto& node, const std::string& where) {

@@ -100,28 +100,12 @@ void export_incidence(export_node& n);
 namespace unity::io::detail {
 
 UNITY_INLINE import_result import_concat(import_node& n) {
-  std::vector<value_id> parts;
-  std::vector<std::size_t> empty;
-  for (std::size_t i = 0; i < n.input_count(); ++i) {
-    if (n.is_empty(i)) {
-      empty.push_back(i);
-    } else {
-      parts.push_back(n.input(i));
-    }
+  const auto axis = n.attributes.integer("axis", 1);
+  const auto parts = n.inputs_with_elements(axis);
+  if (parts.size() < 2) {
+    return parts.empty() ? import_result{} : one(parts.front());
   }
-  if (parts.empty()) {
-    return std::nullopt;
-  }
-  const auto type = n.type_of(parts.front());
-  const auto axis = n.axis(n.attributes.integer("axis", 1), type.rank());
-  for (const auto i : empty) {  // such as a cache of keys before the first token
-    auto expected = type;
-    expected.dims[static_cast<std::size_t>(axis)] = 0;
-    if (n.known(i)->element != expected.element || !std::ranges::equal(n.known(i)->dims, expected.dims)) {
-      n.refuse(fmt::format("input {} without elements", i), tensor::to_string(expected));
-    }
-  }
-  return parts.size() == 1 ? one(parts.front()) : n.emit_all("concat", parts, {{"axis", axis}});
+  return n.emit_all("concat", parts, {{"axis", n.axis(axis, n.type_of(parts.front()).rank())}});
 }
 
 UNITY_INLINE import_result import_split(import_node& n) {
