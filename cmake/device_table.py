@@ -4,8 +4,8 @@ the coefficients of the model of kernels, from machines/kernels.json, which `fit
 
 usage: device_table.py [--check]
 
-Writes include/unity/cost/device_table.hpp, kernel_table.hpp and the lines between the marks in docs/machines.md; with
---check it only says whether they are what it would write, and whether each number has a source.
+Writes include/unity/hardware/device_table.hpp, kernel_table.hpp and the lines between the marks in docs/machines.md;
+with --check it only says whether they are what it would write, and whether each number has a source.
 """
 import json
 import sys
@@ -13,8 +13,8 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER = ROOT / "include/unity/cost/device_table.hpp"
-KERNELS = ROOT / "include/unity/cost/kernel_table.hpp"
+HEADER = ROOT / "include/unity/hardware/device_table.hpp"
+KERNELS = ROOT / "include/unity/hardware/kernel_table.hpp"
 PAGE = ROOT / "docs/machines.md"
 BEGIN, END = "<!-- machines/devices.json: begin -->\n", "<!-- machines/devices.json: end -->\n"
 ELEMENTS = ["float64", "float32", "float16", "bfloat16", "int8"]
@@ -28,7 +28,7 @@ HEAD = """// Devices by name, with the numbers of machines/devices.json, which n
 
 #include <unity/core/units.hpp>
 
-namespace unity {
+namespace unity::hardware {
 
 // Rates are those of dense products, in operations per second. Unknown numbers are 0, as are rates of types that are
 // not faster than float32.
@@ -85,7 +85,7 @@ def header(devices):
         text += f"    {{\"{d['id']}\", \"{d['name']}\", {'true' if d['kind'] == 'gpu' else 'false'},\n"
         text += f"     {', '.join(numbers[:7])},\n     {', '.join(numbers[7:])},\n"
         text += f"     \"{d['sources']['peaks.float32']}\"}},\n"
-    return text + "}};\n\n}  // namespace unity\n"
+    return text + "}};\n\n}  // namespace unity::hardware\n"
 
 
 def page(devices):
@@ -120,9 +120,9 @@ def kernels(model):
 #include <span>
 #include <string_view>
 
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
-namespace unity {
+namespace unity::hardware {
 
 """
     for kind, numbers in sorted(model["coefficients"].items()):
@@ -183,7 +183,7 @@ inline constexpr double share_of_bandwidth = {shares['bytes_per_second']:.6g};
 inline constexpr double share_of_float32_rate = {shares['float32']:.6g};
 inline constexpr double share_of_bfloat16_rate = {shares['bfloat16']:.6g};
 
-}}  // namespace unity
+}}  // namespace unity::hardware
 """
 
 

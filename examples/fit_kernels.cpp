@@ -20,13 +20,13 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/cost/device_table.hpp>
 #include <unity/cost/duration.hpp>
-#include <unity/cost/kernel_fit.hpp>
-#include <unity/cost/kernel_model.hpp>
-#include <unity/cost/kernel_table.hpp>
 #include <unity/cost/roofline.hpp>
 #include <unity/hardware/device_rates.hpp>
+#include <unity/hardware/device_table.hpp>
+#include <unity/hardware/kernel_fit.hpp>
+#include <unity/hardware/kernel_model.hpp>
+#include <unity/hardware/kernel_table.hpp>
 #include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
@@ -37,6 +37,7 @@
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
 struct arguments {
   std::string folder{};

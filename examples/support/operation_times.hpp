@@ -101,7 +101,7 @@ void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, 
     if (const auto named = device_of_kernels(flags.cost)) {
       std::fill(on.devices.begin(), on.devices.end(), *named);
     }
-    return f(hardware::kernel_durations(a, on));
+    return f(hardware::kernel_durations_of(a, on));
   }
   if (m.devices.size() != 1) {
     throw error{fmt::format("--cost {}", flags.cost),

@@ -10,8 +10,8 @@
 #include <unity/backend/run_comparison.hpp>
 #include <unity/core/error.hpp>
 #include <unity/hardware/kernel_devices.hpp>
+#include <unity/hardware/kernel_durations.hpp>
 #include <unity/tensor/cost.hpp>
-#include <unity/tensor/kernel_durations.hpp>
 #include <unity/tensor/measured_durations.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/timing_cache.hpp>
@@ -60,8 +60,8 @@ systems::taso_result search_by(const hardware::device& kernels, const tensor::al
                                const systems::taso_options& options, const tensor::tensor_graph& graph) {
   hardware::machine on;
   on.devices = {kernels};
-  const tensor::time_cost<tensor::kernel_durations> time{operators, hardware::kernel_durations(operators, on),
-                                                         options.objective.mode};
+  const tensor::time_cost<hardware::kernel_durations> time{operators, hardware::kernel_durations_of(operators, on),
+                                                           options.objective.mode};
   return systems::taso(operators, time, rules, graph, options);
 }
 

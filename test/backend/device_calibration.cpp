@@ -95,7 +95,7 @@ TEST_CASE("the kernel cost model uses the calibrated rates") {
   }
   const tensor_type large{tensor::dtype::float32, tensor::layout::row_major, false, {100'000'000}};
   const std::vector operands{large, large};
-  const auto sum = hardware::kernel_durations(operators(), m)
+  const auto sum = hardware::kernel_durations_of(operators(), m)
                        .duration_of(0, operators().make_operation("add"), operands, {&large, 1});
   CHECK(to_seconds(sum.expected) == Approx(12e8 / 1e11).epsilon(0.03));
 }

@@ -1,13 +1,14 @@
 #include <catch2/catch.hpp>
 
-#include <unity/cost/device_table.hpp>
 #include <unity/hardware/device_rates.hpp>
+#include <unity/hardware/device_table.hpp>
 
 namespace tests_of_device_rates {
 
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
 TEST_CASE("find_device finds known devices by exact name only") {
   for (const auto& d : known_devices) {

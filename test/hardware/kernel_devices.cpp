@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include <unity/core/error.hpp>
-#include <unity/cost/kernel_table.hpp>
+#include <unity/hardware/kernel_table.hpp>
 #include <unity/hardware/presets.hpp>
 
 namespace tests_of_kernel_devices {
@@ -14,8 +14,9 @@ namespace tests_of_kernel_devices {
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
-const kernel_device& of(const tensor::kernel_devices_by_element& all, tensor::dtype e) {
+const kernel_device& of(const hardware::kernel_devices_by_element& all, tensor::dtype e) {
   return all[static_cast<std::size_t>(e)];
 }
 
@@ -73,12 +74,12 @@ TEST_CASE("kernel devices have measured rates if known and else a share of the d
   CHECK(of(l4, tensor::dtype::float32).l2 == 50331648);
 }
 
-TEST_CASE("kernel_durations rejects a device without a float32 rate") {
+TEST_CASE("kernel_durations_of rejects a device without a float32 rate") {
   hardware::machine m;
   m.name = "pair";
   m.devices.push_back({.name = "odd"});
   const auto operators = tensor::standard_algebra();
-  CHECK_THROWS_WITH(hardware::kernel_durations(operators, m),
+  CHECK_THROWS_WITH(hardware::kernel_durations_of(operators, m),
                     "machine pair, device odd: no float32 rate; expected one, to predict times");
 }
 

@@ -19,6 +19,7 @@ namespace tests_of_presets {
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 using hardware::device_id;
 using hardware::route_cost;
 

@@ -12,6 +12,7 @@ namespace tests_of_kernel_csv {
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
 const std::string one = "device,latency_ms,grid,block,kernel,";
 const std::string all = "device,operator,element,latency_ms,kernel_ms,grid,block,kernel,sizes\n";

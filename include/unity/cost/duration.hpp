@@ -94,8 +94,8 @@ struct duration {
 // Laws: duration_of is a pure function and thread-safe. Snapshots of one type with equal versions give equal results,
 // measured ones as far as measurements repeat.
 // Errors: unity::error that names the operator if it cannot run.
-// Models: tensor::roofline_durations, tensor::kernel_durations, tensor::measured_durations, any_durations. Not a model:
-// a kernel_timer, which measures anew.
+// Models: tensor::roofline_durations, hardware::kernel_durations, tensor::measured_durations, any_durations. Not a
+// model: a kernel_timer, which measures anew.
 template <class M, class Algebra>
 concept duration_model = requires(const M& m, std::uint32_t device, const typename Algebra::op_type& op,
                                   std::span<const typename Algebra::value_type> types) {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include <unity/cost/device_table.hpp>
 #include <unity/cost/roofline.hpp>
+#include <unity/hardware/device_table.hpp>
 
 namespace unity::hardware {
 

@@ -1,9 +1,9 @@
 // Devices in the form of the kernel model.
 #pragma once
 
+#include <unity/hardware/kernel_durations.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/kernel_durations.hpp>
 
 namespace unity::hardware {
 
@@ -12,11 +12,11 @@ namespace unity::hardware {
 // data sheet values times the share that devices typically reach. Types without a rate use that of float32. Units,
 // clock and cache that the device lacks are those of the known board in its name, if there is one; otherwise one unit.
 // Precondition: a float32 rate.
-[[nodiscard]] tensor::kernel_devices_by_element kernel_devices_of(const device& d);
+[[nodiscard]] kernel_devices_by_element kernel_devices_of(const device& d);
 
 // For each of the machine's kinds of devices. The algebra must outlive the result.
 // Throws: unity::error for a kind of device without a float32 rate.
-[[nodiscard]] tensor::kernel_durations kernel_durations(const tensor::algebra& a, const machine& m);
+[[nodiscard]] kernel_durations kernel_durations_of(const tensor::algebra& a, const machine& m);
 
 }  // namespace unity::hardware
 
@@ -32,9 +32,9 @@ namespace unity::hardware {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/cost/device_table.hpp>
-#include <unity/cost/kernel_model.hpp>
-#include <unity/cost/kernel_table.hpp>
+#include <unity/hardware/device_table.hpp>
+#include <unity/hardware/kernel_model.hpp>
+#include <unity/hardware/kernel_table.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::hardware::detail {
@@ -77,7 +77,7 @@ namespace unity::hardware::detail {
 
 namespace unity::hardware {
 
-UNITY_INLINE tensor::kernel_devices_by_element kernel_devices_of(const device& d) {
+UNITY_INLINE kernel_devices_by_element kernel_devices_of(const device& d) {
   UNITY_EXPECTS(peak_flops_per_second(d, tensor::dtype::float32).has_value(), "a float32 rate");
   constexpr double unknown_clock = 1e15;  // cycles take no time
   const auto* const measured = detail::find_measured(d.name);
@@ -91,7 +91,7 @@ UNITY_INLINE tensor::kernel_devices_by_element kernel_devices_of(const device& d
   k.bytes_per_second = detail::was_measured(d, "bytes_per_second") ? d.bytes_per_second
                        : measured != nullptr                       ? measured->bytes_per_second
                                                                    : d.bytes_per_second * share_of_bandwidth;
-  tensor::kernel_devices_by_element all;
+  kernel_devices_by_element all;
   for (std::size_t e = 0; e < all.size(); ++e) {
     all[e] = k;
     all[e].rates = detail::product_rates_of(d, measured, static_cast<tensor::dtype>(e));
@@ -99,8 +99,8 @@ UNITY_INLINE tensor::kernel_devices_by_element kernel_devices_of(const device& d
   return all;
 }
 
-UNITY_INLINE tensor::kernel_durations kernel_durations(const tensor::algebra& a, const machine& m) {
-  std::vector<tensor::kernel_devices_by_element> devices;
+UNITY_INLINE kernel_durations kernel_durations_of(const tensor::algebra& a, const machine& m) {
+  std::vector<kernel_devices_by_element> devices;
   for (const auto& d : m.devices) {
     if (!peak_flops_per_second(d, tensor::dtype::float32)) {
       throw error{fmt::format("machine {}, device {}", m.name, d.name), "no float32 rate", "one, to predict times"};

@@ -168,7 +168,7 @@ inline constexpr std::size_t most_host_devices = 1024;
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
-#include <unity/cost/device_table.hpp>
+#include <unity/hardware/device_table.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::hardware::detail {

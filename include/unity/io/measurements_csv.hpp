@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <unity/core/file.hpp>
-#include <unity/cost/kernel_model.hpp>
 #include <unity/hardware/collective_fit.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
 namespace unity::io {
 
@@ -25,8 +25,8 @@ namespace unity::io {
 // operators, and convolutions other than 3 x 3 of stride and padding 1. op: the operator of a file of the first form;
 // nothing is read if it is none of the above.
 // Throws: unity::error with the line number if a line has another form, and if there is no kernel.
-[[nodiscard]] std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
-                                                       std::string_view op);
+[[nodiscard]] std::vector<hardware::kernel_sample> parse_kernels(std::string_view text, std::string_view name,
+                                                                 std::string_view op);
 
 // Measured collectives as CSV.
 //
@@ -93,16 +93,16 @@ inline constexpr std::string_view kernels_of_all =
 
 struct known_kernel {
   std::string_view op{};
-  kernel_kind kind = kernel_kind::elementwise;
+  hardware::kernel_kind kind = hardware::kernel_kind::elementwise;
   std::size_t sizes = 2;
   double operands = 2;
 };
 
 inline constexpr std::array<known_kernel, 20> known_kernels{
-    {{"add", kernel_kind::elementwise, 2, 3},
-     {"mul", kernel_kind::elementwise, 2, 3},
-     {"div", kernel_kind::elementwise, 2, 3},
-     {"pow", kernel_kind::elementwise, 2, 3},
+    {{"add", hardware::kernel_kind::elementwise, 2, 3},
+     {"mul", hardware::kernel_kind::elementwise, 2, 3},
+     {"div", hardware::kernel_kind::elementwise, 2, 3},
+     {"pow", hardware::kernel_kind::elementwise, 2, 3},
      {"addu"},
      {"mulu"},
      {"divu"},
@@ -110,15 +110,15 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
      {"gelu"},
      {"relu"},
      {"tanh"},
-     {"softmax", kernel_kind::softmax},
-     {"ln", kernel_kind::layer_norm},
-     {"layer_norm_gradient", kernel_kind::layer_norm_gradient, 2, 3},
-     {"bmm", kernel_kind::batched_product, 4},
-     {"linear", kernel_kind::product, 4},
-     {"conv", kernel_kind::convolution, 7},
-     {"attention", kernel_kind::attention, 3},
-     {"causal_attention", kernel_kind::attention, 3},
-     {"attention_gradient", kernel_kind::attention_gradient, 3}}};
+     {"softmax", hardware::kernel_kind::softmax},
+     {"ln", hardware::kernel_kind::layer_norm},
+     {"layer_norm_gradient", hardware::kernel_kind::layer_norm_gradient, 2, 3},
+     {"bmm", hardware::kernel_kind::batched_product, 4},
+     {"linear", hardware::kernel_kind::product, 4},
+     {"conv", hardware::kernel_kind::convolution, 7},
+     {"attention", hardware::kernel_kind::attention, 3},
+     {"causal_attention", hardware::kernel_kind::attention, 3},
+     {"attention_gradient", hardware::kernel_kind::attention_gradient, 3}}};
 
 [[nodiscard]] inline double kernel_number(std::string_view text, double least, const std::string& where) {
   constexpr double most = 1e12;
@@ -130,9 +130,10 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
 }
 
 // Empty for a convolution that is left out.
-[[nodiscard]] inline std::optional<kernel_shape> kernel_shape_of(const known_kernel& k,
-                                                                 const std::vector<std::string_view>& texts,
-                                                                 bool sum_is_third, const std::string& where) {
+[[nodiscard]] inline std::optional<hardware::kernel_shape> kernel_shape_of(const known_kernel& k,
+                                                                           const std::vector<std::string_view>& texts,
+                                                                           bool sum_is_third,
+                                                                           const std::string& where) {
   if (texts.size() != k.sizes) {
     throw error{where, fmt::format("{} sizes of {}", texts.size(), k.op), fmt::format("{}", k.sizes)};
   }
@@ -140,7 +141,7 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
   for (std::size_t i = 0; i < texts.size(); ++i) {
     x.push_back(kernel_number(texts[i], i == 6 ? 0 : 1, where));
   }
-  kernel_shape s;
+  hardware::kernel_shape s;
   s.kind = k.kind;
   s.operands = k.operands;
   if (k.sizes == 2) {
@@ -168,8 +169,8 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
   return s;
 }
 
-[[nodiscard]] inline std::optional<kernel_sample> kernel_of(const std::vector<std::string_view>& fields,
-                                                            std::string_view op, const std::string& where) {
+[[nodiscard]] inline std::optional<hardware::kernel_sample> kernel_of(const std::vector<std::string_view>& fields,
+                                                                      std::string_view op, const std::string& where) {
   const bool is_of_all = op.empty();
   const auto known = std::find_if(known_kernels.begin(), known_kernels.end(),
                                   [&](const auto& k) { return k.op == (is_of_all ? fields[1] : op); });
@@ -185,9 +186,10 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
   }
   if (is_narrow) {
     shape->element_bytes = 2;
-    shape->kind = is_product(shape->kind) ? kernel_kind::tensor_product : shape->kind;
+    shape->kind = hardware::is_product(shape->kind) ? hardware::kernel_kind::tensor_product : shape->kind;
   }
-  kernel_sample s{std::string{fields[0]}, fmt::format("{}{}", known->op, is_narrow ? "_bfloat16" : ""), *shape};
+  hardware::kernel_sample s{std::string{fields[0]}, fmt::format("{}{}", known->op, is_narrow ? "_bfloat16" : ""),
+                            *shape};
   s.call_seconds = kernel_number(fields[is_of_all ? 3 : 1], 1e-6, where) / 1e3;
   s.kernel_seconds = is_of_all ? kernel_number(fields[4], 0, where) / 1e3 : 0;
   return s;
@@ -197,9 +199,9 @@ inline constexpr std::array<known_kernel, 20> known_kernels{
 
 namespace unity::io {
 
-UNITY_INLINE std::vector<kernel_sample> parse_kernels(std::string_view text, std::string_view name,
-                                                      std::string_view op) {
-  std::vector<kernel_sample> samples;
+UNITY_INLINE std::vector<hardware::kernel_sample> parse_kernels(std::string_view text, std::string_view name,
+                                                                std::string_view op) {
+  std::vector<hardware::kernel_sample> samples;
   std::size_t columns = 0;
   bool is_of_all = false;
   for (text_lines lines{text, name}; lines.next();) {

@@ -30,9 +30,8 @@ using durations = any_durations<algebra>;
 // dissertation (2020), section 2.9.3). Training: weights change, so these values cost time in every iteration.
 enum class mode : std::uint8_t { inference, training };
 
-namespace detail {
-
-// Decides which operators run at all.
+// Decides which operators run at all in a mode: not those that only relabel, nor, in inference, those whose results
+// depend on weights alone.
 class running_operators {
  public:
   running_operators(const algebra& operators, mode m);
@@ -51,8 +50,6 @@ class running_operators {
   mode mode_;
   std::vector<bool> relabels_;  // by kind
 };
-
-}  // namespace detail
 
 // The rates of a device, by dtype.
 using rates_by_element = std::array<device_rates, dtype_names.size()>;
@@ -79,7 +76,7 @@ class roofline_durations {
 
   const algebra* operators_;
   std::vector<rates_by_element> devices_;
-  detail::running_operators running_;
+  running_operators running_;
   std::array<kind_id, 3> moves_;  // movement operators, which are free if the device says so
   std::array<kind_id, 2> products_;
 };
@@ -133,7 +130,7 @@ class time_cost {
   }
 
   Durations durations_;
-  detail::running_operators running_;
+  running_operators running_;
   std::uint32_t device_;
 };
 
@@ -161,7 +158,7 @@ class flop_cost {
 
  private:
   const algebra* operators_;
-  detail::running_operators running_;
+  running_operators running_;
 };
 
 // Memory of results and parameters if none is reused. Unit: bytes. A value precomputed from weights counts once for
@@ -178,7 +175,7 @@ class memory_cost {
   [[nodiscard]] cost_value objective(bytes total) const noexcept { return total.count(); }
 
  private:
-  detail::running_operators running_;
+  running_operators running_;
 };
 
 }  // namespace unity::tensor
@@ -193,7 +190,7 @@ class memory_cost {
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/work.hpp>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 UNITY_INLINE running_operators::running_operators(const algebra& operators, mode m)
     : mode_{m}, relabels_(operators.kind_count()) {
@@ -209,10 +206,6 @@ UNITY_INLINE bool running_operators::runs(const operation& op, std::span<const t
       std::all_of(outputs.begin(), outputs.end(), [&](const auto& t) { return computed_before(t); });
   return !inputs.empty() && !precomputed && !(relabels_[op.kind.index()] && stays(inputs[0], outputs[0]));
 }
-
-}  // namespace unity::tensor::detail
-
-namespace unity::tensor {
 
 UNITY_INLINE roofline_durations::roofline_durations(const algebra& operators, const device_rates& device)
     : roofline_durations{operators, {[&] {

@@ -48,7 +48,7 @@ class measured_durations {
 
   const algebra* operators_;
   timing_cache<Timer>* cache_;
-  detail::running_operators running_;
+  running_operators running_;
   bool shares_;
 };
 

@@ -1,3 +1,3 @@
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
-int main() { return unity::id_of_board("Tesla-T4") == "t4" ? 0 : 1; }
+int main() { return unity::hardware::id_of_board("Tesla-T4") == "t4" ? 0 : 1; }

@@ -16,7 +16,7 @@
 
 #include <unity/core/config.hpp>
 
-namespace unity {
+namespace unity::hardware {
 
 enum class kernel_kind : std::uint8_t {
   elementwise,
@@ -114,17 +114,17 @@ inline constexpr std::array<product_tile, 6> product_tiles{
 // Multiprocessors, clock and cache from machines/devices.json. Nothing for unknown boards.
 [[nodiscard]] std::optional<kernel_device> known_kernel_device(std::string_view name);
 
-}  // namespace unity
+}  // namespace unity::hardware
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_COST_KERNEL_MODEL)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_HARDWARE_KERNEL_MODEL)
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include <unity/cost/device_table.hpp>
+#include <unity/hardware/device_table.hpp>
 
-namespace unity::detail {
+namespace unity::hardware::detail {
 
 // Arithmetic and memory overlap, but less if both take similar time.
 [[nodiscard]] inline double overlapped(double a, double b) noexcept {
@@ -252,9 +252,9 @@ inline constexpr std::size_t attention_coefficients = 7;
   return c[6] * 1e-6 + overlapped(cycles / (d.units * d.clock_hz), traffic_seconds(bytes_of(s), d, c[7], c[wide]));
 }
 
-}  // namespace unity::detail
+}  // namespace unity::hardware::detail
 
-namespace unity {
+namespace unity::hardware {
 
 UNITY_INLINE double operations_of(const kernel_shape& s) noexcept {
   switch (s.kind) {
@@ -317,9 +317,9 @@ UNITY_INLINE double call_seconds(const kernel_shape& s, const kernel_device& d, 
   return std::max(d.launch_seconds, c.back() * d.launch_seconds + kernel_seconds(s, d, c));
 }
 
-}  // namespace unity
+}  // namespace unity::hardware
 
-namespace unity::detail {
+namespace unity::hardware::detail {
 
 struct known_board {
   std::string_view part{};  // substring of the driver's name
@@ -341,9 +341,9 @@ struct known_board {
   return b == boards.end() ? nullptr : b;
 }
 
-}  // namespace unity::detail
+}  // namespace unity::hardware::detail
 
-namespace unity {
+namespace unity::hardware {
 
 UNITY_INLINE std::optional<std::string_view> id_of_board(std::string_view name) {
   const auto* const b = detail::find_board(name);
@@ -365,6 +365,6 @@ UNITY_INLINE std::optional<kernel_device> known_kernel_device(std::string_view n
   return found;
 }
 
-}  // namespace unity
+}  // namespace unity::hardware
 
 #endif

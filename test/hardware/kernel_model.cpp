@@ -1,4 +1,4 @@
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -8,13 +8,14 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/cost/kernel_table.hpp>
+#include <unity/hardware/kernel_table.hpp>
 
 namespace tests_of_kernel_model {
 
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
 kernel_device board() { return {80, 1.5e9, 6e6, 8e11, 3e-5, {12e12, 11e12, 0.5}}; }
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
-namespace unity {
+namespace unity::hardware {
 
 // What `calibrate` would measure, from samples of one device. bytes_per_second comes from large sums of two tensors
 // (`sums`), launch_seconds from the smallest calls in `calls` (samples of one operator), and rates from the large
@@ -34,9 +34,9 @@ struct placed_sample {
 // Source: Huber, Robust Statistics, 1981, for iterated weights.
 [[nodiscard]] std::vector<double> fit_kernel_coefficients(kernel_kind kind, std::span<const placed_sample> samples);
 
-}  // namespace unity
+}  // namespace unity::hardware
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_COST_KERNEL_FIT)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_HARDWARE_KERNEL_FIT)
 
 #include <algorithm>
 #include <array>
@@ -46,7 +46,7 @@ struct placed_sample {
 
 #include <unity/cost/eigen_least_squares.hpp>
 
-namespace unity::detail {
+namespace unity::hardware::detail {
 
 [[nodiscard]] inline double quantile_of(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -248,9 +248,9 @@ class kernel_fitting {
   std::vector<double> usual_;
 };
 
-}  // namespace unity::detail
+}  // namespace unity::hardware::detail
 
-namespace unity {
+namespace unity::hardware {
 
 UNITY_INLINE kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                            std::span<const kernel_sample> calls,
@@ -291,6 +291,6 @@ UNITY_INLINE std::vector<double> fit_kernel_coefficients(kernel_kind kind, std::
   return detail::kernel_fitting{kind, samples}.run();
 }
 
-}  // namespace unity
+}  // namespace unity::hardware
 
 #endif

@@ -1,4 +1,4 @@
-#include <unity/cost/kernel_fit.hpp>
+#include <unity/hardware/kernel_fit.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
-#include <unity/cost/kernel_model.hpp>
-#include <unity/cost/kernel_table.hpp>
+#include <unity/hardware/kernel_model.hpp>
+#include <unity/hardware/kernel_table.hpp>
 #include <unity/io/measurements_csv.hpp>
 #include <unity/io/packed_text.hpp>
 
@@ -24,6 +24,7 @@ namespace tests_of_kernel_fit {
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
 // Samples on several invented devices, computed from the model with these coefficients.
 std::vector<placed_sample> made(kernel_kind kind, const std::vector<double>& c, std::uint64_t seed) {

@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
-namespace unity {
+namespace unity::hardware {
 
 inline constexpr std::array<double, 15> attention_coefficients{
     1.5486, 0.0733567, 0.612297, 0.827266, 0.816296, 0.66061, 4.1995, 2.19153, 1.37742, 0.421024, 1.12766, 0.532492,
@@ -118,4 +118,4 @@ inline constexpr double share_of_bandwidth = 0.876303;
 inline constexpr double share_of_float32_rate = 0.715725;
 inline constexpr double share_of_bfloat16_rate = 0.691778;
 
-}  // namespace unity
+}  // namespace unity::hardware

@@ -7,7 +7,7 @@
 
 #include <unity/core/units.hpp>
 
-namespace unity {
+namespace unity::hardware {
 
 // Rates are those of dense products, in operations per second. Unknown numbers are 0, as are rates of types that are
 // not faster than float32.
@@ -104,4 +104,4 @@ inline constexpr std::array<known_device, 17> known_devices{{
      "assumed: calibrate measures it"},
 }};
 
-}  // namespace unity
+}  // namespace unity::hardware

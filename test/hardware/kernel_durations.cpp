@@ -1,4 +1,4 @@
-#include <unity/tensor/kernel_durations.hpp>
+#include <unity/hardware/kernel_durations.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -10,8 +10,8 @@
 
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/kernel_table.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/hardware/kernel_table.hpp>
 #include <unity/tensor/differentiate.hpp>
 
 namespace tests_of_kernel_durations {
@@ -19,6 +19,7 @@ namespace tests_of_kernel_durations {
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 using namespace unity::tensor;
 
 static_assert(duration_model<kernel_durations, unity::tensor::algebra>);

@@ -1,4 +1,4 @@
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -7,6 +7,7 @@ namespace tests_of_known_boards {
 namespace {
 
 using namespace unity;
+using namespace unity::hardware;
 
 TEST_CASE("known boards are found by driver names") {
   CHECK(id_of_board("Tesla-P4") == "p4");

@@ -17,21 +17,21 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/cost/duration.hpp>
-#include <unity/cost/kernel_model.hpp>
+#include <unity/hardware/kernel_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
-namespace unity::tensor {
+namespace unity::hardware {
 
 // The kernels of an operator, in order; empty if it costs nothing. An operator without a kernel in the model, such as
 // an embedding or a sum, is a kernel that moves its bytes, as an element-wise operator is.
-[[nodiscard]] std::vector<kernel_shape> kernels_of(const algebra& operators, const operation& op,
-                                                   std::span<const tensor_type> inputs,
-                                                   std::span<const tensor_type> outputs);
+[[nodiscard]] std::vector<kernel_shape> kernels_of(const tensor::algebra& operators, const tensor::operation& op,
+                                                   std::span<const tensor::tensor_type> inputs,
+                                                   std::span<const tensor::tensor_type> outputs);
 
-using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
+using kernel_devices_by_element = std::array<kernel_device, tensor::dtype_names.size()>;
 
 // Durations by the kernel model with the coefficients of machines/kernels.json, for the element type of an operator's
 // first result. Kernels run one after another on a device that is kept busy: each costs its own time or the time to
@@ -40,22 +40,23 @@ using kernel_devices_by_element = std::array<kernel_device, dtype_names.size()>;
 class kernel_durations {
  public:
   // `devices`: by number of the kind of device.
-  kernel_durations(const algebra& operators, std::vector<kernel_devices_by_element> devices);
+  kernel_durations(const tensor::algebra& operators, std::vector<kernel_devices_by_element> devices);
 
   // Precondition: the device was given.
-  [[nodiscard]] duration duration_of(std::uint32_t device, const operation& op, std::span<const tensor_type> inputs,
-                                     std::span<const tensor_type> outputs) const;
+  [[nodiscard]] duration duration_of(std::uint32_t device, const tensor::operation& op,
+                                     std::span<const tensor::tensor_type> inputs,
+                                     std::span<const tensor::tensor_type> outputs) const;
   [[nodiscard]] fingerprint version() const;
 
  private:
-  const algebra* operators_;
+  const tensor::algebra* operators_;
   std::vector<kernel_devices_by_element> devices_;
-  detail::running_operators running_;
+  tensor::running_operators running_;
 };
 
-}  // namespace unity::tensor
+}  // namespace unity::hardware
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_KERNEL_DURATIONS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_HARDWARE_KERNEL_DURATIONS)
 
 #include <algorithm>
 #include <bit>
@@ -67,18 +68,18 @@ class kernel_durations {
 
 #include <unity/core/config.hpp>
 #include <unity/core/units.hpp>
-#include <unity/cost/kernel_table.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/hardware/kernel_table.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/work.hpp>
 
-namespace unity::tensor::detail {
+namespace unity::hardware::detail {
 
 // Per index of the space: whether it runs along a dimension of an operand or result.
-[[nodiscard]] inline std::vector<bool> indices_of(const space& s, std::span<const access> accesses) {
+[[nodiscard]] inline std::vector<bool> indices_of(const tensor::space& s, std::span<const tensor::access> accesses) {
   std::vector<bool> has(s.indices().size());
   for (const auto& a : accesses) {
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -95,19 +96,19 @@ namespace unity::tensor::detail {
   return has;
 }
 
-[[nodiscard]] inline bool sums_products(const scalar_kernel& k) noexcept {
+[[nodiscard]] inline bool sums_products(const tensor::scalar_kernel& k) noexcept {
   const auto& p = k.inner;
-  return k.reduce == reduction::sum && p.size() == 3 && p[0].op == scalar_op::operand &&
-         p[1].op == scalar_op::operand && p[2].op == scalar_op::mul;
+  return k.reduce == tensor::reduction::sum && p.size() == 3 && p[0].op == tensor::scalar_op::operand &&
+         p[1].op == tensor::scalar_op::operand && p[2].op == tensor::scalar_op::mul;
 }
 
-[[nodiscard]] inline double element_bytes_of(std::span<const tensor_type> outputs) {
-  return outputs.empty() ? 4 : static_cast<double>(size_of(outputs[0].element));
+[[nodiscard]] inline double element_bytes_of(std::span<const tensor::tensor_type> outputs) {
+  return outputs.empty() ? 4 : static_cast<double>(tensor::size_of(outputs[0].element));
 }
 
 // Matrix products, convolutions and their gradients. Rows are the indices of the first operand and the result, columns
 // those of the second operand and the result.
-[[nodiscard]] inline kernel_shape product_of(const space& s, double element_bytes) {
+[[nodiscard]] inline kernel_shape product_of(const tensor::space& s, double element_bytes) {
   const auto left = indices_of(s, s.operand(0));
   const auto right = indices_of(s, s.operand(1));
   const auto result = indices_of(s, s.result_accesses(0));
@@ -127,10 +128,10 @@ namespace unity::tensor::detail {
 // 3x3 convolutions that keep the image size, and their input gradients, in 4-byte elements. Nothing for other
 // operators.
 [[nodiscard]] inline std::optional<kernel_shape> convolution_of(std::string_view name,
-                                                                std::span<const tensor_type> inputs,
-                                                                std::span<const tensor_type> outputs) {
+                                                                std::span<const tensor::tensor_type> inputs,
+                                                                std::span<const tensor::tensor_type> outputs) {
   const bool forward = name == "conv2d";
-  if ((!forward && name != "conv2d_input_gradient") || size_of(outputs[0].element) != 4) {
+  if ((!forward && name != "conv2d_input_gradient") || tensor::size_of(outputs[0].element) != 4) {
     return std::nullopt;
   }
   const auto& weights = inputs[1].dims;
@@ -148,8 +149,8 @@ namespace unity::tensor::detail {
 }
 
 // Rows of elements that are reduced together: m rows of width n.
-[[nodiscard]] inline kernel_shape rows_of(kernel_kind kind, const tensor_type& t, std::int64_t axis, bool to_the_last,
-                                          double operands) {
+[[nodiscard]] inline kernel_shape rows_of(kernel_kind kind, const tensor::tensor_type& t, std::int64_t axis,
+                                          bool to_the_last, double operands) {
   const auto rank = static_cast<std::int64_t>(t.rank());
   const auto first = axis < 0 ? axis + rank : axis;
   double width = 1;
@@ -157,16 +158,16 @@ namespace unity::tensor::detail {
     width *= static_cast<double>(t.dims[static_cast<std::size_t>(d)]);
   }
   kernel_shape k{kind};
-  k.m = static_cast<double>(element_count(t.dims)) / std::max(width, 1.0);
+  k.m = static_cast<double>(tensor::element_count(t.dims)) / std::max(width, 1.0);
   k.n = width;
   k.operands = operands;
-  k.element_bytes = static_cast<double>(size_of(t.element));
+  k.element_bytes = static_cast<double>(tensor::size_of(t.element));
   return k;
 }
 
 // Operands: q[b, h, s, d] and k[b, g, t, d], or heads side by side, as in dot_product_attention.
-[[nodiscard]] inline kernel_shape attention_of(kernel_kind kind, const attribute_reader& a,
-                                               std::span<const tensor_type> inputs) {
+[[nodiscard]] inline kernel_shape attention_of(kernel_kind kind, const tensor::attribute_reader& a,
+                                               std::span<const tensor::tensor_type> inputs) {
   const auto& q = inputs[0].dims;
   const auto& k = inputs[1].dims;
   const auto heads = a.integer("heads");
@@ -175,17 +176,17 @@ namespace unity::tensor::detail {
   s.m = size(q[heads == 0 ? 2 : 1]);
   s.n = size(k[heads == 0 ? 2 : 1]);
   s.k = heads == 0 ? size(q[3]) : size(q[2] / heads);
-  s.element_bytes = size(static_cast<std::int64_t>(size_of(inputs[0].element)));
+  s.element_bytes = size(static_cast<std::int64_t>(tensor::size_of(inputs[0].element)));
   s.causal = a.flag("causal");
   return s;
 }
 
 // A kernel that only moves the given bytes.
-[[nodiscard]] inline kernel_shape traffic_of(bytes moved, std::span<const tensor_type> outputs) {
+[[nodiscard]] inline kernel_shape traffic_of(bytes moved, std::span<const tensor::tensor_type> outputs) {
   kernel_shape k;
   std::int64_t most = 1;
   for (const auto& t : outputs) {
-    most = std::max(most, element_count(t.dims));
+    most = std::max(most, tensor::element_count(t.dims));
   }
   k.m = static_cast<double>(most);
   k.n = 1;
@@ -194,19 +195,21 @@ namespace unity::tensor::detail {
   return k;
 }
 
-[[nodiscard]] inline bool joins_neighbour(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
-  const auto size = element_count(outputs[0].dims);
-  const auto whole =
-      std::count_if(inputs.begin(), inputs.end(), [&](const tensor_type& t) { return element_count(t.dims) >= size; });
+[[nodiscard]] inline bool joins_neighbour(std::span<const tensor::tensor_type> inputs,
+                                          std::span<const tensor::tensor_type> outputs) {
+  const auto size = tensor::element_count(outputs[0].dims);
+  const auto whole = std::count_if(inputs.begin(), inputs.end(),
+                                   [&](const tensor::tensor_type& t) { return tensor::element_count(t.dims) >= size; });
   return inputs.size() > 1 && whole == 1;
 }
 
-[[nodiscard]] inline std::vector<kernel_shape> kernels_of_primitive(const algebra& operators, const operation& op,
-                                                                    std::span<const tensor_type> inputs,
-                                                                    std::span<const tensor_type> outputs) {
-  const auto& p = std::get<primitive>(operators.definition_of(op.kind).body);
+[[nodiscard]] inline std::vector<kernel_shape> kernels_of_primitive(const tensor::algebra& operators,
+                                                                    const tensor::operation& op,
+                                                                    std::span<const tensor::tensor_type> inputs,
+                                                                    std::span<const tensor::tensor_type> outputs) {
+  const auto& p = std::get<tensor::primitive>(operators.definition_of(op.kind).body);
   const auto kernel = p.kernel(operators.read(op), inputs);
-  if (kernel.reduce == reduction::none && joins_neighbour(inputs, outputs)) {
+  if (kernel.reduce == tensor::reduction::none && joins_neighbour(inputs, outputs)) {
     return {};
   }
   if (inputs.size() > 1 && sums_products(kernel)) {
@@ -221,14 +224,15 @@ namespace unity::tensor::detail {
 }
 
 // One kernel, or the kernels of its body if that multiplies matrices.
-[[nodiscard]] inline std::vector<kernel_shape> kernels_of_composite(const algebra& operators, const operation& op,
-                                                                    std::span<const tensor_type> inputs,
-                                                                    std::span<const tensor_type> outputs) {
+[[nodiscard]] inline std::vector<kernel_shape> kernels_of_composite(const tensor::algebra& operators,
+                                                                    const tensor::operation& op,
+                                                                    std::span<const tensor::tensor_type> inputs,
+                                                                    std::span<const tensor::tensor_type> outputs) {
   const auto moved = operators.work(op, inputs, outputs).moved;
   std::vector<kernel_shape> all;
   if (const auto g = operators.body(op, inputs)) {
     const auto types = [&](std::span<const value_id> values) {
-      std::vector<tensor_type> of;
+      std::vector<tensor::tensor_type> of;
       for (const auto v : values) {
         of.push_back(g->type(v));
       }
@@ -248,14 +252,15 @@ namespace unity::tensor::detail {
 
 // The kernels of the operator `attention`: the projections of queries, keys, values and the result, and the attention
 // kernel between them.
-[[nodiscard]] inline std::vector<kernel_shape> projected_attention(const algebra& operators, const operation& op,
-                                                                   std::span<const tensor_type> inputs,
+[[nodiscard]] inline std::vector<kernel_shape> projected_attention(const tensor::algebra& operators,
+                                                                   const tensor::operation& op,
+                                                                   std::span<const tensor::tensor_type> inputs,
                                                                    bool is_gradient) {
   const auto count = [](std::int64_t x) { return static_cast<double>(x); };
   const auto heads = count(operators.read(op).integers("heads")[0]);
-  const auto bytes_each = count(static_cast<std::int64_t>(size_of(inputs[0].element)));
+  const auto bytes_each = count(static_cast<std::int64_t>(tensor::size_of(inputs[0].element)));
   std::vector<kernel_shape> all;
-  const auto project = [&](const shape& rows, const shape& weights) {
+  const auto project = [&](const tensor::shape& rows, const tensor::shape& weights) {
     kernel_shape k{bytes_each <= 2 ? kernel_kind::tensor_product : kernel_kind::product, 1, count(rows[0] * rows[1]),
                    count(weights[1]), count(weights[0])};
     k.element_bytes = bytes_each;
@@ -282,13 +287,13 @@ namespace unity::tensor::detail {
   return all;
 }
 
-}  // namespace unity::tensor::detail
+}  // namespace unity::hardware::detail
 
-namespace unity::tensor {
+namespace unity::hardware {
 
-UNITY_INLINE std::vector<kernel_shape> kernels_of(const algebra& operators, const operation& op,
-                                                  std::span<const tensor_type> inputs,
-                                                  std::span<const tensor_type> outputs) {
+UNITY_INLINE std::vector<kernel_shape> kernels_of(const tensor::algebra& operators, const tensor::operation& op,
+                                                  std::span<const tensor::tensor_type> inputs,
+                                                  std::span<const tensor::tensor_type> outputs) {
   const auto& d = operators.definition_of(op.kind);
   const std::string_view name = d.signature.name;
   const auto a = operators.read(op);
@@ -310,28 +315,28 @@ UNITY_INLINE std::vector<kernel_shape> kernels_of(const algebra& operators, cons
   if (name == "transpose" || name == "slice" || name == "split") {
     return {};
   }
-  if (std::holds_alternative<primitive>(d.body)) {
+  if (std::holds_alternative<tensor::primitive>(d.body)) {
     return detail::kernels_of_primitive(operators, op, inputs, outputs);
   }
-  if (std::holds_alternative<composite>(d.body)) {
+  if (std::holds_alternative<tensor::composite>(d.body)) {
     return detail::kernels_of_composite(operators, op, inputs, outputs);
   }
   const auto moved = operators.work(op, inputs, outputs).moved;
   return moved == bytes{} ? std::vector<kernel_shape>{} : std::vector{detail::traffic_of(moved, outputs)};
 }
 
-UNITY_INLINE kernel_durations::kernel_durations(const algebra& operators,
+UNITY_INLINE kernel_durations::kernel_durations(const tensor::algebra& operators,
                                                 std::vector<kernel_devices_by_element> devices)
-    : operators_{&operators}, devices_{std::move(devices)}, running_{operators, mode::training} {}
+    : operators_{&operators}, devices_{std::move(devices)}, running_{operators, tensor::mode::training} {}
 
-UNITY_INLINE duration kernel_durations::duration_of(std::uint32_t device, const operation& op,
-                                                    std::span<const tensor_type> inputs,
-                                                    std::span<const tensor_type> outputs) const {
+UNITY_INLINE duration kernel_durations::duration_of(std::uint32_t device, const tensor::operation& op,
+                                                    std::span<const tensor::tensor_type> inputs,
+                                                    std::span<const tensor::tensor_type> outputs) const {
   UNITY_EXPECTS(device < devices_.size(), "a device whose numbers were given");
   if (!running_.runs(op, inputs, outputs)) {
     return {};
   }
-  const auto element = outputs.empty() ? dtype::float32 : outputs[0].element;
+  const auto element = outputs.empty() ? tensor::dtype::float32 : outputs[0].element;
   const auto& d = devices_[device][static_cast<std::size_t>(element)];
   double expected = 0;
   double low = 0;
@@ -369,6 +374,6 @@ UNITY_INLINE fingerprint kernel_durations::version() const {
   return h.result();
 }
 
-}  // namespace unity::tensor
+}  // namespace unity::hardware
 
 #endif
