@@ -16,10 +16,6 @@ struct device_rates {
   double flops_per_second = 0;
   double bytes_per_second = 0;
   double launch_seconds = 0;  // per executed operator
-  // Speed of a matrix product relative to the fastest layout of its operands: [is a column-major][is b column-major].
-  double product_efficiency[2][2] = {{1, 1}, {1, 1}};
-  // Operators that only relabel or reorder are free.
-  bool free_movement = false;
   std::string_view source{};
 };
 

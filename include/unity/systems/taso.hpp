@@ -41,7 +41,7 @@ enum class algorithm : std::uint8_t { backtracking, beam, mcmc, exact };
 
 // The objective to minimize: time, or a mix of time (picoseconds) and arithmetic (operations), under a memory limit.
 struct objective {
-  device_rates device = *hardware::find_device("v100");  // for the roofline, if no other time model is given
+  tensor::roofline_rates device = *hardware::find_device("v100");  // for the roofline, if no other time model is given
   tensor::mode mode = tensor::mode::inference;
   double flops_weight = 0;                                           // 0: only time; 1: only operations
   cost_value memory_limit = std::numeric_limits<cost_value>::max();  // bytes; see tensor::memory_cost

@@ -51,8 +51,18 @@ class running_operators {
   std::vector<bool> relabels_;  // by kind
 };
 
-// The rates of a device, by dtype.
-using rates_by_element = std::array<device_rates, dtype_names.size()>;
+// The rates of a device for tensor operators.
+struct roofline_rates : device_rates {
+  constexpr roofline_rates() = default;
+  constexpr roofline_rates(const device_rates& d) : device_rates{d} {}
+
+  // Speed of a matrix product relative to the fastest layout of its operands: [is a column-major][is b column-major].
+  std::array<std::array<double, 2>, 2> product_efficiency{{{1, 1}, {1, 1}}};
+  bool free_movement = false;  // operators that only relabel or reorder are free
+};
+
+// By dtype.
+using rates_by_element = std::array<roofline_rates, dtype_names.size()>;
 
 // Durations by the roofline of each device, with the rates for the element type of an operator's first result. Models
 // duration_model. Operators that only relabel cost nothing. A roofline is a lower bound from arithmetic and memory
@@ -61,7 +71,7 @@ using rates_by_element = std::array<device_rates, dtype_names.size()>;
 class roofline_durations {
  public:
   // One kind of device, with the same rates for all element types.
-  roofline_durations(const algebra& operators, const device_rates& device);
+  roofline_durations(const algebra& operators, const roofline_rates& device);
   // `devices`: by number of the kind of device.
   roofline_durations(const algebra& operators, std::vector<rates_by_element> devices);
 
@@ -71,7 +81,7 @@ class roofline_durations {
   [[nodiscard]] fingerprint version() const;
 
  private:
-  [[nodiscard]] double efficiency(const device_rates& d, const operation& op,
+  [[nodiscard]] double efficiency(const roofline_rates& d, const operation& op,
                                   std::span<const tensor_type> inputs) const;
 
   const algebra* operators_;
@@ -137,7 +147,7 @@ class time_cost {
 // Time by the roofline of one device.
 class analytic_cost : public time_cost<roofline_durations> {
  public:
-  analytic_cost(const algebra& operators, const device_rates& device, mode m = mode::inference)
+  analytic_cost(const algebra& operators, const roofline_rates& device, mode m = mode::inference)
       : time_cost{operators, roofline_durations{operators, device}, m} {}
 };
 
@@ -207,7 +217,7 @@ UNITY_INLINE bool running_operators::runs(const operation& op, std::span<const t
   return !inputs.empty() && !precomputed && !(relabels_[op.kind.index()] && stays(inputs[0], outputs[0]));
 }
 
-UNITY_INLINE roofline_durations::roofline_durations(const algebra& operators, const device_rates& device)
+UNITY_INLINE roofline_durations::roofline_durations(const algebra& operators, const roofline_rates& device)
     : roofline_durations{operators, {[&] {
                            rates_by_element all;
                            all.fill(device);
@@ -252,7 +262,7 @@ UNITY_INLINE fingerprint roofline_durations::version() const {
   return h.result();
 }
 
-UNITY_INLINE double roofline_durations::efficiency(const device_rates& d, const operation& op,
+UNITY_INLINE double roofline_durations::efficiency(const roofline_rates& d, const operation& op,
                                                    std::span<const tensor_type> inputs) const {
   if (inputs.size() < 2 || std::find(products_.begin(), products_.end(), op.kind) == products_.end()) {
     return 1;
