@@ -1,9 +1,8 @@
 # cmake -D ROOMS=core,graph,... -P check.cmake <include folder>
 # Checks each #include of the headers under <include folder>/unity:
-#   a room includes itself and the rooms before it in ROOMS; io and backend are leaves that only rooms
-#   behind both include;
-#   third-party headers only in io, backend and the named bridges, but for fmt, range-v3 and Boost;
-#   unity/<name>.hpp, an umbrella, includes the room of its name and those before it, and no room includes an umbrella.
+#   A room includes only itself and the rooms before it in ROOMS. io and backend do not include each other.
+#   Third-party headers are included only in io, backend and the bridges below, except for fmt, range-v3 and Boost.
+#   An umbrella header unity/<name>.hpp includes only the room <name> and rooms before it. No room includes an umbrella.
 cmake_minimum_required(VERSION 3.25)
 math(EXPR last "${CMAKE_ARGC} - 1")
 get_filename_component(root "${CMAKE_ARGV${last}}" ABSOLUTE)
@@ -11,7 +10,7 @@ string(REPLACE "," ";" ROOMS "${ROOMS}")
 set(leaves io backend)
 set(bridges rewrite/z3_prover.hpp tensor/z3_reals.hpp cost/eigen_least_squares.hpp trace/eigen_alignment.hpp
     gnn/metis_partition.hpp)
-set(base "^(fmt/|range/v3/|boost/)")  # what all of unity stands on
+set(base "^(fmt/|range/v3/|boost/)")  # libraries that every room may include
 set(posix "^(sys/|unistd\\.h$|fcntl\\.h$|dlfcn\\.h$|sched\\.h$|pthread\\.h$)")
 
 function(breach text)
@@ -56,7 +55,7 @@ foreach(header IN LISTS headers)
   endif()
   set(number 0)
   file(READ "${root}/unity/${header}" text)
-  # A list of lines: what CMake would read as list syntax goes first, none of it matters in an #include.
+  # Splits the text into a list of lines. Characters of CMake's list syntax are removed first: they do not matter here.
   string(REGEX REPLACE "[][;\\]" "" text "${text}")
   string(REPLACE "\n" ";" lines "${text}")
   foreach(line IN LISTS lines)

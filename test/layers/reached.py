@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""reached.py ROOT: each header of include/ is there for something that runs.
+"""reached.py ROOT: an example or a benchmark uses each header of include/.
 
-Prints the headers that nothing in examples/ and bench/ includes, directly or not, and exits with 1 where one of them is
-not in test/layers/unreached.txt, whose lines are `HEADER: why it stays`, or where a line there is not needed (any
-more). A header that only such a header includes need not be listed again. Nor may a header that a .cu or .cuh file
-reaches include range-v3, which nvcc cannot parse.
+A header is reached if a file of examples/ or bench/ includes it, directly or indirectly. Each other header must be
+listed in test/layers/unreached.txt, in a line `HEADER: why it stays`, unless a listed header includes it. A header that
+a .cu or .cuh file reaches must not include range-v3, which nvcc cannot parse. Prints each breach, including lines of
+the list that are not needed, and exits with 1 if there are any.
 """
 import pathlib
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a reader has before the eyes is small: headers have 300 lines in the median, and one of more than 500 says at
-its top why ("Over 500 lines ..."); nine of ten functions of C++ have 25 lines at most; lines have 120 columns, in C++
-as well as in scripts (shell, Python, awk, CMake).
+"""Checks sizes. The median length of headers is at most 300 lines. A header of more than 500 lines says at its top why
+("Over 500 lines ..."). Nine of ten C++ functions have at most 25 lines. Lines have at most 120 columns, in C++ and in
+scripts (shell, Python, awk, CMake).
 
 usage: sizes.py ROOT"""
 import pathlib
@@ -16,12 +16,12 @@ SOURCES = {".hpp", ".cpp", ".cu", ".cuh"}
 SCRIPT_FOLDERS = (".ci", "cmake", "docs", *FOLDERS)
 SCRIPTS = {".sh", ".py", ".awk", ".cmake"}
 SCRIPT_NAMES = {"CMakeLists.txt", "run"}
-# Lines that end where they do: rules and patterns as text of C++, the arguments with which the suite runs an example,
-# and a word that has its line to itself, as the address of a page in a comment.
+# Lines that may be wider: raw string literals with rules and patterns, the `// run:` lines of examples, and a single
+# word on its own line, such as a URL in a comment.
 TEXT = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 WHOLE = re.compile(r"// run: .*|\s*(//|#)?\s*\S+")
 
-# What is no code, in one of these: text, characters, comments.
+# Parts of a source file that are not code: string literals, character literals and comments.
 LITERALS = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|'
                       r"(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)+'|//[^\n]*|/\*.*?\*/", re.DOTALL)
 SCOPE = re.compile(r"\s*(template\s*<.*>\s*)?(\[\[\w+\]\]\s*)?(inline\s+)?"
@@ -29,7 +29,7 @@ SCOPE = re.compile(r"\s*(template\s*<.*>\s*)?(\[\[\w+\]\]\s*)?(inline\s+)?"
 
 
 def function_lengths(text):
-    """Lines of each function, from its first to its closing brace; what is inside of one counts as its own lines."""
+    """Lines of each function, from its first line to its closing brace, including the functions inside it."""
     text = LITERALS.sub(lambda m: "\n" * m.group().count("\n") + ("" if m.group()[0] == "/" else "0"), text)
     text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*", lambda m: "\n" * m.group().count("\n"), text, flags=re.MULTILINE)
     scopes, begun, function, round_brackets = [], 0, None, 0
@@ -43,7 +43,7 @@ def function_lengths(text):
             if is_function:
                 function = (len(scopes), begun + len(before) - len(before.lstrip()))
             scopes.append(outside and not is_function and not SCOPE.match(before))
-            begun = begun if scopes[-1] else at + 1  # an initializer is a part of what it stands in
+            begun = begun if scopes[-1] else at + 1  # an initializer is part of its statement
         elif c == "}":
             initializer = scopes.pop()
             if function and len(scopes) == function[0]:

@@ -1,4 +1,4 @@
-# What the tests of programs share; sourced. Expects $scratch, an empty folder.
+# Functions of the tests of programs; to be sourced. Expects $scratch, an empty folder.
 passed=0 failed=0
 
 # check WHAT COMMAND...: the command must succeed.
@@ -13,24 +13,26 @@ check() {
     cat "$scratch/stderr"
   fi
 }
-silent() { # whether the machine is busy with other tests is of no interest
+# silent COMMAND...: keeps the output in files, without the warning that other processes use the machine.
+silent() {
   local code=0
   "$@" >"$scratch/stdout" 2>"$scratch/all" || code=$?
   grep -v ': other processes use ' "$scratch/all" >"$scratch/stderr"
   return "$code"
 }
-# json FILE EXPRESSION: of python, about the object x.
+# json FILE EXPRESSION: whether the Python expression is true, where x is the parsed file.
 json() {
   "${python:-/usr/bin/python3}" -c 'import json, sys
 x = json.load(open(sys.argv[1]))
 sys.exit(not eval("(" + sys.argv[2] + ")"))' "$@"
 }
-# is_svg FILE: XML, and its outermost element is an svg.
+# is_svg FILE: whether the file is XML with the root element svg.
 is_svg() {
   "${python:-/usr/bin/python3}" -c 'import sys, xml.etree.ElementTree as e
 sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith("svg"))' "$@"
 }
-# complains CODE PATTERN COMMAND...: exit code and complaint, which is one line but for bad usage (2).
+# complains CODE PATTERN COMMAND...: the command exits with CODE, and its stderr matches the pattern and has one line
+# (any number for CODE 2, bad usage).
 complains() {
   local code=$1 pattern=$2
   shift 2
@@ -38,7 +40,8 @@ complains() {
   [ $? = "$code" ] && { [ "$code" = 2 ] || [ "$(wc -l <"$scratch/stderr")" = 1 ]; } &&
     grep -qE -- "$pattern" "$scratch/stderr"
 }
-warns() { # warns PATTERN COMMAND...: success, and one line of warning
+# warns PATTERN COMMAND...: the command succeeds, with one line of warning.
+warns() {
   complains 0 "$@"
 }
 finish() {
