@@ -1,4 +1,4 @@
-# Enables CUDA if nvcc is found. Builds are for the tested architecture by default; others can be requested.
+# Enables CUDA if nvcc is found. The default architecture is the tested one; set CMAKE_CUDA_ARCHITECTURES for others.
 include(CheckLanguage)
 if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER)
   set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")

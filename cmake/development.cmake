@@ -15,7 +15,7 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
-# The programs of the sanitizers are large: lld links them in a sixth of the time.
+# Sanitizer builds have large programs; lld links them in a sixth of the time.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   check_linker_flag(CXX "-fuse-ld=lld" UNITY_LINKER_IS_LLD)
   if(UNITY_LINKER_IS_LLD)
@@ -43,8 +43,8 @@ function(unity_leave_out missing name)
   set_property(GLOBAL APPEND PROPERTY "unity_left_out_${missing}" "${name}")
 endfunction()
 
-# unity_can_build(<variable> <name> <file>...): whether everything that the files need was found; if not, notes why
-# `name` is left out.
+# unity_can_build(<variable> <name> <file>...): whether all libraries that the files need were found. If not, notes for
+# the summary why `name` is left out.
 function(unity_can_build variable name)
   unity_needs(needs ${ARGN})
   set(missing "")
@@ -64,7 +64,7 @@ endfunction()
 
 # unity_granted(<variable> <file>...): the optional needs of the files (`// if found`) that were found.
 function(unity_granted variable)
-  unity_needs(ignored ${ARGN})  # which reads the wishes
+  unity_needs(ignored ${ARGN})  # sets the property unity_wishes_of_<file>
   set(granted "")
   foreach(file IN LISTS ARGN)
     get_property(wishes GLOBAL PROPERTY "unity_wishes_of_${file}")
@@ -92,7 +92,7 @@ function(unity_build_with target optimization)
   unity_optimize(${target} ${optimization})
 endfunction()
 
-# The headers only, or with the compiled library. A target that tests the headers links unity::unity.
+# What programs link: the headers alone, or with the compiled library. Targets that test the headers link unity::unity.
 if(UNITY_COMPILED)
   unity_component_compiled()
   target_link_libraries(unity_compiled PRIVATE unity_warnings)
@@ -121,9 +121,9 @@ function(unity_finish_program kind name optimization)
 endfunction()
 
 # unity_add_programs(<kind> <prefix> <optimization> <file>...): for each file whose needs were found, an executable in
-# bin, named after the file with the prefix. A .cpp beside a header that the file includes is part of the program, so
-# that each unit fits in the memory of a small machine that runs two jobs. Such a .cpp is compiled once for all programs
-# that include it and have the same optional needs, since headers test for these and must agree within a program.
+# bin, named after the file with the prefix. If the file includes a header with a .cpp beside it, this .cpp is part of
+# the program (smaller units fit in the memory of a small machine that runs two jobs). Such a .cpp is compiled once for
+# all programs that use it and have the same optional needs: headers test for these, and must agree within a program.
 function(unity_add_programs kind prefix optimization)
   foreach(file IN LISTS ARGN)
     get_filename_component(stem "${file}" NAME_WE)

@@ -1,4 +1,4 @@
-# cmake --install: the headers, the package files, and nothing that depends on this machine.
+# cmake --install: installs the headers and the package files. Nothing installed depends on this machine.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -15,7 +15,7 @@ install(FILES "${PROJECT_BINARY_DIR}/unityConfig.cmake" "${PROJECT_BINARY_DIR}/u
               "${PROJECT_SOURCE_DIR}/cmake/unity_compiled.cmake" "${PROJECT_SOURCE_DIR}/cmake/unity_needs.cmake"
         DESTINATION "${package_dir}")
 
-# pkg-config. Its file is independent of the machine, like the headers.
+# The file for pkg-config is independent of the machine, like the headers.
 set(pc_folder "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH pc_to_prefix "${pc_folder}" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")

@@ -1,4 +1,4 @@
-# The summary: found libraries, built programs and tests, and those left out with the missing need.
+# Prints the summary: libraries that were found, numbers of programs and tests, and what is left out for want of what.
 function(unity_report what value)
   string(LENGTH "${what}" length)
   math(EXPR missing "17 - ${length}")

@@ -1,4 +1,4 @@
-# The needs of tests besides a compiler: data, models, and one way to register tests.
+# What tests need besides a compiler: data, models, and functions that register tests.
 
 set(UNITY_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Published files that some tests read, if there")
 set(UNITY_TEST_TIMEOUT 1500 CACHE STRING "Seconds after which a test has failed")
@@ -12,7 +12,7 @@ function(unity_add_test name label)
                        ENVIRONMENT "UNITY_TARGET=none")
 endfunction()
 
-# Debian's Python, to which its python3-onnx belongs, makes the models, whatever comes first in PATH.
+# Debian's Python makes the models, because python3-onnx is installed for it. Another Python in PATH is not used.
 find_program(UNITY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 mark_as_advanced(UNITY_PYTHON)
 set(unity_has_models FALSE)
@@ -26,8 +26,8 @@ if(UNITY_PYTHON AND EXISTS "${model_script}")
   endif()
 endif()
 
-# unity_may_test(<variable> <name> <whether it reads the models>): false, with a note, for a test of models that cannot
-# be made here.
+# unity_may_test(<variable> <name> <whether it reads the models>): false if the test reads models that cannot be made
+# here; then the summary lists it as left out.
 function(unity_may_test variable name reads_models)
   set(${variable} TRUE PARENT_SCOPE)
   if(reads_models AND NOT unity_has_models)

@@ -1,12 +1,13 @@
 # The optional compiled mode: unity::compiled, a static library of the functions that are not templates. Code that links
-# it compiles only their declarations. It is built in the tree of the requesting project, with that project's flags.
+# it compiles only their declarations. It is built in the build tree of the project that uses it, with that project's
+# flags.
 #
 # A header that takes part ends in definitions that UNITY_DEFINE_<PATH> enables (core/config.hpp). The headers of a
 # folder that need the same third-party libraries are compiled as one unit, so that a program links only the libraries
 # of the functions that it calls. A header whose needs were not found is left out of the library.
 #
-# UNITY_COMPILED_BATCH_SIZE: the number of these units that are compiled as one, to shorten the build at the cost of
-# this separation.
+# UNITY_COMPILED_BATCH_SIZE: how many of these units are compiled as one. Larger batches shorten the build, but then a
+# program may link libraries that it does not need.
 
 include(CheckLinkerFlag)
 
@@ -14,7 +15,7 @@ if(NOT DEFINED UNITY_COMPILED_BATCH_SIZE)
   set(UNITY_COMPILED_BATCH_SIZE 1)
 endif()
 
-# unity_compiled_units(<variable>): sources of the library, written if they have changed.
+# unity_compiled_units(<variable>): the sources of the library; rewrites those that have changed.
 function(unity_compiled_units variable)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${unity_include_dir}" "${unity_include_dir}/unity/*.hpp")
   set(names "")

@@ -10,13 +10,13 @@
 #   eigen  cost/eigen_least_squares.hpp and trace/eigen_alignment.hpp  Eigen 3.4
 #   metis  gnn/metis_partition.hpp   METIS 5
 #   onednn backend/cpu.hpp               oneDNN 2, on the OpenMP runtime of g++
-#   cuda   backend/cuda.cuh, in .cu files, if the project at hand has enabled the CUDA language: cudart, cuBLASLt, and
-#          cuDNN if it is found
+#   cuda   backend/cuda.cuh, in .cu files, if the project that uses unity has enabled the CUDA language: cudart,
+#          cuBLASLt, and cuDNN if it is found
 #   mpi    backend/mpi_communicator.hpp   MPI 3 that several threads may call (OpenMPI)
 #   nccl   backend/nccl_communicator.hpp  NCCL and the CUDA runtime, of the CUDA toolkit
 #
-# Each found part is tried: a program that includes its headers is compiled and linked. If that fails, the part is left
-# out, with the reason. A successful trial is not repeated in the same build folder.
+# If a part is found, a program that includes its headers is compiled and linked. If that fails, the part is left out,
+# and the summary gives the reason. A successful trial is not repeated in the same build folder.
 
 # unity_part(<part> [INCLUDES <folder>...] [DEFINITIONS <definition>...] [LIBRARIES <library or target>...]
 #            [EXTENSION cu] SOURCE <program>): makes unity::<part>, if the program can be built.
@@ -33,7 +33,7 @@ function(unity_part part)
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/unity_${part}")
     file(WRITE "${folder}/try.${a_EXTENSION}" "${a_SOURCE}\n")
     list(TRANSFORM a_DEFINITIONS PREPEND "-D" OUTPUT_VARIABLE definitions)
-    # The same settings as those of the target below, with which a program of unity is compiled.
+    # The same settings as those of the target below, which programs link.
     try_compile(built "${folder}" "${folder}/try.${a_EXTENSION}"
                 CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${a_INCLUDES}" COMPILE_DEFINITIONS ${definitions}
                 LINK_LIBRARIES ${a_LIBRARIES} OUTPUT_VARIABLE output ${standard})
@@ -77,7 +77,7 @@ function(unity_component_archive)
   endif()
 endfunction()
 
-# Its target has a namespace from version 0.8 on.
+# The target of yaml-cpp has a namespace from version 0.8 on.
 function(unity_component_yaml)
   find_package(yaml-cpp 0.7 QUIET)
   foreach(target IN ITEMS yaml-cpp::yaml-cpp yaml-cpp)
@@ -104,7 +104,7 @@ function(unity_component_onnx)
   endif()
 endfunction()
 
-# Debian's package has no package file.
+# Debian's package of Z3 has no CMake package file.
 function(unity_component_z3)
   find_path(UNITY_Z3_INCLUDE_DIR z3++.h PATH_SUFFIXES z3)
   find_library(UNITY_Z3_LIBRARY z3)
@@ -123,7 +123,7 @@ function(unity_component_eigen)
   endif()
 endfunction()
 
-# Debian's package has no package file.
+# Debian's package of METIS has no CMake package file.
 function(unity_component_metis)
   find_path(UNITY_METIS_INCLUDE_DIR metis.h)
   find_library(UNITY_METIS_LIBRARY metis)
@@ -134,7 +134,7 @@ function(unity_component_metis)
   endif()
 endfunction()
 
-# Its own package file is not used: it requires OpenCL's headers.
+# oneDNN's own package file is not used: it requires OpenCL's headers.
 function(unity_component_onednn)
   find_path(UNITY_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl_version.h)
   find_library(UNITY_ONEDNN_LIBRARY dnnl)
@@ -157,7 +157,7 @@ if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPIL
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 
-# cuDNN has no package file; it may be in the toolkit's own folders. If it is unusable, the rest is still built.
+# cuDNN has no package file; it may be in the toolkit's folders. If cuDNN is unusable, unity::cuda is made without it.
 function(unity_component_cuda)
   if(CMAKE_CUDA_COMPILER_LOADED)
     find_package(CUDAToolkit QUIET)

@@ -1,7 +1,7 @@
-# The third-party libraries that a C++ file needs, according to its includes. Reads ${unity_include_dir}, the folder of
+# Finds the third-party libraries that a C++ file needs, from its includes. Reads ${unity_include_dir}, the folder of
 # unity's headers.
 
-# The first directory of an include, and the target to link for it.
+# How the name of an included header begins, and the target to link for it.
 set(unity_third_party
   "nlohmann/" unity::json
   "simdjson" unity::simdjson
@@ -21,9 +21,10 @@ set(unity_third_party
   "CLI/" CLI11::CLI11)
 
 # unity_needs(<variable> <file>...): the third-party targets that the files include, directly or through headers of this
-# library or beside them. Evaluated at configure time: a program links the libraries that it includes, and is left out
-# with a reason if one is missing, without a separate list. An include that ends in `// if found`, within an #ifdef of
-# UNITY_HAS_<PART>, is optional: unity_build_with links unity::<part> and defines that macro if the part was found.
+# library or beside them. This is evaluated at configure time, so no separate list is needed: a program links the
+# libraries whose headers it includes, and is left out with a reason if one is missing. An include is optional if it
+# ends in `// if found` and is within an #ifdef of UNITY_HAS_<PART>: unity_build_with links unity::<part> and defines
+# that macro if the part was found.
 function(unity_needs variable)
   set(needs "")
   foreach(file IN LISTS ARGN)
