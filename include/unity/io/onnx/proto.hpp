@@ -66,8 +66,8 @@ inline constexpr std::string_view weights_key = "unity.weights";
 
 // The first of its outputs that has a name: no other node of the graph has it. Empty if none has.
 [[nodiscard]] inline std::string first_output(const onnx::NodeProto& node) {
-  const auto named = std::find_if(node.output().begin(), node.output().end(),
-                                  [](const std::string& name) { return !name.empty(); });
+  const auto named =
+      std::find_if(node.output().begin(), node.output().end(), [](const std::string& name) { return !name.empty(); });
   return named == node.output().end() ? std::string{} : *named;
 }
 
