@@ -67,7 +67,7 @@ namespace {
 using namespace unity;
 using outcome = support::optimization;
 
-// docs/performance.md lists the models that improve after more of them.
+// docs/design/investigations.md lists models that improve after more of them.
 constexpr std::uint64_t default_patience = 5000;
 
 struct arguments {

@@ -338,7 +338,7 @@ void print_critical_path(const outcome& r) {
 void print(const arguments& a, const outcome& r) {
   fmt::print("{} on {}: an iteration takes {:.6f} ms, {} tasks\n", a.plan, r.plan.machine.name,
              milliseconds(r.line.iteration), r.line.tasks);
-  if (r.interval) {
+  if (r.interval && r.interval->first != r.interval->second) {
     fmt::print("where operators and exchanges are as fast, or as slow, as four of five measured ones: {:.6f} to "
                "{:.6f} ms\n",
                milliseconds(r.interval->first), milliseconds(r.interval->second));

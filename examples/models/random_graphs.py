@@ -18,7 +18,7 @@ run on the same random inputs in onnxruntime, as in backend_tests.py. A result i
     not made      NNSmith or PyTorch's exporter fails
 
 Needs Python 3.9 and `pip install nnsmith torch onnx onnxruntime numpy`. Exit codes: 0; 1 if one differs, cannot load
-or crashed; 2 for bad usage.
+or crashed, or if NNSmith cannot try its operators in onnxruntime; 2 for bad usage.
 """
 
 import argparse
@@ -52,6 +52,11 @@ except ImportError as e:
 KINDS = ("right", "unstable", "differs", "cannot load", "refused", "crashed", "no engine", "not made")
 
 
+def reason_of(e):
+    """An exception in one line."""
+    return " ".join(f"{type(e).__name__}: {e}".split())[:200]
+
+
 class Maker:
     def __init__(self):
         # NNSmith's models test whether a tensor has a value, which only the tracing exporter supports.
@@ -60,7 +65,10 @@ class Maker:
         logging.disable(logging.WARNING)
         self.kind = Model.init("onnx", backend_target="cpu")
         # Takes minutes the first time: tries each operator and type in the engine, and caches the results.
-        self.operators = auto_opset(self.kind, BackendFactory.init("onnxruntime", target="cpu", optmax=False))
+        try:
+            self.operators = auto_opset(self.kind, BackendFactory.init("onnxruntime", target="cpu", optmax=False))
+        except Exception as e:  # NNSmith, the exporter and the engine raise whatever they like
+            sys.exit(f"random_graphs: {reason_of(e)}; expected NNSmith to try its operators in onnxruntime")
 
     def make(self, seed, nodes):
         """Returns (model, inputs by name)."""
@@ -148,7 +156,7 @@ def main():
         try:
             model, inputs = maker.make(seed, args.nodes)
         except Exception as e:  # NNSmith and the exporter raise whatever they like
-            results[args.name] = "not made", " ".join(f"{type(e).__name__}: {e}".split())[:200]
+            results[args.name] = "not made", reason_of(e)
             continue
         kind, why = results[args.name] = judged(args, model, inputs)
         if kind in ("differs", "cannot load", "refused", "crashed"):

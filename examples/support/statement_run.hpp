@@ -184,9 +184,10 @@ inline nlohmann::json to_json(const statement_run& r, const std::string& model) 
 
 inline void print(const statement_run& r, const std::string& model) {
   const auto& b = r.breakdown;
-  fmt::print("{} on {}, {}: an iteration takes {:.6f} s ({:.6f} to {:.6f})\n", model, r.machine.name,
-             to_string(r.statement), unity::to_seconds(r.iteration), unity::to_seconds(r.interval.first),
-             unity::to_seconds(r.interval.second));
+  const auto [low, high] = r.interval;
+  fmt::print("{} on {}, {}: an iteration takes {:.6f} s{}\n", model, r.machine.name, to_string(r.statement),
+             unity::to_seconds(r.iteration),
+             low == high ? "" : fmt::format(" ({:.6f} to {:.6f})", unity::to_seconds(low), unity::to_seconds(high)));
   print_assumed(r.machine);
   fmt::print(
       "of a device, on average: compute {:.3f} s, recompute {:.3f}, communication {:.3f}, optimizer {:.3f}, "

@@ -11,6 +11,7 @@
 #include <unity/io/onnx_model.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/operation.hpp>
 
 namespace unity::io::test {
 
@@ -28,6 +29,17 @@ inline const tensor::algebra& standard() {
     }
   }
   return text;
+}
+
+// The operator that is not a source; the last one of several.
+[[nodiscard]] inline tensor::operation only_operation(const onnx_model& m) {
+  tensor::operation only;
+  for (const auto n : node_ids(m.graph)) {
+    if (!m.graph.operands(n).empty()) {
+      only = m.graph.operation(n);
+    }
+  }
+  return only;
 }
 
 [[nodiscard]] inline tensor::tensor_graph built(const std::function<value_id(tensor::builder&)>& build) {

@@ -12,6 +12,20 @@ python=$(command -v python3)
 
 # -S: a Python without any installed package.
 check 'packages are missed in one line' complains 1 'cannot be imported.*pip install' "$python" -S "$script"
+# With stand-ins for the packages, of which NNSmith's first probe fails.
+cat >"$scratch/no_probe.py" <<'END'
+import runpy, sys
+from unittest import mock
+for name in ("backend_tests", "numpy", "onnx", "onnx.numpy_helper", "onnxruntime", "torch", "nnsmith",
+             "nnsmith.backends", "nnsmith.backends.factory", "nnsmith.graph_gen", "nnsmith.materialize",
+             "nnsmith.narrow_spec"):
+    sys.modules[name] = mock.MagicMock()
+sys.modules["nnsmith.narrow_spec"].auto_opset.side_effect = RuntimeError("no engine\nat all")
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+END
+check 'a first probe that fails is one line' complains 1 '^random_graphs: RuntimeError: no engine at all; expected' \
+  "$python" "$scratch/no_probe.py" "$script"
 if ! "$python" -W ignore -c 'import nnsmith, torch, onnx.reference, onnxruntime' 2>"$scratch/stderr"; then
   [ "$failed" = 0 ] || finish
   echo "skipped: $python has no nnsmith with torch, onnx and onnxruntime ($(tail -n 1 "$scratch/stderr"))"

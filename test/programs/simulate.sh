@@ -277,6 +277,8 @@ check 'and its parts add up' json "$scratch/stated.json" '
   abs(sum(x["breakdown_s"].values()) / x["iteration_s"] - 1) < 1e-6
   and x["interval_s"][0] <= x["iteration_s"] <= x["interval_s"][1] and len(x["stages"]) == 2
   and x["memory_peak_bytes"] == max(s["peak_bytes"] for s in x["stages"]) > 0'
+check 'without an interval, since these times know of no spread' grep -qE 'an iteration takes [0-9.]+ s$' \
+  "$scratch/stdout"
 check 'and written in one order' grep -q \
   '"plan": "megatron:t=2,p=2,d=2,micro=1,batch=8,interleave=2,sp,zero=1,recompute=selective"' "$scratch/stated.json"
 check 'devices that degrees do not multiply to' complains 1 'plan: t=2 .* are 4 devices; expected the 8' \
@@ -300,6 +302,8 @@ check 'and draws it' grep -q 'other simulated statements' "$scratch/searched.htm
 check 'flash attention is priced, and keeps less' silent \
   "$simulate" "$gpt&attention=flash" --plan megatron:t=2,p=2,d=2,batch=8 --machine dgx_a100_80:2x4 --cost kernels \
   --json "$scratch/flash.json"
+check 'with an interval, since times of kernels know of a spread' \
+  grep -qE 'an iteration takes [0-9.]+ s \([0-9.]+ to [0-9.]+\)$' "$scratch/stdout"
 check 'than products' silent \
   "$simulate" "$gpt" --plan megatron:t=2,p=2,d=2,batch=8 --machine dgx_a100_80:2x4 --cost kernels \
   --json "$scratch/products.json"

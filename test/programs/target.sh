@@ -44,6 +44,12 @@ chooses 'of several the best is' '0.9 1.5 1.2' \
   'not x["measured"]["kept_original"] and abs(x["measured"]["ratio"] - 1.5) < 1e-9
    and [round(c["ratio"], 6) for c in x["measured"]["candidates"][:3]] == [0.9, 1.5, 1.2]'
 check 'files to time do not stay' test -z "$(ls "$scratch/tmp")"
+after_a_killed_run() { # as if one that was killed had the same process number
+  bash -c 'mkdir "$TMPDIR/unity-candidates-$$" && exec "$@"' bash "$@"
+}
+check 'a folder that another run left is no hindrance' silent after_a_killed_run "${fake[@]}"
+check 'and is not taken' test -n "$(ls "$scratch/tmp")"
+rm -rf "$scratch/tmp/"*
 
 # drops FAULT PATTERN: the first candidate fails so, and the others are timed.
 drops() {

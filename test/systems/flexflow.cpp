@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -245,7 +247,10 @@ TEST_CASE("FlexFlow's initial strategies are valid and random ones depend on the
 TEST_CASE("FlexFlow refuses an initial strategy of another graph") {
   const subject x{small_rnnlm, "k80:1x4"};
   const subject other{"zoo:lenet", "k80:1x4"};
-  CHECK_THROWS_AS(x.search(options_of(10, 1), other.initial(0)), error);
+  REQUIRE(x.graph.node_count() != other.graph.node_count());
+  CHECK_THROWS_WITH(x.search(options_of(10, 1), other.initial(0)),
+                    fmt::format("strategy: {} configurations; expected one for each of the {} nodes",
+                                other.graph.node_count(), x.graph.node_count()));
 }
 
 }  // namespace tests_of_flexflow

@@ -247,6 +247,39 @@ TEST_CASE("stage cutting that runs out of time returns a valid cut or none") {
   CHECK(found < 20);
 }
 
+TEST_CASE("stage cutting with a memory limit that runs out of time returns a valid cut or none") {
+  random_engine random{6};
+  subject x;
+  x.sizes = {1};
+  x.pieces.push_back(pieces_at_random(40, 100, random));
+  x.nodes = {8};
+  const std::vector<systems::stage_way> ways{{1, x.pieces[0]}};
+  for (const auto limit : {bytes{1}, bytes{150}, bytes{10'000}}) {  // nothing fits, some cuts may fit, everything fits
+    x.goal = {8, 16, 15, limit};
+    const auto all = systems::cut_into_stages(ways, x.nodes, x.goal);
+    REQUIRE(all);
+    CHECK((limit != bytes{1} || all->excess > bytes{}));
+    CHECK((limit != bytes{10'000} || all->excess == bytes{}));
+    for (std::size_t reads = 0; reads < 40; ++reads) {
+      CAPTURE(limit.count(), reads);
+      std::size_t left = reads;
+      x.goal.is_late = [&] { return left == 0 || --left == 0; };
+      const auto some = systems::cut_into_stages(ways, x.nodes, x.goal);
+      REQUIRE(some.has_value() == (reads > 8));  // the first cut takes a look at the clock for each stage
+      if (!some) {
+        continue;
+      }
+      REQUIRE(some->first.size() == 8);
+      CHECK(x.lies_well(some->way));
+      CHECK(x.worth_of(some->first, some->way) == worth{some->excess, some->through + x.goal.rounds * some->slowest});
+      CHECK(some->excess >= all->excess);
+      if (some->excess == bytes{}) {
+        CHECK(some->through + x.goal.rounds * some->slowest >= all->through + x.goal.rounds * all->slowest);
+      }
+    }
+  }
+}
+
 TEST_CASE("a heavy piece gets a stage with more devices") {
   // Pieces take 2, 2, 12 on one device, and a third of that, rounded up, on three.
   const std::vector<stage_piece> one{{picoseconds{2}}, {picoseconds{2}}, {picoseconds{12}}};

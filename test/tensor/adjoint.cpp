@@ -427,6 +427,27 @@ TEST_CASE("adjoints of a user-defined primitive and composite are derived", "[ad
   }
 }
 
+TEST_CASE("an operator whose first result is an integer has the adjoint of its real result", "[adjoint]") {
+  auto a = training_algebra();
+  a.add(define("whole_and_square", 1, 2, {},
+               composite{[](body_builder& b, const attribute_reader&, std::span<const value_id> x) {
+                 return std::vector{b.add("cast", {x[0]}, {{"element", "int32"}}), b.add("mul", {x[0], x[0]})};
+               }}));
+  const types inputs{type({3})};
+  const auto op = a.make_operation("whole_and_square");
+  const auto adjoint = adjoint_of(a, op, inputs);
+  REQUIRE(adjoint.operands == std::vector<std::size_t>{0});
+  const std::vector<double> x{1.5, -2, 0.25};
+  const std::vector<double> whole{1, -2, 0};
+  const std::vector<double> square{2.25, 4, 0.0625};
+  const std::vector<double> none{0, 0, 0};  // in the place of the cotangent that an integer has not
+  const std::vector<double> cotangent{1, 3, -4};
+  const double* given[] = {x.data(), whole.data(), square.data(), none.data(), cotangent.data()};
+  const auto found =
+      unity::tensor::detail::evaluate_body<double>(a, adjoint.graph, std::span<const double* const>{given})[0];
+  CHECK(found.data == std::vector<double>{3, -12, -2});
+}
+
 TEST_CASE("adjoints of sums over user-defined kernels agree with central differences", "[adjoint]") {
   using kernels::x;
   const std::vector<scalar_kernel> terms{(x(0) - x(1)) * (x(0) - x(1)),                // read twice

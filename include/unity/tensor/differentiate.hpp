@@ -141,13 +141,16 @@ UNITY_INLINE operator_adjoint adjoint_of(const algebra& a, const operation& op, 
     const bool real = is_floating((*outputs)[r].element);
     p.cotangents.push_back(real ? values[inputs.size() + outputs->size() + r] : value_id{});
   }
-  bool any = false;
+  bool any_result = false;
+  for (const auto v : p.cotangents) {
+    any_result = any_result || v.valid();
+  }
+  bool any_operand = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     p.wanted[i] = p.wanted[i] && is_floating(inputs[i].element);
-    any = any || p.wanted[i];
+    any_operand = any_operand || p.wanted[i];
   }
-  any = any && is_floating((*outputs)[0].element);
-  const auto cotangents = any ? append_adjoint(b, op, p) : std::vector<value_id>{};
+  const auto cotangents = any_result && any_operand ? append_adjoint(b, op, p) : std::vector<value_id>{};
   operator_adjoint result;
   std::vector<value_id> found;
   for (std::size_t i = 0; i < cotangents.size(); ++i) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <onnx/onnx_pb.h>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/io/onnx_export.hpp>
 #include <unity/io/onnx_import.hpp>
 #include <unity/io/wire.hpp>
@@ -85,6 +87,34 @@ TEST_CASE("an opaque ONNX node loses its device annotation in a round trip") {
   REQUIRE(m.nodes.size() == 1);
   CHECK(m.nodes[0].annotations == 0);
   CHECK(after.find("key") != std::string::npos);
+}
+
+TEST_CASE("ONNX nodes without a first output have the stages of their own operators") {
+  auto proto = fancy_model();
+  auto& g = *proto.mutable_graph();
+  g.mutable_node(0)->set_output(0, "");
+  g.mutable_node(0)->add_output("y");
+  *g.add_node() = g.node(0);
+  g.mutable_node(1)->set_op_type("Fancier");
+  g.mutable_node(1)->set_output(1, "z");
+  fill_input(*g.add_output(), "z");
+  fill_input(*g.add_value_info(), "z");
+  const auto model = io::parse_onnx(standard(), proto.SerializeAsString(), "model", ".");
+  io::graph_devices devices{"three", {"a", "b", "c"}, {}};
+  devices.nodes.resize(model.graph.node_count());
+  std::int64_t stages = 0;
+  for (const auto n : unity::node_ids(model.graph)) {
+    if (!model.graph.operands(n).empty()) {
+      devices.nodes[n.index()].stage = ++stages;
+    }
+  }
+  REQUIRE(stages == 2);
+  const auto m = read_annotations(io::serialize_onnx(standard(), model, devices));
+  REQUIRE(m.nodes.size() == 2);
+  CHECK(m.nodes[0].outputs == std::vector<std::string>{"", "y"});
+  CHECK(m.nodes[0].stage == 1);
+  CHECK(m.nodes[1].outputs == std::vector<std::string>{"", "z"});
+  CHECK(m.nodes[1].stage == 2);
 }
 
 TEST_CASE("drop_devices removes annotations of subgraphs and functions and keeps older files") {

@@ -305,10 +305,13 @@ TEST_CASE("messages between ranks have one order under each pipeline schedule") 
   }
   const auto programs = programs_of_ranks(operators(), p);
   expect_one_order(programs);
-  // Interleaved chunks would deadlock where messages are ordered (trainer.hpp refuses them there), and so would values
-  // that skip stages.
+  // Interleaved chunks may deadlock where messages are ordered (trainer.hpp refuses them there), and so may values that
+  // skip stages. Even then no message meets another one.
+  const auto fault = stream_run{programs}.run();
   if (schedule != pipeline_schedule::interleaved && model.starts_with("zoo:mlp")) {
-    CHECK(stream_run{programs}.run() == std::string{});
+    CHECK(fault == std::string{});
+  } else {
+    CHECK((fault.empty() || fault.find("waits for ever") != std::string::npos));
   }
 }
 

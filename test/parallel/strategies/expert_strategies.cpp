@@ -16,6 +16,7 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/strategies/figure_strategies.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/repeated_parameters.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/tensor/builder.hpp>
@@ -170,6 +171,17 @@ TEST_CASE("expert strategies of zoo models run on machines of one to eight devic
   const auto* const on = GENERATE("host:1x1", "p100:1x2", "p100:2x4", "summit:1x6");
   CAPTURE(model, on);
   subject x{model, on};
+  const std::string_view name{model};
+  const auto& t = x.machine.network;
+  if (name.starts_with("zoo:nmt")) {
+    CHECK(x.experts() == std::vector<strategy>{expert_recurrent(operators(), x.graph, x.dimensions(), t)});
+  } else if (name.starts_with("zoo:embedding_bag")) {
+    CHECK(x.experts() == std::vector<strategy>{whole_tables(operators(), x.graph, x.dimensions(), t)});
+  } else if (name.starts_with("zoo:candle_uno")) {
+    CHECK(x.experts() == std::vector<strategy>{expert_convolutional(operators(), x.graph, x.dimensions(), t)});
+  } else if (name.starts_with("zoo:bert") || name.starts_with("zoo:gpt")) {
+    CHECK(x.experts() == megatron(operators(), x.graph, x.dimensions(), t));
+  }
   for (const auto& s : x.experts()) {
     CHECK(x.report(s).iteration > picoseconds{});
   }

@@ -17,8 +17,8 @@
 namespace unity::io::detail {
 
 // Effects: annotates the model's nodes and adds the devices to the model. g: the graph from which the model was made.
-// names: the names of its values. writers: by the name of a node's first output, the node of g that it is or is a part
-// of. Tensors between the parts of an operator have no annotation: runtimes infer it.
+// names: the names of its values. writers: by a node's first_output, the node of g that it is or is a part of. Tensors
+// between the parts of an operator have no annotation: runtimes infer it.
 // Throws: unity::error if one node reads one tensor in two ways.
 void add_devices(onnx::ModelProto& model, const tensor::tensor_graph& g, const std::vector<std::string>& names,
                  const std::unordered_map<std::string, node_id>& writers, const graph_devices& devices);
@@ -172,7 +172,7 @@ UNITY_INLINE void add_devices(onnx::ModelProto& model, const tensor::tensor_grap
                               const std::unordered_map<std::string, node_id>& writers, const graph_devices& devices) {
   auto& nodes = *model.mutable_graph()->mutable_node();
   for (int i = 0; i < nodes.size(); ++i) {
-    const auto writer = writers.find(nodes[i].output(0));
+    const auto writer = writers.find(first_output(nodes[i]));
     if (writer == writers.end()) {
       continue;
     }

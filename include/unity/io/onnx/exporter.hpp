@@ -50,7 +50,7 @@ class graph_exporter {
   [[nodiscard]] const std::vector<std::string>& weights_without_data() const noexcept { return without_data_; }
 
   // After run: the name of each value of the graph in the file, and the operator that a node of the file stands for, or
-  // is a part of, by the name of its first output.
+  // is a part of, by its first_output.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
   [[nodiscard]] const std::unordered_map<std::string, node_id>& writers() const noexcept { return writers_; }
 
@@ -351,7 +351,7 @@ UNITY_INLINE void graph_exporter::write_nodes(const tensor::tensor_graph& g, con
     if (&g == &model_->graph) {
       write_label(n, first, names);
       for (int i = first; i < out_.proto().node_size(); ++i) {
-        writers_.emplace(out_.proto().node(i).output(0), n);
+        writers_.emplace(first_output(out_.proto().node(i)), n);
       }
     }
   }

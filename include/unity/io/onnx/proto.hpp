@@ -64,6 +64,13 @@ inline constexpr std::string_view weights_key = "unity.weights";
   return is_default_domain(node.domain()) ? node.op_type() : fmt::format("{}.{}", node.domain(), node.op_type());
 }
 
+// The first of its outputs that has a name: no other node of the graph has it. Empty if none has.
+[[nodiscard]] inline std::string first_output(const onnx::NodeProto& node) {
+  const auto named =
+      std::find_if(node.output().begin(), node.output().end(), [](const std::string& name) { return !name.empty(); });
+  return named == node.output().end() ? std::string{} : *named;
+}
+
 // Without constants, which engines treat as initializers.
 [[nodiscard]] inline std::size_t node_count(const onnx::GraphProto& g) {
   return static_cast<std::size_t>(std::count_if(g.node().begin(), g.node().end(), [](const onnx::NodeProto& n) {

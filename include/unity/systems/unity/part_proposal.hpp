@@ -26,7 +26,7 @@ enum class part_moves : std::uint8_t {
   // seldom better away from its neighbours; two, because a part is seldom better on devices that another one still
   // uses. Or repeats an operator on the devices that read it, which no move of a part can do. If the drawn move is not
   // possible, there is no proposal. That ends a chain, and the next one starts from the best plan, which gains more for
-  // graphs of some tens of operators than continuing the chain (docs/performance.md).
+  // graphs of some tens of operators than continuing the chain (docs/design/investigations.md).
   connected,
   // Also moves all unconnected parts at once, each to one of two blocks; repeats an operator and moves its readers
   // apart in one step, because readers that move without it would wait for it; and divides an operator along any two

@@ -47,7 +47,7 @@ class folding_pace {
   }
 
  private:
-  double per_task_ = 5e-6;  // seconds, including lowering, on the machine of docs/performance.md
+  double per_task_ = 5e-6;  // seconds, including lowering; more once a report took longer
 };
 
 }  // namespace unity::systems
