@@ -24,7 +24,7 @@
 #include <unity/hardware/collective_fit.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -12,7 +12,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

@@ -97,7 +97,7 @@ using row_indices = std::vector<std::size_t>;
 #include <unity/core/config.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/linearity.hpp>
+#include <unity/tensor/linearity.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::fusion::detail {

@@ -86,7 +86,7 @@ void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g,
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {

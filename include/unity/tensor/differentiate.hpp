@@ -101,8 +101,8 @@ void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DIFFERENTIATE)
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/algebra_inference.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/statistics.hpp>
 
 namespace unity::tensor::detail {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/memory_pool.hpp>
 #include <unity/core/id.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>

@@ -129,7 +129,7 @@ class initial_weights {
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/train/data.hpp>
 
 namespace unity::train {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/memory_pool.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include <unity/backend/detail/kernel_store.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/kernel_store.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/fusion/rank_region.hpp>

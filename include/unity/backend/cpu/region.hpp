@@ -145,10 +145,10 @@ class region_routine final : public routine {
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/layouts.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 

@@ -20,13 +20,13 @@
 #include <unity/backend/cuda/rows.hpp>
 #include <unity/backend/cuda/segment.hpp>
 #include <unity/backend/cuda/selection.hpp>
-#include <unity/backend/detail/layouts.hpp>
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/layouts.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -91,9 +91,9 @@ class region_plan {
 
 #include <fmt/core.h>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>

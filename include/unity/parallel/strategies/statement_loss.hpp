@@ -20,7 +20,7 @@ namespace unity::parallel {
 #include <array>
 #include <utility>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/shape.hpp>
 

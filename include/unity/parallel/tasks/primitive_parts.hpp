@@ -13,7 +13,7 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
-#include <unity/tensor/detail/evaluate_primitive.hpp>
+#include <unity/tensor/evaluate_primitive.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>

@@ -97,8 +97,8 @@ struct index_shift {
 
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/evaluate_primitive.hpp>
+#include <unity/tensor/algebra_inference.hpp>
+#include <unity/tensor/evaluate_primitive.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/space.hpp>
 

@@ -170,7 +170,7 @@ class side_comparison {
 
 #include <cmath>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::detail {

@@ -110,7 +110,7 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
 
 #include <fmt/core.h>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::tensor::detail {
 

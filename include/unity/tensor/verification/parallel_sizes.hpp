@@ -15,7 +15,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/shape.hpp>
@@ -143,7 +143,7 @@ class parallel_sizes {
 #include <functional>
 #include <optional>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/index_structure.hpp>
 
 namespace unity::tensor::detail {

@@ -107,13 +107,13 @@ struct view_copies {
 
 }  // namespace unity::backend::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_LAYOUTS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_LAYOUTS)
 
 #include <algorithm>
 #include <string_view>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
+#include <unity/backend/run_list.hpp>
 
 namespace unity::backend::detail {
 

@@ -13,8 +13,8 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>

@@ -112,7 +112,7 @@ class memory_pool {
 
 }  // namespace unity::backend::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_MEMORY_POOL)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_MEMORY_POOL)
 
 namespace unity::backend::detail {
 

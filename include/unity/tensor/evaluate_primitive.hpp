@@ -11,9 +11,9 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/detail/accumulate.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
@@ -196,7 +196,7 @@ template <class Scalar>
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_EVALUATE_PRIMITIVE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EVALUATE_PRIMITIVE)
 
 #include <functional>
 

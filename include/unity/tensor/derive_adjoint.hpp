@@ -10,8 +10,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/parts.hpp>
@@ -51,7 +51,7 @@ inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_vi
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_DERIVE_ADJOINT)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DERIVE_ADJOINT)
 
 #include <algorithm>
 #include <string>

@@ -88,7 +88,7 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_ALGEBRA)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ALGEBRA_INFERENCE)
 
 #include <array>
 #include <exception>
@@ -97,7 +97,7 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {

@@ -12,7 +12,7 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
@@ -75,7 +75,7 @@ class run_list {
 
 }  // namespace unity::backend::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_RUN_LIST)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_RUN_LIST)
 
 #include <string>
 

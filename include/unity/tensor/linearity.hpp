@@ -78,13 +78,13 @@ template <class Predicate>
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_LINEARITY)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_LINEARITY)
 
 #include <numeric>
 #include <optional>
 #include <variant>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::tensor::detail {
 

@@ -155,7 +155,7 @@ class loop_nest {
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_LOOP_NEST)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_LOOP_NEST)
 
 #include <unity/core/config.hpp>
 
