@@ -166,10 +166,10 @@ UNITY_INLINE bool has_any(const tensor::index_structure& s, const tensor::tensor
   if (k.reduce == tensor::reduction::largest) {
     return k.outer.size() == 1 ? k.reduce : tensor::reduction::none;
   }
-  using tensor::detail::dependence;
+  using tensor::dependence;
   const std::vector<dependence> operands(64, dependence::none);
   const bool adds_up = k.reduce == tensor::reduction::sum &&
-                       tensor::detail::dependence_of(k.outer, operands, dependence::additive) == dependence::additive;
+                       tensor::dependence_of(k.outer, operands, dependence::additive) == dependence::additive;
   return adds_up ? tensor::reduction::sum : tensor::reduction::none;
 }
 

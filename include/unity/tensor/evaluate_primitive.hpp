@@ -19,7 +19,7 @@
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/work.hpp>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 // The number of points reduced for each result: per window, a table over the outer index of the window.
 class point_counts {
@@ -41,6 +41,10 @@ class point_counts {
   std::vector<std::size_t> outer_;
   std::int64_t fixed_ = 1;
 };
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
 
 // Runs the outer program at every result element. The affine forms are, in this order: the result, every operand, the
 // coordinates that the program uses, those that the point counts need.
@@ -135,7 +139,7 @@ class finisher {
   std::vector<const Scalar*> operands_;
   std::span<Scalar> results_;
   loop_nest nest_{{}};
-  program_runner<Scalar> runner_;
+  scalar_program_runner<Scalar> runner_;
   point_counts counts_;
   std::vector<std::size_t> coordinate_forms_;
   std::vector<int> coordinates_;
@@ -200,7 +204,7 @@ template <class Scalar>
 
 #include <functional>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 UNITY_INLINE point_counts::point_counts(const space& s) {
   std::vector<bool> in_result(s.indices().size());
@@ -253,6 +257,6 @@ UNITY_INLINE std::int64_t point_counts::count_at(const space& s, const window& w
   return count;
 }
 
-}  // namespace unity::tensor::detail
+}  // namespace unity::tensor
 
 #endif

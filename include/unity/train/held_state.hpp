@@ -236,7 +236,7 @@ class kept_weights {
 
   Backend& backend_;
   update_rule rule_;
-  backend::detail::memory_pool<Backend> memory_{};
+  backend::memory_pool<Backend> memory_{};
   std::vector<kept_weight> weights_{};
   std::vector<typename Backend::kernel> chains_{};
   std::size_t workspace_ = 0;  // of all updates, which run one after another

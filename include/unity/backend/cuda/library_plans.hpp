@@ -305,7 +305,7 @@ class padded_convolution {
   }
 
   value_id add(tensor::operation op, std::span<const value_id> from) {
-    const auto results = *algebra_.infer(op, backend::detail::types_of(graph_, from));
+    const auto results = *algebra_.infer(op, backend::types_of(graph_, from));
     return graph_.results(graph_.add_node(std::move(op), from, results))[0];
   }
   void pad(std::size_t operand, const convolution_plan& p) {

@@ -208,7 +208,7 @@ UNITY_INLINE std::optional<part_of_operation> composite_on(const tensor::algebra
   for (std::size_t r = 0; r < o.outputs.size(); ++r) {
     sizes.new_outputs.push_back(part.outputs[r].dims = computed_region(o, t, r).sizes());
   }
-  part.op = tensor::detail::resized_part(a, sizes);
+  part.op = tensor::resized_part(a, sizes);
   const auto made = a.infer(part.op, part.inputs);
   return made && *made == part.outputs ? std::optional{std::move(part)} : std::nullopt;
 }

@@ -320,7 +320,7 @@ class accumulator {
   loop_nest nest_;
   std::vector<std::int64_t> extents_;
   std::vector<int> coordinates_;
-  program_runner<Scalar> runner_;
+  scalar_program_runner<Scalar> runner_;
   bool product_ = false;
   std::vector<std::int64_t> scratch_;
   Scalar terms_[block_size]{};

@@ -239,7 +239,7 @@ UNITY_INLINE bool size_menus::allowed(std::size_t v, const shape& s) const {
   const instance_environment env{algebra_, alone};
   return std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const expression& c) {
     const auto value = is_about(c, v) ? evaluate(c, env, 0) : attribute{1};
-    return value && unity::detail::truth(*value);
+    return value && unity::truth_of(*value);
   });
 }
 
