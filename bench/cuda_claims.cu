@@ -150,7 +150,7 @@ class direct_product {
 // Memory with finite values that are not zero: arithmetic on zeros takes less power, and so less time.
 cuda_backend::memory filled(cuda_backend& b, const tensor::tensor_type& t) {
   auto m = b.allocate(backend::byte_count(t));
-  b.write(m.data(), backend::detail::arbitrary_bytes(t, static_cast<std::size_t>(tensor::element_count(t.dims))));
+  b.write(m.data(), backend::arbitrary_bytes(t, static_cast<std::size_t>(tensor::element_count(t.dims))));
   return m;
 }
 
@@ -162,7 +162,7 @@ bool matmul(cuda_backend& b) {
                           tensor::tensor_type{element, {}, false, {k, n}}};
       const std::array out{tensor::tensor_type{element, {}, false, {m, n}}};
       const auto kernel = b.prepare(operators().make_operation("matmul", {}), in, out);
-      const direct_product direct{m, n, k, backend::cuda::detail::blas_type(element)};
+      const direct_product direct{m, n, k, backend::cuda::blas_type(element)};
       auto left = filled(b, in[0]);
       auto right = filled(b, in[1]);
       auto result = b.allocate(backend::byte_count(out[0]));

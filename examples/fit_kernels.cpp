@@ -210,7 +210,7 @@ class unseen_ratios {
     auto all = nlohmann::json::object();
     for (auto [kind, ratios] : of_) {
       std::sort(ratios.begin(), ratios.end());
-      const auto [low, high] = unity::detail::interval(ratios);
+      const auto [low, high] = unity::percentiles_10_90(ratios);
       all[std::string{kernel_kind_names[static_cast<std::size_t>(kind)]}] = {std::min(1.0, low), std::max(1.0, high)};
     }
     return all;

@@ -324,10 +324,10 @@ void run(arguments& a) {
   static_cast<void>(support::check_recompute(a.memory.recompute));
   static_cast<void>(a.offload.empty() ? 0.0 : support::parse_host_rate(a.offload));
   static_cast<void>(seconds_of(a));
-  static_cast<void>(io::detail::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
-  static_cast<void>(io::detail::utf8_word("--machine", a.machine));
+  static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
+  static_cast<void>(io::utf8_word("--machine", a.machine));
   for (const auto& file : a.strategies) {
-    static_cast<void>(io::detail::utf8_word("--strategy", file));
+    static_cast<void>(io::utf8_word("--strategy", file));
   }
   const auto operators = tensor::training_algebra();
   const support::output_folder folder{a.out};  // before the search: it takes long

@@ -66,7 +66,7 @@ inline tensor_graph random_elementwise_graph(random_engine& random, tensor::dtyp
 inline tensor_graph in_column_major(const tensor_graph& region) {
   tensor_graph turned;
   for (const auto n : node_ids(region)) {
-    auto types = detail::types_of(region, region.results(n));
+    auto types = types_of(region, region.results(n));
     auto op = region.operation(n);
     for (auto& t : types) {
       t.order = t.rank() >= 2 ? tensor::layout::column_major : t.order;
@@ -97,7 +97,7 @@ void check_region(Backend& backend, const tensor_graph& region, double tolerance
   std::size_t next = 0;
   const auto given = [&](const operation&, const tensor_type&) { return std::optional{operands.numbers[next++]}; };
   const auto expected = tensor::evaluate<double>(standard(), region, given);
-  const auto outputs = detail::types_of(region, region.outputs());
+  const auto outputs = types_of(region, region.outputs());
   CAPTURE(region.node_count(), tensor::to_string(outputs[0]));
   check_results(run_kernel(backend, backend.prepare_chain(region), inputs, outputs, operands.bytes), outputs, expected,
                 tolerance);

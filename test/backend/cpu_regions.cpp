@@ -68,7 +68,7 @@ struct region_types {
   std::vector<tensor_type> outputs;
 };
 region_types types_of(const tensor_graph& g) {
-  region_types t{{}, backend::detail::types_of(g, g.outputs())};
+  region_types t{{}, backend::types_of(g, g.outputs())};
   for (const auto n : node_ids(g)) {
     if (g.operation(n).kind == operators().kind("input")) {
       t.inputs.push_back(g.type(g.results(n)[0]));
@@ -265,7 +265,7 @@ class random_region {
       for (const auto v : g.operands(n)) {
         operands.push_back(now[v.index()]);
       }
-      const auto made = region.graph.add_node(g.operation(n), operands, backend::detail::types_of(g, g.results(n)));
+      const auto made = region.graph.add_node(g.operation(n), operands, backend::types_of(g, g.results(n)));
       for (std::size_t r = 0; r < g.results(n).size(); ++r) {
         const auto v = g.results(n)[r];
         now[v.index()] = region.graph.results(made)[r];

@@ -284,7 +284,7 @@ TEST_CASE("the device timer packs each constant operand once and does not pack a
 
 TEST_CASE("the device timer's operands are finite with positive constants and small integers") {
   const auto values = [](tensor::dtype element, bool constant) {
-    return backend::detail::arbitrary_bytes({element, tensor::layout::row_major, constant, {1000}}, 1000);
+    return backend::arbitrary_bytes({element, tensor::layout::row_major, constant, {1000}}, 1000);
   };
   const auto elements = [&]<class T>(T, tensor::dtype element, bool constant) {
     const auto bytes = values(element, constant);

@@ -76,7 +76,7 @@ void check_laws(const tensor_graph& g) {
     REQUIRE(c.region.outputs().size() == 1);
     CHECK(c.region.type(c.region.outputs()[0]) == joint);
     for (std::size_t n = c.inputs.size(); n < c.region.node_count(); ++n) {
-      const auto types = unity::backend::detail::types_of(c.region, c.region.operands(node_id{n}));
+      const auto types = unity::backend::types_of(c.region, c.region.operands(node_id{n}));
       const auto result = standard().infer(c.region.operation(node_id{n}), types);
       REQUIRE(result.has_value());
       CHECK((*result)[0] == c.region.type(c.region.results(node_id{n})[0]));

@@ -113,8 +113,7 @@ TEST_CASE("a graph's predicted time on the cpu measures each launch once", "[exe
   CHECK(e.counts().chains == 1);
   const detail::run_list list{standard(), g, true};
   const auto node = list.running()[0].node;
-  const auto of_product =
-      cache.time(g.operation(node), detail::types_of(g, g.operands(node)), detail::types_of(g, g.results(node)));
+  const auto of_product = cache.time(g.operation(node), types_of(g, g.operands(node)), types_of(g, g.results(node)));
   CHECK(of_product.median > picoseconds{});
   CHECK(predicted > of_product.median);
   CHECK(predicted_time(standard(), g, timer, cache) == predicted);

@@ -98,11 +98,11 @@ values results_on(const example& e, std::int64_t begin, std::int64_t end) {
     t.dims = e.rows_of.folds[r] == reduction::none ? fusion::shape_of_rows(t, e.rows, end - begin) : t.dims;
     sizes.new_outputs.push_back(t.dims);
   }
-  part.op = tensor::detail::resized_part(operators(), sizes);
+  part.op = tensor::resized_part(operators(), sizes);
   REQUIRE(operators().infer(part.op, part.inputs).has_value());
   auto results = evaluate(part.op, part.inputs, operands);
-  const auto shares = parallel::detail::scaled_results(operators(), e.whole, part,
-                                                       std::vector<parallel::detail::scaled_value>(operands.size()));
+  const auto shares =
+      parallel::scaled_results(operators(), e.whole, part, std::vector<parallel::scaled_value>(operands.size()));
   for (std::size_t r = 0; r < results.size(); ++r) {
     REQUIRE((e.rows_of.folds[r] != reduction::sum || shares.has_value()));
     for (auto& v : results[r].data) {

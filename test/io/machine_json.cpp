@@ -223,12 +223,12 @@ TEST_CASE("machine JSON errors stay in one short line for multi-line words of th
 
 TEST_CASE("machine_from_json reads a machine within a document and reports full paths") {
   const nlohmann::json document{{"here", io::to_json(example())}};
-  const io::detail::json_place in{document, "top"};
+  const io::json_place in{document, "top"};
   CHECK(io::detail::machine_from_json(in.at("here")) == example());
   CHECK_THROWS_WITH(io::detail::machine_from_json(in), "top: has no \"format\"; expected an object with that member");
   auto broken = document;
   broken["here"]["devices"][1]["kind"] = "abacus";
-  const io::detail::json_place there{broken, "top"};
+  const io::json_place there{broken, "top"};
   CHECK_THROWS_WITH(io::detail::machine_from_json(there.at("here")),
                     "top.here.devices[1].kind: is \"abacus\"; expected cpu or gpu");
 }

@@ -12,15 +12,15 @@
 
 namespace tests_of_lexer {
 
-using unity::detail::lexer;
-using unity::detail::token;
-using form = unity::detail::token::form;
+using unity::rule_lexer;
+using unity::rule_token;
+using form = unity::rule_token::form;
 
 namespace {
 
-std::vector<token> tokens(std::string_view text) {
-  lexer in{text, "file"};
-  std::vector<token> all;
+std::vector<rule_token> tokens(std::string_view text) {
+  rule_lexer in{text, "file"};
+  std::vector<rule_token> all;
   while (in.peek().kind != form::end) {
     all.push_back(in.next());
   }
@@ -89,7 +89,7 @@ TEST_CASE("lexer comments extend to the end of the line or text") {
 }
 
 TEST_CASE("the end-of-file token has a line and column") {
-  lexer in{"a\n  ", "file"};
+  rule_lexer in{"a\n  ", "file"};
   in.next();
   CHECK(in.peek().kind == form::end);
   CHECK(in.peek().line == 2);
@@ -98,7 +98,7 @@ TEST_CASE("the end-of-file token has a line and column") {
 }
 
 TEST_CASE("a lexer error states file and position and what was found and expected") {
-  lexer in{"\n  ( a", "some.rules"};
+  rule_lexer in{"\n  ( a", "some.rules"};
   CHECK_THROWS_WITH(in.expect(")"), "some.rules:2:3: found '('; expected ')'");
   CHECK_NOTHROW(in.expect("("));
   CHECK(in.at_name("a"));

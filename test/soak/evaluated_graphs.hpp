@@ -81,7 +81,7 @@ class evaluated_graphs {
       operands.push_back(values_[of_value_[v.index()]].elements.data.data());
       types.push_back(g.type(v));
     }
-    auto results = tensor::detail::evaluate_at<scalar>(algebra_, g.operation(n), operands, types, seed_);
+    auto results = tensor::evaluate_at<scalar>(algebra_, g.operation(n), operands, types, seed_);
     std::vector<number> numbers;
     for (std::size_t r = 0; r < results.size(); ++r) {
       numbers.push_back(number_of({g.type(g.results(n)[r]).element, std::move(results[r])}));

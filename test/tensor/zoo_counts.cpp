@@ -1,5 +1,5 @@
 // The counts of models that docs/models.md derives.
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include <catch2/catch.hpp>

@@ -24,7 +24,7 @@
 #include <unity/hardware/collective_fit.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -293,9 +293,9 @@ template <host_communicator Communicator>
     std::vector<hardware::exchange_sample> all;
     for (auto size = options.smallest; size <= options.largest; size *= 2) {
       const auto seconds = timer.times(kind, size);
-      medians.push_back({bytes{size}, unity::detail::quantile(seconds, 0.5)});
+      medians.push_back({bytes{size}, unity::quantile(seconds, 0.5)});
       for (const auto part : {0.1, 0.3, 0.5, 0.7, 0.9}) {
-        all.push_back({bytes{size}, unity::detail::quantile(seconds, part)});
+        all.push_back({bytes{size}, unity::quantile(seconds, part)});
       }
     }
     const auto& ranges = l.costs.emplace(kind, hardware::fit_ranges(medians)).first->second;

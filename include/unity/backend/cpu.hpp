@@ -14,9 +14,9 @@
 #include <unity/backend/cpu/elementwise.hpp>
 #include <unity/backend/cpu/onednn.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_memory.hpp>
+#include <unity/backend/layouts.hpp>
 #include <unity/core/config.hpp>
 #include <unity/fusion/kernel_region.hpp>
 #include <unity/graph/compact_graph.hpp>

@@ -13,11 +13,11 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
@@ -54,9 +54,8 @@ struct timing_options {
   return text;
 }
 
-namespace detail {
-
-// Finite values: floating-point numbers of magnitude 1/2 to 1, positive if constant (a variance has a root); integers
+// Values on which operators can be timed: as many elements of the type, as it stores them, without its shape. Finite:
+// floating-point numbers of magnitude 1/2 to 1, positive if constant (a variance has a root); integers
 // in [0, 4), so that they are valid row indices; bools.
 [[nodiscard]] inline std::vector<std::byte> arbitrary_bytes(const tensor::tensor_type& type, std::size_t elements) {
   std::vector<double> values(elements);
@@ -73,6 +72,8 @@ namespace detail {
   encode<double>(values, list, stored);
   return stored;
 }
+
+namespace detail {
 
 // Buffers that are used in turn.
 struct rotation {
@@ -359,7 +360,7 @@ struct region_times {
 template <region_backend Backend>
 [[nodiscard]] measurement time_region(Backend& backend, const tensor::algebra& a, const fusion::kernel_region& region,
                                       const timing_options& options = {}) {
-  const auto outputs = detail::types_of(region.graph, region.graph.outputs());
+  const auto outputs = types_of(region.graph, region.graph.outputs());
   return device_timer{backend, options}.time_kernel(backend.prepare_region(region), input_types(a, region), outputs);
 }
 
@@ -372,9 +373,9 @@ template <region_backend Backend>
   device_timer timer{backend, options};
   const auto& g = region.graph;
   for (const auto n : node_ids(g)) {
-    const auto inputs = detail::types_of(g, g.operands(n));
-    const auto outputs = detail::types_of(g, g.results(n));
-    const bool runs = !inputs.empty() && !detail::shared_results(a, g.operation(n), inputs, outputs);
+    const auto inputs = types_of(g, g.operands(n));
+    const auto outputs = types_of(g, g.results(n));
+    const bool runs = !inputs.empty() && !shared_results(a, g.operation(n), inputs, outputs);
     times.parts.push_back(runs ? timer.time(g.operation(n), inputs, outputs) : measurement{});
   }
   return times;
@@ -401,8 +402,7 @@ template <device_backend Backend, class Timer>
         continue;
       }
     }
-    sum += cache.time(g.operation(item.node), detail::types_of(g, item.operands), detail::types_of(g, item.results))
-               .median;
+    sum += cache.time(g.operation(item.node), types_of(g, item.operands), types_of(g, item.results)).median;
   }
   return sum;
 }
@@ -425,7 +425,7 @@ UNITY_INLINE std::string chain_signature(const tensor::algebra& a, const tensor:
     const auto results = region.results(n);
     const std::vector<tensor::tensor_type> outputs{region.type(results[0])};
     const auto signature =
-        inputs.empty() ? tensor::detail::signature_types(outputs)
+        inputs.empty() ? tensor::signature_types(outputs)
                        : fmt::format("{}{}", tensor::signature_text(a, region.operation(n), inputs, outputs), operands);
     text += fmt::format("{}{} = {}", n.index() == 0 ? " %" : "; %", results[0].index(), signature);
   }

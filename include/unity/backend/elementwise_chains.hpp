@@ -12,7 +12,7 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/topological_order.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -26,10 +26,11 @@ struct elementwise_chain {
   tensor::tensor_graph region{};   // the operators without copies; see fusing_backend
 };
 
-namespace detail {
-
+// The types of values of a graph, in their order.
 [[nodiscard]] std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g,
                                                         std::span<const value_id> values);
+
+namespace detail {
 
 // Per node: whether the outputs need it.
 [[nodiscard]] std::vector<bool> needed_nodes(const tensor::tensor_graph& g);
@@ -100,7 +101,7 @@ class chain_finder {
 
 #include <unity/tensor/space.hpp>
 
-namespace unity::backend::detail {
+namespace unity::backend {
 
 UNITY_INLINE std::vector<tensor::tensor_type> types_of(const tensor::tensor_graph& g,
                                                        std::span<const value_id> values) {
@@ -110,6 +111,10 @@ UNITY_INLINE std::vector<tensor::tensor_type> types_of(const tensor::tensor_grap
   }
   return types;
 }
+
+}  // namespace unity::backend
+
+namespace unity::backend::detail {
 
 UNITY_INLINE std::vector<bool> needed_nodes(const tensor::tensor_graph& g) {
   std::vector<bool> needed(g.node_count());

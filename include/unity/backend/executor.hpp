@@ -17,12 +17,12 @@
 #include <fmt/core.h>
 
 #include <unity/backend/detail/constant_loader.hpp>
-#include <unity/backend/detail/kernel_store.hpp>
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/kernel_store.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
@@ -319,9 +319,9 @@ class executor {
   }
 
   Backend* backend_;
-  detail::kernel_store<Backend> kernels_;
-  detail::memory_pool<Backend> constants_;
-  detail::memory_pool<Backend> arena_;
+  kernel_store<Backend> kernels_;
+  memory_pool<Backend> constants_;
+  memory_pool<Backend> arena_;
   std::vector<std::size_t> places_;  // per value: its place in the arena
   std::vector<std::size_t> kept_;    // per value: its place among the constants
   std::vector<detail::packed_operand> packed_;
@@ -342,7 +342,7 @@ void expect_same_outputs(std::span<const tensor::tensor_type> first, std::span<c
 template <device_backend Backend>
 [[nodiscard]] double max_relative_error(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& first,
                                         const tensor::tensor_graph& second, const executor_options& options = {}) {
-  expect_same_outputs(detail::types_of(first, first.outputs()), detail::types_of(second, second.outputs()));
+  expect_same_outputs(types_of(first, first.outputs()), types_of(second, second.outputs()));
   const auto outputs = [&](const tensor::tensor_graph& g) {
     executor<Backend> e{backend, a, g, options};
     e.run();
@@ -368,7 +368,7 @@ template <device_backend Backend>
 template <device_backend Backend>
 void expect_kernels(Backend& backend, const tensor::algebra& a, const tensor::tensor_graph& g) {
   const detail::run_list list{a, g, fusing_backend<Backend>, true};
-  detail::kernel_store<Backend> kernels{a};
+  kernel_store<Backend> kernels{a};
   for (const auto& item : list.running()) {
     static_cast<void>(kernels.prepare(backend, g, item, true));
   }

@@ -23,8 +23,7 @@ namespace unity::backend {
   return static_cast<std::size_t>(tensor::element_count(t.dims) * tensor::size_of(t.element));
 }
 
-namespace detail {
-
+// The element at an address, converted to Real: rounded if Real cannot represent it.
 template <std::floating_point Real>
 [[nodiscard]] Real read_element(tensor::dtype element, const std::byte* from) noexcept {
   const auto as = [from]<class Stored>(Stored stored) {
@@ -44,6 +43,8 @@ template <std::floating_point Real>
   }
   return static_cast<Real>(as(std::uint8_t{}));
 }
+
+namespace detail {
 
 template <std::floating_point Real>
 void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
@@ -112,9 +113,8 @@ void decode(const std::byte* from, const tensor::tensor_type& t, std::span<Real>
   UNITY_EXPECTS(elements.size() == static_cast<std::size_t>(tensor::element_count(t.dims)),
                 "as many elements as the type says");
   const auto size = static_cast<std::size_t>(tensor::size_of(t.element));
-  detail::for_each_place(t, [&](std::size_t i, std::size_t place) {
-    elements[i] = detail::read_element<Real>(t.element, from + place * size);
-  });
+  detail::for_each_place(
+      t, [&](std::size_t i, std::size_t place) { elements[i] = read_element<Real>(t.element, from + place * size); });
 }
 template <std::floating_point Real>
 [[nodiscard]] tensor::dense<Real> decode(const std::byte* from, const tensor::tensor_type& t) {

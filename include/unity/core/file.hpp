@@ -24,20 +24,18 @@
 
 namespace unity {
 
-namespace detail {
-
 // A file descriptor that closes itself.
-class descriptor {
+class file_descriptor {
  public:
-  explicit descriptor(int fd) noexcept : fd_{fd} {}
-  descriptor(const descriptor&) = delete;
-  descriptor(descriptor&& o) noexcept : fd_{std::exchange(o.fd_, -1)} {}
-  descriptor& operator=(const descriptor&) = delete;
-  descriptor& operator=(descriptor&& o) noexcept {
+  explicit file_descriptor(int fd) noexcept : fd_{fd} {}
+  file_descriptor(const file_descriptor&) = delete;
+  file_descriptor(file_descriptor&& o) noexcept : fd_{std::exchange(o.fd_, -1)} {}
+  file_descriptor& operator=(const file_descriptor&) = delete;
+  file_descriptor& operator=(file_descriptor&& o) noexcept {
     std::swap(fd_, o.fd_);
     return *this;
   }
-  ~descriptor() {
+  ~file_descriptor() {
     if (fd_ >= 0) {
       ::close(fd_);
     }
@@ -49,6 +47,8 @@ class descriptor {
  private:
   int fd_;
 };
+
+namespace detail {
 
 // /dev/null counts as an empty file; a terminal or a generator of bytes has no end.
 inline bool is_null_device(const struct stat& status) {
@@ -69,7 +69,7 @@ inline constexpr std::uint64_t largest_stream = std::uint64_t{4} << 30U;
 inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 [[nodiscard]] inline std::string read_file(const std::filesystem::path& path, std::uint64_t offset = 0,
                                            std::uint64_t length = to_end, std::uint64_t largest = largest_file) {
-  const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const file_descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     throw error{path.string(), fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file"};
@@ -152,7 +152,7 @@ class atomic_file {
     mode_ = status.st_mode & 07777U;
     if (in_place_) {
       temporary_ = target_;
-      file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC)};
+      file_ = file_descriptor{::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC)};
       if (file_.get() < 0) {
         fail("cannot be created", errno);
       }
@@ -211,7 +211,7 @@ class atomic_file {
       fail("cannot be written", errno);
     }
     // Closes a copy: closing the descriptor itself would release the lock on the temporary name.
-    if (const int problem = detail::descriptor{::dup(file_.get())}.close(); problem != 0) {
+    if (const int problem = file_descriptor{::dup(file_.get())}.close(); problem != 0) {
       fail("cannot be written", problem);
     }
     if (!in_place_) {
@@ -220,7 +220,7 @@ class atomic_file {
       }
     }
     temporary_.clear();
-    file_ = detail::descriptor{-1};
+    file_ = file_descriptor{-1};
   }
 
  private:
@@ -228,7 +228,7 @@ class atomic_file {
   // renamed it in between.
   bool take(int attempt) {
     temporary_ = name_beside(target_, fmt::format(".partial{}", attempt));
-    file_ = detail::descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+    file_ = file_descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
     struct stat own {};
     struct stat named {};
     if (file_.get() < 0) {
@@ -270,7 +270,7 @@ class atomic_file {
   bool in_place_ = false;
   bool replaces_ = false;
   mode_t mode_ = 0;  // of the file that is replaced
-  detail::descriptor file_{-1};
+  file_descriptor file_{-1};
 };
 
 // Effects: the file holds exactly `content`, or what it held before.

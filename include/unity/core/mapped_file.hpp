@@ -53,7 +53,7 @@ class mapped_file {
 namespace unity {
 
 UNITY_INLINE mapped_file::mapped_file(const std::filesystem::path& path) {
-  const detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  const file_descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   const auto refuse = [&] {
     throw error{path.string(), fmt::format("cannot be read ({})", std::strerror(errno)), "a readable file"};
   };

@@ -40,10 +40,9 @@ struct plain_formatter {
   }
 };
 
-namespace detail {
-
-// The number of bytes of the first character; 0 if it is a control character or not UTF-8 (RFC 3629).
-[[nodiscard]] inline std::size_t visible_character(std::string_view text) {
+// The number of bytes of the first character of a text that is not empty; 0 if it is a control character or not UTF-8
+// (RFC 3629).
+[[nodiscard]] inline std::size_t visible_character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
   const auto first = byte(0);
   if (first < 0x80) {
@@ -65,8 +64,6 @@ namespace detail {
   return code >= least[size] && code <= 0x10ffff && !surrogate ? size : 0;
 }
 
-}  // namespace detail
-
 // The characters of the first `most` bytes, followed by "..." if there are more: white space becomes one space, and
 // each byte that is not visible a '?'. The input may contain line breaks, or half of a character.
 [[nodiscard]] inline std::string printable(std::string_view text, std::size_t most = 60) {
@@ -74,7 +71,7 @@ namespace detail {
   std::size_t at = 0;
   while (at < text.size()) {
     const bool space = std::string_view{" \t\n\v\f\r"}.find(text[at]) != std::string_view::npos;
-    const auto size = detail::visible_character(text.substr(at));
+    const auto size = visible_character_size(text.substr(at));
     const auto next = at + (size == 0 ? 1 : size);
     if (next > most) {
       return fmt::format("{}...", line);

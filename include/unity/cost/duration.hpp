@@ -42,9 +42,8 @@ concept kernel_timer = requires(T& t, const T& c, const typename Algebra::op_typ
   { c.description() } -> std::convertible_to<std::string>;
 };
 
-namespace detail {
-
-// Interpolates linearly between the two nearest of the sorted numbers; 0 <= part <= 1.
+// The number below which this part of the numbers lies: interpolates linearly between the two nearest of the sorted
+// numbers, of which there is at least one; 0 <= part <= 1.
 [[nodiscard]] inline double quantile(std::span<const double> sorted, double part) noexcept {
   const auto place = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -52,20 +51,18 @@ namespace detail {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// The 10th and 90th percentiles of the sorted numbers.
-[[nodiscard]] inline std::pair<double, double> interval(std::span<const double> sorted) noexcept {
+// The 10th and 90th percentiles of at least one sorted number.
+[[nodiscard]] inline std::pair<double, double> percentiles_10_90(std::span<const double> sorted) noexcept {
   return {quantile(sorted, 0.1), quantile(sorted, 0.9)};
 }
-
-}  // namespace detail
 
 // Summarizes the seconds of at least one run. A time below a picosecond counts as one.
 [[nodiscard]] inline measurement summarize(std::vector<double> seconds) {
   UNITY_EXPECTS(!seconds.empty(), "a run");
   std::sort(seconds.begin(), seconds.end());
   const auto time = [](double s) { return std::max(from_seconds(s), picoseconds{1}); };
-  const auto [low, high] = detail::interval(seconds);
-  return {time(detail::quantile(seconds, 0.5)), time(low), time(high), static_cast<std::int64_t>(seconds.size())};
+  const auto [low, high] = percentiles_10_90(seconds);
+  return {time(quantile(seconds, 0.5)), time(low), time(high), static_cast<std::int64_t>(seconds.size())};
 }
 
 // Four of five runs are expected to take between low and high, as far as the model knows. A model that knows no

@@ -77,7 +77,7 @@ namespace unity {
 UNITY_INLINE linear_predictor::linear_predictor(std::vector<double> coefficients, std::span<const double> errors)
     : coefficients_{std::move(coefficients)} {
   if (!errors.empty()) {
-    const auto [low, high] = detail::interval(errors);
+    const auto [low, high] = percentiles_10_90(errors);
     low_ = std::min(low, 0.0);
     high_ = std::max(high, 0.0);
   }

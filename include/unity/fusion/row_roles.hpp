@@ -97,7 +97,7 @@ using row_indices = std::vector<std::size_t>;
 #include <unity/core/config.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/linearity.hpp>
+#include <unity/tensor/linearity.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::fusion::detail {
@@ -166,10 +166,10 @@ UNITY_INLINE bool has_any(const tensor::index_structure& s, const tensor::tensor
   if (k.reduce == tensor::reduction::largest) {
     return k.outer.size() == 1 ? k.reduce : tensor::reduction::none;
   }
-  using tensor::detail::dependence;
+  using tensor::dependence;
   const std::vector<dependence> operands(64, dependence::none);
   const bool adds_up = k.reduce == tensor::reduction::sum &&
-                       tensor::detail::dependence_of(k.outer, operands, dependence::additive) == dependence::additive;
+                       tensor::dependence_of(k.outer, operands, dependence::additive) == dependence::additive;
   return adds_up ? tensor::reduction::sum : tensor::reduction::none;
 }
 

@@ -194,7 +194,7 @@ UNITY_INLINE cost_interval fit_interval(std::span<const cost_range> ranges, std:
     ratios.push_back(s.seconds / std::max(exchange_seconds(ranges, s.size), 1e-12));
   }
   std::sort(ratios.begin(), ratios.end());
-  const auto [low, high] = unity::detail::interval(ratios);
+  const auto [low, high] = unity::percentiles_10_90(ratios);
   return {std::clamp(low, 1 / widest_interval, 1.0), std::clamp(high, 1.0, widest_interval)};
 }
 

@@ -70,8 +70,8 @@ class kernel_durations {
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/hardware/kernel_table.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/work.hpp>

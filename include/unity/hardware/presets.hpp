@@ -16,15 +16,23 @@
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
 
-namespace unity::hardware::detail {
+namespace unity::hardware {
 
-// Properties of a cable. Bandwidths are per direction.
+// Properties of a kind of cable. Bandwidths are per direction.
 struct cable_kind {
   std::int64_t bytes_per_second = 0;
   picoseconds latency{};
 };
+
+// 16 lanes of PCI Express 3, and Ethernet of 100 Gbit/s through the kernel's network stack.
+inline constexpr cable_kind pcie3{15'754'000'000, picoseconds{400'000}};
+inline constexpr cable_kind ethernet_100{12'500'000'000, picoseconds{5'000'000}};
+
+}  // namespace unity::hardware
+
+namespace unity::hardware::detail {
+
 inline constexpr picoseconds nanosecond{1000};
-inline constexpr cable_kind pcie3{15'754'000'000, 400 * nanosecond};
 inline constexpr cable_kind pcie4_x8{15'754'000'000, 400 * nanosecond};
 inline constexpr cable_kind upi{20'800'000'000, 200 * nanosecond};
 inline constexpr cable_kind x_bus{64'000'000'000, 200 * nanosecond};
@@ -37,7 +45,6 @@ inline constexpr cable_kind infiniband_100{12'500'000'000, 600 * nanosecond};
 inline constexpr cable_kind infiniband_200{25'000'000'000, 600 * nanosecond};
 inline constexpr cable_kind infiniband_400{50'000'000'000, 600 * nanosecond};
 inline constexpr cable_kind rdma_ethernet_100{12'500'000'000, 1000 * nanosecond};
-inline constexpr cable_kind ethernet_100{12'500'000'000, 5000 * nanosecond};
 
 // The size that a preset is requested with.
 struct preset_size {

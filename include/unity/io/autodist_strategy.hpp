@@ -183,7 +183,7 @@ class autodist_reader {
 
 UNITY_INLINE std::string autodist_reader::text(const wire_reader& in, const field& x) const {
   for (std::size_t i = 0; i < x.bytes.size();) {
-    const auto size = unity::detail::visible_character(x.bytes.substr(i));
+    const auto size = unity::visible_character_size(x.bytes.substr(i));
     if (size == 0) {
       throw error{fmt::format("{}, byte {}", file_, in.start_of(x) + i), "no visible character of UTF-8",
                   "a name on one line"};

@@ -21,13 +21,13 @@
 
 namespace unity::io {
 
-namespace detail {
-
-// Picoseconds as microseconds, exactly.
+// A time of at least 0 picoseconds as Chrome traces have it: in microseconds, exactly, with six decimals.
 [[nodiscard]] inline std::string trace_time(std::int64_t picoseconds) {
   const auto fraction = fmt::format("{}", picoseconds % 1'000'000);
   return fmt::format("{}.{}{}", picoseconds / 1'000'000, std::string(6 - fraction.size(), '0'), fraction);
 }
+
+namespace detail {
 
 [[nodiscard]] inline std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -62,7 +62,7 @@ class trace_events {
   void count(std::size_t process, const std::string& name, std::int64_t time, const std::string& unit,
              std::int64_t value) {
     event(fmt::format(R"("ph":"C","pid":{},"name":{},"ts":{},"args":{{{}:{}}})", process, detail::quoted(name),
-                      detail::trace_time(time), detail::quoted(unit), value));
+                      trace_time(time), detail::quoted(unit), value));
   }
   // The JSON of everything added. Complexity: linear.
   [[nodiscard]] std::string text() const {
@@ -139,8 +139,8 @@ namespace unity::io {
 
 UNITY_INLINE void trace_events::add(const trace_span& s) {
   event(fmt::format(R"("ph":"X","pid":{},"tid":{},"name":{},"cat":{},"ts":{},"dur":{},"args":{{{}}})", s.process,
-                    s.thread, detail::quoted(s.name), detail::quoted(s.category), detail::trace_time(s.start),
-                    detail::trace_time(s.duration), s.arguments));
+                    s.thread, detail::quoted(s.name), detail::quoted(s.category), trace_time(s.start),
+                    trace_time(s.duration), s.arguments));
 }
 
 }  // namespace unity::io
@@ -189,8 +189,7 @@ UNITY_INLINE void trace_writer::add_task(tasks::fragment_id f, std::uint32_t i) 
   const auto& times = times_[program_.find(f, i).index()];
   const auto r = task.resource.valid() ? task.resource.index() : program_.resources().size();
   const auto& kind = program_.name_of(task.kind);
-  auto about =
-      fmt::format(R"("kind":"{}","shard":{},"ready_us":{})", kind, task.shard, detail::trace_time(times.ready));
+  auto about = fmt::format(R"("kind":"{}","shard":{},"ready_us":{})", kind, task.shard, trace_time(times.ready));
   if (task.volume.count() > 0) {
     about += fmt::format(R"(,"bytes":{})", task.volume.count());
   }

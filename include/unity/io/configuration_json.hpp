@@ -23,8 +23,8 @@
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::io {

@@ -138,7 +138,7 @@ UNITY_INLINE dataset::dataset(const std::filesystem::path& path) {
   name_ = file.name();
   sum_ = file.sum();
   const auto document = detail::parse_json(file.header(), name_);
-  const detail::json_place in{document, fmt::format("{}: header", name_)};
+  const json_place in{document, fmt::format("{}: header", name_)};
   const auto word = in.at("content").word();
   const auto found = std::find(dataset_content_names.begin(), dataset_content_names.end(), word);
   if (found == dataset_content_names.end()) {

@@ -281,7 +281,7 @@ namespace unity::io {
 UNITY_INLINE std::vector<foreign_rule> parse_flexflow_rules(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
   std::vector<foreign_rule> rules;
-  for (const auto& item : detail::json_place{document, fmt::format("{}: top", file)}.at("rule").items()) {
+  for (const auto& item : json_place{document, fmt::format("{}: top", file)}.at("rule").items()) {
     rules.push_back(detail::flexflow_rule(item));
     validate(rules.back(), file);
   }

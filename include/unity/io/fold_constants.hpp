@@ -334,7 +334,7 @@ void constant_folder::compute_in(node_id n) {
     operands.push_back(inputs.back().data());
     types.push_back(g.type(v));
   }
-  auto results = tensor::detail::evaluate_at<Number>(*algebra_, g.operation(n), operands, types, 0);
+  auto results = tensor::evaluate_at<Number>(*algebra_, g.operation(n), operands, types, 0);
   for (std::size_t r = 0; r < results.size(); ++r) {
     const auto v = g.results(n)[r];
     values_[v.index()] = make_data(g.type(v).element, results[r].dims, results[r].data);

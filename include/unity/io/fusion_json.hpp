@@ -96,7 +96,7 @@ UNITY_INLINE std::string to_fusion_text(const fusion::fusion_plan& p) {
 
 UNITY_INLINE fusion::fusion_plan parse_fusion(std::string_view text, std::string_view name) {
   const auto document = detail::parse_json(text, name);
-  const detail::json_place in{document, std::string{name}};
+  const json_place in{document, std::string{name}};
   if (in.at("format").word() != "unity fusion" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format or version", "\"unity fusion\", version 1"};
   }

@@ -67,7 +67,7 @@ class graph_from_json {
 [[nodiscard]] inline tensor::tensor_graph parse_graph(const tensor::algebra& algebra, std::string_view text,
                                                       std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  return detail::graph_from_json{algebra, detail::json_place{document, fmt::format("{}: graph", file)}}.take();
+  return detail::graph_from_json{algebra, json_place{document, fmt::format("{}: graph", file)}}.take();
 }
 
 // Throws: unity::error.

@@ -17,7 +17,12 @@ namespace unity::io::detail {
   return nlohmann::json(text.substr(0, 60)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// A JSON value with its path in the document, for error messages.
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
+// A JSON value with its path in the document, for error messages. Refers to the document, which must outlive it. What
+// reads the value throws unity::error that names the path if the value is of another kind, or a member is missing.
 class json_place {
  public:
   json_place(const nlohmann::json& value, std::string where) : value_{value}, where_{std::move(where)} {}
@@ -41,6 +46,10 @@ class json_place {
   std::string where_;
 };
 
+}  // namespace unity::io
+
+namespace unity::io::detail {
+
 // Throws: unity::error with the byte at which the text is not JSON.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view file);
 
@@ -55,7 +64,7 @@ class json_place {
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 
-namespace unity::io::detail {
+namespace unity::io {
 
 UNITY_INLINE json_place json_place::at(const std::string& key) const {
   if (!value_.is_object() || !value_.contains(key)) {
@@ -101,7 +110,7 @@ UNITY_INLINE std::string json_place::word() const {
 UNITY_INLINE std::string json_place::line() const {
   auto text = word();
   if (std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
-    throw error{where_, fmt::format("is {}", shown(text)), "a name without control characters"};
+    throw error{where_, fmt::format("is {}", detail::shown(text)), "a name without control characters"};
   }
   return text;
 }
@@ -111,8 +120,12 @@ UNITY_INLINE std::string json_place::step(const std::string& key) {
                           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                                  c == '_' || c == '-' || c == '.';
                         });
-  return is_plain ? key : shown(key);
+  return is_plain ? key : detail::shown(key);
 }
+
+}  // namespace unity::io
+
+namespace unity::io::detail {
 
 UNITY_INLINE nlohmann::json parse_json(std::string_view text, std::string_view file) {
   try {

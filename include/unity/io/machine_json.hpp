@@ -55,8 +55,13 @@ namespace detail {
 
 [[nodiscard]] hardware::link link_from_json(const json_place& in);
 
-// Names of devices and drivers come from other software, and JSON must be UTF-8.
+}  // namespace detail
+
+// The text itself. Names of devices and drivers come from other software, and JSON must be UTF-8.
+// Throws: unity::error about `what` if the text is not UTF-8.
 [[nodiscard]] std::string utf8_word(std::string_view what, const std::string& text);
+
+namespace detail {
 
 [[nodiscard]] nlohmann::json device_to_json(const hardware::device& d);
 
@@ -275,14 +280,22 @@ UNITY_INLINE hardware::link link_from_json(const json_place& in) {
   return l;
 }
 
+}  // namespace unity::io::detail
+
+namespace unity::io {
+
 UNITY_INLINE std::string utf8_word(std::string_view what, const std::string& text) {
   try {
     static_cast<void>(nlohmann::json(text).dump());
   } catch (const nlohmann::json::type_error&) {
-    throw error{what, fmt::format("{} is not UTF-8", shown(text)), "text in UTF-8"};
+    throw error{what, fmt::format("{} is not UTF-8", detail::shown(text)), "text in UTF-8"};
   }
   return text;
 }
+
+}  // namespace unity::io
+
+namespace unity::io::detail {
 
 UNITY_INLINE nlohmann::json device_to_json(const hardware::device& d) {
   auto peaks = nlohmann::json::array();
@@ -508,7 +521,7 @@ UNITY_INLINE nlohmann::json to_json(const hardware::machine& m) {
   }
   nlohmann::json all{{"format", "unity machine"},
                      {"version", 2},
-                     {"name", detail::utf8_word("name of a machine", m.name)},
+                     {"name", utf8_word("name of a machine", m.name)},
                      {"devices", std::move(devices)},
                      {"links", std::move(links)}};
   if (!m.network.empty()) {

@@ -410,7 +410,7 @@ UNITY_INLINE std::string to_plan_text(const tensor::algebra& a, const parallel::
 
 UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, fmt::format("{}: plan", file)};
+  const json_place in{document, fmt::format("{}: plan", file)};
   if (in.at("format").word() != "unity plan" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format", "\"format\": \"unity plan\", \"version\": 1"};
   }
@@ -427,7 +427,7 @@ UNITY_INLINE parallel::plan parse_plan(const tensor::algebra& a, std::string_vie
 
 UNITY_INLINE plan_notes parse_plan_notes(std::string_view text, std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, fmt::format("{}: plan", file)};
+  const json_place in{document, fmt::format("{}: plan", file)};
   return detail::notes_from_json(in, detail::machine_from_json(in.at("machine")).network);
 }
 

@@ -286,7 +286,7 @@ UNITY_INLINE hardware::machine machine_from_nodes(const std::vector<resource_nod
   }
   std::vector<std::string> switches;
   std::vector<hardware::cable> cables;
-  const auto inside = hardware::detail::pcie3;
+  const auto inside = hardware::pcie3;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     cables.push_back({vertex_id{i}, vertex_id{devices.size() + devices[i].node}, inside.bytes_per_second,
                       inside.latency, hardware::duplex::full});
@@ -294,7 +294,7 @@ UNITY_INLINE hardware::machine machine_from_nodes(const std::vector<resource_nod
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     switches.push_back(nodes[n].address);
     cables.push_back({vertex_id{devices.size() + n}, vertex_id{devices.size() + nodes.size()},
-                      nodes[n].bytes_per_second, hardware::detail::ethernet_100.latency, hardware::duplex::full});
+                      nodes[n].bytes_per_second, hardware::ethernet_100.latency, hardware::duplex::full});
   }
   switches.push_back("network");
   m.network = hardware::topology{std::move(devices), std::move(switches), std::move(cables), where};

@@ -118,7 +118,7 @@ class sealed_reader {
   void check_sum();
 
   std::string name_;
-  unity::detail::descriptor file_;
+  unity::file_descriptor file_;
   std::string instead_;
   std::string header_;
   fingerprint sum_{};
@@ -175,7 +175,7 @@ class replaced_file {
   std::filesystem::path target_;
   std::filesystem::path partial_{};
   std::string name_;
-  unity::detail::descriptor file_{-1};
+  unity::file_descriptor file_{-1};
 };
 
 }  // namespace unity::io
@@ -351,12 +351,12 @@ UNITY_INLINE void replaced_file::commit() {
     fail("cannot be replaced", errno);
   }
   partial_.clear();
-  file_ = unity::detail::descriptor{-1};
+  file_ = unity::file_descriptor{-1};
   sync_folder();
 }
 
 UNITY_INLINE bool replaced_file::lock() {
-  file_ = unity::detail::descriptor{::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+  file_ = unity::file_descriptor{::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
   struct stat own {};
   if (file_.get() < 0 || ::fstat(file_.get(), &own) != 0) {
     throw error{name_, fmt::format("cannot be created ({})", std::strerror(errno)), "a writable place"};
@@ -383,7 +383,7 @@ UNITY_INLINE void replaced_file::keep() {
 
 UNITY_INLINE void replaced_file::sync_folder() const {
   const auto folder = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path{"."};
-  const unity::detail::descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const unity::file_descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (opened.get() >= 0) {
     ::fsync(opened.get());
   }
@@ -394,7 +394,7 @@ UNITY_INLINE void replaced_file::discard() noexcept {
     ::unlink(partial_.c_str());
     partial_.clear();
   }
-  file_ = unity::detail::descriptor{-1};
+  file_ = unity::file_descriptor{-1};
 }
 
 }  // namespace unity::io

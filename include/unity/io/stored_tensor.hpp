@@ -102,7 +102,7 @@ class sealed_tensors_reader {
 
   [[nodiscard]] const std::string& name() const noexcept { return file_.name(); }
   [[nodiscard]] const fingerprint& sum() const noexcept { return file_.sum(); }
-  [[nodiscard]] detail::json_place header() const { return {header_, file_.name() + ": header"}; }
+  [[nodiscard]] json_place header() const { return {header_, file_.name() + ": header"}; }
 
   // Empty if there is no list of that name.
   // Throws: unity::error if its elements have another type.

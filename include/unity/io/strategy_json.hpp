@@ -220,10 +220,10 @@ UNITY_INLINE std::string to_strategy_text(const tensor::algebra& a, const parall
   detail::expect_topology(p.machine, fmt::format("machine {}", p.machine.name));
   const parallel::graph_dimensions all{a, p.graph};
   parallel::check(a, p.graph, all, p.configurations, p.machine.network.device_count());
-  const nlohmann::json about{{"name", detail::utf8_word("name of a model", model)},
+  const nlohmann::json about{{"name", utf8_word("name of a model", model)},
                              {"nodes", p.graph.node_count()},
                              {"fingerprint", graph_fingerprint(a, p.graph)}};
-  const nlohmann::json on{{"name", detail::utf8_word("name of a machine", p.machine.name)},
+  const nlohmann::json on{{"name", utf8_word("name of a machine", p.machine.name)},
                           {"devices", p.machine.network.device_count()}};
   return fmt::format(
       "{{\"format\": \"unity strategy\", \"version\": 1,\n \"model\": {},\n \"machine\": {},\n \"strategy\": {}}}\n",
@@ -235,7 +235,7 @@ UNITY_INLINE parallel::strategy parse_strategy(const tensor::algebra& a, const t
                                                std::string_view file) {
   detail::expect_topology(m, fmt::format("machine {}", m.name));
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, fmt::format("{}: strategy", file)};
+  const json_place in{document, fmt::format("{}: strategy", file)};
   if (in.at("format").word() != "unity strategy" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format", "\"format\": \"unity strategy\", \"version\": 1"};
   }

@@ -306,7 +306,7 @@ UNITY_INLINE std::string to_synchronization_text(const tensor::algebra& a, const
   all["version"] = 1;
   all["replicas"] = nlohmann::json::array();
   for (const auto d : replicas_of(p)) {
-    all["replicas"].push_back(detail::utf8_word("name of a device", p.machine.network[d].name));
+    all["replicas"].push_back(utf8_word("name of a device", p.machine.network[d].name));
   }
   return all.dump(1) + "\n";
 }
@@ -315,7 +315,7 @@ UNITY_INLINE synchronization_on parse_synchronization(const tensor::algebra& a, 
                                                       const hardware::topology& t, std::string_view text,
                                                       std::string_view file) {
   const auto document = detail::parse_json(text, file);
-  const detail::json_place in{document, std::string{file}};
+  const json_place in{document, std::string{file}};
   if (in.at("format").word() != "unity synchronization" || in.at("version").integer() != 1) {
     throw error{in.where(), "another format or version", "\"unity synchronization\", version 1"};
   }

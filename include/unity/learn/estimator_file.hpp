@@ -61,7 +61,7 @@ void resume_training(const std::filesystem::path& path, estimator_training& run)
 
 namespace unity::learn::detail {
 
-[[nodiscard]] inline std::size_t size_from(const io::detail::json_place& in) {
+[[nodiscard]] inline std::size_t size_from(const io::json_place& in) {
   const auto n = in.integer();
   if (n < 0) {
     throw error{in.where(), fmt::format("is {}", n), "a number that is not negative"};

@@ -17,8 +17,8 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

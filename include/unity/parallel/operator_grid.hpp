@@ -15,8 +15,8 @@
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/parallel_type.hpp>
-#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/index_types.hpp>
 
 namespace unity::parallel {
 

@@ -222,7 +222,7 @@ UNITY_INLINE bool microbatch_maker::add(node_id n) {
   }
   const auto resized = new_inputs == inputs && new_outputs == outputs
                            ? op
-                           : tensor::detail::resized(algebra_, {op, inputs, outputs, input_dims, output_dims});
+                           : tensor::resized(algebra_, {op, inputs, outputs, input_dims, output_dims});
   const auto made = algebra_.infer(resized, new_inputs);
   if (!made || made->size() != new_outputs.size()) {
     return false;

@@ -86,7 +86,7 @@ void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g,
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -166,7 +166,7 @@ UNITY_INLINE void training_graph::add_use(std::size_t first, value_id v, node_id
 UNITY_INLINE void expect_derivatives(const tensor::algebra& a, const tensor::tensor_graph& g, const training_graph& t,
                                      const node_namer& name) {
   for (const auto n : node_ids(g)) {
-    if (t.has_backward(n) && !tensor::detail::has_derivative(a, g.operation(n))) {
+    if (t.has_backward(n) && !tensor::has_derivative(a, g.operation(n))) {
       const auto given = name ? name(n) : std::string{};
       throw error{
           given.empty() ? fmt::format("node {} ({})", n.index(), tensor::operator_name(a, g.operation(n))) : given,

@@ -8,9 +8,10 @@
 
 #include <fmt/core.h>
 
-namespace unity::detail {
+namespace unity {
 
-struct token {
+// A name, variable, number, text or symbol of a rule or vocabulary, and where it is. Refers to the text that was read.
+struct rule_token {
   enum class form : std::uint8_t { name, variable, indexed_variable, number, text, symbol, end };
   form kind = form::end;
   std::string_view text{};  // without quotes and question marks
@@ -18,18 +19,20 @@ struct token {
   std::size_t column = 1;
 };
 
-class lexer {
+// Reads tokens one by one. Text and file name must outlive it.
+// Errors: unity::error that names file, line and column, for what is no token.
+class rule_lexer {
  public:
-  lexer(std::string_view text, std::string_view file) : text_{text}, file_{file} { advance(); }
+  rule_lexer(std::string_view text, std::string_view file) : text_{text}, file_{file} { advance(); }
 
-  [[nodiscard]] const token& peek() const noexcept { return current_; }
-  token next();
+  [[nodiscard]] const rule_token& peek() const noexcept { return current_; }
+  rule_token next();
 
   [[nodiscard]] bool at(std::string_view symbol) const noexcept {
-    return current_.kind == token::form::symbol && current_.text == symbol;
+    return current_.kind == rule_token::form::symbol && current_.text == symbol;
   }
   [[nodiscard]] bool at_name(std::string_view name) const noexcept {
-    return current_.kind == token::form::name && current_.text == name;
+    return current_.kind == rule_token::form::name && current_.text == name;
   }
   bool accept(std::string_view symbol);
   void expect(std::string_view symbol);
@@ -47,7 +50,7 @@ class lexer {
     return position_ + ahead < text_.size() ? text_[position_ + ahead] : '\0';
   }
   void skip_space();
-  void take(token::form kind, std::size_t from, std::size_t to) {
+  void take(rule_token::form kind, std::size_t from, std::size_t to) {
     current_ = {kind, text_.substr(from, to - from), line_, start_ - line_start_ + 1};
   }
   template <class Predicate>
@@ -69,10 +72,10 @@ class lexer {
   std::size_t line_ = 1;
   std::size_t line_start_ = 0;
   std::size_t start_ = 0;  // of the current token
-  token current_{};
+  rule_token current_{};
 };
 
-}  // namespace unity::detail
+}  // namespace unity
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_LEXER)
 
@@ -82,15 +85,15 @@ class lexer {
 #include <unity/core/error.hpp>
 #include <unity/core/printable.hpp>
 
-namespace unity::detail {
+namespace unity {
 
-UNITY_INLINE token lexer::next() {
+UNITY_INLINE rule_token rule_lexer::next() {
   const auto t = current_;
   advance();
   return t;
 }
 
-UNITY_INLINE bool lexer::accept(std::string_view symbol) {
+UNITY_INLINE bool rule_lexer::accept(std::string_view symbol) {
   if (!at(symbol)) {
     return false;
   }
@@ -98,19 +101,19 @@ UNITY_INLINE bool lexer::accept(std::string_view symbol) {
   return true;
 }
 
-UNITY_INLINE void lexer::expect(std::string_view symbol) {
+UNITY_INLINE void rule_lexer::expect(std::string_view symbol) {
   if (!accept(symbol)) {
     fail(fmt::format("'{}'", symbol));
   }
 }
 
-UNITY_INLINE void lexer::fail(std::string_view expected) const {
-  const auto found =
-      current_.kind == token::form::end ? std::string{"end of file"} : fmt::format("'{}'", printable(current_.text));
+UNITY_INLINE void rule_lexer::fail(std::string_view expected) const {
+  const auto found = current_.kind == rule_token::form::end ? std::string{"end of file"}
+                                                            : fmt::format("'{}'", printable(current_.text));
   throw error{fmt::format("{}:{}:{}", file_, current_.line, current_.column), fmt::format("found {}", found), expected};
 }
 
-UNITY_INLINE void lexer::skip_space() {
+UNITY_INLINE void rule_lexer::skip_space() {
   for (;; ++position_) {
     if (look() == '#') {
       while (position_ < text_.size() && look() != '\n') {
@@ -126,21 +129,21 @@ UNITY_INLINE void lexer::skip_space() {
   }
 }
 
-UNITY_INLINE void lexer::advance() {
+UNITY_INLINE void rule_lexer::advance() {
   skip_space();
   const auto from = position_;
   start_ = from;
   const char c = look();
   if (position_ >= text_.size()) {
-    take(token::form::end, from, from);
+    take(rule_token::form::end, from, from);
   } else if (starts_name(c)) {
     const auto to = scan(continues_name);
-    take(token::form::name, from, to);
+    take(rule_token::form::name, from, to);
   } else if (c == '?') {
     const bool indexed = look(1) == '?';
     position_ += indexed ? 2 : 1;
     const auto start = position_;
-    take(indexed ? token::form::indexed_variable : token::form::variable, start, scan(continues_name));
+    take(indexed ? rule_token::form::indexed_variable : rule_token::form::variable, start, scan(continues_name));
   } else if (is_digit(c)) {
     take_number(from);
   } else if (c == '"') {
@@ -150,7 +153,7 @@ UNITY_INLINE void lexer::advance() {
   }
 }
 
-UNITY_INLINE void lexer::take_number(std::size_t from) {
+UNITY_INLINE void rule_lexer::take_number(std::size_t from) {
   scan(is_digit);
   if (look() == '.' && is_digit(look(1))) {
     ++position_;
@@ -162,20 +165,20 @@ UNITY_INLINE void lexer::take_number(std::size_t from) {
     position_ += 2;
     scan(is_digit);
   }
-  take(token::form::number, from, position_);
+  take(rule_token::form::number, from, position_);
 }
 
-UNITY_INLINE void lexer::take_text() {
+UNITY_INLINE void rule_lexer::take_text() {
   const auto from = ++position_;
   const auto to = scan([](char c) { return c != '"' && c != '\n'; });
-  take(token::form::text, from, to);
+  take(rule_token::form::text, from, to);
   if (look() != '"') {
     fail("a closing quote");
   }
   ++position_;
 }
 
-UNITY_INLINE void lexer::take_symbol(std::size_t from) {
+UNITY_INLINE void rule_lexer::take_symbol(std::size_t from) {
   std::size_t length = 1;
   for (const std::string_view longer : {"...", "..", "==", "=>", "!=", "<=", ">=", "&&", "||"}) {
     if (text_.substr(position_, longer.size()) == longer) {
@@ -184,9 +187,9 @@ UNITY_INLINE void lexer::take_symbol(std::size_t from) {
     }
   }
   position_ += length;
-  take(token::form::symbol, from, position_);
+  take(rule_token::form::symbol, from, position_);
 }
 
-}  // namespace unity::detail
+}  // namespace unity
 
 #endif

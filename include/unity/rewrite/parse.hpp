@@ -67,7 +67,7 @@ class rule_parser {
   std::string text(std::string_view expected);
   bool accept_name(std::string_view word);
 
-  lexer in_;
+  rule_lexer in_;
   int depth_ = 0;
   int operators_ = 0;  // in the current rule
 };
@@ -95,7 +95,7 @@ namespace unity::detail {
 
 UNITY_INLINE std::vector<syntax::rule> rule_parser::rules() {
   std::vector<syntax::rule> all;
-  while (in_.peek().kind != token::form::end) {
+  while (in_.peek().kind != rule_token::form::end) {
     if (!in_.at_name("rule")) {
       in_.fail("'rule'");
     }
@@ -122,7 +122,7 @@ UNITY_INLINE syntax::rule rule_parser::rule() {
     in_.fail("'==' or '=>'");
   }
   r.target = terms();
-  while (in_.peek().kind == token::form::name && !in_.at_name("rule")) {
+  while (in_.peek().kind == rule_token::form::name && !in_.at_name("rule")) {
     clause(r);
   }
   return r;
@@ -179,8 +179,9 @@ UNITY_INLINE syntax::term rule_parser::term() {
   const nesting guard{*this};
   syntax::term t;
   const auto head = in_.peek();
-  if (head.kind == token::form::variable || head.kind == token::form::indexed_variable) {
-    t.kind = head.kind == token::form::variable ? syntax::term::form::variable : syntax::term::form::indexed_variable;
+  if (head.kind == rule_token::form::variable || head.kind == rule_token::form::indexed_variable) {
+    t.kind =
+        head.kind == rule_token::form::variable ? syntax::term::form::variable : syntax::term::form::indexed_variable;
     t.name = in_.next().text;
     if (t.name.empty()) {
       in_.fail("a variable's name after '?'");
@@ -266,11 +267,11 @@ UNITY_INLINE syntax::expression rule_parser::unary() {
 UNITY_INLINE syntax::expression rule_parser::primary() {
   const auto t = in_.peek();
   switch (t.kind) {
-    case token::form::number: return number();
-    case token::form::text: return leaf(syntax::expression::form::word);
-    case token::form::variable: return leaf(syntax::expression::form::variable);
-    case token::form::indexed_variable: return leaf(syntax::expression::form::indexed_variable);
-    case token::form::name: {
+    case rule_token::form::number: return number();
+    case rule_token::form::text: return leaf(syntax::expression::form::word);
+    case rule_token::form::variable: return leaf(syntax::expression::form::variable);
+    case rule_token::form::indexed_variable: return leaf(syntax::expression::form::indexed_variable);
+    case rule_token::form::name: {
       auto word = leaf(syntax::expression::form::word);
       return in_.accept("(") ? call(std::move(word.name), arguments(")")) : word;
     }
@@ -339,7 +340,7 @@ UNITY_INLINE int rule_parser::small_integer() {
 UNITY_INLINE std::int64_t rule_parser::integer() {
   const auto t = in_.peek();
   const auto value = to_number<std::int64_t>(t.text);
-  if (t.kind != token::form::number || !value) {
+  if (t.kind != rule_token::form::number || !value) {
     in_.fail("an integer of 64 bits");
   }
   in_.next();
@@ -347,14 +348,14 @@ UNITY_INLINE std::int64_t rule_parser::integer() {
 }
 
 UNITY_INLINE std::string rule_parser::name(std::string_view expected) {
-  if (in_.peek().kind != token::form::name) {
+  if (in_.peek().kind != rule_token::form::name) {
     in_.fail(expected);
   }
   return std::string{in_.next().text};
 }
 
 UNITY_INLINE std::string rule_parser::text(std::string_view expected) {
-  if (in_.peek().kind != token::form::text) {
+  if (in_.peek().kind != rule_token::form::text) {
     in_.fail(expected);
   }
   return std::string{in_.next().text};

@@ -120,9 +120,14 @@ std::optional<attribute> element_wise(function f, const attribute& a, const attr
 
 bool is_permutation_list(const attribute& p);
 
-inline bool truth(const attribute& a) {
+}  // namespace detail
+
+// The truth of an attribute: whether it has no element 0.
+[[nodiscard]] inline bool truth_of(const attribute& a) {
   return std::all_of(a.begin(), a.end(), [](auto x) { return x != 0; });
 }
+
+namespace detail {
 
 // Converts `index` to an index into `list`; the end itself is allowed if `inclusive`.
 std::optional<std::size_t> position(const attribute& list, const attribute& index, bool inclusive = false);
@@ -437,14 +442,13 @@ UNITY_INLINE std::optional<attribute> repeated(std::int64_t first, std::int64_t 
 namespace unity {
 
 UNITY_INLINE std::optional<attribute> call(function f, std::span<const attribute> a) {
-  using detail::truth;
   switch (f) {
     case function::negate: return detail::element_wise(function::subtract, attribute{0}, a[0]);
     case function::equal: return attribute{a[0] == a[1]};
     case function::unequal: return attribute{!(a[0] == a[1])};
-    case function::logical_and: return attribute{truth(a[0]) && truth(a[1])};
-    case function::logical_or: return attribute{truth(a[0]) || truth(a[1])};
-    case function::logical_not: return attribute{!truth(a[0])};
+    case function::logical_and: return attribute{truth_of(a[0]) && truth_of(a[1])};
+    case function::logical_or: return attribute{truth_of(a[0]) || truth_of(a[1])};
+    case function::logical_not: return attribute{!truth_of(a[0])};
     case function::length: return attribute{static_cast<std::int64_t>(a[0].size())};
     case function::sum:
     case function::product: return detail::fold(f, a[0]);

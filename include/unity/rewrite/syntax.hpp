@@ -95,13 +95,11 @@ namespace unity {
 // Prints syntax as rule text: parse_rules(to_text(r)) returns r. Rule text cannot express a quote or a line break
 // inside a word.
 
-namespace detail {
+// Whether a word needs no quotes: letters, digits and '_', the first no digit.
+[[nodiscard]] bool is_plain_word(const std::string& word);
 
-bool is_plain_word(const std::string& word);
-
-std::string real_text(double value);
-
-}  // namespace detail
+// The shortest text that is read as the same number, and as a real one: with a '.' or an 'e'.
+[[nodiscard]] std::string real_text(double value);
 
 [[nodiscard]] std::string to_text(const syntax::expression& e);
 
@@ -144,6 +142,10 @@ UNITY_INLINE std::size_t level_of(const syntax::expression& e) {
                                             : static_cast<std::size_t>(level - std::begin(operator_levels));
 }
 
+}  // namespace unity::detail
+
+namespace unity {
+
 UNITY_INLINE bool is_plain_word(const std::string& word) {
   return !word.empty() &&
          word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
@@ -157,6 +159,10 @@ UNITY_INLINE std::string real_text(double value) {
   const std::string text{buffer, end};
   return text.find_first_of(".e") == std::string::npos ? fmt::format("{}.0", text) : text;
 }
+
+}  // namespace unity
+
+namespace unity::detail {
 
 UNITY_INLINE std::string arguments_text(const std::vector<syntax::expression>& arguments) {
   std::string text;
@@ -174,8 +180,8 @@ UNITY_INLINE std::string to_text(const syntax::expression& e) {
   using form = syntax::expression::form;
   switch (e.kind) {
     case form::integer: return fmt::format("{}", e.integer);
-    case form::real: return detail::real_text(std::bit_cast<double>(e.integer));
-    case form::word: return detail::is_plain_word(e.name) ? e.name : fmt::format("\"{}\"", e.name);
+    case form::real: return real_text(std::bit_cast<double>(e.integer));
+    case form::word: return is_plain_word(e.name) ? e.name : fmt::format("\"{}\"", e.name);
     case form::variable: return fmt::format("?{}", e.name);
     case form::indexed_variable: return fmt::format("??{}", e.name);
     case form::list: return fmt::format("[{}]", detail::arguments_text(e.arguments));

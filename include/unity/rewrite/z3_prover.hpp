@@ -16,16 +16,12 @@
 
 namespace unity {
 
-namespace detail {
-
 // Z3 crashes, or gives up as if a question were too hard, if it runs out of memory.
 // Throws: std::bad_alloc if less memory is available than suffices for every question of ours.
 inline void expect_room_for_z3() {
   constexpr std::size_t room = std::size_t{64} << 20U;
   ::operator delete(::operator new(room));
 }
-
-}  // namespace detail
 
 // Asks Z3 whether equalities over uninterpreted functions, with commutativity where declared, entail the goals (QF_UF),
 // and takes the used equalities from the unsatisfiable core. Deterministic: work is limited by Z3's own resource count,
@@ -75,7 +71,7 @@ UNITY_INLINE std::string z3_prover::name() const {
 }
 
 UNITY_INLINE std::vector<prover_answer> z3_prover::decide_all(std::span<const ground_problem> problems) const {
-  detail::expect_room_for_z3();
+  expect_room_for_z3();
   z3::context context;
   std::vector<prover_answer> answers;
   for (const auto& p : problems) {

@@ -39,11 +39,12 @@ struct storage_plan {
   friend bool operator==(const storage_plan&, const storage_plan&) = default;
 };
 
-namespace detail {
-
+// The least multiple of the alignment, which is positive, that is not below the size. Unit: bytes.
 [[nodiscard]] constexpr std::int64_t rounded_up(bytes size, bytes alignment) noexcept {
   return (size.count() + alignment.count() - 1) / alignment.count() * alignment.count();
 }
+
+namespace detail {
 
 // Places values in a given order, each into the smallest gap that fits between those that are alive with it.
 class best_fit {
@@ -123,8 +124,8 @@ template <class Predicate>
   UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
   std::vector<std::pair<std::size_t, std::int64_t>> changes;  // births come before the deaths of the previous step
   for (const auto& v : values) {
-    changes.emplace_back(2 * v.first, detail::rounded_up(v.size, alignment));
-    changes.emplace_back(2 * v.last + 1, -detail::rounded_up(v.size, alignment));
+    changes.emplace_back(2 * v.first, rounded_up(v.size, alignment));
+    changes.emplace_back(2 * v.last + 1, -rounded_up(v.size, alignment));
   }
   std::sort(changes.begin(), changes.end());
   std::int64_t alive = 0;

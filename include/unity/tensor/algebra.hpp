@@ -156,7 +156,7 @@ class algebra {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/standard_operators.hpp>
 #include <unity/tensor/work.hpp>
 

@@ -23,27 +23,26 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
   return static_cast<bool>(a.definition_of(op.kind).resize);
 }
 
-[[nodiscard]] operation resized(const algebra& a, const resizing& r);
-
-// The operator as one device runs it on its part of the operands and results.
-[[nodiscard]] operation resized_part(const algebra& a, const resizing& r);
-
 }  // namespace unity::tensor::detail
 
 namespace unity::tensor {
+
+// The operator for operands and results of other sizes: attributes that hold sizes are rewritten, if it has any. The
+// caller infers with it whether it accepts them. Complexity: linear in the ranks.
+[[nodiscard]] operation resized(const algebra& a, const resizing& r);
+
+// The operator as one device runs it on its part of the operands and results: as resized(), unless the definition says
+// otherwise for parts.
+[[nodiscard]] operation resized_part(const algebra& a, const resizing& r);
 
 // The graph with each composite replaced by its body, recursively. Composites with column_major results stay, because
 // bodies have row_major ones. Values stay equal. Complexity: linear in the resulting graph.
 [[nodiscard]] tensor_graph spelled_out(const algebra& a, const tensor_graph& g);
 
-namespace detail {
-
-// Appends the operators that compute the node's results. now: maps values of `from` to values of `to`; the operands
-// must be mapped.
+// Appends the operators that compute the results of node `n` of `from`, composites replaced by their bodies as in
+// spelled_out(). now: maps values of `from` to values of `to`; the operands must be mapped, and the results then are.
 void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, tensor_graph& to,
                         std::vector<value_id>& now);
-
-}  // namespace detail
 
 // The graph with an identity after each operator whose floating-point result is an output. Outputs cannot be partial
 // sums: the identity lets an operator yield partial sums, which are added up for the identity. Nodes keep their
@@ -71,7 +70,7 @@ void append_spelled_out(const algebra& a, const tensor_graph& from, node_id n, t
 #include <unity/graph/compact_graph.hpp>
 #include <unity/rewrite/algebra.hpp>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 UNITY_INLINE operation resized(const algebra& a, const resizing& r) {
   auto op = r.op;
@@ -118,15 +117,11 @@ UNITY_INLINE void append_spelled_out(const algebra& a, const tensor_graph& from,
   }
 }
 
-}  // namespace unity::tensor::detail
-
-namespace unity::tensor {
-
 UNITY_INLINE tensor_graph spelled_out(const algebra& a, const tensor_graph& g) {
   tensor_graph spelled;
   std::vector<value_id> now(g.value_count());
   for (const auto n : node_ids(g)) {
-    detail::append_spelled_out(a, g, n, spelled, now);
+    append_spelled_out(a, g, n, spelled, now);
   }
   std::vector<value_id> outputs;
   for (const auto v : g.outputs()) {

@@ -196,8 +196,8 @@ class memory_cost {
 #include <bit>
 
 #include <unity/core/config.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor {

@@ -101,8 +101,8 @@ void seed_outputs(reverse_sweep& sweep, body_builder& b, const algebra& a, const
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DIFFERENTIATE)
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/algebra_inference.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/statistics.hpp>
 
 namespace unity::tensor::detail {
@@ -132,7 +132,7 @@ UNITY_INLINE operator_adjoint adjoint_of(const algebra& a, const operation& op, 
   given.insert(given.end(), outputs->begin(), outputs->end());
   given.insert(given.end(), outputs->begin(), outputs->end());
   wanted.resize(inputs.size(), wanted.empty());
-  detail::body_graph b{a, given};
+  body_graph b{a, given};
   const std::vector<value_id> values{b.operands().begin(), b.operands().end()};
   adjoint_problem p{inputs, *outputs, {}, {}, {}, std::move(wanted)};
   p.operand = [&](std::size_t i) { return values[i]; };
@@ -225,7 +225,7 @@ UNITY_INLINE differentiated_graph differentiate(const algebra& a, const tensor_g
   differentiated_graph result;
   result.forward_nodes = g.node_count();
   result.sources = what.sources.empty() ? trained_weights(a, g) : what.sources;
-  detail::body_graph b{a, g};
+  body_graph b{a, g};
   const auto name_origin = [&](node_id n) {  // of the nodes that have none yet
     result.origins.resize(b.graph().node_count() - result.forward_nodes, n);
   };

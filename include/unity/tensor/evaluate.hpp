@@ -25,12 +25,12 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/evaluate_primitive.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
+#include <unity/tensor/evaluate_primitive.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
@@ -242,7 +242,11 @@ template <class Scalar>
 
 [[nodiscard]] error cannot_evaluate(const algebra& a, const operation& op, std::span<const tensor_type> inputs);
 
-// Operands by address; each must have as many elements as its type says.
+}  // namespace detail
+
+// The results of one operator, with operands by address: as many as types, each with as many elements as its type says.
+// seed: for the arbitrary values of a source.
+// Throws: unity::error that names the operator if it has no known meaning or does not accept the types.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate_at(const algebra& a, const operation& op,
                                                      std::span<const Scalar* const> operands,
@@ -256,21 +260,23 @@ template <class Scalar>
         throw error{fmt::format("evaluation of {}", a.signature(op.kind).name), "no value", "a supplied value"};
       }
     }
-    return {evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands)};
+    return {detail::evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands)};
   }
   if (const auto map = a.index_map(op, types)) {
-    return evaluate_view<Scalar>(*map, operands);
+    return detail::evaluate_view<Scalar>(*map, operands);
   }
   if (const auto body = a.body(op, types)) {
-    return evaluate_body<Scalar>(a, *body, operands);
+    return detail::evaluate_body<Scalar>(a, *body, operands);
   }
   if constexpr (std::same_as<Scalar, modular61>) {
     if (a.infer(op, types) && std::holds_alternative<opaque>(a.definition_of(op.kind).body)) {
-      return evaluate_opaque<Scalar>(a, op, operands, types);
+      return detail::evaluate_opaque<Scalar>(a, op, operands, types);
     }
   }
-  throw cannot_evaluate(a, op, types);
+  throw detail::cannot_evaluate(a, op, types);
 }
+
+namespace detail {
 
 // Visits the nodes that the outputs need, in order, and drops values after their last use. source(n, operands) may
 // return the results of a node; if it returns nothing, the definition of the operator determines them.
@@ -355,7 +361,7 @@ template <class Scalar>
     operands.push_back(inputs[i].data.data());
   }
   UNITY_EXPECTS(fit, "values of the sizes that their types say");
-  return detail::evaluate_at<Scalar>(a, op, operands, input_types, seed);
+  return evaluate_at<Scalar>(a, op, operands, input_types, seed);
 }
 
 // Returns the values of an operator without operands, or nothing.

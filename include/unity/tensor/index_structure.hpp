@@ -12,8 +12,8 @@
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
-#include <unity/tensor/detail/linearity.hpp>
+#include <unity/tensor/index_types.hpp>
+#include <unity/tensor/linearity.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
@@ -166,8 +166,8 @@ namespace unity::tensor {
 #include <variant>
 
 #include <unity/core/config.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/scalar.hpp>
 
 namespace unity::tensor::detail {

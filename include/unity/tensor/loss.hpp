@@ -18,8 +18,8 @@
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

@@ -34,8 +34,6 @@ namespace unity::tensor {
 // The actual values of a source, by name; nothing if there are none.
 using source_data = std::function<std::optional<dense<double>>(std::string_view name)>;
 
-namespace detail {
-
 // The requirements of the readers of a value.
 struct value_role {
   bool positive = false;   // operand of a root, logarithm or reciprocal
@@ -48,7 +46,8 @@ struct value_role {
   void join(const value_role& o);
 };
 
-// Walks graphs backward from uses to sources.
+// The requirements of the readers of each source, by its name: walks graphs backward from uses to sources.
+// Complexity of read(): linear in the graph.
 class source_roles {
  public:
   explicit source_roles(const algebra& a) : algebra_{a} {}
@@ -131,6 +130,8 @@ class source_roles {
   const algebra& algebra_;
   std::map<std::string, value_role, std::less<>> named_;
 };
+
+namespace detail {
 
 // The values of sources at one point: equal for equal name, sizes and point.
 //
@@ -220,7 +221,7 @@ class fan_ins {
 
 struct balanced_source {
   tensor_type type{};
-  detail::value_role role{};
+  value_role role{};
   std::int64_t fan_in = 0;
   bool constant = false;
 };
@@ -244,7 +245,7 @@ struct balanced_source {
 #include <cmath>
 #include <span>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 UNITY_INLINE void value_role::join(const value_role& o) {
   positive = positive || o.positive;
@@ -356,6 +357,10 @@ UNITY_INLINE bool source_roles::keeps_positive(std::string_view name) {
   return std::find(kinds.begin(), kinds.end(), name) != kinds.end();
 }
 
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
+
 UNITY_INLINE double source_values::real_value(double unit, const value_role& role, bool is_weight) const noexcept {
   if (role.positive) {
     return unit + 0.125;
@@ -413,7 +418,7 @@ UNITY_INLINE double balanced_value(const balanced_source& s, double unit) {
 namespace unity::tensor {
 
 UNITY_INLINE source_data balanced_values(const algebra& a, const tensor_graph& model, std::uint64_t seed) {
-  detail::source_roles roles{a};
+  source_roles roles{a};
   roles.read(model);
   const detail::fan_ins fan_ins{a, model};
   std::map<std::string, detail::balanced_source, std::less<>> sources;

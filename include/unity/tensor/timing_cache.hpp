@@ -56,9 +56,11 @@ namespace detail {
 
 [[nodiscard]] std::string signature_integers(std::span<const std::int64_t> values);
 [[nodiscard]] std::string signature_attribute(const attribute_signature& a, const attribute& value);
-[[nodiscard]] std::string signature_types(std::span<const tensor_type> types);
 
 }  // namespace detail
+
+// Types as signature_text() writes them: separated by commas, with a word after those of constants.
+[[nodiscard]] std::string signature_types(std::span<const tensor_type> types);
 
 // Everything that the time of an operator may depend on, in one line: attributes, shapes, element types, layouts, and
 // which operands are constant. Different questions have different signatures.
@@ -353,10 +355,10 @@ UNITY_INLINE std::string signature_integers(std::span<const std::int64_t> values
 UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const attribute& value) {
   switch (a.form) {
     case attribute_form::integer: return fmt::format("{}", value[0]);
-    case attribute_form::real: return unity::detail::real_text(to_real(value[0]));
+    case attribute_form::real: return unity::real_text(to_real(value[0]));
     case attribute_form::choice: return a.choices.at(static_cast<std::size_t>(value[0]));
     case attribute_form::word:  // one that is no name may hold what separates fields or lines
-      if (const auto word = to_word(value); unity::detail::is_plain_word(word)) {
+      if (const auto word = to_word(value); unity::is_plain_word(word)) {
         return word;
       }
       break;
@@ -365,6 +367,10 @@ UNITY_INLINE std::string signature_attribute(const attribute_signature& a, const
   return signature_integers(value);
 }
 
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
 UNITY_INLINE std::string signature_types(std::span<const tensor_type> types) {
   std::string text;
   for (const auto& t : types) {
@@ -372,10 +378,6 @@ UNITY_INLINE std::string signature_types(std::span<const tensor_type> types) {
   }
   return text;
 }
-
-}  // namespace unity::tensor::detail
-
-namespace unity::tensor {
 
 UNITY_INLINE std::string signature_text(const algebra& operators, const operation& op,
                                         std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
@@ -386,7 +388,7 @@ UNITY_INLINE std::string signature_text(const algebra& operators, const operatio
     attributes += fmt::format("{}{}={}", i == 0 ? "{" : ", ", a.name, detail::signature_attribute(a, op.attributes[i]));
   }
   return fmt::format("{}{}{}{}) -> {}", signature.name, attributes, attributes.empty() ? "(" : "}(",
-                     detail::signature_types(inputs), detail::signature_types(outputs));
+                     signature_types(inputs), signature_types(outputs));
 }
 
 UNITY_INLINE std::string timings_text(const timing_table& t) {

@@ -267,7 +267,7 @@ UNITY_INLINE side_verdict z3_reals::compare(const algebra& a, const tensor_graph
 
 UNITY_INLINE void z3_reals::renew() {
   constexpr std::size_t questions = 200;
-  unity::detail::expect_room_for_z3();
+  unity::expect_room_for_z3();
   if (asked_++ % questions == 0) {
     context_ = std::make_unique<z3::context>();
   }

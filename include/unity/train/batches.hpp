@@ -118,8 +118,7 @@ UNITY_INLINE void batches::fill(std::string_view name, const tensor::tensor_type
   }
   if (found->second == role::mask) {
     const auto window = static_cast<std::uint64_t>(type.dims.back());
-    return detail::fill_box(type, b, out,
-                            [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
+    return fill_box(type, b, out, [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
   }
   const auto field = found->second == role::samples ? io::dataset_field::samples : io::dataset_field::labels;
   auto how = reading_;

@@ -22,10 +22,10 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
-namespace unity::train::detail {
+namespace unity::train {
 
 // Uniform in [0, 1), in steps of 2^-24: exact in float32, so that wider types get the same numbers.
-[[nodiscard]] constexpr double unit_of(std::uint64_t bits) noexcept {
+[[nodiscard]] constexpr double uniform_of(std::uint64_t bits) noexcept {
   return static_cast<double>(bits >> 40U) * 0x1.0p-24;
 }
 
@@ -62,10 +62,6 @@ void fill_box(const tensor::tensor_type& type, const parallel::box& b, std::span
     fill(double{});
   }
 }
-
-}  // namespace unity::train::detail
-
-namespace unity::train {
 
 // Inputs and constants of one graph at every step. An element is a hash of the seed, the name of its source, the step
 // and its index in row-major order of the whole tensor, whichever part is requested: so it is the same on any number of
@@ -120,7 +116,7 @@ namespace unity::train {
 
 UNITY_INLINE synthetic_data::synthetic_data(const tensor::algebra& a, const tensor::tensor_graph& g, std::uint64_t seed)
     : seed_{seed} {
-  tensor::detail::source_roles roles{a};
+  tensor::source_roles roles{a};
   roles.read(g);
   for (const auto n : node_ids(g)) {
     const auto& op = g.operation(n);
@@ -141,18 +137,15 @@ UNITY_INLINE void synthetic_data::fill(std::string_view name, const tensor::tens
   if (s.mask) {
     stream = hash_combine(stream, static_cast<std::uint64_t>(s.mask->seed));
     const auto kept = 1 / (1 - s.mask->rate);
-    detail::fill_box(type, b, out, [&](std::uint64_t i) {
-      return detail::unit_of(hash_combine(stream, i)) < s.mask->rate ? 0 : kept;
-    });
+    fill_box(type, b, out,
+             [&](std::uint64_t i) { return uniform_of(hash_combine(stream, i)) < s.mask->rate ? 0 : kept; });
   } else if (tensor::is_floating(type.element)) {
     const auto least = s.is_positive ? 0.125 : -1.0;
     const auto width = s.is_positive ? 1.0 : 2.0;
-    detail::fill_box(type, b, out,
-                     [&](std::uint64_t i) { return least + width * detail::unit_of(hash_combine(stream, i)); });
+    fill_box(type, b, out, [&](std::uint64_t i) { return least + width * uniform_of(hash_combine(stream, i)); });
   } else {
     const auto below = type.element == tensor::dtype::boolean ? 2 : s.below;
-    detail::fill_box(type, b, out,
-                     [&](std::uint64_t i) { return static_cast<double>(hash_combine(stream, i) % below); });
+    fill_box(type, b, out, [&](std::uint64_t i) { return static_cast<double>(hash_combine(stream, i) % below); });
   }
 }
 

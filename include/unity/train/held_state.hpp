@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/memory_pool.hpp>
 #include <unity/core/id.hpp>
 #include <unity/io/stored_tensor.hpp>
 #include <unity/parallel/box.hpp>
@@ -236,7 +236,7 @@ class kept_weights {
 
   Backend& backend_;
   update_rule rule_;
-  backend::detail::memory_pool<Backend> memory_{};
+  backend::memory_pool<Backend> memory_{};
   std::vector<kept_weight> weights_{};
   std::vector<typename Backend::kernel> chains_{};
   std::size_t workspace_ = 0;  // of all updates, which run one after another

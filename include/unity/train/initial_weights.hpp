@@ -129,7 +129,7 @@ class initial_weights {
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/train/data.hpp>
 
 namespace unity::train {
@@ -219,7 +219,7 @@ UNITY_INLINE std::optional<initial_value> initial_values::neutral(const tensor::
   for (const auto& candidate : {zeros, ones}) {
     std::array<double, samples.size()> out{};
     bool is_known = true;
-    tensor::detail::program_runner<double> runner{kernel.outer};
+    tensor::scalar_program_runner<double> runner{kernel.outer};
     runner.run(out.data(), samples.size(), [&](const tensor::instruction& leaf, double* to) {
       const bool is_own = leaf.op == tensor::scalar_op::operand && static_cast<std::size_t>(leaf.number) == i;
       is_known = is_known && (leaf.op == tensor::scalar_op::operand || leaf.op == tensor::scalar_op::literal);
@@ -318,13 +318,13 @@ UNITY_INLINE void initial_weights::fill(std::string_view name, const tensor::ten
   }
   if (v.how != form::spread || !tensor::is_floating(type.element)) {
     const auto all = v.how == form::ones ? 1.0 : 0.0;
-    return detail::fill_box(type, b, out, [all](std::uint64_t) { return all; });
+    return fill_box(type, b, out, [all](std::uint64_t) { return all; });
   }
   const auto stream = hash_combine(seed_, hash_bytes(name));
   const auto most = std::sqrt(3 * v.variance);
   // Rounded to float32, so that wider types get the same numbers.
-  detail::fill_box(type, b, out, [&](std::uint64_t i) {
-    return static_cast<double>(static_cast<float>(most * (2 * detail::unit_of(hash_combine(stream, i)) - 1)));
+  fill_box(type, b, out, [&](std::uint64_t i) {
+    return static_cast<double>(static_cast<float>(most * (2 * uniform_of(hash_combine(stream, i)) - 1)));
   });
 }
 

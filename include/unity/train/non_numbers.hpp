@@ -140,7 +140,7 @@ UNITY_INLINE bool is_finite(tensor::dtype element, std::span<const std::byte> by
   }
   const auto size = static_cast<std::size_t>(tensor::size_of(element));
   for (std::size_t i = 0; i < bytes.size(); i += size) {
-    if (!std::isfinite(backend::detail::read_element<double>(element, bytes.data() + i))) {
+    if (!std::isfinite(backend::read_element<double>(element, bytes.data() + i))) {
       return false;
     }
   }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/detail/memory_pool.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/memory_pool.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 
@@ -33,7 +33,7 @@ struct moved_bytes {
 template <backend::device_backend Backend>
 class moved_values {
  public:
-  using arena = backend::detail::memory_pool<Backend>;
+  using arena = backend::memory_pool<Backend>;
 
   // Adds a root of this size; places: the arena offsets of its stays.
   void add(value_id root, std::size_t size, std::vector<std::size_t> places) {
@@ -155,7 +155,7 @@ class messages_aside {
     return {memory_.at(own.places[iteration % own.places.size()]), own.size};
   }
   std::map<std::size_t, kept_step> steps_{};
-  backend::detail::memory_pool<Backend> memory_{};
+  backend::memory_pool<Backend> memory_{};
 };
 
 }  // namespace unity::train

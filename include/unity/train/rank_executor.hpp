@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <unity/backend/communicator.hpp>
-#include <unity/backend/detail/kernel_store.hpp>
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/kernel_store.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
@@ -222,7 +222,7 @@ class rank_executor {
       if (step.kind == parallel::step_kind::run && values.runs(s)) {
         const auto operands = program_.graph.operands(step.node);
         const auto results = program_.graph.results(step.node);
-        const backend::detail::run_item item{
+        const backend::run_item item{
             step.node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
         launches_[s].kernel = kernels_.prepare(backend_, program_.graph, item, false);
         launches_[s].workspace = arena_.add(kernels_[launches_[s].kernel].workspace(), s);
@@ -470,9 +470,9 @@ class rank_executor {
   Backend& backend_;
   const parallel::rank_program& program_;
   Communicator& world_;
-  backend::detail::kernel_store<Backend> kernels_;
+  backend::kernel_store<Backend> kernels_;
   kept_weights<Backend> weights_;
-  backend::detail::memory_pool<Backend> arena_{};
+  backend::memory_pool<Backend> arena_{};
   moved_values<Backend> moved_{};
   std::vector<std::vector<std::uint32_t>> readers_;  // steps, by value of the arena, for the first values
   std::vector<std::byte*> addresses_;                // per value

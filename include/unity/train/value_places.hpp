@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include <unity/backend/detail/kernel_store.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/kernel_store.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
 #include <unity/fusion/rank_region.hpp>
@@ -91,14 +91,14 @@ struct planned_memory {
 template <backend::fusing_backend Backend>
 [[nodiscard]] std::vector<std::size_t> workspaces_of(Backend& b, const tensor::algebra& a,
                                                      const parallel::rank_program& p) {
-  backend::detail::kernel_store<Backend> kernels{a};
+  backend::kernel_store<Backend> kernels{a};
   const value_places places{a, p};
   std::vector<std::size_t> all(p.steps.size());
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (p.steps[s].kind == parallel::step_kind::run && places.runs(s)) {
       const auto operands = p.graph.operands(p.steps[s].node);
       const auto results = p.graph.results(p.steps[s].node);
-      const backend::detail::run_item item{
+      const backend::run_item item{
           p.steps[s].node, nullptr, {operands.begin(), operands.end()}, {results.begin(), results.end()}};
       all[s] = kernels[kernels.prepare(b, p.graph, item, false)].workspace();
     } else if (p.steps[s].kind == parallel::step_kind::fused) {
@@ -181,8 +181,8 @@ UNITY_INLINE void value_places::find_shared(const tensor::algebra& a, std::size_
   }
   const auto operands = g.operands(step.node);
   const auto results = g.results(step.node);
-  const auto shared = backend::detail::shared_results(a, g.operation(step.node), backend::detail::types_of(g, operands),
-                                                      backend::detail::types_of(g, results));
+  const auto shared =
+      backend::shared_results(a, g.operation(step.node), backend::types_of(g, operands), backend::types_of(g, results));
   for (std::size_t i = 0; shared && i < results.size(); ++i) {
     const auto from = operands[(*shared)[i].operand];
     roots_[results[i].index()] = root(from);

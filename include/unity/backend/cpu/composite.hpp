@@ -10,9 +10,9 @@
 
 #include <unity/backend/cpu/movement.hpp>
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
@@ -66,7 +66,7 @@ class composite_routine final : public routine {
   void place_outputs(const tensor::tensor_graph& body, const backend::detail::run_list& list, types outputs);
 
   void add(const tensor::algebra& a, const tensor::tensor_graph& body, const backend::detail::run_list& list,
-           const backend::detail::run_item& item, int threads, const prepare_node& prepare);
+           const backend::run_item& item, int threads, const prepare_node& prepare);
 
   // Constant operands that only one step reads, under any name.
   [[nodiscard]] std::vector<bool> packable(const tensor::tensor_graph& body, const backend::detail::run_list& list,
@@ -136,11 +136,11 @@ UNITY_INLINE void composite_routine::place_outputs(const tensor::tensor_graph& b
 }
 
 UNITY_INLINE void composite_routine::add(const tensor::algebra& a, const tensor::tensor_graph& body,
-                                         const backend::detail::run_list& list, const backend::detail::run_item& item,
+                                         const backend::detail::run_list& list, const backend::run_item& item,
                                          int threads, const prepare_node& prepare) {
   const auto now = steps_.size();
   step s;
-  auto inputs = backend::detail::types_of(body, item.operands);
+  auto inputs = backend::types_of(body, item.operands);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto p = places_.read(list.root(item.operands[i]), now);
     inputs[i].constant = p.where == place::region::input && packs_[p.number];
@@ -149,9 +149,8 @@ UNITY_INLINE void composite_routine::add(const tensor::algebra& a, const tensor:
     }
     s.operands.push_back(p);
   }
-  s.run = item.chain != nullptr
-              ? chain_routine(a, item.chain->region, threads)
-              : prepare(body.operation(item.node), inputs, backend::detail::types_of(body, item.results));
+  s.run = item.chain != nullptr ? chain_routine(a, item.chain->region, threads)
+                                : prepare(body.operation(item.node), inputs, backend::types_of(body, item.results));
   for (const auto v : item.results) {
     s.results.push_back(places_.write(v, byte_count(body.type(v)), now));
   }

@@ -9,7 +9,7 @@
 #include <unity/backend/cpu/routine.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::backend::cpu {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <unity/backend/cpu/routine.hpp>
-#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/layouts.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>

@@ -145,10 +145,10 @@ class region_routine final : public routine {
 
 #include <unity/backend/cpu/elements.hpp>
 #include <unity/backend/cpu/elementwise.hpp>
-#include <unity/backend/detail/layouts.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/layouts.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 
@@ -159,7 +159,7 @@ UNITY_INLINE bool is_chain(const tensor::algebra& a, const tensor::tensor_graph&
   const auto& joint = region.type(region.outputs()[0]);
   bool fits = true;
   for (const auto n : node_ids(region)) {
-    const auto types = backend::detail::types_of(region, region.operands(n));
+    const auto types = backend::types_of(region, region.operands(n));
     fits = fits && (region.operation(n).kind == input ||
                     backend::detail::elementwise_program(a, region.operation(n), types).has_value());
   }
@@ -245,8 +245,8 @@ UNITY_INLINE void region_routine::prepare_before(const tensor::algebra& a, const
     before_inputs_.push_back(addresses_[o.value.index()].at);
   }
   const auto graph = with_turned_operands(a, with_joined_transposes(a, piece.graph));
-  before_ = std::make_unique<composite_routine>(a, graph, inputs, backend::detail::types_of(graph, graph.outputs()),
-                                                threads_, maker(threads_));
+  before_ = std::make_unique<composite_routine>(a, graph, inputs, backend::types_of(graph, graph.outputs()), threads_,
+                                                maker(threads_));
   before_work_at_ = reserve(before_->workspace());
   before_in_.resize(before_inputs_.size());
   before_out_.resize(before_results_.size());
@@ -333,8 +333,8 @@ UNITY_INLINE void region_routine::add_size(const tensor::algebra& a, const backe
   }
   const auto graph = with_turned_operands(a, with_joined_transposes(a, piece.graph));
   for (const auto& maker : makers) {
-    s.routines.push_back(std::make_unique<composite_routine>(
-        a, graph, inputs, backend::detail::types_of(graph, graph.outputs()), 1, maker));
+    s.routines.push_back(
+        std::make_unique<composite_routine>(a, graph, inputs, backend::types_of(graph, graph.outputs()), 1, maker));
   }
   for (std::size_t i = 0; i < s.operands.size(); ++i) {
     auto& o = s.operands[i];

@@ -39,9 +39,14 @@ using blas_product_desc = owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>
 using blas_layout = owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using blas_preference = owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
+}  // namespace detail
+
+// The element type in the libraries' words. Precondition: float16, bfloat16 or float32.
 [[nodiscard]] inline cudaDataType_t blas_type(tensor::dtype t) {
   return t == tensor::dtype::float16 ? CUDA_R_16F : t == tensor::dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
+
+namespace detail {
 
 [[nodiscard]] inline blas_layout layout_of(const product_matrix& m, tensor::dtype element, std::int64_t batch) {
   cublasLtMatrixLayout_t made = nullptr;

@@ -20,13 +20,13 @@
 #include <unity/backend/cuda/rows.hpp>
 #include <unity/backend/cuda/segment.hpp>
 #include <unity/backend/cuda/selection.hpp>
-#include <unity/backend/detail/layouts.hpp>
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/elementwise/tile_program.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/layouts.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -109,17 +109,16 @@ class graph_routine final : public routine<Queue> {
     }
   }
 
-  void add(const tensor::tensor_graph& graph, const backend::detail::run_list& list,
-           const backend::detail::run_item& item, const graph_parts<Queue>& parts) {
+  void add(const tensor::tensor_graph& graph, const backend::detail::run_list& list, const backend::run_item& item,
+           const graph_parts<Queue>& parts) {
     const auto now = steps_.size();
     step s;
     for (const auto v : item.operands) {
       s.operands.push_back(places_.read(list.root(v), now));
     }
-    s.run = item.chain != nullptr
-                ? parts.chain(item.chain->region)
-                : parts.node(graph.operation(item.node), backend::detail::types_of(graph, item.operands),
-                             backend::detail::types_of(graph, item.results));
+    s.run = item.chain != nullptr ? parts.chain(item.chain->region)
+                                  : parts.node(graph.operation(item.node), backend::types_of(graph, item.operands),
+                                               backend::types_of(graph, item.results));
     for (const auto v : item.results) {
       s.results.push_back(places_.write(v, byte_count(graph.type(v)), now));
     }
@@ -278,7 +277,7 @@ class kernel_factory {
         inputs.push_back(n);
       }
     }
-    const auto outputs = backend::detail::types_of(region, region.outputs());
+    const auto outputs = backend::types_of(region, region.outputs());
     return std::make_unique<graph_routine<Queue>>(*algebra_, region, inputs, outputs, false, parts());
   }
 

@@ -13,8 +13,8 @@
 #include <fmt/core.h>
 
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
@@ -305,7 +305,7 @@ class padded_convolution {
   }
 
   value_id add(tensor::operation op, std::span<const value_id> from) {
-    const auto results = *algebra_.infer(op, backend::detail::types_of(graph_, from));
+    const auto results = *algebra_.infer(op, backend::types_of(graph_, from));
     return graph_.results(graph_.add_node(std::move(op), from, results))[0];
   }
   void pad(std::size_t operand, const convolution_plan& p) {

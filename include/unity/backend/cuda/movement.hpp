@@ -8,7 +8,7 @@
 
 #include <unity/backend/cuda/elements.hpp>
 #include <unity/backend/cuda/routine.hpp>
-#include <unity/backend/detail/layouts.hpp>
+#include <unity/backend/layouts.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include <unity/backend/detail/kernel_store.hpp>
-#include <unity/backend/detail/memory_pool.hpp>
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/kernel_store.hpp>
+#include <unity/backend/memory_pool.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -91,9 +91,9 @@ class region_plan {
 
 #include <fmt/core.h>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
@@ -393,7 +393,7 @@ UNITY_INLINE parallel::part_of_operation region_plan::part(node_id n, std::int64
     t.dims = is_by_rows(graph_.results(n)[r]) ? fusion::shape_of_rows(t, rows_, count) : t.dims;
     sizes.new_outputs.push_back(t.dims);
   }
-  made.op = tensor::detail::resized_part(algebra_, sizes);
+  made.op = tensor::resized_part(algebra_, sizes);
   const auto found = algebra_.infer(made.op, made.inputs);
   bool fits = found && found->size() == made.outputs.size();
   for (std::size_t r = 0; fits && r < found->size(); ++r) {
@@ -408,8 +408,8 @@ UNITY_INLINE parallel::part_of_operation region_plan::part(node_id n, std::int64
 
 UNITY_INLINE double region_plan::share(value_id v, std::int64_t count) const {
   const auto n = graph_.producer(v);
-  const std::vector<parallel::detail::scaled_value> operands(graph_.operands(n).size());
-  const auto made = parallel::detail::scaled_results(algebra_, whole(n), part(n, count), operands);
+  const std::vector<parallel::scaled_value> operands(graph_.operands(n).size());
+  const auto made = parallel::scaled_results(algebra_, whole(n), part(n, count), operands);
   if (!made) {
     throw error{region_place(algebra_, graph_, n), "a sum whose parts do not add up to it", "a sum or mean over rows"};
   }

@@ -19,7 +19,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>

@@ -149,7 +149,7 @@ class graph_maker {
 
 #include <unity/core/error.hpp>
 #include <unity/io/onnx/proto.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::io::detail {
 

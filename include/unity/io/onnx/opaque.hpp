@@ -66,8 +66,8 @@ template <class Work>
   if (::pipe(ends) != 0) {
     return std::nullopt;
   }
-  unity::detail::descriptor in{ends[0]};
-  unity::detail::descriptor out{ends[1]};
+  unity::file_descriptor in{ends[0]};
+  unity::file_descriptor out{ends[1]};
   const auto child = ::fork();
   if (child < 0) {
     return std::nullopt;

@@ -37,7 +37,7 @@ auto with_stream(const std::filesystem::path& path, const F& f) {
     return f(stream, bytes.size());
   }
   static_cast<void>(read_file(path, 0, 0));  // reports why it cannot be read
-  const unity::detail::descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const unity::file_descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   google::protobuf::io::FileInputStream stream{file.get()};
   return f(stream, std::filesystem::file_size(path));
 }

@@ -332,7 +332,7 @@ class machine_mapping {
   const operator_graph* graph_ = nullptr;
   std::vector<const operator_table*> table_of_{};    // per operator
   std::vector<std::vector<std::int64_t>> prices_{};  // per operator and option
-  detail::layout_distances distances_{};
+  layout_distances distances_{};
   std::vector<std::int64_t> layouts_{};
   bool is_bounded_ = false;
   parallel_splits* splits_ = nullptr;

@@ -27,9 +27,8 @@ struct cost_table {
   }
 };
 
-namespace detail {
-
-// The costs from a layout to all others, each computed once.
+// The costs from a layout of a space to all others, each computed once. Spaces are told apart by their addresses: they
+// must stay where they are. Not for several threads at once.
 class layout_distances {
  public:
   // By the number of the target layout. Valid as long as this.
@@ -38,6 +37,8 @@ class layout_distances {
  private:
   std::unordered_map<const layout_space*, std::vector<std::vector<std::int64_t>>> known_{};
 };
+
+namespace detail {
 
 // A dynamic program with bounded width over the states of live operators: those that a later operator reads. Operators
 // are in the order of their numbers. Per state of u, the `width` cheapest combinations of states are kept.
@@ -139,7 +140,7 @@ class mapping_core {
 #include <unity/core/config.hpp>
 #include <unity/core/hash.hpp>
 
-namespace unity::parallel::detail {
+namespace unity::parallel {
 
 UNITY_INLINE std::span<const std::int64_t> layout_distances::from(const layout_space& space, std::uint32_t layout) {
   auto& rows = known_[&space];
@@ -152,6 +153,10 @@ UNITY_INLINE std::span<const std::int64_t> layout_distances::from(const layout_s
   }
   return row;
 }
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
 
 UNITY_INLINE mapping_core::mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables,
                                         layout_distances& distances,

@@ -25,7 +25,7 @@
 #include <unity/parallel/optimizer.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

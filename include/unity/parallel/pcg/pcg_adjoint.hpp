@@ -127,7 +127,7 @@ class pcg_sweep {
 #include <fmt/core.h>
 
 #include <unity/parallel/pcg/communication.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {

@@ -186,8 +186,8 @@ class pcg_algebra {
 #include <unity/core/error.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 
 namespace unity::parallel::detail {
 

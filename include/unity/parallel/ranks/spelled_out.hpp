@@ -128,7 +128,7 @@ UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_progr
   std::vector<std::size_t> first;  // by node: the first of its new nodes
   for (const auto n : node_ids(p.graph)) {
     first.push_back(all.graph.node_count());
-    tensor::detail::append_spelled_out(a, p.graph, n, all.graph, now);
+    tensor::append_spelled_out(a, p.graph, n, all.graph, now);
   }
   first.push_back(all.graph.node_count());
   const auto follow = [&](value_id& v) { v = v.valid() ? now[v.index()] : v; };

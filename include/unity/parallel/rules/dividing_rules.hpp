@@ -18,7 +18,7 @@
 #include <unity/parallel/rules/operator_forms.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/syntax.hpp>
-#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_types.hpp>
 
 namespace unity::parallel {
 

@@ -64,7 +64,7 @@ class form_writer {
 
 #include <algorithm>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::parallel::detail {
 

@@ -23,7 +23,7 @@
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_types.hpp>
 
 namespace unity::parallel {
 

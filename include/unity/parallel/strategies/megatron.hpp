@@ -19,7 +19,7 @@
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 

@@ -20,7 +20,7 @@ namespace unity::parallel {
 #include <array>
 #include <utility>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -34,7 +34,7 @@ UNITY_INLINE tensor::tensor_graph with_wide_loss(const tensor::algebra& a, const
   if (tensor::size_of(g.type(logits).element) >= tensor::size_of(tensor::dtype::float32)) {
     return tensor::with_loss(a, g, tensor::loss::cross_entropy);
   }
-  tensor::detail::body_graph b{a, g};
+  tensor::body_graph b{a, g};
   const std::array wide{b.add("cast", {logits}, {{"element", tensor::name_of(tensor::dtype::float32)}})};
   return tensor::with_loss(a, std::move(b).finish(wide), tensor::loss::cross_entropy);
 }

@@ -117,7 +117,7 @@ namespace detail {
 
 #include <unity/core/config.hpp>
 #include <unity/hardware/machine.hpp>
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::parallel::detail {
 

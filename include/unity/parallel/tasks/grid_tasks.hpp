@@ -15,8 +15,8 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -208,7 +208,7 @@ UNITY_INLINE std::optional<part_of_operation> composite_on(const tensor::algebra
   for (std::size_t r = 0; r < o.outputs.size(); ++r) {
     sizes.new_outputs.push_back(part.outputs[r].dims = computed_region(o, t, r).sizes());
   }
-  part.op = tensor::detail::resized_part(a, sizes);
+  part.op = tensor::resized_part(a, sizes);
   const auto made = a.infer(part.op, part.inputs);
   return made && *made == part.outputs ? std::optional{std::move(part)} : std::nullopt;
 }

@@ -13,7 +13,7 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/tasks/grid_tasks.hpp>
-#include <unity/tensor/detail/evaluate_primitive.hpp>
+#include <unity/tensor/evaluate_primitive.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
@@ -193,7 +193,7 @@ class part_of_primitive {
   const tensor::scalar_kernel& kernel_;
   const grid_task& task_;
   std::span<const region<Scalar>> operands_;
-  tensor::detail::point_counts counts_;
+  tensor::point_counts counts_;
   std::vector<std::int64_t> at_;       // per index
   std::vector<tensor::shape> places_;  // per operand
   tensor::shape result_place_{};

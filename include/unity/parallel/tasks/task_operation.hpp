@@ -154,7 +154,7 @@ UNITY_INLINE task_operation operation_of_task(const tensor::algebra& a, const op
     sizes.new_outputs.push_back(outputs[r].dims = part.results[r].sizes());
   }
   detail::add_margins(a, o, part, sizes);
-  op = tensor::detail::resized_part(a, sizes);
+  op = tensor::resized_part(a, sizes);
   if (detail::has_attribute(a, o.op, "pads") && detail::has_attribute(a, o.op, "padding")) {
     detail::padded_part{a, o}.write(part, op);
   }

@@ -20,7 +20,7 @@
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/space.hpp>
 
-namespace unity::parallel::detail {
+namespace unity::parallel {
 
 // A value in the whole operator and in a task. known: both are numbers that do not depend on operands. Otherwise the
 // value of the whole is whole / part times the sum over tasks (or times the common value, if it is no sum).
@@ -31,6 +31,10 @@ struct scaled_value {
 
   [[nodiscard]] double ratio() const noexcept { return whole == part ? 1 : whole / part; }
 };
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
 
 [[nodiscard]] inline bool same_ratio(const scaled_value& a, const scaled_value& b) noexcept {
   return std::abs(a.ratio() - b.ratio()) <= 1e-12 * std::abs(a.ratio());
@@ -50,10 +54,21 @@ struct scaled_value {
 // Counts of reduced points; nothing if they come from a divided window.
 [[nodiscard]] std::optional<scaled_value> scaled_count(const tensor::space& whole, const tensor::space& part);
 
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
+// Per result of an operator, how its value in the whole follows from that in the parts, given this for each operand.
+// Nothing if a result is not known to be a multiple of the sum of its parts.
+// Complexity: linear in the kernel, or in the body of a composite and deriving its types.
 [[nodiscard]] std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
                                                                       const part_of_operation& whole,
                                                                       const part_of_operation& part,
                                                                       std::span<const scaled_value> operands);
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
 
 [[nodiscard]] std::optional<std::vector<scaled_value>> scaled_primitive(const tensor::algebra& a,
                                                                         const tensor::primitive& p,
@@ -97,8 +112,8 @@ struct index_shift {
 
 #include <unity/core/small_vector.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/tensor/detail/algebra.hpp>
-#include <unity/tensor/detail/evaluate_primitive.hpp>
+#include <unity/tensor/algebra_inference.hpp>
+#include <unity/tensor/evaluate_primitive.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -181,8 +196,8 @@ UNITY_INLINE std::optional<scaled_value> scaled_count(const tensor::space& whole
       return std::nullopt;
     }
   }
-  const tensor::detail::point_counts all{whole};
-  const tensor::detail::point_counts some{part};
+  const tensor::point_counts all{whole};
+  const tensor::point_counts some{part};
   if (const auto n = all.everywhere(), m = some.everywhere(); n && m) {
     return scaled_value{static_cast<double>(*n), static_cast<double>(*m), true};
   }
@@ -258,27 +273,34 @@ UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_body(const tensor::
   return outputs;
 }
 
-// Nothing if a result is not known to be a multiple of the sum of its parts.
+}  // namespace unity::parallel::detail
+
+namespace unity::parallel {
+
 UNITY_INLINE std::optional<std::vector<scaled_value>> scaled_results(const tensor::algebra& a,
                                                                      const part_of_operation& whole,
                                                                      const part_of_operation& part,
                                                                      std::span<const scaled_value> operands) {
   const auto& d = a.definition_of(whole.op.kind);
   if (const auto* p = std::get_if<tensor::primitive>(&d.body)) {
-    return scaled_primitive(a, *p, whole, part, operands);
+    return detail::scaled_primitive(a, *p, whole, part, operands);
   }
   const auto body = a.body(whole.op, whole.inputs);
   const auto other = body ? a.body(part.op, part.inputs) : std::nullopt;
   if (other) {
-    return scaled_body(a, *body, *other, operands);
+    return detail::scaled_body(a, *body, *other, operands);
   }
   for (std::size_t x = 1; x < operands.size(); ++x) {
-    if (!same_ratio(operands[0], operands[x])) {
+    if (!detail::same_ratio(operands[0], operands[x])) {
       return std::nullopt;
     }
   }
   return std::vector(whole.outputs.size(), operands.empty() ? scaled_value{} : operands[0]);
 }
+
+}  // namespace unity::parallel
+
+namespace unity::parallel::detail {
 
 UNITY_INLINE std::optional<double> share_of_parts(const tensor::algebra& a, const part_of_operation& whole,
                                                   const part_of_operation& part) {

@@ -200,7 +200,7 @@ UNITY_INLINE part_of_operation operation_on(const tensor::algebra& a, const oper
   for (std::size_t r = 0; r < o.outputs.size(); ++r) {
     sizes.new_outputs.push_back(s.outputs[r].dims = part.results[r].sizes());
   }
-  s.op = tensor::detail::resized_part(a, sizes);
+  s.op = tensor::resized_part(a, sizes);
   detail::fit_windows(a, o, s);
   const auto made = a.infer(s.op, s.inputs);
   if (!made || *made != s.outputs) {

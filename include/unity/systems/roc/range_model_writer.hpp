@@ -292,9 +292,9 @@ UNITY_INLINE value_id range_model_writer::dropped(value_id x, std::size_t of_lay
       {mask, true,
        [whole, part, number, columns, numbers, rate = spec_.dropout](const drawing& d, std::span<std::byte> to) {
          const auto stream = hash_combine(hash_combine(d.seed, number), d.step);
-         train::detail::fill_box(whole, part, to, [&](std::uint64_t i) {
+         train::fill_box(whole, part, to, [&](std::uint64_t i) {
            const auto place = numbers.empty() ? i : numbers[i / columns] * columns + i % columns;
-           const bool is_dropped = d.is_training && train::detail::unit_of(hash_combine(stream, place)) < rate;
+           const bool is_dropped = d.is_training && train::uniform_of(hash_combine(stream, place)) < rate;
            return !d.is_training ? 1 : is_dropped ? 0 : 1 / (1 - rate);
          });
        }});
@@ -316,7 +316,7 @@ UNITY_INLINE value_id range_model_writer::sampled(value_id x) {
                              for (auto u = range.begin; u < range.end; ++u) {
                                const auto p = taken[u];
                                const auto number = numbers.empty() ? u : numbers[u];
-                               const bool is_taken = train::detail::unit_of(hash_combine(stream, number)) < p;
+                               const bool is_taken = train::uniform_of(hash_combine(stream, number)) < p;
                                all.push_back(!d.is_training ? 1 : is_taken ? 1 / p : 0);
                              }
                              backend::encode<double>(all, type, to);

@@ -122,7 +122,7 @@ class range_scheduler {
 #include <numeric>
 #include <utility>
 
-#include <unity/backend/detail/layouts.hpp>
+#include <unity/backend/layouts.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>

@@ -277,8 +277,8 @@ UNITY_INLINE void fill_first_weight(const tensor::tensor_type& type, std::uint64
   const auto stream = hash_combine(hash_combine(seed, 0x77656967687473U), number);
   const auto most = type.rank() < 2 ? 0.0 : std::sqrt(6.0 / static_cast<double>(type.dims[0] + type.dims[1]));
   // Rounded to float32, so that wider types get the same values.
-  train::detail::fill_box(type, parallel::whole(type.dims), out, [&](std::uint64_t i) {
-    return static_cast<double>(static_cast<float>(most * (2 * train::detail::unit_of(hash_combine(stream, i)) - 1)));
+  train::fill_box(type, parallel::whole(type.dims), out, [&](std::uint64_t i) {
+    return static_cast<double>(static_cast<float>(most * (2 * train::uniform_of(hash_combine(stream, i)) - 1)));
   });
 }
 

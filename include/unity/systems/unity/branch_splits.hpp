@@ -202,7 +202,7 @@ class split_mappings::join_splits : public parallel::parallel_splits {
   split_mappings& all_;
   mesh_room& room_;
   parallel::mapping_objective objective_;
-  parallel::detail::layout_distances distances_{};
+  parallel::layout_distances distances_{};
   std::map<goal, join_parts> joins_{};
   using branch_on = std::tuple<goal, device_range, std::uint32_t>;
   std::map<branch_on, cost_list> through_{};               // by branch, block and state of u

@@ -38,7 +38,7 @@ class mapping_enumeration {
 
   parallel::mesh_tables& tables_;
   parallel::mapping_objective objective_;
-  parallel::detail::layout_distances distances_{};
+  parallel::layout_distances distances_{};
   const parallel::operator_graph* graph_ = nullptr;
   std::vector<const parallel::operator_table*> table_of_{};
   std::vector<std::uint32_t> chosen_{};

@@ -159,7 +159,7 @@ class pipeline_search {
   microbatch_graphs graphs_{algebra_};
   std::map<std::size_t, std::unique_ptr<stage_rooms>> rooms_{};  // by devices of a group
   std::map<fingerprint, parallel::backward_reads> kept_{};
-  std::map<const mesh_room*, parallel::detail::layout_distances> distances_{};
+  std::map<const mesh_room*, parallel::layout_distances> distances_{};
   stopwatch watch_{};  // of the current call
   double seconds_ = std::numeric_limits<double>::infinity();
 };

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -320,7 +320,7 @@ class accumulator {
   loop_nest nest_;
   std::vector<std::int64_t> extents_;
   std::vector<int> coordinates_;
-  program_runner<Scalar> runner_;
+  scalar_program_runner<Scalar> runner_;
   bool product_ = false;
   std::vector<std::int64_t> scratch_;
   Scalar terms_[block_size]{};

@@ -100,9 +100,9 @@ class size_relations {
 #include <numeric>
 #include <variant>
 
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 
 namespace unity::tensor::detail {

@@ -63,7 +63,7 @@ class vocabulary_parser {
   vocabulary parse();
 
  private:
-  using token_form = unity::detail::token::form;
+  using token_form = unity::rule_token::form;
   using value = std::vector<vocabulary_size>;
   struct ranged {
     std::size_t attribute = 0;
@@ -111,7 +111,7 @@ class vocabulary_parser {
   [[nodiscard]] std::int64_t size_of(std::string_view symbol) const;
 
   const algebra& algebra_;
-  unity::detail::lexer lexer_;
+  unity::rule_lexer lexer_;
   vocabulary result_;
 };
 

@@ -150,7 +150,7 @@ class side_comparison {
     const auto place = std::mismatch(x.begin(), x.end(), y.begin()).first;
     return place == x.end() ? std::nullopt : std::optional{static_cast<std::size_t>(place - x.begin())};
   }
-  static std::string text(double v) { return unity::detail::real_text(v); }
+  static std::string text(double v) { return unity::real_text(v); }
   static std::string text(modular61 v) { return fmt::format("{} modulo 2^61 - 1", v.residue()); }
 
   const algebra& algebra_;
@@ -170,7 +170,7 @@ class side_comparison {
 
 #include <cmath>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/space.hpp>
 
 namespace unity::tensor::detail {

@@ -110,7 +110,7 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
 
 #include <fmt/core.h>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::tensor::detail {
 
@@ -220,7 +220,7 @@ UNITY_INLINE std::string attribute_text(const attribute_signature& a, const attr
     return a.choices[static_cast<std::size_t>(value[0])];
   }
   if (a.form == attribute_form::real) {
-    return unity::detail::real_text(to_real(value[0]));
+    return unity::real_text(to_real(value[0]));
   }
   if (a.form == attribute_form::word) {
     return fmt::format("\"{}\"", to_word(value));
@@ -254,7 +254,7 @@ UNITY_INLINE bool conditions_hold(const algebra& a, const substitution& s, const
   for (const auto& c : s.conditions) {
     for (std::size_t i = 0; i < (c.indexed ? instance.repetitions : 1); ++i) {
       const auto value = evaluate(c, env, i);
-      if (!value || !unity::detail::truth(*value)) {
+      if (!value || !unity::truth_of(*value)) {
         return false;
       }
     }

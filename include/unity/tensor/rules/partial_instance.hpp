@@ -224,7 +224,7 @@ UNITY_INLINE bool partial_instance::conditions_may_hold() {
   for (const auto& c : s_->conditions) {
     for (std::size_t i = 0; ready(c) && i < (c.indexed ? made_.repetitions : 1); ++i) {
       const auto value = evaluate(c, env, i);
-      if (!value || !unity::detail::truth(*value)) {
+      if (!value || !unity::truth_of(*value)) {
         return false;
       }
     }

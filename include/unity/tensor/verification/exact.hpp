@@ -96,7 +96,7 @@ class number_search {
       }
       text += fmt::format("{}{} = [", n.index() == 0 ? " " : ", ", algebra_.read(op).word("name"));
       for (std::size_t k = 0; k < given->data.size() && k < most; ++k) {
-        text += fmt::format("{}{}", k == 0 ? "" : ", ", unity::detail::real_text(given->data[k]));
+        text += fmt::format("{}{}", k == 0 ? "" : ", ", unity::real_text(given->data[k]));
       }
       text += given->data.size() > most ? ", ..]" : "]";
     }
@@ -156,8 +156,8 @@ UNITY_INLINE std::optional<std::string> number_search::run() const {
     for (std::size_t o = 0; o < x.size(); ++o) {
       for (std::size_t i = 0; i < x[o].data.size(); ++i) {
         if (std::isfinite(x[o].data[i]) && !(std::abs(x[o].data[i] - y[o].data[i]) < 1e-6)) {
-          return fmt::format("{}{} and {}{}", place(x.size(), o, i), unity::detail::real_text(x[o].data[i]),
-                             unity::detail::real_text(y[o].data[i]), values(point));
+          return fmt::format("{}{} and {}{}", place(x.size(), o, i), unity::real_text(x[o].data[i]),
+                             unity::real_text(y[o].data[i]), values(point));
         }
       }
     }

@@ -15,7 +15,7 @@
 #include <unity/graph/concepts.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/index_types.hpp>
+#include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/shape.hpp>
@@ -143,7 +143,7 @@ class parallel_sizes {
 #include <functional>
 #include <optional>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/index_structure.hpp>
 
 namespace unity::tensor::detail {
@@ -239,7 +239,7 @@ UNITY_INLINE bool size_menus::allowed(std::size_t v, const shape& s) const {
   const instance_environment env{algebra_, alone};
   return std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const expression& c) {
     const auto value = is_about(c, v) ? evaluate(c, env, 0) : attribute{1};
-    return value && unity::detail::truth(*value);
+    return value && unity::truth_of(*value);
   });
 }
 

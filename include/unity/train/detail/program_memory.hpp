@@ -23,7 +23,7 @@ using placement::tensor_id;
 inline constexpr bytes arena_alignment{static_cast<std::int64_t>(backend::memory_alignment)};
 
 [[nodiscard]] constexpr bytes in_arena(std::size_t size) noexcept {
-  return bytes{tasks::detail::rounded_up(bytes{static_cast<std::int64_t>(size)}, arena_alignment)};
+  return bytes{tasks::rounded_up(bytes{static_cast<std::int64_t>(size)}, arena_alignment)};
 }
 
 // A rank's program as a memory graph, with an operator for each step except loads and steps without work. Values in

@@ -45,9 +45,9 @@ class deep_evaluation {
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/index_types.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/index_types.hpp>
 
 namespace unity::tensor {
 

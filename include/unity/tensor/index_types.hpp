@@ -37,7 +37,7 @@ namespace unity::tensor::detail {
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_INDEX_TYPES)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_INDEX_TYPES)
 
 namespace unity::tensor::detail {
 

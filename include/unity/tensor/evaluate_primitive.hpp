@@ -11,15 +11,15 @@
 
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/detail/accumulate.hpp>
-#include <unity/tensor/detail/loop_nest.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
+#include <unity/tensor/loop_nest.hpp>
 #include <unity/tensor/scalar.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 #include <unity/tensor/work.hpp>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 // The number of points reduced for each result: per window, a table over the outer index of the window.
 class point_counts {
@@ -41,6 +41,10 @@ class point_counts {
   std::vector<std::size_t> outer_;
   std::int64_t fixed_ = 1;
 };
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
 
 // Runs the outer program at every result element. The affine forms are, in this order: the result, every operand, the
 // coordinates that the program uses, those that the point counts need.
@@ -135,7 +139,7 @@ class finisher {
   std::vector<const Scalar*> operands_;
   std::span<Scalar> results_;
   loop_nest nest_{{}};
-  program_runner<Scalar> runner_;
+  scalar_program_runner<Scalar> runner_;
   point_counts counts_;
   std::vector<std::size_t> coordinate_forms_;
   std::vector<int> coordinates_;
@@ -196,11 +200,11 @@ template <class Scalar>
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_EVALUATE_PRIMITIVE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_EVALUATE_PRIMITIVE)
 
 #include <functional>
 
-namespace unity::tensor::detail {
+namespace unity::tensor {
 
 UNITY_INLINE point_counts::point_counts(const space& s) {
   std::vector<bool> in_result(s.indices().size());
@@ -253,6 +257,6 @@ UNITY_INLINE std::int64_t point_counts::count_at(const space& s, const window& w
   return count;
 }
 
-}  // namespace unity::tensor::detail
+}  // namespace unity::tensor
 
 #endif

@@ -70,6 +70,12 @@ class routine_places {
   std::size_t workspace_ = 0;
 };
 
+}  // namespace unity::backend::detail
+
+namespace unity::backend {
+
+// One block of a backend's memory in which values with disjoint lifetimes share bytes. Add the values, extend their
+// lifetimes, then allocate; addresses exist after that. Sizes are in bytes, lifetimes in steps.
 template <device_backend Backend>
 class memory_pool {
  public:
@@ -110,9 +116,9 @@ class memory_pool {
   std::optional<typename Backend::memory> memory_;
 };
 
-}  // namespace unity::backend::detail
+}  // namespace unity::backend
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_MEMORY_POOL)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_MEMORY_POOL)
 
 namespace unity::backend::detail {
 

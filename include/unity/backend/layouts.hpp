@@ -107,13 +107,13 @@ struct view_copies {
 
 }  // namespace unity::backend::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_LAYOUTS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_LAYOUTS)
 
 #include <algorithm>
 #include <string_view>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/elementwise_chains.hpp>
+#include <unity/backend/run_list.hpp>
 
 namespace unity::backend::detail {
 
@@ -147,7 +147,7 @@ UNITY_INLINE void transpose_joiner::add(node_id n) {
       return;
     }
   }
-  const auto made = joined_.add_node(std::move(op), operands, backend::detail::types_of(graph_, results));
+  const auto made = joined_.add_node(std::move(op), operands, backend::types_of(graph_, results));
   for (std::size_t r = 0; r < results.size(); ++r) {
     now_[results[r].index()] = joined_.results(made)[r];
   }
@@ -197,11 +197,11 @@ UNITY_INLINE tensor::tensor_graph with_turned_operands(const tensor::algebra& a,
   tensor::tensor_graph turned;
   for (const auto n : node_ids(body)) {
     auto op = body.operation(n);
-    auto results = detail::types_of(body, body.results(n));
-    const auto inputs = detail::types_of(turned, body.operands(n));
+    auto results = types_of(body, body.results(n));
+    const auto inputs = types_of(turned, body.operands(n));
     for (auto& other : a.variants(op, inputs)) {
       auto found = *a.infer(other, inputs);
-      if (feeds_products(a, body, uses, n) && detail::shared_results(a, other, inputs, found)) {
+      if (feeds_products(a, body, uses, n) && shared_results(a, other, inputs, found)) {
         op = std::move(other);
         results = std::move(found);
       }

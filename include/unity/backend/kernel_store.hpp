@@ -13,8 +13,8 @@
 
 #include <fmt/core.h>
 
-#include <unity/backend/detail/run_list.hpp>
 #include <unity/backend/device_backend.hpp>
+#include <unity/backend/run_list.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
@@ -23,8 +23,10 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 
-namespace unity::backend::detail {
+namespace unity::backend {
 
+// The prepared kernels of a backend by number, each prepared once: for equal nodes or chains, and for equal regions. A
+// look-up is linear in the item's graph. References to kernels stay valid.
 template <device_backend Backend>
 class kernel_store {
  public:
@@ -123,4 +125,4 @@ class kernel_store {
       regions_;
 };
 
-}  // namespace unity::backend::detail
+}  // namespace unity::backend

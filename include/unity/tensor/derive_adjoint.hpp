@@ -6,12 +6,13 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unity/core/id.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
-#include <unity/tensor/detail/algebra.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/operators/parts.hpp>
@@ -24,10 +25,12 @@ namespace unity::tensor {
 // Source: reverse accumulation; parallel dimensions as in Jia's dissertation (2020) table 3.1.
 std::vector<value_id> append_adjoint(body_builder& b, const operation& op, const adjoint_problem& p);
 
-namespace detail {
+// Whether a gradient can pass through the operator, judging by its kind: an opaque operator has no adjoint.
+[[nodiscard]] inline bool has_derivative(const algebra& a, const operation& op) {
+  return !std::holds_alternative<opaque>(a.definition_of(op.kind).body);
+}
 
-// Whether a gradient can pass through the operator, judging by its kind.
-[[nodiscard]] bool has_derivative(const algebra& a, const operation& op);
+namespace detail {
 
 // The index of the activation attribute of an operator; the number of attributes if it has none.
 [[nodiscard]] std::size_t activation_of(const definition& d, const operation& op);
@@ -43,19 +46,18 @@ namespace detail {
 
 }  // namespace detail
 
-inline std::vector<value_id> detail::body_graph::add_body_adjoint(std::string_view name,
-                                                                  std::span<const named_attribute> attributes,
-                                                                  const adjoint_problem& p) {
-  return body_adjoint(*this, algebra_.make_operation(name, attributes), p);
+inline std::vector<value_id> body_graph::add_body_adjoint(std::string_view name,
+                                                          std::span<const named_attribute> attributes,
+                                                          const adjoint_problem& p) {
+  return detail::body_adjoint(*this, algebra_.make_operation(name, attributes), p);
 }
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_DERIVE_ADJOINT)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DERIVE_ADJOINT)
 
 #include <algorithm>
 #include <string>
-#include <variant>
 
 #include <fmt/core.h>
 
@@ -381,10 +383,6 @@ UNITY_INLINE value_id primitive_adjoint::selected(std::size_t i, value_id cotang
   }
   const auto ties = axes.empty() ? mask : b_.add("reduce_sum", {mask}, {{"axes", axes}});
   return b_.add("mul", {mask, b_.add("div", {along(cotangent), ties})});
-}
-
-UNITY_INLINE bool has_derivative(const algebra& a, const operation& op) {
-  return !std::holds_alternative<opaque>(a.definition_of(op.kind).body);
 }
 
 UNITY_INLINE std::size_t activation_of(const definition& d, const operation& op) {

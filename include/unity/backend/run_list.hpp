@@ -12,25 +12,30 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 
-namespace unity::backend::detail {
+namespace unity::backend {
 
-// Per result, the operand that it aliases; nothing if the operator must run.
+// Per result of an operator, the part of an operand that it can alias, by the operator's definition and the layouts;
+// nothing if the operator must run.
 [[nodiscard]] std::optional<std::vector<tensor::shared_part>> shared_results(
     const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
     std::span<const tensor::tensor_type> outputs);
 
-// A node or chain that runs.
+// A node or chain that runs, and what it reads and writes. A chain is not copied: it must outlive the item.
 struct run_item {
   node_id node{};  // of a chain: the last one
   const elementwise_chain* chain = nullptr;
   std::vector<value_id> operands{};
   std::vector<value_id> results{};
 };
+
+}  // namespace unity::backend
+
+namespace unity::backend::detail {
 
 // The nodes that the outputs need, in order; those that depend only on constants are listed separately. The graph must
 // outlive the list.
@@ -75,7 +80,7 @@ class run_list {
 
 }  // namespace unity::backend::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_DETAIL_RUN_LIST)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_BACKEND_RUN_LIST)
 
 #include <string>
 
@@ -83,7 +88,7 @@ class run_list {
 
 #include <unity/core/error.hpp>
 
-namespace unity::backend::detail {
+namespace unity::backend {
 
 UNITY_INLINE std::optional<std::vector<tensor::shared_part>> shared_results(
     const tensor::algebra& a, const tensor::operation& op, std::span<const tensor::tensor_type> inputs,
@@ -94,10 +99,15 @@ UNITY_INLINE std::optional<std::vector<tensor::shared_part>> shared_results(
   if (const auto map = a.index_map(op, inputs)) {
     return tensor::shared_parts(*map, inputs, outputs);
   }
-  const auto program = inputs.size() == 1 && outputs.size() == 1 ? elementwise_program(a, op, inputs) : std::nullopt;
-  return program && is_copy(*program, inputs[0], outputs[0]) ? std::optional{std::vector<tensor::shared_part>(1)}
-                                                             : std::nullopt;
+  const auto program =
+      inputs.size() == 1 && outputs.size() == 1 ? detail::elementwise_program(a, op, inputs) : std::nullopt;
+  const bool is_copy = program && detail::is_copy(*program, inputs[0], outputs[0]);
+  return is_copy ? std::optional{std::vector<tensor::shared_part>(1)} : std::nullopt;
 }
+
+}  // namespace unity::backend
+
+namespace unity::backend::detail {
 
 UNITY_INLINE run_list::run_list(const tensor::algebra& a, const tensor::tensor_graph& g, bool fuses, bool parts)
     : graph_{g}, parts_{parts}, offsets_(g.value_count()) {

@@ -17,15 +17,34 @@ namespace unity::tensor::detail {
 
 using operand_set = std::vector<std::size_t>;  // ascending
 
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
 // How a value depends on a set of operands: not at all, additively, or otherwise.
 enum class dependence : std::uint8_t { none, additive, other };
 
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
+
 [[nodiscard]] dependence combine(scalar_op op, dependence a, dependence b) noexcept;
 
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
+// How the value of a scalar program depends on a set of values, given how its operands, by number, and the accumulated
+// value depend on them. Complexity: linear in the program.
 [[nodiscard]] dependence dependence_of(const scalar_program& program, std::span<const dependence> operands,
                                        dependence accumulated);
 
+// The same for a kernel: its inner program, its reduction and its outer program.
 [[nodiscard]] dependence dependence_of(const scalar_kernel& k, std::span<const dependence> operands);
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
 
 [[nodiscard]] std::vector<operand_set> linear_groups_of(const algebra& a, const operation& op,
                                                         std::span<const tensor_type> inputs);
@@ -78,13 +97,13 @@ template <class Predicate>
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_LINEARITY)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_LINEARITY)
 
 #include <numeric>
 #include <optional>
 #include <variant>
 
-#include <unity/tensor/detail/algebra.hpp>
+#include <unity/tensor/algebra_inference.hpp>
 
 namespace unity::tensor::detail {
 
@@ -104,6 +123,10 @@ UNITY_INLINE dependence combine(scalar_op op, dependence a, dependence b) noexce
   }
 }
 
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
 UNITY_INLINE dependence dependence_of(const scalar_program& program, std::span<const dependence> operands,
                                       dependence accumulated) {
   small_vector<dependence, 8> stack;
@@ -115,7 +138,7 @@ UNITY_INLINE dependence dependence_of(const scalar_program& program, std::span<c
     } else if (is_binary(i.op)) {
       const auto right = stack.back();
       stack.pop_back();
-      stack.back() = combine(i.op, stack.back(), right);
+      stack.back() = detail::combine(i.op, stack.back(), right);
     } else if (i.op != scalar_op::negate && stack.back() != dependence::none) {
       stack.back() = dependence::other;
     }
@@ -130,6 +153,10 @@ UNITY_INLINE dependence dependence_of(const scalar_kernel& k, std::span<const de
   }
   return dependence_of(k.outer, operands, accumulated);
 }
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
 
 UNITY_INLINE dependence node_dependence(std::span<const operand_set> groups, std::span<const dependence> operands) {
   operand_set additive;

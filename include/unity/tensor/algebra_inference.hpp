@@ -30,7 +30,10 @@ namespace detail {
 [[nodiscard]] attribute stored(const attribute_field& field, const named_attribute::value_type& value,
                                std::string_view where);
 
-// Builds the body of a composite over an algebra.
+}  // namespace detail
+
+// Builds a graph operator by operator over an algebra, as the body of a composite; the algebra infers the types.
+// Errors: adding throws unity::error that names the operator if it does not accept the operands.
 class body_graph final : public body_builder {
  public:
   // Appends to a graph. The algebra must outlive the builder.
@@ -64,8 +67,6 @@ class body_graph final : public body_builder {
   std::vector<value_id> operands_;
 };
 
-}  // namespace detail
-
 template <class Judgement, class Rule>
 inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, const Rule& rule,
                                            std::string* reason) const {
@@ -88,7 +89,7 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_ALGEBRA)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_ALGEBRA_INFERENCE)
 
 #include <array>
 #include <exception>
@@ -97,7 +98,7 @@ inline algebra::inferred algebra::conclude(const operation& op, Judgement& j, co
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
-#include <unity/tensor/detail/derive_adjoint.hpp>
+#include <unity/tensor/derive_adjoint.hpp>
 #include <unity/tensor/work.hpp>
 
 namespace unity::tensor::detail {
@@ -135,6 +136,10 @@ UNITY_INLINE attribute stored(const attribute_field& field, const named_attribut
   return result;
 }
 
+}  // namespace unity::tensor::detail
+
+namespace unity::tensor {
+
 UNITY_INLINE body_graph::body_graph(const algebra& operators, std::span<const tensor_type> inputs)
     : algebra_{operators} {
   for (const auto& t : inputs) {
@@ -154,10 +159,6 @@ UNITY_INLINE std::vector<value_id> body_graph::add_all(const operation& op, std:
   const auto values = graph_.results(graph_.add_node(op, operands, *results));
   return {values.begin(), values.end()};
 }
-
-}  // namespace unity::tensor::detail
-
-namespace unity::tensor {
 
 UNITY_INLINE operation algebra::make_operation(std::string_view name,
                                                std::span<const named_attribute> attributes) const {
@@ -252,7 +253,7 @@ UNITY_INLINE auto algebra::judge_body(const operation& op, std::span<const tenso
 }
 
 UNITY_INLINE tensor_graph algebra::build_body(const operation& op, std::span<const tensor_type> inputs) const {
-  detail::body_graph b{*this, inputs};
+  body_graph b{*this, inputs};
   const auto outputs = std::get<composite>(definition_of(op.kind).body).body(b, read(op), b.operands());
   return std::move(b).finish(outputs);
 }

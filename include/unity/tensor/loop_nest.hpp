@@ -59,25 +59,33 @@ void apply_to_block(scalar_op op, Scalar* a, const Scalar* b, std::int64_t n) {
   }
 }
 
-// A program and its stack.
-template <class Scalar>
-class program_runner {
- public:
-  explicit program_runner(const scalar_program& program) : program_{program}, stack_(program.size() * block_size) {}
+}  // namespace unity::tensor::detail
 
-  // Fills out[0, n), n <= block_size. fetch(instruction, Scalar* to) writes the n values of a leaf.
+namespace unity::tensor {
+
+// Runs a scalar program at many points at once. Copies the program and keeps its stack, so that runs allocate nothing.
+template <class Scalar>
+class scalar_program_runner {
+ public:
+  // The most points of one run.
+  static constexpr std::int64_t most_points = detail::block_size;
+
+  explicit scalar_program_runner(const scalar_program& program)
+      : program_{program}, stack_(program.size() * most_points) {}
+
+  // Fills out[0, n), n <= most_points. fetch(instruction, Scalar* to) writes the n values of a leaf.
   template <class Fetch>
   void run(Scalar* out, std::int64_t n, const Fetch& fetch) {
     std::size_t depth = 0;
-    const auto slot = [&](std::size_t i) { return i == 0 ? out : stack_.data() + i * block_size; };
+    const auto slot = [&](std::size_t i) { return i == 0 ? out : stack_.data() + i * most_points; };
     for (const auto& i : program_) {
       if (is_leaf(i.op)) {
         fetch(i, slot(depth++));
       } else if (is_binary(i.op)) {
         --depth;
-        apply_to_block(i.op, slot(depth - 1), slot(depth), n);
+        detail::apply_to_block(i.op, slot(depth - 1), slot(depth), n);
       } else {
-        apply_to_block<Scalar>(i.op, slot(depth - 1), slot(depth - 1), n);
+        detail::apply_to_block<Scalar>(i.op, slot(depth - 1), slot(depth - 1), n);
       }
     }
   }
@@ -86,6 +94,10 @@ class program_runner {
   scalar_program program_;
   std::vector<Scalar> stack_;
 };
+
+}  // namespace unity::tensor
+
+namespace unity::tensor::detail {
 
 // Loop nests over affine forms: the offsets, positions and coordinates that evaluation maintains while it iterates.
 
@@ -155,7 +167,7 @@ class loop_nest {
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_DETAIL_LOOP_NEST)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_LOOP_NEST)
 
 #include <unity/core/config.hpp>
 
