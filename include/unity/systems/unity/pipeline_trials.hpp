@@ -163,7 +163,7 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
     for (auto& c : pipelines_->schedules_of(found[i].candidate, context_.time.own_left())) {
       const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
       const bool is_whole =
-          !c.rooms.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+          !c.solvers.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||
           context_.time.is_late(needed(c))) {
         continue;  // mesh_report does not support separate weight gradients
@@ -186,15 +186,15 @@ UNITY_INLINE simulated_pipeline pipeline_trials::simulated(std::size_t graph, pi
   if (folded > 0) {
     folding_.took(folded, watch.seconds());
   }
-  context_.record.simulated.push_back({graph, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
+  context_.record.simulated.push_back({graph, c.solver->mesh(), c.mapping.stage_count, c.graph->count, c.solver->uses(),
                                        c.predicted, report, false, c.mapping.schedule, c.mapping.chunks});
   return {graph, std::move(c), std::move(report)};
 }
 
 UNITY_INLINE parallel::strategy_report pipeline_trials::report_on(const pipeline_candidate& c) const {
   const bool is_large = context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
-  if (is_large && c.rooms.empty()) {
-    return parallel::mesh_report(context_.algebra, context_.machine, c.room->tables(), c.stage->stages, c.graph->ops,
+  if (is_large && c.solvers.empty()) {
+    return parallel::mesh_report(context_.algebra, context_.machine, c.solver->tables(), c.stage->stages, c.graph->ops,
                                  c.mapping, c.graph->count);
   }
   const auto& g = c.graph->graph;
