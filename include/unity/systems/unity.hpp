@@ -270,7 +270,7 @@ UNITY_INLINE void unity_search::take(const simulated_pipeline& best, unity_resul
   try {
     const auto of_one = work_bound(c.graph->ops, c.stage->solvers, c.solver->mesh().devices.size());
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
-  } catch (const time_over&) {  // a mesh of a stage was not searched in time and has no tables
+  } catch (const out_of_time&) {  // a mesh of a stage was not searched in time and has no tables
     context_.time.note(true);
   }
 }
@@ -290,7 +290,7 @@ UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
     const analyzed_graph analyzed{context_.algebra, r.graph, context_.clock.dimensions()};
     r.mapping_bound =
         std::max(work_bound(analyzed.ops, solvers, context_.devices()), path_bound(analyzed.ops, solvers));
-  } catch (const time_over&) {
+  } catch (const out_of_time&) {
     context_.time.note(true);
   }
   for (const auto& solver : solvers) {

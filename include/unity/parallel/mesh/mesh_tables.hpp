@@ -117,7 +117,7 @@ class mesh_tables {
   [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 
   // Complexity: as option_finder, the first time.
-  // Throws: time_over if the table does not exist yet and time is over.
+  // Throws: out_of_time if the table does not exist yet and time is over.
   const operator_table& of(const placed_operator& p);
   // Effects: gives an operator with one result one option per layout of this result that is not `unreachable`, in which
   // operands that others make have the same layout and size. costs: of these options, by number of the layout. Such an

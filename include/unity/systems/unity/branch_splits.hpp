@@ -573,7 +573,7 @@ UNITY_INLINE auto split_mappings::solve(mesh_solver& solver, const parallel::ope
   solution s;
   try {
     s = solved(solver, g, o);
-  } catch (const time_over&) {
+  } catch (const out_of_time&) {
     s = {};
   }
   set_limit(solver, {});

@@ -355,7 +355,7 @@ UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& op
     close_backwards(*t.results[0], ops, last, behind_[i]);
   }
   return true;
-} catch (const time_over&) {
+} catch (const out_of_time&) {
   return false;
 }
 
@@ -407,7 +407,7 @@ UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& o
   }
   p.mapping.set_graph(ops);
   return p.mapping.least(p.program);
-} catch (const time_over&) {
+} catch (const out_of_time&) {
   ended_early_ = true;
   return parallel::unreachable;
 }

@@ -250,7 +250,7 @@ UNITY_INLINE auto mesh_solver::solve(const parallel::operator_graph& g, const pa
     auto& p = program(o, core_width);
     p.mapping.set_graph(g);
     return p.mapping.solve(p.program);
-  } catch (const time_over&) {
+  } catch (const out_of_time&) {
     is_over_ = ended_early_ = true;
     return {};
   }
