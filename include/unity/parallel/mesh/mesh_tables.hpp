@@ -103,12 +103,12 @@ struct operator_table {
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
-              index_uses allowed, optimizer how, bytes memory_limit = {})
+              index_uses allowed, optimizer updates, bytes memory_limit = {})
       : algebra_{a},
         mesh_{m},
         costs_{costs},
         clock_{clock},
-        finder_{algebra_, mesh_, costs_, clock_, allowed, how, memory_limit},
+        finder_{algebra_, mesh_, costs_, clock_, allowed, updates, memory_limit},
         has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }

@@ -42,7 +42,7 @@ class split_mappings {
  public:
   // most_axes: the limit for meshes of blocks.
   split_mappings(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
-                 parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
+                 parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer updates,
                  std::size_t most_axes, bytes memory_limit = {});
   ~split_mappings();
   split_mappings(const split_mappings&) = delete;
@@ -550,14 +550,14 @@ UNITY_INLINE void split_mappings::join_splits::trace_branch(const goal& join, co
 
 UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const hardware::machine& m,
                                             const hardware::route_table& routes, parallel::shard_clock& clock,
-                                            parallel::index_uses uses, parallel::optimizer how, std::size_t most_axes,
-                                            bytes memory_limit)
+                                            parallel::index_uses uses, parallel::optimizer updates,
+                                            std::size_t most_axes, bytes memory_limit)
     : algebra_{a},
       machine_{m},
       routes_{routes},
       clock_{clock},
       uses_{uses},
-      optimizer_{how},
+      optimizer_{updates},
       most_axes_{most_axes},
       memory_limit_{memory_limit} {}
 

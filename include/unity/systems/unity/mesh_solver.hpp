@@ -61,9 +61,9 @@ class mesh_solver {
  public:
   mesh_solver(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
               hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
-              parallel::optimizer how, bytes memory_limit = {})
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
-                                                                               uses, how,   memory_limit} {}
+              parallel::optimizer updates, bytes memory_limit = {})
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_,   costs_,      clock,
+                                                                               uses, updates, memory_limit} {}
   mesh_solver(const mesh_solver&) = delete;
   mesh_solver& operator=(const mesh_solver&) = delete;
 
