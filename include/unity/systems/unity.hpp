@@ -197,7 +197,7 @@ UNITY_INLINE auto unity_search::search(const rule_set& rules, std::vector<graph_
   context_.end_phase("mappings");
   add_substituted(context_, mappings_, rules, variants);
   context_.end_phase("substitutions");
-  for (std::size_t v = 1; v < variants.size() && !context_.time.is_late(); ++v) {
+  for (std::size_t v = 1; v < variants.size() && !context_.time.is_past_deadline(); ++v) {
     if (const auto other = mappings_.simulate(variants[v], v); is_better(other.report, best.report)) {
       best = other;
     }
@@ -279,7 +279,7 @@ UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
   r.mapping_bound = context_.computing_of(r.graph);
   // Building tables of meshes on which no mapping was searched takes time. Tables have the times of the slowest kind of
   // device. So they give no bound if there are several kinds, or for a plan on blocks.
-  if (context_.time.is_late() || has_blocks || context_.models.size() > 1) {
+  if (context_.time.is_past_deadline() || has_blocks || context_.models.size() > 1) {
     return;
   }
   const auto& solvers = mappings_.solvers();

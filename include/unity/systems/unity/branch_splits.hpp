@@ -51,11 +51,12 @@ class split_mappings {
   using solution = parallel::machine_mapping::solution;
 
   // The cheapest mapping of the graph onto the solver's mesh and blocks of it; at most as expensive as the solver's
-  // own. Once is_late() is true, no further splits are considered. Empty if that many seconds are over before the end.
+  // own. Once is_past_deadline() is true, no further splits are considered. Empty if that many seconds are over before
+  // the end.
   // Complexity: as the solver's, for each kind of block; as branch_divisions; and for some divisions of each join,
   // options of v times states of u and of the ends of branches.
   [[nodiscard]] solution solve(mesh_solver& solver, const parallel::operator_graph& g,
-                               const parallel::mapping_objective& o, std::function<bool()> is_late = {},
+                               const parallel::mapping_objective& o, std::function<bool()> is_past_deadline = {},
                                double seconds = std::numeric_limits<double>::infinity());
   // Whether any operator runs on a block.
   [[nodiscard]] static bool has_blocks(const solution& s);
@@ -103,7 +104,7 @@ class split_mappings {
   std::map<std::pair<const mesh_solver*, parallel::mapping_objective>, std::unique_ptr<program>> programs_;
   const parallel::operator_graph* graph_ = nullptr;
   std::uint64_t graphs_ = 0;  // solved so far; tells a program whether its graph is the current one
-  std::function<bool()> is_late_{};
+  std::function<bool()> is_past_deadline_{};
   time_limit limit_{};
 };
 
@@ -262,9 +263,9 @@ UNITY_INLINE auto split_mappings::join_splits::parts(const goal& join) -> const 
     return known->second;
   }
   join_parts p;
-  const bool is_late = all_.is_late_ && all_.is_late_();
+  const bool is_past_deadline = all_.is_past_deadline_ && all_.is_past_deadline_();
   const auto count = static_cast<std::uint32_t>(solver_.mesh().devices.size());
-  if (!is_late && count > 1 && find_branches(join, p)) {
+  if (!is_past_deadline && count > 1 && find_branches(join, p)) {
     p.divisions = branch_divisions(
         p.branches.size(), {0, count}, [this](device_range on, std::uint32_t cut) { return can_cut(on, cut); },
         [&](std::size_t b, device_range on) { return least(join, p.branches[b], on); });
@@ -564,9 +565,9 @@ UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const hard
 UNITY_INLINE split_mappings::~split_mappings() = default;
 
 UNITY_INLINE auto split_mappings::solve(mesh_solver& solver, const parallel::operator_graph& g,
-                                        const parallel::mapping_objective& o, std::function<bool()> is_late,
+                                        const parallel::mapping_objective& o, std::function<bool()> is_past_deadline,
                                         double seconds) -> solution {
-  is_late_ = std::move(is_late);
+  is_past_deadline_ = std::move(is_past_deadline);
   time_limit limit;
   limit.end_in(seconds);
   set_limit(solver, limit);

@@ -104,7 +104,7 @@ class joint_search {
   // The number of consecutive equal segments from `first` on.
   [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first);
 
-  [[nodiscard]] bool is_late() const { return watch_.seconds() >= end_; }
+  [[nodiscard]] bool is_past_deadline() const { return watch_.seconds() >= end_; }
   // Effects: sets the deadline of the next shape, if `left` shapes remain: four times its share of the remaining time.
   void start_shape(std::size_t left) {
     end_ = options_.limits.seconds;
@@ -436,8 +436,8 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
                                                          joint_result& r) {
   is_first_ = true;
   copies_ = std::min(run, most_copies);
-  ended_early_ = ended_early_ || is_late();
-  if (is_late()) {
+  ended_early_ = ended_early_ || is_past_deadline();
+  if (is_past_deadline()) {
     count_computing(analyzed_graph{algebra_, s.graph, solver_.dimensions()}.ops);
     return s.graph;
   }
@@ -453,7 +453,7 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
 UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_result& r) {
   joint_space space{algebra_, rules_, g,
                     [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); },
-                    [this] { return is_late(); }};
+                    [this] { return is_past_deadline(); }};
   backtracking_options o;
   o.alpha = options_.alpha;
   o.limits = options_.limits;
@@ -476,7 +476,7 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   if (near) {
     moves.insert(moves.end(), near->moves.begin(), near->moves.end());
   }
-  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_late();  // moves may be missing
+  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_past_deadline();  // moves may be missing
   for (const auto m : moves) {
     r.rules.push_back({space.rule_of(m).name, 0});
   }

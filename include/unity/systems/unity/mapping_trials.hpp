@@ -139,7 +139,7 @@ UNITY_INLINE simulated_best mapping_trials::simulate(graph_variant& v, std::size
   const parallel::operator_graph ops{context_.algebra, v.graph, lowering.dimensions(), lowering.training()};
   auto all = mapping_candidates(solvers_for(number), ops, context_.memory_limit,
                                 context_.time.seconds_for(number == 0 ? 0.3 : 0.1));
-  if (number == 0 && !all.empty() && !context_.time.is_late() && add_parts(v.graph, all.front().predicted)) {
+  if (number == 0 && !all.empty() && !context_.time.is_past_deadline() && add_parts(v.graph, all.front().predicted)) {
     all = mapping_candidates(solvers_for(number), ops, context_.memory_limit, context_.time.seconds_for(0.2));
   }
   const bool is_cut =
@@ -160,7 +160,7 @@ UNITY_INLINE simulated_best mapping_trials::simulate(graph_variant& v, std::size
   std::uint64_t tasks = 0;
   for (const auto& c : chosen_candidates(all, 4 * least, context_.memory_limit)) {
     if ((context_.record.simulated.size() >= first_simulated + least && tasks > context_.options.program_tasks / 4) ||
-        (!is_first && context_.time.is_late(context_.time.reported()))) {
+        (!is_first && context_.time.is_past_deadline(context_.time.reported()))) {
       break;
     }
     auto strategy = c.solver->strategy_of(ops, c.solution.options, v.graph.node_count());
@@ -284,7 +284,7 @@ UNITY_INLINE std::optional<simulated_best> mapping_trials::best_split(std::span<
     std::vector<parallel::strategy> met;
     for (const auto& c : split_candidates(ops, variants[v].candidates, late)) {
       auto strategy = splits_->strategy_of(*c.solver, ops, c.solution, g.node_count());
-      if (met.size() >= context_.options.candidates || context_.time.is_late(context_.time.reported()) ||
+      if (met.size() >= context_.options.candidates || context_.time.is_past_deadline(context_.time.reported()) ||
           std::find(met.begin(), met.end(), strategy) != met.end()) {
         continue;
       }

@@ -121,7 +121,7 @@ class memory_search {
                                              std::span<const std::pair<mesh_solver*, int>> solvers) &&;
 
  private:
-  [[nodiscard]] bool is_late(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
+  [[nodiscard]] bool is_past_deadline(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
   // Whether its report is predicted to end too late. Only reports on folded programs take long enough to predict it.
   [[nodiscard]] bool is_late_for(const pipeline_candidate& c, double share = 1) const {
     return watch_.seconds() + folding_.seconds(folded_tasks(c)) >= share * options_.seconds;
@@ -185,7 +185,7 @@ UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_gr
   const auto samples = parallel::sample_count(algebra_, g);
   for (std::int64_t count = 1; count == 1 || count <= std::min(samples, most_microbatches); count *= 2) {
     for (const auto& [solver, share] : solvers) {
-      const auto* part = is_late(0.3) || samples % count != 0 ? nullptr : graphs_.of(g, count);
+      const auto* part = is_past_deadline(0.3) || samples % count != 0 ? nullptr : graphs_.of(g, count);
       if (part != nullptr) {
         solver->end_in(0.3 * options_.seconds - watch_.seconds());
         add(*part, *solver, share);
@@ -209,7 +209,7 @@ UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_gr
 UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor::tensor_graph& g) {
   constexpr double share = 0.65;
   const auto most = static_cast<std::uint32_t>(std::min(options_.stages, unequal_stages::most_stages));
-  if (is_late(share) || !can_simulate(g.node_count(), most, 2)) {
+  if (is_past_deadline(share) || !can_simulate(g.node_count(), most, 2)) {
     return {};
   }
   unequal_stages search{pipelines_};
@@ -226,7 +226,7 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor
 }
 
 UNITY_INLINE void memory_search::simulate(std::span<const pipeline_candidate> all, std::size_t most, double share) {
-  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(share); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_past_deadline(share); ++i) {
     if (!is_late_for(all[i], share)) {
       simulate(all[i]);
     }
@@ -234,7 +234,7 @@ UNITY_INLINE void memory_search::simulate(std::span<const pipeline_candidate> al
 }
 
 UNITY_INLINE void memory_search::try_schedules(std::span<const pipeline_candidate> all, std::size_t most) {
-  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_past_deadline(); ++i) {
     if (all[i].stage != nullptr) {
       for (const auto& c : pipelines_.schedules_of(all[i], options_.seconds - watch_.seconds())) {
         if (!is_late_for(c)) {

@@ -80,7 +80,8 @@ namespace unity::systems::detail {
 
 UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<const graph_variant> variants,
                                                                      const simulated_best& without) {
-  if (!context_.allows(parallel::index_use::pipeline) || !context_.options.joint.dynamic || context_.time.is_late()) {
+  if (!context_.allows(parallel::index_use::pipeline) || !context_.options.joint.dynamic ||
+      context_.time.is_past_deadline()) {
     return std::nullopt;
   }
   pipelines_.emplace(context_.algebra, context_.machine, context_.routes, context_.clock,
@@ -106,11 +107,11 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::equal(std::span<co
   std::vector<simulated_pipeline> found;
   for (const auto v : graphs) {
     auto all = pipelines_->run(variants[v].graph, context_.time.own_left());
-    static_cast<void>(context_.time.is_late());
+    static_cast<void>(context_.time.is_past_deadline());
     std::uint64_t tasks = 0;  // limits simulations of large programs
     for (std::size_t i = 0;
          i < std::min(all.size(), context_.options.candidates) && tasks <= context_.options.program_tasks; ++i) {
-      if (all[i].predicted > slowest || context_.time.is_late(context_.time.reported())) {
+      if (all[i].predicted > slowest || context_.time.is_past_deadline(context_.time.reported())) {
         continue;
       }
       found.push_back(simulated(v, std::move(all[i])));
@@ -165,7 +166,7 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
       const bool is_whole =
           !c.solvers.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||
-          context_.time.is_late(needed(c))) {
+          context_.time.is_past_deadline(needed(c))) {
         continue;  // mesh_report does not support separate weight gradients
       }
       tasks += folded_tasks(c);

@@ -140,7 +140,7 @@ class pipeline_search {
                                                       mesh_solver& solver, std::vector<std::uint32_t> options,
                                                       std::vector<parallel::memory_trade> trades,
                                                       std::uint32_t chunks = 1);
-  [[nodiscard]] bool is_late() const { return watch_.seconds() >= seconds_; }
+  [[nodiscard]] bool is_past_deadline() const { return watch_.seconds() >= seconds_; }
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
@@ -196,13 +196,13 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       continue;
     }
     for (const auto count : microbatch_counts(samples, static_cast<std::int64_t>(s))) {
-      const auto* part = is_late() ? nullptr : graphs_.of(g, count);
+      const auto* part = is_past_deadline() ? nullptr : graphs_.of(g, count);
       if (part == nullptr || part->steps.size() < s) {
         continue;
       }
       auto& stage = solvers_of(group);
       for (auto& solver : stage.solvers) {
-        if (!is_late()) {
+        if (!is_past_deadline()) {
           solver->end_in(seconds - watch_.seconds());
           add(*part, stage, *solver, all);
         }
@@ -362,7 +362,7 @@ UNITY_INLINE auto pipeline_search::cut(const microbatch_graph& g, stage_solvers&
   const std::vector<stage_way> ways{{1, priced.pieces}};
   const std::vector<std::size_t> groups{stages * chunks};
   stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : bytes{}};
-  goal.is_late = [&] { return is_late(); };
+  goal.is_past_deadline = [&] { return is_past_deadline(); };
   const auto cuts = cut_into_stages(ways, groups, goal);
   if (!cuts) {
     return std::nullopt;

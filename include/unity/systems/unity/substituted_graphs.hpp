@@ -56,7 +56,7 @@ UNITY_INLINE void add_substituted(search_context& c, const mapping_trials& trial
     const auto cheapest = std::find_if(first.begin(), first.end(), [&](const mapping_candidate& k) {
       return k.solver->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
     });
-    if (cheapest == first.end() || c.time.is_late()) {
+    if (cheapest == first.end() || c.time.is_past_deadline()) {
       continue;
     }
     auto joint = c.options.joint;
@@ -91,7 +91,7 @@ UNITY_INLINE std::vector<simulated_best> add_nearby(search_context& c, mapping_t
     const auto s = space.initial();
     for (const auto m : space.moves(s)) {
       space.prepare(s, from);
-      if (c.time.is_late() || !space.price(s, m, from)) {
+      if (c.time.is_past_deadline() || !space.price(s, m, from)) {
         continue;
       }
       auto g = space.graph(space.apply(s, m, from, to));

@@ -295,7 +295,7 @@ UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_grap
     const auto moved = std::llround(price.picoseconds_per_byte * static_cast<double>(last.passes.count()));
     return last.passes == bytes{} ? picoseconds{} : picoseconds{moved} + price.delay;
   };
-  goal.is_late = [&] { return left() <= 0; };
+  goal.is_past_deadline = [&] { return left() <= 0; };
   return cut_into_stages(of_cuts, within_, goal);
 }
 
