@@ -77,7 +77,7 @@ void put_kept_values(const Executor& rank, Communicator& world, const std::vecto
       if (world.rank() == from) {
         bytes = own[k];
       }
-      hand_over(world, from, 0, size, bytes);
+      copy_between_ranks(world, from, 0, size, bytes);
       if (file) {
         file->put(first, parallel::whole(kept[r][k].dims), bytes);
       }
@@ -140,7 +140,7 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
         } else if (world.rank() == from) {
           rank.executor().read_state(weight, number - 1, bytes);
         }
-        hand_over(world, from, 0, size, bytes);
+        copy_between_ranks(world, from, 0, size, bytes);
         if (file) {
           file->put(tensor, part, bytes);
         }
