@@ -209,7 +209,7 @@ struct pattern_attribute {
   enum class form : std::uint8_t { any, bind, value };
 
   form kind = form::value;
-  std::size_t slot = 0;  // of the attribute variable that is bound here, or compared if it is bound already
+  std::size_t slot = 0;         // of the attribute variable that is bound here, or compared if it is bound already
   compiled_expression value{};  // compared (source) or used (target)
 
   friend bool operator==(const pattern_attribute&, const pattern_attribute&) = default;
@@ -269,7 +269,7 @@ struct substitution {
   pattern source{};
   pattern target{};
   std::vector<compiled_expression> conditions{};  // on values and attributes only: once true, they stay true
-  std::size_t variables = 0;             // number of value variables of the source, including indexed ones
+  std::size_t variables = 0;                      // number of value variables of the source, including indexed ones
   std::vector<bool> indexed_variables{};
   std::size_t attribute_variables = 0;
   syntax::rule rule{};  // as written

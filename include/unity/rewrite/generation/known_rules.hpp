@@ -22,7 +22,7 @@ namespace unity {
 // A term equals an earlier one. Variables of `right` are numbered like those of `left`.
 struct found_rule {
   stored_term left{};
-  term_facts facts{};  // of left
+  term_facts facts{};   // of left
   stored_term right{};  // op == term_node::variable: operands[0] is a variable
   std::uint8_t right_size = 0;
 };

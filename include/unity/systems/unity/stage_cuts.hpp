@@ -52,10 +52,10 @@ using handing_price =
 struct stage_goal {
   std::size_t stages = 1;
   std::int64_t microbatches = 1;
-  std::int64_t rounds = 0;          // how many times the slowest stage counts, besides one pass through all stages
-  bytes limit{};                    // of a device; 0: none
-  std::int64_t shares = 64;         // limits of the slowest stage are tried in steps of 1/shares of the last one
-  handing_price handing{};          // not negative; empty: `sends` of the last piece, whatever the groups
+  std::int64_t rounds = 0;   // how many times the slowest stage counts, besides one pass through all stages
+  bytes limit{};             // of a device; 0: none
+  std::int64_t shares = 64;  // limits of the slowest stage are tried in steps of 1/shares of the last one
+  handing_price handing{};   // not negative; empty: `sends` of the last piece, whatever the groups
   std::function<bool()> is_past_deadline{};  // whether to end with the best so far; empty: never
 };
 
