@@ -21,7 +21,7 @@
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
@@ -58,9 +58,9 @@ std::int64_t mapped(const tensor::tensor_graph& g, const hardware::machine& m, s
     if (most_meshes-- == 0) {
       break;
     }
-    systems::mesh_room room{
+    systems::mesh_solver solver{
         operators(), m, routes, std::move(mesh), clock, parallel::all_index_uses, parallel::optimizer::sgd};
-    sum += room.solve(ops, {}).cost;
+    sum += solver.solve(ops, {}).cost;
   }
   return sum;
 }

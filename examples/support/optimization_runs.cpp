@@ -52,7 +52,7 @@ systems::taso_result search_by(tensor::timing_cache<any_timer>& cache, const ten
   const tensor::time_cost<tensor::measured_durations<any_timer>> time{
       operators, {operators, cache, shares_memory}, options.objective.mode};
   static_cast<void>(time.total(graph));  // says what cannot be run
-  options.aside = [&] { return cache.seconds(); };
+  options.excluded_seconds = [&] { return cache.seconds(); };
   return systems::taso(operators, time, rules, graph, options);
 }
 

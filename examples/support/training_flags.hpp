@@ -159,14 +159,14 @@ inline void expect_ranks(const training_flags& a, int started) {
 // Throws: unity::error if a flag has no effect on the optimizer.
 inline unity::train::update_rule rule_for(const training_flags& a, const unity::train::update_rule& start) {
   auto rule = start;
-  const auto known = unity::train::settings_of(rule.how);
+  const auto known = unity::train::settings_of(rule.updates);
   for (const auto& [flag, number] : ranges::views::zip(rule_flags, a.rule)) {
     const auto& f = flag.setting;
     const bool is_known = ranges::contains(known, f.name, [](const auto& s) { return s.name; });
     if (number && !is_known) {
-      const std::string how{unity::parallel::optimizer_names[static_cast<std::size_t>(rule.how)]};
-      throw unity::error{fmt::format("--{}", f.name), fmt::format("has no effect on the plan's optimizer, {}", how),
-                         "a flag that has"};
+      const std::string optimizer{unity::parallel::optimizer_names[static_cast<std::size_t>(rule.updates)]};
+      throw unity::error{fmt::format("--{}", f.name),
+                         fmt::format("has no effect on the plan's optimizer, {}", optimizer), "a flag that has"};
     }
     rule.*f.number = number.value_or(rule.*f.number);
   }

@@ -109,7 +109,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   j.trained = unity::train::with_loss(operators, j.given, *loss);
   j.run.model = unity::train::model_fingerprint(operators, j.trained.graph);
   j.run.batch = unity::train::samples_of(operators, j.trained.graph) * j.trained.pipeline.microbatches;
-  j.run.rule.how = j.trained.updates;
+  j.run.rule.updates = j.trained.updates;
   j.run.rule = rule_for(a, j.run.rule);
   j.run.seed = a.seed.value_or(j.before ? j.run.seed : 1);
   j.run.data = text_of(j.set ? &*j.set : nullptr, a.shift);

@@ -51,7 +51,7 @@ inline unity::systems::vertex_training training_of(const vertex_flags& a, const 
     t.rows.edge_numbers = j.before_metis.edges;
   }
   t.model = j.model;
-  t.rule = {.how = unity::parallel::optimizer::adam, .learning_rate = a.rate};
+  t.rule = {.updates = unity::parallel::optimizer::adam, .learning_rate = a.rate};
   t.program.decay = a.decay;
   t.seed = a.seed;
   if (!a.memory.empty()) {

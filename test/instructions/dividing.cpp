@@ -24,7 +24,7 @@
 #include <unity/simulate/timeline.hpp>
 #include <unity/systems/flexflow/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tasks/program.hpp>
 #include <unity/tasks/storage.hpp>
 #include <unity/tensor/convert.hpp>
@@ -126,9 +126,9 @@ work map_onto_meshes() {
     const parallel::operator_graph ops{operators(), graph, dimensions, training};
     std::uint64_t sum = 0;
     for (auto& mesh : hardware::meshes_of(m.network, 2)) {
-      systems::mesh_room room{
+      systems::mesh_solver solver{
           operators(), m, routes, std::move(mesh), clock, parallel::all_index_uses, parallel::optimizer::sgd};
-      sum += static_cast<std::uint64_t>(room.solve(ops, {}).cost);
+      sum += static_cast<std::uint64_t>(solver.solve(ops, {}).cost);
     }
     return sum;
   };

@@ -56,7 +56,7 @@ struct pattern_algebra : algebra {
 };
 
 struct costed_algebra : algebra {
-  unity::work work(op, values, values) const;
+  unity::operator_work work(op, values, values) const;
 };
 
 struct layout_algebra : algebra {
@@ -116,7 +116,7 @@ struct work_in_seconds : archetype::costed_algebra {
   double work(op, values, values) const;
 };
 struct work_of_inputs_alone : archetype::costed_algebra {
-  unity::work work(op, values) const;
+  unity::operator_work work(op, values) const;
 };
 struct one_variant : archetype::layout_algebra {
   op variants(op, values) const;

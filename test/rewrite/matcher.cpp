@@ -173,7 +173,7 @@ class brute_force {
     for (std::size_t i = 0; i < p.attributes.size(); ++i) {
       const auto& a = p.attributes[i];
       const auto& value = f_.store.value(actual[i]);
-      if (a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal &&
+      if (a.kind == pattern_attribute::form::value && a.value.kind == compiled_expression::form::literal &&
           a.value.literal != value) {
         return false;
       }

@@ -52,8 +52,8 @@ struct fixture {
   [[nodiscard]] node_id below(node_id n, std::size_t k) const { return view.definition(operand(n, k)); }
 
   // By rule: the nodes of both roots of each match.
-  template <class Late>
-  std::vector<std::set<node_pair>> found(const Late& is_late) {
+  template <class IsPastDeadline>
+  std::vector<std::set<node_pair>> found(const IsPastDeadline& is_past_deadline) {
     std::vector<std::set<node_pair>> all(rules.size());
     matcher<node_store<circuits>> find;
     find.match_unconnected(
@@ -62,7 +62,7 @@ struct fixture {
           const auto& roots = rules[b.rule].source.roots;
           all[b.rule].emplace(b.node(roots[0].slot, 0), b.node(roots[1].slot, 0));
         },
-        is_late);
+        is_past_deadline);
     return all;
   }
 };

@@ -151,23 +151,23 @@ TEST_CASE("a time limit ends a long expansion of best-first search and beam sear
   }
 }
 
-TEST_CASE("best-first search excludes time spent aside from its time; also when resumed") {
+TEST_CASE("best-first search does not count excluded seconds; also when resumed") {
   auto space = random_circuit_space(3, 14);
   auto o = options_of(200, 1.05);
   o.limits.seconds = 0;
   REQUIRE(backtracking(space, o).stopped == stop_reason::time);
 
   double measuring = 0;
-  o.aside = [&] { return measuring += 1; };
+  o.excluded_seconds = [&] { return measuring += 1; };
   auto first_space = random_circuit_space(3, 14);
-  o.checkpoint = file("aside");
+  o.checkpoint = file("excluded");
   o.limits.seconds = 1e-9;
   const auto first = backtracking(first_space, o);
   CHECK(first.stopped != stop_reason::time);
   CHECK(first.seconds < 0.5);
 
   auto next_space = random_circuit_space(3, 14);
-  CHECK(backtracking.resume(next_space, file("aside"), o).seconds <= first.seconds);
+  CHECK(backtracking.resume(next_space, file("excluded"), o).seconds <= first.seconds);
 }
 
 TEST_CASE("an observer of best-first search sees progress and can stop it") {

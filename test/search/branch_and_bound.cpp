@@ -311,7 +311,7 @@ TEST_CASE("branch and bound handles zero decisions and a decision without choice
   REQUIRE(none.stopped == stop_reason::exhausted);
 }
 
-TEST_CASE("branch and bound stops at its limits and excludes time spent aside") {
+TEST_CASE("branch and bound stops at its limits and does not count excluded seconds") {
   struct endless : archetype {
     [[nodiscard]] std::size_t decision_count() const { return 60; }
     std::optional<cost_value> cost(cost_value) { return std::nullopt; }
@@ -328,8 +328,8 @@ TEST_CASE("branch and bound stops at its limits and excludes time spent aside") 
   CHECK(branch_and_bound(e, o).stopped == stop_reason::expansions);
   o.limits.seconds = 1e-9;
   CHECK(branch_and_bound(e, o).stopped == stop_reason::time);
-  double aside = 0;
-  o.aside = [&] { return aside += 1e6; };  // more than all elapsed time
+  double excluded = 0;
+  o.excluded_seconds = [&] { return excluded += 1e6; };  // more than all elapsed time
   r = branch_and_bound(e, o);
   CHECK(r.stopped == stop_reason::expansions);
   CHECK(r.seconds < 0);

@@ -244,8 +244,8 @@ TEST_CASE("the time limit of mcmc_chains is divided among the chains that a thre
   o.patience = 1;
   o.chains = 2;
   o.limits.seconds = 400;
-  double aside = 0;
-  o.aside = [&] { return aside -= 1; };  // each look at the clock takes a second
+  double excluded = 0;
+  o.excluded_seconds = [&] { return excluded -= 1; };  // each look at the clock takes a second
   const auto r = run(l, {0, 1}, o);
   REQUIRE(r.chains.size() == 4);
   for (const auto& c : r.chains) {
@@ -285,21 +285,21 @@ TEST_CASE("the path of an mcmc_chains chain stays within the memory limit") {
   CHECK(run(l, {0}, o).stopped == stop_reason::converged);
 }
 
-TEST_CASE("mcmc_chains excludes time spent aside") {
+TEST_CASE("mcmc_chains does not count excluded seconds") {
   const landscape l{{100, 100}, {{1}, {0}}};
-  double aside = 0;
+  double excluded = 0;
   chain_options o;
   o.proposals = 1000;
   o.patience = 1;
   o.limits.seconds = 1e-9;
   CHECK(run(l, {0}, o).stopped == stop_reason::time);
   o.limits.seconds = 1000;
-  o.aside = [&] { return aside += 1e6; };  // more than all elapsed time
+  o.excluded_seconds = [&] { return excluded += 1e6; };  // more than all elapsed time
   const auto r = run(l, {0}, o);
   CHECK(r.stopped == stop_reason::converged);
   CHECK(r.seconds < 0);
   CHECK(r.chains[0].seconds < 0);
-  o.aside = [&] { return aside -= 1e6; };  // negative: makes time pass faster
+  o.excluded_seconds = [&] { return excluded -= 1e6; };  // negative: makes time pass faster
   CHECK(run(l, {0}, o).stopped == stop_reason::time);
 }
 

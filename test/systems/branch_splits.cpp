@@ -21,7 +21,7 @@
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity/branch_splits.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
 
@@ -83,7 +83,7 @@ struct split_machine {
         routes{machine.network},
         clock{operators(), parallel::analytic_durations(operators(), machine), {0}},
         splits{operators(), machine, routes, clock, uses, parallel::optimizer::sgd, 2} {}
-  [[nodiscard]] systems::mesh_room room(const hardware::device_mesh& m) {
+  [[nodiscard]] systems::mesh_solver solver(const hardware::device_mesh& m) {
     return {operators(), machine, routes, m, clock, uses, parallel::optimizer::sgd};
   }
   [[nodiscard]] picoseconds simulated(const analyzed& g, const parallel::strategy& s) const {
@@ -104,7 +104,7 @@ TEST_CASE("a mapping with device blocks costs no more and keeps each branch on o
   std::set<std::size_t> sizes;
   std::size_t split = 0;
   const auto mesh = hardware::meshes_of(at.machine.network, 1).front();
-  auto room = at.room(mesh);
+  auto solver = at.solver(mesh);
   for (std::uint64_t i = 0; i < 12; ++i) {
     std::vector<std::vector<std::int64_t>> widths(2 + random.below(3));
     for (auto& w : widths) {
@@ -113,14 +113,14 @@ TEST_CASE("a mapping with device blocks costs no more and keeps each branch on o
     const bool has_stem = random.below(2) == 0;
     CAPTURE(i, widths.size(), has_stem);
     const analyzed g{branches(widths, static_cast<std::int64_t>(16 + random.below(4)), has_stem)};
-    const auto without = room.solve(g.ops, all_counts);
-    const auto with = at.splits.solve(room, g.ops, all_counts);
+    const auto without = solver.solve(g.ops, all_counts);
+    const auto with = at.splits.solve(solver, g.ops, all_counts);
     CHECK(with.cost <= without.cost);
     REQUIRE(with.blocks.size() == g.ops.size());
     split += systems::split_mappings::has_blocks(with) ? 1 : 0;
     CHECK(systems::split_mappings::has_blocks(with) == (with.cost < without.cost));
     CHECK(with.blocks.back() == mesh_block{});
-    const auto strategy = at.splits.strategy_of(room, g.ops, with, g.graph.node_count());
+    const auto strategy = at.splits.strategy_of(solver, g.ops, with, g.graph.node_count());
     for (std::uint32_t op = 0; op < g.ops.size(); ++op) {
       const auto& c = strategy[g.ops.node(op).index()];
       CHECK(parallel::why_not(*g.ops.placed(op).dimensions, c, 4).empty());
@@ -144,12 +144,12 @@ TEST_CASE("branches divisible by three and by nothing share four devices as thre
   split_machine at{"p100:1x4"};
   // The samples (1999) and 3779 are primes, so only 6561, a power of three, can be divided.
   const analyzed g{branches({{6561, 6561, 3}, {3779, 3779, 1}}, 1999, false)};
-  auto room = at.room(hardware::meshes_of(at.machine.network, 1).front());
-  const auto without = room.solve(g.ops, all_counts);
-  const auto with = at.splits.solve(room, g.ops, all_counts);
+  auto solver = at.solver(hardware::meshes_of(at.machine.network, 1).front());
+  const auto without = solver.solve(g.ops, all_counts);
+  const auto with = at.splits.solve(solver, g.ops, all_counts);
   REQUIRE(systems::split_mappings::has_blocks(with));
   CHECK(with.cost < without.cost);
-  const auto strategy = at.splits.strategy_of(room, g.ops, with, g.graph.node_count());
+  const auto strategy = at.splits.strategy_of(solver, g.ops, with, g.graph.node_count());
   std::set<std::size_t> sizes;
   std::set<hardware::device_id> devices;
   for (std::uint32_t op = 0; op < g.ops.size(); ++op) {
@@ -161,7 +161,7 @@ TEST_CASE("branches divisible by three and by nothing share four devices as thre
   }
   CHECK(sizes == std::set<std::size_t>{1, 3});
   CHECK(devices.size() == 4);
-  const auto before = at.simulated(g, room.strategy_of(g.ops, without.options, g.graph.node_count()));
+  const auto before = at.simulated(g, solver.strategy_of(g.ops, without.options, g.graph.node_count()));
   const auto after = at.simulated(g, strategy);
   CAPTURE(with.cost, after.count(), without.cost, before.count());
   CHECK(after < before);
@@ -172,11 +172,11 @@ TEST_CASE("branches divisible by three and by nothing share four devices as thre
 TEST_CASE("a block search without time finds nothing and does not change the next search") {
   split_machine at{"p100:1x4"};
   const analyzed g{branches({{6561, 6561, 3}, {3779, 3779, 1}}, 1999, false)};
-  auto room = at.room(hardware::meshes_of(at.machine.network, 1).front());
-  CHECK(at.splits.solve(room, g.ops, all_counts, {}, 0).options.empty());
-  const auto with = at.splits.solve(room, g.ops, all_counts);
+  auto solver = at.solver(hardware::meshes_of(at.machine.network, 1).front());
+  CHECK(at.splits.solve(solver, g.ops, all_counts, {}, 0).options.empty());
+  const auto with = at.splits.solve(solver, g.ops, all_counts);
   split_machine other{"p100:1x4"};
-  auto same = other.room(room.mesh());
+  auto same = other.solver(solver.mesh());
   const auto expected = other.splits.solve(same, g.ops, all_counts);
   CHECK(with.cost == expected.cost);
   CHECK(with.options == expected.options);
@@ -189,32 +189,32 @@ TEST_CASE("for two parallel operators the block search is within 5% of exhaustiv
   random_engine random{seed};
   split_machine at{"p100:1x4"};
   const auto mesh = hardware::meshes_of(at.machine.network, 1).front();
-  auto room = at.room(mesh);
+  auto solver = at.solver(mesh);
   std::size_t split = 0;
   for (std::uint64_t i = 0; i < 6; ++i) {
     const std::vector<std::vector<std::int64_t>> widths{{static_cast<std::int64_t>(24 + 311 * random.below(7))},
                                                         {static_cast<std::int64_t>(36 + 311 * random.below(7))}};
     const analyzed g{branches(widths, static_cast<std::int64_t>(960 + random.below(4)), false)};
-    const auto with = at.splits.solve(room, g.ops, all_counts);
+    const auto with = at.splits.solve(solver, g.ops, all_counts);
     split += systems::split_mappings::has_blocks(with) ? 1 : 0;
     // The concat after the two products, and the cost of handing its inputs over.
     REQUIRE(g.ops.size() == 4);
-    const auto price = [&](systems::mesh_room& on, std::uint32_t op, std::size_t o) {
+    const auto price = [&](systems::mesh_solver& on, std::uint32_t op, std::size_t o) {
       return parallel::price_of(on.tables().of(g.ops.placed(op)).options[o], all_counts);
     };
-    const auto& concat = room.tables().of(g.ops.placed(2));
-    const auto& last = room.tables().of(g.ops.placed(3));
-    auto slowest_wins = room.solve(g.ops, all_counts).cost;
-    // By block: a mesh room of its own.
-    std::vector<std::pair<hardware::device_mesh, std::unique_ptr<systems::mesh_room>>> blocks;
+    const auto& concat = solver.tables().of(g.ops.placed(2));
+    const auto& last = solver.tables().of(g.ops.placed(3));
+    auto slowest_wins = solver.solve(g.ops, all_counts).cost;
+    // By block: a mesh solver of its own.
+    std::vector<std::pair<hardware::device_mesh, std::unique_ptr<systems::mesh_solver>>> blocks;
     std::vector<std::pair<std::size_t, std::size_t>> ranges;
     for (std::size_t first = 0; first < 4; ++first) {
       for (std::size_t count = 1; first + count <= 4 && count < 4; ++count) {
         const std::vector<hardware::device_id> d(mesh.devices.begin() + static_cast<std::ptrdiff_t>(first),
                                                  mesh.devices.begin() + static_cast<std::ptrdiff_t>(first + count));
         for (const auto& m : hardware::meshes_of({d}, 2)) {
-          blocks.emplace_back(m, std::make_unique<systems::mesh_room>(operators(), at.machine, at.routes, m, at.clock,
-                                                                      uses, parallel::optimizer::sgd));
+          blocks.emplace_back(m, std::make_unique<systems::mesh_solver>(operators(), at.machine, at.routes, m, at.clock,
+                                                                        uses, parallel::optimizer::sgd));
           ranges.emplace_back(first, count);
         }
       }
@@ -244,13 +244,13 @@ TEST_CASE("for two parallel operators the block search is within 5% of exhaustiv
       }
     }
     std::vector<std::int64_t> behind(concat.options.size(), unreachable);
-    const auto& between = room.tables().space(g.ops.placed(2).dimensions->outputs[0], true);
+    const auto& between = solver.tables().space(g.ops.placed(2).dimensions->outputs[0], true);
     for (std::size_t c = 0; c < concat.options.size(); ++c) {
       std::vector<std::int64_t> reached(between.size(), unreachable);
-      reached[between.number(concat.options[c].results[0])] = price(room, 2, c);
+      reached[between.number(concat.options[c].results[0])] = price(solver, 2, c);
       parallel::relax(between, reached);
       for (std::size_t o = 0; o < last.options.size(); ++o) {
-        behind[c] = std::min(behind[c], reached[between.number(last.options[o].operands[0])] + price(room, 3, o));
+        behind[c] = std::min(behind[c], reached[between.number(last.options[o].operands[0])] + price(solver, 3, o));
       }
     }
     for (std::size_t a = 0; a < blocks.size(); ++a) {

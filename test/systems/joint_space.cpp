@@ -125,24 +125,24 @@ TEST_CASE("joint_space satisfies the laws of search spaces on a small graph", "[
 }
 
 TEST_CASE("after its deadline joint_space prices only moves whose price is known") {
-  bool is_late = false;
-  joint_space space{operators(), rules(), graph(), price, [&] { return is_late; }};
+  bool is_past_deadline = false;
+  joint_space space{operators(), rules(), graph(), price, [&] { return is_past_deadline; }};
   const auto s = space.initial();
   const auto m = space.moves(s)[0];
   joint_space::scratch_type from;
   joint_space::scratch_type to;
   space.prepare(s, from);
-  is_late = true;
+  is_past_deadline = true;
   CHECK_FALSE(space.price(s, m, from));
   CHECK_FALSE(space.cheapest_near(s, 3, 100, 30));
-  is_late = false;
+  is_past_deadline = false;
   CHECK(space.price(s, m, from)->cost == 130);
-  is_late = true;
+  is_past_deadline = true;
   CHECK(space.price(s, m, from)->cost == 130);
   const auto next = space.apply(s, m, from, to);
   space.prepare(next, from);
   CHECK_FALSE(space.price(next, space.moves(next)[0], from));
-  is_late = false;
+  is_past_deadline = false;
   space.end_at(std::chrono::steady_clock::now());
   CHECK_FALSE(space.price(next, space.moves(next)[0], from));
 }

@@ -47,12 +47,12 @@ struct subject : unity::test::pipeline_subject {
 
   // All plans, without a time limit.
   [[nodiscard]] std::vector<memory_plan> plans(bool has_unequal) {
-    std::vector<std::unique_ptr<systems::mesh_room>> made;
-    std::vector<std::pair<systems::mesh_room*, int>> rooms;
+    std::vector<std::unique_ptr<systems::mesh_solver>> made;
+    std::vector<std::pair<systems::mesh_solver*, int>> solvers;
     for (auto& mesh : unity::hardware::meshes_of(machine.network, 1)) {
-      made.push_back(std::make_unique<systems::mesh_room>(operators(), machine, routes, std::move(mesh), clock,
-                                                          parallel::all_index_uses, parallel::optimizer::adam));
-      rooms.emplace_back(made.back().get(), 16);
+      made.push_back(std::make_unique<systems::mesh_solver>(operators(), machine, routes, std::move(mesh), clock,
+                                                            parallel::all_index_uses, parallel::optimizer::adam));
+      solvers.emplace_back(made.back().get(), 16);
     }
     systems::memory_options o;
     o.mesh_axes = 1;
@@ -60,7 +60,7 @@ struct subject : unity::test::pipeline_subject {
     o.optimizer = parallel::optimizer::adam;
     o.seconds = std::numeric_limits<double>::infinity();
     return systems::memory_plans(operators(), machine, routes, clock,
-                                 parallel::analytic_durations(operators(), machine), graph, rooms, o);
+                                 parallel::analytic_durations(operators(), machine), graph, solvers, o);
   }
 };
 

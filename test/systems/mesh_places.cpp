@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <unity/parallel/mesh/mesh_options.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/operation.hpp>
 

@@ -20,7 +20,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity/joint_search.hpp>
 #include <unity/systems/unity/mesh_proposal.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -38,13 +38,13 @@ struct four_devices {
   hardware::machine machine = hardware::preset("p100:1x4");
   hardware::route_table routes{machine.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
-  systems::mesh_room room{operators(),
-                          machine,
-                          routes,
-                          hardware::meshes_of(machine.network, 1).front(),
-                          clock,
-                          parallel::all_index_uses,
-                          parallel::optimizer::sgd};
+  systems::mesh_solver solver{operators(),
+                              machine,
+                              routes,
+                              hardware::meshes_of(machine.network, 1).front(),
+                              clock,
+                              parallel::all_index_uses,
+                              parallel::optimizer::sgd};
   systems::detail::analyzed_graph one{operators(), graph};
 
   // All operators on one device: no operator has readers on different devices, so none can be repeated.
@@ -56,7 +56,7 @@ struct four_devices {
     return s;
   }
   [[nodiscard]] systems::part_proposal proposal(systems::part_moves moves) {
-    return {systems::mesh_proposal{room, one.ops}, one.ops, 4, moves};
+    return {systems::mesh_proposal{solver, one.ops}, one.ops, 4, moves};
   }
 };
 

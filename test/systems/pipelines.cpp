@@ -49,14 +49,14 @@ TEST_CASE("found pipelines are valid plans near their predicted time and memory"
   std::vector<std::uint32_t> numbers;
   for (const auto& c : all) {
     const auto stages = c.mapping.stage_count;
-    CAPTURE(stages, c.graph->count, c.room->mesh().sizes.size());
+    CAPTURE(stages, c.graph->count, c.solver->mesh().sizes.size());
     numbers.push_back(stages);
     CHECK(8 % stages == 0);
     CHECK(32 % c.graph->count == 0);
     CHECK(c.graph->count >= stages);
     CHECK(*std::max_element(c.mapping.stages.begin(), c.mapping.stages.end()) + 1 == stages);
     const auto whole = x.report(c);  // checks that the plan is valid
-    const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
+    const auto one = parallel::mesh_report(operators(), x.machine, c.solver->tables(), c.stage->stages, c.graph->ops,
                                            c.mapping, c.graph->count);
     CHECK(one.simulated == parallel::simulated_devices::one_of_each_stage);
     const auto took = static_cast<double>(whole.iteration.count());
@@ -75,16 +75,16 @@ TEST_CASE("found pipelines are valid plans near their predicted time and memory"
 TEST_CASE("on one device the representatives' program has the time and memory of the whole one") {
   subject x{"zoo:mlp?form=fig1&batch=16", "p100:1x1"};
   const auto mesh = unity::hardware::meshes_of(x.machine.network, 1).front();
-  systems::mesh_room room{
+  systems::mesh_solver solver{
       operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
   const systems::detail::analyzed_graph known{operators(), x.graph};
-  const auto found = room.solve(known.ops, {});
+  const auto found = solver.solve(known.ops, {});
   const parallel::stage_mesh stages{x.machine, x.routes, mesh.devices, 1};
-  const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops,
+  const auto one = parallel::mesh_report(operators(), x.machine, solver.tables(), stages, known.ops,
                                          {found.options, std::vector<std::uint32_t>(known.ops.size()), 1});
   parallel::lowering low{operators(), x.graph, x.machine};
   const auto whole =
-      parallel::report_on(low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()));
+      parallel::report_on(low, x.graph, x.machine, solver.strategy_of(known.ops, found.options, x.graph.node_count()));
   CHECK(one.iteration.count() == whole.iteration.count());
   CHECK(one.memory_peak() == whole.memory_peak());
 }
@@ -97,10 +97,10 @@ TEST_CASE("on one device the representatives' program recomputes like the whole 
   for (const auto* model : {"zoo:mlp?form=fig1&batch=16", small_bert}) {
     subject x{model, "p100:1x1"};
     const auto mesh = unity::hardware::meshes_of(x.machine.network, 1).front();
-    systems::mesh_room room{
+    systems::mesh_solver solver{
         operators(), x.machine, x.routes, mesh, x.clock, parallel::all_index_uses, parallel::optimizer::sgd};
     const systems::detail::analyzed_graph known{operators(), x.graph};
-    const auto found = room.solve(known.ops, {});
+    const auto found = solver.solve(known.ops, {});
     const parallel::stage_mesh stages{x.machine, x.routes, mesh.devices, 1};
     parallel::staged_mapping mapping{found.options, std::vector<std::uint32_t>(known.ops.size()), 1};
     for (int trial = 0; trial < 6; ++trial) {
@@ -111,10 +111,10 @@ TEST_CASE("on one device the representatives' program recomputes like the whole 
       }
       const auto again = systems::recomputation_of(x.graph, known.ops, mapping.trades);
       CAPTURE(model, trial, std::count(again.begin(), again.end(), true));
-      const auto one = parallel::mesh_report(operators(), x.machine, room.tables(), stages, known.ops, mapping);
+      const auto one = parallel::mesh_report(operators(), x.machine, solver.tables(), stages, known.ops, mapping);
       parallel::lowering low{operators(), x.graph, x.machine};
       const auto whole = parallel::report_on(
-          low, x.graph, x.machine, room.strategy_of(known.ops, found.options, x.graph.node_count()), {}, {}, again);
+          low, x.graph, x.machine, solver.strategy_of(known.ops, found.options, x.graph.node_count()), {}, {}, again);
       // In one of the programs an operator without work takes a picosecond, which may decide which of two tasks goes
       // first.
       const auto most = static_cast<std::int64_t>(3 * known.ops.size());
@@ -151,7 +151,7 @@ TEST_CASE("pipelines with memory trades are near their predicted and simulated t
                            parallel::optimizer::adam};
     const auto whole = parallel::report_on(low, c.graph->graph, x.machine, systems::pipeline_search::strategy_of(c),
                                            systems::pipeline_search::pipeline_of(c), sync, again);
-    const auto one = parallel::mesh_report(operators(), x.machine, c.room->tables(), c.stage->stages, c.graph->ops,
+    const auto one = parallel::mesh_report(operators(), x.machine, c.solver->tables(), c.stage->stages, c.graph->ops,
                                            c.mapping, c.graph->count);
     const auto took = static_cast<double>(whole.iteration.count());
     CHECK(static_cast<double>(one.iteration.count()) == Approx(took).epsilon(0.4));

@@ -46,8 +46,8 @@ parallel::strategy_report report(std::int64_t picoseconds_of_iteration, std::int
 
 TEST_CASE("search_time without limits has no late steps and unlimited time") {
   search_time t{no_limit, no_limit};
-  CHECK_FALSE(t.is_late());
-  CHECK_FALSE(t.is_late(1e9));
+  CHECK_FALSE(t.is_past_deadline());
+  CHECK_FALSE(t.is_past_deadline(1e9));
   CHECK_FALSE(t.is_over(1e9));
   CHECK(t.left() == no_limit);
   CHECK(t.own_left() == no_limit);
@@ -57,12 +57,12 @@ TEST_CASE("search_time without limits has no late steps and unlimited time") {
 
 TEST_CASE("search_time notes steps that are too long and separates the polish's own time") {
   search_time t{no_limit, 1000};
-  CHECK_FALSE(t.is_late());
+  CHECK_FALSE(t.is_past_deadline());
   CHECK(t.seconds_for(0.25) == 250);  // at most the time that is left
   CHECK(t.seconds_for(2) <= 1000);
   CHECK_FALSE(t.is_over(2000));
   CHECK_FALSE(t.ended_early());
-  CHECK(t.is_late(2000));
+  CHECK(t.is_past_deadline(2000));
   CHECK(t.ended_early());
 
   search_time none{0, 0};
@@ -72,7 +72,7 @@ TEST_CASE("search_time notes steps that are too long and separates the polish's 
 
   search_time later{no_limit, 0};
   later.set_own(1000);
-  CHECK_FALSE(later.is_late());
+  CHECK_FALSE(later.is_past_deadline());
   CHECK_FALSE(later.note(false));
   CHECK_FALSE(later.ended_early());
   CHECK(later.note(true));

@@ -95,16 +95,16 @@ TEST_CASE("branches are split onto device blocks only if placement is allowed") 
   CHECK(on.context.record.simulated.back().is_split);
 }
 
-TEST_CASE("add_smaller_sets adds mesh rooms for smaller sets of uses once") {
+TEST_CASE("add_smaller_sets adds mesh solvers for smaller sets of uses once") {
   subject on{small_mlp};
   mapping_trials trials{on.context};
-  const auto before = trials.rooms().size();
+  const auto before = trials.solvers().size();
   trials.add_smaller_sets();
-  const auto added = trials.rooms().size() - before;
+  const auto added = trials.solvers().size() - before;
   CHECK(added > 0);
   std::vector<parallel::index_uses> sets;
-  for (auto i = before; i < trials.rooms().size(); ++i) {
-    const auto uses = trials.rooms()[i]->uses();
+  for (auto i = before; i < trials.solvers().size(); ++i) {
+    const auto uses = trials.solvers()[i]->uses();
     CHECK((uses & ~on.options.uses) == 0);
     if (std::find(sets.begin(), sets.end(), uses) == sets.end()) {
       sets.push_back(uses);
@@ -112,7 +112,7 @@ TEST_CASE("add_smaller_sets adds mesh rooms for smaller sets of uses once") {
   }
   CHECK(added % sets.size() == 0);
   trials.add_smaller_sets();
-  CHECK(trials.rooms().size() == before + added);
+  CHECK(trials.solvers().size() == before + added);
 }
 
 TEST_CASE("substituted graphs are new and equivalent and name their rules") {

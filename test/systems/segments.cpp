@@ -23,7 +23,7 @@
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/systems/unity/joint_search.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/systems/unity/segment_assembly.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/builder.hpp>
@@ -139,10 +139,11 @@ TEST_CASE("cutting and reassembling a graph without rules keeps it equivalent") 
     for (const std::size_t least : {2U, 6U}) {
       CAPTURE(name, least);
       const auto g = tensor::zoo::build(operators(), name);
-      systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
+      systems::mesh_solver solver{
+          operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
       systems::joint_options o;
       o.segment = least;
-      const auto r = systems::improve(operators(), {}, g, room, {16, 0}, o);
+      const auto r = systems::improve(operators(), {}, g, solver, {16, 0}, o);
       CHECK(analyzed_graph{operators(), r.graph}.ops.size() == analyzed_graph{operators(), g}.ops.size());
       const auto same = tensor::check_equivalence(operators(), g, r.graph);
       CAPTURE(same.problem);
@@ -231,24 +232,24 @@ TEST_CASE("a graph without a spine is rewritten in windows and becomes cheaper t
   const hardware::route_table routes{m.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   const auto mesh = hardware::meshes_of(m.network, 1).front();
-  systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
+  systems::mesh_solver solver{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
   systems::joint_options o;
   o.expansions = 2;
   o.nearby = 200;
   const analyzed_graph before{operators(), g};
   REQUIRE(before.ops.size() > 100);
-  const auto r = systems::improve(operators(), unity::test::joint_rules(), g, room, {16, 0}, o);
+  const auto r = systems::improve(operators(), unity::test::joint_rules(), g, solver, {16, 0}, o);
   CHECK(r.expanded > 0);
   CHECK(r.segments > 1);
   CHECK_FALSE(r.rules.empty());
   const analyzed_graph after{operators(), r.graph};
-  CHECK(room.solve(after.ops, {16, 0}).cost < room.solve(before.ops, {16, 0}).cost);
+  CHECK(solver.solve(after.ops, {16, 0}).cost < solver.solve(before.ops, {16, 0}).cost);
   const auto same = tensor::check_equivalence(operators(), g, r.graph);
   CAPTURE(same.problem);
   CHECK(same.passed);
   // Without time nothing changes, and the result says so.
   o.limits.seconds = 0;
-  const auto none = systems::improve(operators(), unity::test::joint_rules(), g, room, {16, 0}, o);
+  const auto none = systems::improve(operators(), unity::test::joint_rules(), g, solver, {16, 0}, o);
   CHECK(none.ended_early);
   CHECK(none.graph == g);
 }

@@ -235,7 +235,7 @@ TEST_CASE("stage cutting that runs out of time returns a valid cut or none") {
   std::size_t found = 0;
   for (std::size_t reads = 0; reads < 200; reads += 10) {
     std::size_t left = reads;
-    goal.is_late = [&] { return left == 0 || --left == 0; };
+    goal.is_past_deadline = [&] { return left == 0 || --left == 0; };
     const auto some = systems::cut_into_stages(ways, nodes, goal);
     if (some) {
       ++found;

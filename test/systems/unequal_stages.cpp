@@ -82,7 +82,7 @@ TEST_CASE("found pipelines of unequal stages are valid and within 50% of their p
     const auto p = systems::pipeline_search::pipeline_of(c);
     const auto sizes = group_sizes(p);
     CAPTURE(sizes, c.graph->count);
-    CHECK(c.rooms.size() == sizes.size());
+    CHECK(c.solvers.size() == sizes.size());
     CHECK(p.microbatches == c.graph->count);
     unequal += is_unequal(p) ? 1 : 0;
     std::size_t at = 0;

@@ -23,7 +23,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/systems/unity/mapping_enumeration.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/cost.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -77,13 +77,13 @@ TEST_CASE("mapping_enumeration finds the dynamic program's cost and without time
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), m), {0}};
   for (const auto& mesh : hardware::meshes_of(m.network, 2)) {
     for (const parallel::index_uses uses : {parallel::all_index_uses, 3U}) {
-      systems::mesh_room room{operators(), m, routes, mesh, clock, uses, parallel::optimizer::sgd};
+      systems::mesh_solver solver{operators(), m, routes, mesh, clock, uses, parallel::optimizer::sgd};
       for (const auto& g : small_graphs()) {
         const systems::detail::analyzed_graph one{operators(), g};
         for (const parallel::mapping_objective& o :
              {parallel::mapping_objective{16, 0}, parallel::mapping_objective{4, 1 << 20}}) {
-          const auto expected = room.solve(one.ops, o);
-          systems::mapping_enumeration all{room.tables(), o};
+          const auto expected = solver.solve(one.ops, o);
+          systems::mapping_enumeration all{solver.tables(), o};
           const stopwatch now;
           const auto found = all.solve(one.ops, now, 1e9);
           CHECK(all.is_complete());
@@ -107,12 +107,13 @@ TEST_CASE("each mapping option of an operator takes at least its share of the wo
     const auto g = tensor::zoo::build(operators(), name);
     const systems::detail::analyzed_graph one{operators(), g};
     for (const auto& mesh : hardware::meshes_of(m.network, 2)) {
-      systems::mesh_room room{operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
+      systems::mesh_solver solver{
+          operators(), m, routes, mesh, clock, parallel::all_index_uses, parallel::optimizer::sgd};
       for (std::uint32_t i = 0; i < one.ops.size(); ++i) {
         const auto& p = one.ops.placed(i);
         const auto whole =
             clock.of(p, parallel::types_on(*p.dimensions, parallel::undivided_grid(*p.dimensions)).value()).value();
-        for (const auto& o : room.tables().of(p).options) {
+        for (const auto& o : solver.tables().of(p).options) {
           CHECK(o.busy.count() >= (whole.forward + whole.backward).count() / devices);
         }
       }

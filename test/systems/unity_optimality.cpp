@@ -23,7 +23,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/unity/joint_search.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/operation.hpp>
@@ -47,14 +47,14 @@ struct meshes {
   hardware::machine machine = hardware::preset("p100:1x4");
   hardware::route_table routes{machine.network};
   parallel::shard_clock clock{operators(), parallel::analytic_durations(operators(), machine), {0}};
-  std::vector<std::unique_ptr<systems::mesh_room>> rooms{};
+  std::vector<std::unique_ptr<systems::mesh_solver>> solvers{};
   std::vector<std::unique_ptr<test::all_mappings>> slow{};
 
   explicit meshes(const parallel::mapping_objective& objective) {
     for (auto& m : hardware::meshes_of(machine.network, 2)) {
-      rooms.push_back(std::make_unique<systems::mesh_room>(operators(), machine, routes, std::move(m), clock,
-                                                           parallel::all_index_uses, parallel::optimizer::sgd));
-      slow.push_back(std::make_unique<test::all_mappings>(rooms.back()->tables(), objective));
+      solvers.push_back(std::make_unique<systems::mesh_solver>(operators(), machine, routes, std::move(m), clock,
+                                                               parallel::all_index_uses, parallel::optimizer::sgd));
+      slow.push_back(std::make_unique<test::all_mappings>(solvers.back()->tables(), objective));
     }
   }
 };
@@ -95,7 +95,7 @@ TEST_CASE("eliminating operators one by one finds the cheapest of all mappings")
     const auto g = graph_of(seed, 2, 3);
     const analyzed_graph one{operators(), g};
     if (one.ops.size() <= 4) {
-      CHECK(at.slow[0]->least(one.ops) == least_of_all(*at.slow[0], at.rooms[0]->tables(), one.ops));
+      CHECK(at.slow[0]->least(one.ops) == least_of_all(*at.slow[0], at.solvers[0]->tables(), one.ops));
       ++compared;
     }
   }
@@ -110,12 +110,12 @@ TEST_CASE("improve reaches the best of all three-step rewrites for 95% of random
   std::size_t graphs = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto seed = i * (200 / count);
-    auto& room = *at.rooms[i % 2];
+    auto& solver = *at.solvers[i % 2];
     auto& slow = *at.slow[i % 2];
     const auto g = graph_of(seed, 2, 8);
-    const auto found = systems::improve(operators(), test::standard_rules(), g, room, objective);
+    const auto found = systems::improve(operators(), test::standard_rules(), g, solver, objective);
     const analyzed_graph cheapest{operators(), found.graph};
-    const auto s = room.solve(cheapest.ops, objective);
+    const auto s = solver.solve(cheapest.ops, objective);
     CAPTURE(seed, s.cost);
     REQUIRE(s.cost == slow.cost(cheapest.ops, s.options));
     const analyzed_graph given{operators(), g};

@@ -208,8 +208,8 @@ TEST_CASE("test_rule leaves conditions on a measure without its argument unteste
   for (const auto* condition : {"size(?x, 0) == 2", "size(?x, 0) == size(?x, 1)", "suffix(size(?x, 0), 1) == [2]"}) {
     auto s = compiled("relu(?x) => relu(?x)\n  if " + std::string{condition}).at(0);
     auto* measured = s.conditions[0].arguments.data();
-    measured = measured->kind == expression::form::measure ? measured : measured->arguments.data();
-    measured->arguments = std::vector<expression>{};
+    measured = measured->kind == compiled_expression::form::measure ? measured : measured->arguments.data();
+    measured->arguments = std::vector<compiled_expression>{};
     for (const bool chained : {false, true}) {
       CHECK(test_rule(standard(), s, {.attempts = 1000, .chained = chained}).found == verdict::untested);
     }

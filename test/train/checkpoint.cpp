@@ -73,14 +73,14 @@ std::string content_of(const fs::path& path) {
 TEST_CASE("a run resumed from a checkpoint under another plan and rank count keeps its losses") {
   const auto* model =
       GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
-  const auto how = GENERATE(parallel::optimizer::adam, parallel::optimizer::sgd, parallel::optimizer::momentum);
+  const auto updates = GENERATE(parallel::optimizer::adam, parallel::optimizer::sgd, parallel::optimizer::momentum);
   const auto first = GENERATE(strategy_of{"data", 2}, strategy_of{"model", 4});
   const auto second = GENERATE(strategy_of{"model", 2}, strategy_of{"mixed", 4}, strategy_of{"data", 1});
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, static_cast<int>(how), first.how, first.devices, second.how, second.devices);
-  const train::update_rule rule{how, 0.01};
+  CAPTURE(model, static_cast<int>(updates), first.how, first.devices, second.how, second.devices);
+  const train::update_rule rule{updates, 0.01};
   const auto p = plan_of(model, first);
   const auto whole = train_some(p, rule, 0, 6, {}, {});
   const auto file = fresh("goes_on");
@@ -231,7 +231,7 @@ TEST_CASE("a checkpoint of another run is refused with the differing setting") {
   CHECK(refused(plan_of("zoo:mlp?layers=3&hidden=8&batch=16", {"data", 2}), rule) ==
         where + "batches of 8 samples; expected batches of 16 samples, as here");
   auto other = rule;
-  other.how = parallel::optimizer::adam;
+  other.updates = parallel::optimizer::adam;
   CHECK(refused(p, other) == where + "optimizer momentum; expected optimizer adam, as here");
   other = rule;
   other.momentum = 0.5;

@@ -97,7 +97,7 @@ class message_queue {
     open_->begun.push_back(std::move(f));
     return open_;
   }
-  void hand_over() {
+  void submit_messages() {
     if (open_) {
       groups_.push_back(std::exchange(open_, nullptr));
     }
@@ -135,7 +135,7 @@ class late_request {
       queue_->go_on();
       return sum_->done();
     }
-    queue_->hand_over();
+    queue_->submit_messages();
     queue_->go_on();
     return group_->has_ended;
   }

@@ -17,8 +17,8 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/recomputation.hpp>

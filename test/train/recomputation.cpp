@@ -100,9 +100,9 @@ bytes arena_of(const parallel::plan& p, std::size_t rank = 0) {
       .arena;
 }
 
-train::planned_memory memory_on_reference(const parallel::rank_program& p, parallel::optimizer how) {
+train::planned_memory memory_on_reference(const parallel::rank_program& p, parallel::optimizer updates) {
   backend::reference_backend b{operators()};
-  return train::memory_of_rank(operators(), p, how, train::workspaces_of(b, operators(), p));
+  return train::memory_of_rank(operators(), p, updates, train::workspaces_of(b, operators(), p));
 }
 
 }  // namespace
@@ -217,7 +217,7 @@ TEST_CASE("micro-batches of one stage match the whole batch with a smaller arena
 }
 
 TEST_CASE("a rank's arena and weight memory are predicted from its program") {
-  const auto how = GENERATE(parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam);
+  const auto updates = GENERATE(parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam);
   const auto* model = GENERATE(mlp, gpt);
   const auto* division = GENERATE("data", "model");
   const bool is_recomputed = GENERATE(true, false);
@@ -225,14 +225,14 @@ TEST_CASE("a rank's arena and weight memory are predicted from its program") {
     return;
   }
   auto p = plan_of(model, 2, division);
-  p.updates = how;
+  p.updates = updates;
   if (is_recomputed) {
     p.recomputed = parallel::full_recomputation(p.graph);
   }
   const auto programs = parallel::programs_of_ranks(operators(), p);
-  const train::update_rule own{how, 0.01};
+  const train::update_rule own{updates, 0.01};
   train::test::on_threads(p, own, seed, train::batches{operators(), p.graph, seed}, [&](auto& rank, auto& world) {
-    const auto expected = memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], how);
+    const auto expected = memory_on_reference(programs.ranks[static_cast<std::size_t>(world.rank())], updates);
     const auto weights = rank.executor().memory().kept;
     const auto few = static_cast<std::int64_t>(64 * (4 * programs.ranks[0].weights.size() + 8));  // alignment, scalars
     if (rank.executor().arena_size() != expected.arena || weights < (expected.weights + expected.states).count() ||

@@ -23,7 +23,7 @@ using namespace unity;
 
 TEST_CASE("run settings survive a checkpoint header round trip") {
   train::run_settings s{"90f3a1", 8, "cross_entropy", "synthetic", {}, 7};
-  s.rule.how = parallel::optimizer::adam;
+  s.rule.updates = parallel::optimizer::adam;
   s.rule.beta2 = 0.75;
   CHECK(train::settings_in(train::header_of(s, 3), "w") == s);
 }
@@ -37,10 +37,10 @@ TEST_CASE("each number that an optimizer depends on survives a checkpoint header
       {optimizer::adam,
        {&train::update_rule::learning_rate, &train::update_rule::beta1, &train::update_rule::beta2,
         &train::update_rule::epsilon}}};
-  for (const auto& [how, numbers] : all) {
-    CAPTURE(static_cast<int>(how));
+  for (const auto& [updates, numbers] : all) {
+    CAPTURE(static_cast<int>(updates));
     train::run_settings s{"90f3a1", 1'000'003, "mean_square", "digits", {}, std::numeric_limits<std::uint64_t>::max()};
-    s.rule.how = how;
+    s.rule.updates = updates;
     double next = 1.0 / 3;
     for (const auto number : numbers) {
       s.rule.*number = next;
@@ -61,7 +61,7 @@ TEST_CASE("each number that an optimizer depends on survives a checkpoint header
 
 TEST_CASE("each setting in which a checkpoint's run differs is named with both values") {
   train::run_settings found{"90f3a1", 8, "cross_entropy", "synthetic", {}, 7};
-  found.rule.how = parallel::optimizer::adam;
+  found.rule.updates = parallel::optimizer::adam;
   const auto complaint = [&](const auto& change) {
     auto wanted = found;
     change(wanted);
@@ -75,7 +75,7 @@ TEST_CASE("each setting in which a checkpoint's run differs is named with both v
         "w: weights of another model, fingerprint \"90f3a1\"; expected this one, fingerprint \"0\"");
   CHECK(complaint([](settings& s) { s.batch = 9; }) ==
         "w: of a run with batches of 8 samples; expected batches of 9 samples, as here");
-  CHECK(complaint([](settings& s) { s.rule.how = parallel::optimizer::sgd; }) ==
+  CHECK(complaint([](settings& s) { s.rule.updates = parallel::optimizer::sgd; }) ==
         "w: of a run with optimizer adam; expected optimizer sgd, as here");
   CHECK(complaint([](settings& s) { s.rule.learning_rate = 0.5; }) ==
         "w: of a run with rate 0.01; expected rate 0.5, as here");

@@ -122,7 +122,7 @@ run_result simulated(const parallel::plan& p, const train::update_rule& rule, st
         const auto gradient = made[1 + w].data[k];
         auto& m = states[w][0].data[k];
         auto& v = states[w][1].data[k];
-        switch (rule.how) {
+        switch (rule.updates) {
           case parallel::optimizer::sgd: next.data[k] -= rule.learning_rate * gradient; break;
           case parallel::optimizer::momentum:
             m = rule.momentum * m + gradient;
@@ -229,16 +229,17 @@ const char* const sparse_model = "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40";
 
 TEST_CASE("stale parameter servers train as one process with old weight versions", "[law]") {
   unity::test::one_of_some is_tried;
-  for (const auto how : {parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam}) {
+  for (const auto updates : {parallel::optimizer::sgd, parallel::optimizer::momentum, parallel::optimizer::adam}) {
     for (const auto devices : {1UL, 2UL, 4UL}) {
       for (const std::uint32_t lag : {1U, 2U, 5U}) {
         if (!is_tried()) {
           continue;
         }
-        CAPTURE(how, devices, lag);
+        CAPTURE(updates, devices, lag);
         auto p = plan_of(dense_model, devices);
-        p.updates = how;
-        const train::update_rule rule{.how = how, .learning_rate = how == parallel::optimizer::adam ? 0.01 : 0.1};
+        p.updates = updates;
+        const train::update_rule rule{.updates = updates,
+                                      .learning_rate = updates == parallel::optimizer::adam ? 0.01 : 0.1};
         synchronize(p, [&](std::size_t w, const auto&, parallel::weight_sync& own) {
           own.parts.front() = server(w % devices, lag);
         });
@@ -257,8 +258,8 @@ TEST_CASE("weights of different staleness train as one process with old weight v
   for (const auto devices : {2UL, 4UL}) {
     CAPTURE(devices);
     auto p = plan_of(dense_model, devices);
-    const train::update_rule rule{.how = parallel::optimizer::momentum, .learning_rate = 0.05};
-    p.updates = rule.how;
+    const train::update_rule rule{.updates = parallel::optimizer::momentum, .learning_rate = 0.05};
+    p.updates = rule.updates;
     synchronize(p, [&](std::size_t w, const auto&, parallel::weight_sync& own) {
       if (w % 3 != 2) {
         own.parts.front() = server(w % devices, static_cast<std::uint32_t>(w % 4));

@@ -110,7 +110,8 @@ std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::up
       auto& v = velocity[name_of(g, one.sources[i])];
       v = v.data.empty() ? numbers{w.dims} : v;
       for (std::size_t k = 0; k < w.data.size(); ++k) {
-        v.data[k] = (rule.how == parallel::optimizer::momentum ? rule.momentum : 0) * v.data[k] + made[1 + i].data[k];
+        v.data[k] =
+            (rule.updates == parallel::optimizer::momentum ? rule.momentum : 0) * v.data[k] + made[1 + i].data[k];
         w.data[k] -= rule.learning_rate * v.data[k];
       }
     }
@@ -178,7 +179,7 @@ TEST_CASE("1F1B pipelines train as one batch on one device with and without dela
   const auto stages = GENERATE(std::size_t{2}, std::size_t{3});
   const auto microbatches = GENERATE(std::int64_t{2}, std::int64_t{4}, std::int64_t{8});
   const auto is_delayed = GENERATE(false, true);
-  const auto how = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
+  const auto updates = GENERATE(parallel::optimizer::momentum, parallel::optimizer::sgd);
   // In the second model, two micro-batches have as many samples as the mask has rows.
   const auto* model =
       GENERATE("zoo:mlp?layers=4&hidden=8&batch=8", "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=8");
@@ -188,7 +189,7 @@ TEST_CASE("1F1B pipelines train as one batch on one device with and without dela
   CAPTURE(stages, microbatches, is_delayed, model);
   constexpr std::uint64_t steps = 6;
   constexpr std::uint64_t seed = 3;
-  const train::update_rule rule{how, 0.05};
+  const train::update_rule rule{updates, 0.05};
   const auto whole = plan_of(model, 1, "data");
   auto p = train::with_loss(operators(), in_stages(whole, stages, microbatches), tensor::loss::mean_square);
   p.pipeline.is_delayed = is_delayed;

@@ -39,9 +39,9 @@ struct scalar_optimizer {
   double s = 0;
 
   void step(double g, int t) {
-    if (rule.how == optimizer::sgd) {
+    if (rule.updates == optimizer::sgd) {
       w = w - rule.learning_rate * g;
-    } else if (rule.how == optimizer::momentum) {
+    } else if (rule.updates == optimizer::momentum) {
       velocity = rule.momentum * velocity + g;
       w = w - rule.learning_rate * velocity;
     } else {
@@ -93,19 +93,19 @@ std::vector<dense<double>> run_chain(const tensor::tensor_graph& g, const std::v
 }  // namespace
 
 TEST_CASE("five optimizer steps match scalar code with and without a fused chain") {
-  const auto how = GENERATE(optimizer::sgd, optimizer::momentum, optimizer::adam);
+  const auto updates = GENERATE(optimizer::sgd, optimizer::momentum, optimizer::adam);
   const auto as_chain = GENERATE(false, true);
   constexpr std::size_t count = 7;
-  const update_rule rule{how, 0.125, 0.75, 0.8, 0.95, 1e-3};
-  CAPTURE(static_cast<int>(how), as_chain);
+  const update_rule rule{updates, 0.125, 0.75, 0.8, 0.95, 1e-3};
+  CAPTURE(static_cast<int>(updates), as_chain);
   random_engine random{1};
   std::vector<scalar_optimizer> expected(count, scalar_optimizer{rule});
   const auto shape = tensor::shape{static_cast<std::int64_t>(count)};
-  std::vector<dense<double>> kept(1 + train::state_names(how).size(), dense<double>{shape});
+  std::vector<dense<double>> kept(1 + train::state_names(updates).size(), dense<double>{shape});
   for (std::size_t i = 0; i < count; ++i) {
     kept[0].data[i] = expected[i].w = 2 * random.unit() - 1;
   }
-  const auto g = train::update_graph(operators(), how, static_cast<std::int64_t>(count), dtype::float64);
+  const auto g = train::update_graph(operators(), updates, static_cast<std::int64_t>(count), dtype::float64);
   for (int t = 1; t <= 5; ++t) {
     dense<double> gradient{shape};
     for (std::size_t i = 0; i < count; ++i) {
@@ -118,12 +118,12 @@ TEST_CASE("five optimizer steps match scalar code with and without a fused chain
       given.emplace_back(tensor::shape{}, std::vector{x});
     }
     kept = as_chain ? run_chain(g, given) : evaluate_step(g, given);
-    REQUIRE(kept.size() == 1 + train::state_names(how).size());
+    REQUIRE(kept.size() == 1 + train::state_names(updates).size());
     for (std::size_t i = 0; i < count; ++i) {
       CHECK(kept[0].data[i] == Approx(expected[i].w).epsilon(1e-14));
-      if (how == optimizer::momentum) {
+      if (updates == optimizer::momentum) {
         CHECK(kept[1].data[i] == Approx(expected[i].velocity).epsilon(1e-14));
-      } else if (how == optimizer::adam) {
+      } else if (updates == optimizer::adam) {
         CHECK(kept[1].data[i] == Approx(expected[i].m).epsilon(1e-14));
         CHECK(kept[2].data[i] == Approx(expected[i].s).epsilon(1e-14));
       }
@@ -132,17 +132,17 @@ TEST_CASE("five optimizer steps match scalar code with and without a fused chain
 }
 
 TEST_CASE("an optimizer step reads weight and gradient and states and scalars in this order") {
-  for (const auto how : {optimizer::sgd, optimizer::momentum, optimizer::adam}) {
-    const auto g = train::update_graph(operators(), how, 3);
+  for (const auto updates : {optimizer::sgd, optimizer::momentum, optimizer::adam}) {
+    const auto g = train::update_graph(operators(), updates, 3);
     std::vector<std::string> names{"weight", "gradient"};
-    for (const auto name : train::state_names(how)) {
+    for (const auto name : train::state_names(updates)) {
       names.emplace_back(name);
     }
     const auto arrays = names.size();
-    for (const auto name : train::scalar_names(how)) {
+    for (const auto name : train::scalar_names(updates)) {
       names.emplace_back(name);
     }
-    CHECK(train::scalars_at({.how = how}, 0).size() == train::scalar_names(how).size());
+    CHECK(train::scalars_at({.updates = updates}, 0).size() == train::scalar_names(updates).size());
     std::vector<std::string> found;
     for (const auto n : node_ids(g)) {
       if (g.operands(n).empty()) {
@@ -156,9 +156,9 @@ TEST_CASE("an optimizer step reads weight and gradient and states and scalars in
 }
 
 TEST_CASE("the counted state bytes match the optimizer's states") {
-  for (const auto how : {optimizer::sgd, optimizer::momentum, optimizer::adam}) {
-    const auto states = static_cast<std::int64_t>(train::state_names(how).size());
-    CHECK(parallel::state_bytes(how, dtype::float32) == 4 * states);
+  for (const auto updates : {optimizer::sgd, optimizer::momentum, optimizer::adam}) {
+    const auto states = static_cast<std::int64_t>(train::state_names(updates).size());
+    CHECK(parallel::state_bytes(updates, dtype::float32) == 4 * states);
   }
 }
 

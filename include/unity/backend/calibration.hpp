@@ -130,7 +130,7 @@ class device_calibration {
     o.activation_bytes = 0;
     return o;
   }
-  [[nodiscard]] std::pair<work, double> time(const question& q) {
+  [[nodiscard]] std::pair<operator_work, double> time(const question& q) {
     const auto outputs = algebra_.infer(q.op, q.inputs).value();
     const auto measured = timer_.time(q.op, q.inputs, outputs);
     return {algebra_.work(q.op, q.inputs, outputs), to_seconds(measured.median)};

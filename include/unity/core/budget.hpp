@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <string_view>
@@ -68,7 +69,9 @@ class stopwatch {
 };
 
 // Thrown when time is over; caught by whoever set the limit.
-struct time_over {};
+struct out_of_time : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "the time ran out"; }
+};
 
 // The deadline of a computation that has no result before its end.
 class time_limit {
@@ -81,10 +84,10 @@ class time_limit {
                ? clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds})
                : clock::time_point::max();
   }
-  // Throws: time_over.
+  // Throws: out_of_time.
   void check() const {
     if (end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_) {
-      throw time_over{};
+      throw out_of_time{};
     }
   }
 

@@ -20,7 +20,7 @@ struct device_rates {
 };
 
 // The time of `w` on `d` including the launch, at `efficiency` of the peak arithmetic rate.
-[[nodiscard]] constexpr picoseconds roofline_time(const device_rates& d, const work& w,
+[[nodiscard]] constexpr picoseconds roofline_time(const device_rates& d, const operator_work& w,
                                                   double efficiency = 1) noexcept {
   const auto arithmetic = static_cast<double>(w.operations.count()) / (d.flops_per_second * efficiency);
   const auto traffic = static_cast<double>(w.moved.count()) / d.bytes_per_second;

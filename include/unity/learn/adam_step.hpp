@@ -61,7 +61,7 @@ UNITY_INLINE adam_step::adam_step(const tensor::algebra& a, std::size_t weights)
       step_{*backend_, a, train::update_graph(a, parallel::optimizer::adam, static_cast<std::int64_t>(weights))} {}
 
 UNITY_INLINE void adam_step::operator()(adam_state& s, std::span<const float> gradient, double rate, double decay) {
-  const train::update_rule rule{.how = parallel::optimizer::adam, .learning_rate = rate};
+  const train::update_rule rule{.updates = parallel::optimizer::adam, .learning_rate = rate};
   const auto kept = static_cast<float>(1 - rate * decay);
   for (auto& w : s.weights) {
     w *= kept;
@@ -70,7 +70,7 @@ UNITY_INLINE void adam_step::operator()(adam_state& s, std::span<const float> gr
   step_.set("gradient", std::as_bytes(gradient));
   step_.set("first moment", std::as_bytes(std::span{s.first_moment}));
   step_.set("second moment", std::as_bytes(std::span{s.second_moment}));
-  const auto names = train::scalar_names(rule.how);
+  const auto names = train::scalar_names(rule.updates);
   const auto values = train::scalars_at(rule, s.steps++);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto x = static_cast<float>(values[i]);

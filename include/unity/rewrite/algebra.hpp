@@ -131,7 +131,7 @@ concept has_uses = requires(const A& a) {
 template <class A>
 concept pattern_algebra = algebra<A> && has_signatures<A> && has_attributes<A> && has_measures<A>;
 
-struct work {
+struct operator_work {
   flops operations{};
   bytes moved{};
 };
@@ -141,7 +141,7 @@ template <class A>
 concept costed_algebra =
     algebra<A> && requires(const A& a, const typename A::op_type& op, std::span<const typename A::value_type> inputs,
                            std::span<const typename A::value_type> outputs) {
-      { a.work(op, inputs, outputs) } -> std::same_as<work>;
+  { a.work(op, inputs, outputs) } -> std::same_as<operator_work>;
     };
 
 // Equivalent operators that place or lay out their results differently: a move is a match together with a choice of

@@ -336,7 +336,7 @@ class rule_compiler {
     if (a.default_value.empty() && a.form != attribute_form::integers && a.form != attribute_form::word) {
       fail(to_text(t), fmt::format("a value for attribute '{}', which has no default", a.name));
     }
-    expression literal;
+    compiled_expression literal;
     literal.literal = a.default_value;
     return {pattern_attribute::form::value, 0, std::move(literal)};
   }

@@ -53,9 +53,9 @@ class expression_compiler {
       : algebra_{algebra}, place_{place}, rule_{rule}, variables_{variables} {}
 
   // context: the attribute whose value this is; nullptr if there is none, as in a condition.
-  [[nodiscard]] expression compile(const syntax::expression& e, const attribute_signature* context) const {
+  [[nodiscard]] compiled_expression compile(const syntax::expression& e, const attribute_signature* context) const {
     using form = syntax::expression::form;
-    expression r;
+    compiled_expression r;
     switch (e.kind) {
       case form::integer: r.literal = attribute{real_or_integer(e, context)}; return r;
       case form::real: r.literal = real(e, context); return r;
@@ -63,8 +63,8 @@ class expression_compiler {
       case form::variable: return attribute_variable(e, context);
       case form::indexed_variable:
         fail(fmt::format("??{}", e.name), fmt::format("size(??{}, ..) or another measure of it", e.name));
-      case form::list: r.kind = expression::form::list; break;
-      case form::pack: r.kind = expression::form::pack; break;
+      case form::list: r.kind = compiled_expression::form::list; break;
+      case form::pack: r.kind = compiled_expression::form::pack; break;
       case form::call: return call(e, context);
     }
     add_arguments(r, e, context, 0);
@@ -150,7 +150,7 @@ class expression_compiler {
     return attribute{found - context->choices.begin()};
   }
 
-  expression attribute_variable(const syntax::expression& e, const attribute_signature* context) const {
+  compiled_expression attribute_variable(const syntax::expression& e, const attribute_signature* context) const {
     const auto slot = variables_.find_attribute(e.name);
     if (!slot && variables_.find_value(e.name, false)) {
       fail(fmt::format("?{}, which stands for a value", e.name), "a variable that an attribute of the source binds");
@@ -163,19 +163,19 @@ class expression_compiler {
       fail(fmt::format("?{} of real attribute '{}'", e.name, variables_.attributes[*slot].by.name),
            "it only as a real attribute, or beside == or !=");
     }
-    expression r;
-    r.kind = expression::form::attribute_variable;
+    compiled_expression r;
+    r.kind = compiled_expression::form::attribute_variable;
     r.slot = *slot;
     return r;
   }
 
-  expression call(const syntax::expression& e, const attribute_signature* context) const {
+  compiled_expression call(const syntax::expression& e, const attribute_signature* context) const {
     if (const auto measure = algebra_.find_measure(e.name)) {
       return measured(e, *measure);
     }
     if constexpr (has_constants<Algebra>) {
       if (auto value = e.arguments.empty() ? algebra_.constant(e.name) : std::nullopt) {
-        expression r;
+        compiled_expression r;
         r.literal = *std::move(value);
         return r;
       }
@@ -193,8 +193,8 @@ class expression_compiler {
                     [](const auto& a) { return a.kind == syntax::expression::form::pack; })) {
       fail(to_text(e), "a list around '...', as in [x...]");
     }
-    expression r;
-    r.kind = expression::form::call;
+    compiled_expression r;
+    r.kind = compiled_expression::form::call;
     r.callee = f->code;
     if (is_comparison(f->code)) {
       add_compared(r, e);
@@ -204,15 +204,15 @@ class expression_compiler {
     return r;
   }
 
-  static bool is_comparison(function f) { return f >= function::equal && f <= function::greater_equal; }
+  static bool is_comparison(rule_function f) { return f >= rule_function::equal && f <= rule_function::greater_equal; }
   // Compares a number or word with a variable by the attribute that binds the variable: ?epsilon == 1, ?padding ==
   // same.
-  void add_compared(expression& r, const syntax::expression& e) const {
+  void add_compared(compiled_expression& r, const syntax::expression& e) const {
     const auto* left = signature_of(e.arguments[0]);
     const auto* right = signature_of(e.arguments[1]);
     const auto* context = left != nullptr ? left : right;
     const bool real = context != nullptr && context->form == attribute_form::real;
-    if (real && r.callee != function::equal && r.callee != function::unequal) {
+    if (real && r.callee != rule_function::equal && r.callee != rule_function::unequal) {
       fail(to_text(e), "== or != between real numbers");
     }
     for (const auto& argument : e.arguments) {
@@ -226,7 +226,7 @@ class expression_compiler {
   }
 
   // Functions of rules see reals as bits: the only operation on a real is to write it with a sign.
-  expression negated_real(const syntax::expression& e, const attribute_signature* context) const {
+  compiled_expression negated_real(const syntax::expression& e, const attribute_signature* context) const {
     using form = syntax::expression::form;
     const bool negates_number = e.name == "-" && e.arguments.size() == 1 &&
                                 (e.arguments[0].kind == form::real || e.arguments[0].kind == form::integer);
@@ -235,12 +235,12 @@ class expression_compiler {
     }
     const auto& number = e.arguments[0];
     const auto bits = number.kind == form::real ? number.integer : real_or_integer(number, context);
-    expression r;
+    compiled_expression r;
     r.literal = attribute{std::bit_cast<std::int64_t>(-std::bit_cast<double>(bits))};
     return r;
   }
 
-  expression measured(const syntax::expression& e, int measure) const {
+  compiled_expression measured(const syntax::expression& e, int measure) const {
     using form = syntax::expression::form;
     const bool indexed = !e.arguments.empty() && e.arguments[0].kind == form::indexed_variable;
     if (!indexed && (e.arguments.empty() || e.arguments[0].kind != form::variable)) {
@@ -261,8 +261,8 @@ class expression_compiler {
       fail(fmt::format("unbound variable {}{}", indexed ? "??" : "?", e.arguments[0].name),
            "a variable that the source binds");
     }
-    expression r;
-    r.kind = expression::form::measure;
+    compiled_expression r;
+    r.kind = compiled_expression::form::measure;
     r.measure = measure;
     r.slot = *slot;
     r.indexed = indexed;
@@ -270,7 +270,7 @@ class expression_compiler {
     return r;
   }
 
-  void add_arguments(expression& r, const syntax::expression& e, const attribute_signature* context,
+  void add_arguments(compiled_expression& r, const syntax::expression& e, const attribute_signature* context,
                      std::size_t from) const {
     for (std::size_t i = from; i < e.arguments.size(); ++i) {
       r.arguments.push_back(compile(e.arguments[i], context));

@@ -155,7 +155,7 @@ class target_builder {
         for (std::size_t a = 0; a < p.attributes.size(); ++a) {
           const auto& wanted = p.attributes[a];
           const bool late =
-              wanted.kind == pattern_attribute::form::value && wanted.value.kind != expression::form::literal;
+              wanted.kind == pattern_attribute::form::value && wanted.value.kind != compiled_expression::form::literal;
           if (late && evaluate(wanted.value, env_, i) != std::optional{store_.value(actual[a])}) {
             return false;
           }

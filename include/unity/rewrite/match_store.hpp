@@ -282,8 +282,8 @@ std::optional<node_id> read_instead(Store& store, node_id reader, value_id from,
 
 // The move that passes the result of `made` to all readers of n's result.
 template <class Store>
-std::optional<match_id> hand_over(Store& store, match_store<Store>& matches, std::uint32_t rule, node_id n,
-                                  node_id made, std::span<const node_id> readers) {
+std::optional<match_id> redirect_readers(Store& store, match_store<Store>& matches, std::uint32_t rule, node_id n,
+                                         node_id made, std::span<const node_id> readers) {
   std::vector<node_id> nodes{n};
   std::vector<value_id> replaced;
   std::vector<node_id> defining;
@@ -320,7 +320,7 @@ void find_relayouts(Store& store, match_store<Store>& matches, const state_view&
   for (const auto& variant : store.algebra().variants(store.operation(store.op(n)), store.types(operands))) {
     const auto made = store.cons(store.intern(variant), operands);
     if (made && store.results(*made)[0] != store.results(n)[0]) {
-      if (const auto m = detail::hand_over(store, matches, rule, n, *made, *readers)) {
+      if (const auto m = detail::redirect_readers(store, matches, rule, n, *made, *readers)) {
         sink(*m);
       }
     }

@@ -68,10 +68,10 @@ class matcher {
   }
 
   // Reports the matches of all rules with unconnected roots. These depend on the whole state, so matches of its new
-  // nodes are not the only new ones. Ends early if is_late() returns true.
-  template <class Sink, class Late>
+  // nodes are not the only new ones. Ends early if is_past_deadline() returns true.
+  template <class Sink, class IsPastDeadline>
   void match_unconnected(const Store& store, const rule_index& rules, state_view& view, Sink&& sink,
-                         const Late& is_late) {
+                         const IsPastDeadline& is_past_deadline) {
     store_ = &store;
     view_ = &view;
     if (rules.unconnected().empty()) {
@@ -87,7 +87,7 @@ class matcher {
         roots_ = std::move(roots);
         find_apart();
       }
-      for (std::size_t i = 0; i < roots_.size() && (i % 64 != 63 || !is_late()); ++i) {
+      for (std::size_t i = 0; i < roots_.size() && (i % 64 != 63 || !is_past_deadline()); ++i) {
         if (store.kind(roots_[i]) == source().nodes[a.slot].kind && !apart_[i].empty()) {
           among_ = apart_[i];
           start(roots_[i], sink);

@@ -108,7 +108,7 @@ class root_exchange {
   bool others_stay(std::size_t a, std::size_t b);
   static bool pair(std::vector<std::size_t>& map, std::size_t a, std::size_t b);
   bool nodes(std::size_t a, std::size_t b);
-  [[nodiscard]] expression renamed(expression e) const;
+  [[nodiscard]] compiled_expression renamed(compiled_expression e) const;
 
   const substitution& s_;
   std::vector<std::size_t> variables_;
@@ -182,7 +182,7 @@ class rule_index {
       const auto& a = n.attributes[i];
       if (a.kind == pattern_attribute::form::bind) {
         all.push_back({i, true, static_cast<std::uint32_t>(a.slot), {}});
-      } else if (a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal) {
+      } else if (a.kind == pattern_attribute::form::value && a.value.kind == compiled_expression::form::literal) {
         all.push_back({i, false, 0, store.intern(a.value.literal)});
       }
     }
@@ -342,10 +342,10 @@ UNITY_INLINE bool root_exchange::nodes(std::size_t a, std::size_t b) {
   return true;
 }
 
-UNITY_INLINE expression root_exchange::renamed(expression e) const {
-  if (e.kind == expression::form::measure && variables_[e.slot] != unset) {
+UNITY_INLINE compiled_expression root_exchange::renamed(compiled_expression e) const {
+  if (e.kind == compiled_expression::form::measure && variables_[e.slot] != unset) {
     e.slot = variables_[e.slot];
-  } else if (e.kind == expression::form::attribute_variable && attributes_[e.slot] != unset) {
+  } else if (e.kind == compiled_expression::form::attribute_variable && attributes_[e.slot] != unset) {
     e.slot = attributes_[e.slot];
   }
   for (auto& a : e.arguments) {

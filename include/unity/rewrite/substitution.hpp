@@ -23,7 +23,7 @@ namespace unity {
 // Functions that rule text can call. All work on integer lists; arithmetic is element-wise, and a list of one element
 // combines with a list of any length. An undefined value (overflow, division by zero, an index out of range) makes the
 // rule not apply.
-enum class function : std::uint8_t {
+enum class rule_function : std::uint8_t {
   add,
   subtract,
   multiply,
@@ -66,57 +66,57 @@ enum class function : std::uint8_t {
 
 struct function_signature {
   std::string_view name;
-  function code;
+  rule_function code;
   std::size_t arguments;
 };
 
 inline constexpr std::array<function_signature, 38> functions{{
-    {"+", function::add, 2},
-    {"-", function::subtract, 2},
-    {"*", function::multiply, 2},
-    {"/", function::divide, 2},
-    {"%", function::remainder, 2},
-    {"-", function::negate, 1},
-    {"min", function::minimum, 2},
-    {"max", function::maximum, 2},
-    {"==", function::equal, 2},
-    {"!=", function::unequal, 2},
-    {"<", function::less, 2},
-    {"<=", function::less_equal, 2},
-    {">", function::greater, 2},
-    {">=", function::greater_equal, 2},
-    {"&&", function::logical_and, 2},
-    {"||", function::logical_or, 2},
-    {"!", function::logical_not, 1},
-    {"at", function::at, 2},          // at(list, i)
-    {"length", function::length, 1},  // number of elements
-    {"sum", function::sum, 1},
-    {"product", function::product, 1},
-    {"concat", function::concat, 2},    // one list followed by the other
-    {"prefix", function::prefix, 2},    // the first n elements
-    {"suffix", function::suffix, 2},    // all but the first n
-    {"insert", function::insert, 3},    // insert(list, i, value)
-    {"remove", function::remove, 2},    // remove(list, i)
-    {"replace", function::replace, 3},  // replace(list, i, value)
-    {"compose", function::compose, 2},  // permutation p after q: result[i] = q[p[i]]
-    {"inverse", function::inverse, 1},  // of a permutation
-    {"iota", function::iota, 1},        // [0, 1, .., n-1]
-    {"repeat", function::repeat, 2},    // repeat(value, n)
-    {"log2", function::log2, 1},        // rounded down; the argument is at least 1
-    {"shift_left", function::shift_left, 2},
-    {"shift_right", function::shift_right, 2},  // negative arguments are rounded down
-    {"bit_and", function::bit_and, 2},
-    {"bit_or", function::bit_or, 2},
-    {"bit_xor", function::bit_xor, 2},
-    {"bit_count", function::bit_count, 1},  // number of ones; the argument is at least 0
+    {"+", rule_function::add, 2},
+    {"-", rule_function::subtract, 2},
+    {"*", rule_function::multiply, 2},
+    {"/", rule_function::divide, 2},
+    {"%", rule_function::remainder, 2},
+    {"-", rule_function::negate, 1},
+    {"min", rule_function::minimum, 2},
+    {"max", rule_function::maximum, 2},
+    {"==", rule_function::equal, 2},
+    {"!=", rule_function::unequal, 2},
+    {"<", rule_function::less, 2},
+    {"<=", rule_function::less_equal, 2},
+    {">", rule_function::greater, 2},
+    {">=", rule_function::greater_equal, 2},
+    {"&&", rule_function::logical_and, 2},
+    {"||", rule_function::logical_or, 2},
+    {"!", rule_function::logical_not, 1},
+    {"at", rule_function::at, 2},          // at(list, i)
+    {"length", rule_function::length, 1},  // number of elements
+    {"sum", rule_function::sum, 1},
+    {"product", rule_function::product, 1},
+    {"concat", rule_function::concat, 2},    // one list followed by the other
+    {"prefix", rule_function::prefix, 2},    // the first n elements
+    {"suffix", rule_function::suffix, 2},    // all but the first n
+    {"insert", rule_function::insert, 3},    // insert(list, i, value)
+    {"remove", rule_function::remove, 2},    // remove(list, i)
+    {"replace", rule_function::replace, 3},  // replace(list, i, value)
+    {"compose", rule_function::compose, 2},  // permutation p after q: result[i] = q[p[i]]
+    {"inverse", rule_function::inverse, 1},  // of a permutation
+    {"iota", rule_function::iota, 1},        // [0, 1, .., n-1]
+    {"repeat", rule_function::repeat, 2},    // repeat(value, n)
+    {"log2", rule_function::log2, 1},        // rounded down; the argument is at least 1
+    {"shift_left", rule_function::shift_left, 2},
+    {"shift_right", rule_function::shift_right, 2},  // negative arguments are rounded down
+    {"bit_and", rule_function::bit_and, 2},
+    {"bit_or", rule_function::bit_or, 2},
+    {"bit_xor", rule_function::bit_xor, 2},
+    {"bit_count", rule_function::bit_count, 1},  // number of ones; the argument is at least 0
 }};
 
 namespace detail {
 
-std::optional<std::int64_t> checked(function f, std::int64_t a, std::int64_t b);
-std::optional<std::int64_t> checked_bits(function f, std::int64_t a, std::int64_t b);
+std::optional<std::int64_t> checked(rule_function f, std::int64_t a, std::int64_t b);
+std::optional<std::int64_t> checked_bits(rule_function f, std::int64_t a, std::int64_t b);
 
-std::optional<attribute> element_wise(function f, const attribute& a, const attribute& b);
+std::optional<attribute> element_wise(rule_function f, const attribute& a, const attribute& b);
 
 bool is_permutation_list(const attribute& p);
 
@@ -132,32 +132,33 @@ namespace detail {
 // Converts `index` to an index into `list`; the end itself is allowed if `inclusive`.
 std::optional<std::size_t> position(const attribute& list, const attribute& index, bool inclusive = false);
 
-std::optional<attribute> fold(function f, const attribute& a);
+std::optional<attribute> fold(rule_function f, const attribute& a);
 
-std::optional<attribute> permute(function f, const attribute& p, const attribute& q);
+std::optional<attribute> permute(rule_function f, const attribute& p, const attribute& q);
 
-std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index, const attribute& value);
+std::optional<attribute> edit_list(rule_function f, const attribute& list, const attribute& index,
+                                   const attribute& value);
 
 std::optional<attribute> repeated(std::int64_t first, std::int64_t step, const attribute& count);
 
 }  // namespace detail
 
 // Applies `f` to as many arguments as its signature says. Nothing if the result is undefined.
-[[nodiscard]] std::optional<attribute> call(function f, std::span<const attribute> a);
+[[nodiscard]] std::optional<attribute> evaluate_function(rule_function f, std::span<const attribute> a);
 
 // An expression with resolved names: attribute variables and values are slots, measures are numbers.
-struct expression {
+struct compiled_expression {
   enum class form : std::uint8_t { literal, attribute_variable, measure, call, list, pack };
 
   form kind = form::literal;
   attribute literal{};
   std::size_t slot = 0;  // of the attribute variable, or of the measured value
   int measure = 0;
-  function callee = function::add;
+  rule_function callee = rule_function::add;
   bool indexed = false;  // depends on the index of the repetition
-  std::vector<expression> arguments{};
+  std::vector<compiled_expression> arguments{};
 
-  friend bool operator==(const expression&, const expression&) = default;
+  friend bool operator==(const compiled_expression&, const compiled_expression&) = default;
 };
 
 // Evaluates under `env`, which supplies
@@ -166,8 +167,9 @@ struct expression {
 //   env.repetitions() -> std::size_t
 // `index` is the repetition that indexed variables refer to. Nothing if a part has no value.
 template <class Environment>
-[[nodiscard]] std::optional<attribute> evaluate(const expression& e, const Environment& env, std::size_t index = 0) {
-  using form = expression::form;
+[[nodiscard]] std::optional<attribute> evaluate(const compiled_expression& e, const Environment& env,
+                                                std::size_t index = 0) {
+  using form = compiled_expression::form;
   if (e.kind == form::literal) {
     return e.literal;
   }
@@ -186,7 +188,7 @@ template <class Environment>
     }
   }
   if (e.kind == form::call) {
-    return call(e.callee, values);
+    return evaluate_function(e.callee, values);
   }
   attribute flat;
   for (const auto& v : values) {
@@ -212,8 +214,8 @@ struct pattern_attribute {
   enum class form : std::uint8_t { any, bind, value };
 
   form kind = form::value;
-  std::size_t slot = 0;  // of the attribute variable that is bound here, or compared if it is bound already
-  expression value{};    // compared (source) or used (target)
+  std::size_t slot = 0;         // of the attribute variable that is bound here, or compared if it is bound already
+  compiled_expression value{};  // compared (source) or used (target)
 
   friend bool operator==(const pattern_attribute&, const pattern_attribute&) = default;
 };
@@ -271,8 +273,8 @@ struct substitution {
   std::string name{};  // of the rule; the second direction of `==` has ".reverse" appended
   pattern source{};
   pattern target{};
-  std::vector<expression> conditions{};  // on values and attributes only: once true, they stay true
-  std::size_t variables = 0;             // number of value variables of the source, including indexed ones
+  std::vector<compiled_expression> conditions{};  // on values and attributes only: once true, they stay true
+  std::size_t variables = 0;                      // number of value variables of the source, including indexed ones
   std::vector<bool> indexed_variables{};
   std::size_t attribute_variables = 0;
   syntax::rule rule{};  // as written
@@ -293,47 +295,47 @@ using rule_set = std::vector<substitution>;
 
 namespace unity::detail {
 
-UNITY_INLINE std::optional<std::int64_t> checked(function f, std::int64_t a, std::int64_t b) {
+UNITY_INLINE std::optional<std::int64_t> checked(rule_function f, std::int64_t a, std::int64_t b) {
   std::int64_t r = 0;
   switch (f) {
-    case function::add: return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional{r};
-    case function::subtract: return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional{r};
-    case function::multiply: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional{r};
-    case function::divide:
-    case function::remainder:
+    case rule_function::add: return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional{r};
+    case rule_function::subtract: return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional{r};
+    case rule_function::multiply: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional{r};
+    case rule_function::divide:
+    case rule_function::remainder:
       if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) {
         return std::nullopt;
       }
-      return f == function::divide ? a / b : a % b;
-    case function::minimum: return std::min(a, b);
-    case function::maximum: return std::max(a, b);
-    case function::less: return a < b;
-    case function::less_equal: return a <= b;
-    case function::greater: return a > b;
-    case function::greater_equal: return a >= b;
+      return f == rule_function::divide ? a / b : a % b;
+    case rule_function::minimum: return std::min(a, b);
+    case rule_function::maximum: return std::max(a, b);
+    case rule_function::less: return a < b;
+    case rule_function::less_equal: return a <= b;
+    case rule_function::greater: return a > b;
+    case rule_function::greater_equal: return a >= b;
     default: return checked_bits(f, a, b);
   }
 }
 
 // Functions of one argument ignore `b`.
-UNITY_INLINE std::optional<std::int64_t> checked_bits(function f, std::int64_t a, std::int64_t b) {
+UNITY_INLINE std::optional<std::int64_t> checked_bits(rule_function f, std::int64_t a, std::int64_t b) {
   constexpr std::int64_t most_places = 62;  // 2^62 is the largest power of two that fits
   const auto ones = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
   switch (f) {
-    case function::log2:
+    case rule_function::log2:
       return a < 1 ? std::nullopt : std::optional<std::int64_t>{static_cast<std::int64_t>(std::bit_width(ones(a))) - 1};
-    case function::shift_left:
-      return b < 0 || b > most_places ? std::nullopt : checked(function::multiply, a, std::int64_t{1} << b);
-    case function::shift_right: return b < 0 || b > most_places ? std::nullopt : std::optional{a >> b};
-    case function::bit_and: return a & b;
-    case function::bit_or: return a | b;
-    case function::bit_xor: return a ^ b;
-    case function::bit_count: return a < 0 ? std::nullopt : std::optional<std::int64_t>{std::popcount(ones(a))};
+    case rule_function::shift_left:
+      return b < 0 || b > most_places ? std::nullopt : checked(rule_function::multiply, a, std::int64_t{1} << b);
+    case rule_function::shift_right: return b < 0 || b > most_places ? std::nullopt : std::optional{a >> b};
+    case rule_function::bit_and: return a & b;
+    case rule_function::bit_or: return a | b;
+    case rule_function::bit_xor: return a ^ b;
+    case rule_function::bit_count: return a < 0 ? std::nullopt : std::optional<std::int64_t>{std::popcount(ones(a))};
     default: return std::nullopt;
   }
 }
 
-UNITY_INLINE std::optional<attribute> element_wise(function f, const attribute& a, const attribute& b) {
+UNITY_INLINE std::optional<attribute> element_wise(rule_function f, const attribute& a, const attribute& b) {
   const auto n = a.size() == 1 ? b.size() : a.size();
   if (a.size() != n && a.size() != 1) {
     return std::nullopt;
@@ -370,10 +372,10 @@ UNITY_INLINE std::optional<std::size_t> position(const attribute& list, const at
   return static_cast<std::size_t>(index[0]);
 }
 
-UNITY_INLINE std::optional<attribute> fold(function f, const attribute& a) {
-  std::int64_t r = f == function::sum ? 0 : 1;
+UNITY_INLINE std::optional<attribute> fold(rule_function f, const attribute& a) {
+  std::int64_t r = f == rule_function::sum ? 0 : 1;
   for (const auto x : a) {
-    const auto next = checked(f == function::sum ? function::add : function::multiply, r, x);
+    const auto next = checked(f == rule_function::sum ? rule_function::add : rule_function::multiply, r, x);
     if (!next) {
       return std::nullopt;
     }
@@ -382,13 +384,13 @@ UNITY_INLINE std::optional<attribute> fold(function f, const attribute& a) {
   return attribute{r};
 }
 
-UNITY_INLINE std::optional<attribute> permute(function f, const attribute& p, const attribute& q) {
+UNITY_INLINE std::optional<attribute> permute(rule_function f, const attribute& p, const attribute& q) {
   if (!is_permutation_list(p) || !is_permutation_list(q) || p.size() != q.size()) {
     return std::nullopt;
   }
   attribute r(p.size(), 0);
   for (std::size_t i = 0; i < p.size(); ++i) {
-    if (f == function::inverse) {
+    if (f == rule_function::inverse) {
       r[static_cast<std::size_t>(p[i])] = static_cast<std::int64_t>(i);
     } else {
       r[i] = q[static_cast<std::size_t>(p[i])];
@@ -397,20 +399,21 @@ UNITY_INLINE std::optional<attribute> permute(function f, const attribute& p, co
   return r;
 }
 
-UNITY_INLINE std::optional<attribute> edit_list(function f, const attribute& list, const attribute& index,
+UNITY_INLINE std::optional<attribute> edit_list(rule_function f, const attribute& list, const attribute& index,
                                                 const attribute& value) {
-  const auto at = position(list, index, f == function::insert || f == function::prefix || f == function::suffix);
+  const auto at =
+      position(list, index, f == rule_function::insert || f == rule_function::prefix || f == rule_function::suffix);
   if (!at) {
     return std::nullopt;
   }
   auto r = list;
   const auto where = r.begin() + *at;
   switch (f) {
-    case function::at: return attribute{list[*at]};
-    case function::prefix: r.resize(*at); return r;
-    case function::suffix: return attribute{std::span<const std::int64_t>{where, r.end()}};
-    case function::remove: r.erase(where); return r;
-    case function::insert:
+    case rule_function::at: return attribute{list[*at]};
+    case rule_function::prefix: r.resize(*at); return r;
+    case rule_function::suffix: return attribute{std::span<const std::int64_t>{where, r.end()}};
+    case rule_function::remove: r.erase(where); return r;
+    case rule_function::insert:
       if (value.size() != 1) {
         return std::nullopt;
       }
@@ -441,34 +444,34 @@ UNITY_INLINE std::optional<attribute> repeated(std::int64_t first, std::int64_t 
 
 namespace unity {
 
-UNITY_INLINE std::optional<attribute> call(function f, std::span<const attribute> a) {
+UNITY_INLINE std::optional<attribute> evaluate_function(rule_function f, std::span<const attribute> a) {
   switch (f) {
-    case function::negate: return detail::element_wise(function::subtract, attribute{0}, a[0]);
-    case function::equal: return attribute{a[0] == a[1]};
-    case function::unequal: return attribute{!(a[0] == a[1])};
-    case function::logical_and: return attribute{truth_of(a[0]) && truth_of(a[1])};
-    case function::logical_or: return attribute{truth_of(a[0]) || truth_of(a[1])};
-    case function::logical_not: return attribute{!truth_of(a[0])};
-    case function::length: return attribute{static_cast<std::int64_t>(a[0].size())};
-    case function::sum:
-    case function::product: return detail::fold(f, a[0]);
-    case function::concat: {
+    case rule_function::negate: return detail::element_wise(rule_function::subtract, attribute{0}, a[0]);
+    case rule_function::equal: return attribute{a[0] == a[1]};
+    case rule_function::unequal: return attribute{!(a[0] == a[1])};
+    case rule_function::logical_and: return attribute{truth_of(a[0]) && truth_of(a[1])};
+    case rule_function::logical_or: return attribute{truth_of(a[0]) || truth_of(a[1])};
+    case rule_function::logical_not: return attribute{!truth_of(a[0])};
+    case rule_function::length: return attribute{static_cast<std::int64_t>(a[0].size())};
+    case rule_function::sum:
+    case rule_function::product: return detail::fold(f, a[0]);
+    case rule_function::concat: {
       auto r = a[0];
       r.append(a[1].begin(), a[1].end());
       return r;
     }
-    case function::at:
-    case function::prefix:
-    case function::suffix:
-    case function::remove: return detail::edit_list(f, a[0], a[1], {});
-    case function::insert:
-    case function::replace: return detail::edit_list(f, a[0], a[1], a[2]);
-    case function::compose: return detail::permute(f, a[0], a[1]);
-    case function::inverse: return detail::permute(f, a[0], a[0]);
-    case function::iota: return detail::repeated(0, 1, a[0]);
-    case function::repeat: return a[0].size() == 1 ? detail::repeated(a[0][0], 0, a[1]) : std::nullopt;
-    case function::log2:
-    case function::bit_count: return detail::element_wise(f, a[0], attribute{0});
+    case rule_function::at:
+    case rule_function::prefix:
+    case rule_function::suffix:
+    case rule_function::remove: return detail::edit_list(f, a[0], a[1], {});
+    case rule_function::insert:
+    case rule_function::replace: return detail::edit_list(f, a[0], a[1], a[2]);
+    case rule_function::compose: return detail::permute(f, a[0], a[1]);
+    case rule_function::inverse: return detail::permute(f, a[0], a[0]);
+    case rule_function::iota: return detail::repeated(0, 1, a[0]);
+    case rule_function::repeat: return a[0].size() == 1 ? detail::repeated(a[0][0], 0, a[1]) : std::nullopt;
+    case rule_function::log2:
+    case rule_function::bit_count: return detail::element_wise(f, a[0], attribute{0});
     default: return detail::element_wise(f, a[0], a[1]);
   }
 }

@@ -113,7 +113,7 @@ class beam_search {
     std::sort(choices_.begin(), choices_.end());
     std::vector<member> next;
     for (const auto& c : choices_) {
-      if (next.size() == options_.width || (!next.empty() && is_late())) {
+      if (next.size() == options_.width || (!next.empty() && is_past_deadline())) {
         break;  // what is cut here is not marked as seen: a later level with room may find it again
       }
       seen_.insert(c.leads_to);
@@ -138,7 +138,7 @@ class beam_search {
     if (pool_.size() == 1 || moves.size() < 2 * slice) {
       space_.prepare(s, scratch_[0]);
       for (std::size_t i = 0; i < moves.size(); ++i) {
-        if (i % slice == slice - 1 && is_late()) {
+        if (i % slice == slice - 1 && is_past_deadline()) {
           is_cut_ = true;
           return;
         }
@@ -153,7 +153,7 @@ class beam_search {
     priced_.assign(moves.size(), std::nullopt);
     std::atomic<bool> ended = false;
     pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
-      if (is_late()) {
+      if (is_past_deadline()) {
         ended = true;
         return;
       }
@@ -222,9 +222,9 @@ class beam_search {
     if (r.counts.expanded >= options_.limits.expansions) {
       return stop_reason::expansions;
     }
-    return is_late() ? std::optional{stop_reason::time} : std::nullopt;
+    return is_past_deadline() ? std::optional{stop_reason::time} : std::nullopt;
   }
-  [[nodiscard]] bool is_late() const {
+  [[nodiscard]] bool is_past_deadline() const {
     return options_.limits.seconds != budget{}.seconds && clock_.seconds() >= options_.limits.seconds;
   }
   // Limits that are checked between levels.

@@ -209,7 +209,7 @@ class best_first {
     if (pool_.size() == 1 || moves.size() < 2 * slice) {
       space_.prepare(s, scratch_[0]);
       for (std::size_t i = 0; i < moves.size(); ++i) {
-        if (i % slice == slice - 1 && is_late()) {
+        if (i % slice == slice - 1 && is_past_deadline()) {
           cut_ = r;
           return;
         }
@@ -226,7 +226,7 @@ class best_first {
     priced_.assign(moves.size(), std::nullopt);
     std::atomic<bool> ended = false;
     pool_.parallel_for(moves.size(), slice, [&](std::size_t worker, std::size_t begin, std::size_t end) {
-      if (is_late()) {
+      if (is_past_deadline()) {
         ended = true;
         return;
       }
@@ -313,7 +313,7 @@ class best_first {
 
   // Whether to end an expansion before all moves are priced. Not if checkpoints are written: a resumed search would
   // never see the skipped moves.
-  [[nodiscard]] bool is_late() const {
+  [[nodiscard]] bool is_past_deadline() const {
     return options_.limits.seconds != budget{}.seconds && options_.checkpoint.empty() &&
            elapsed() >= options_.limits.seconds;
   }

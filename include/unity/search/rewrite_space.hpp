@@ -87,7 +87,7 @@ class rewrite_space {
   [[nodiscard]] state_type initial() {
     if (first_.nodes.empty()) {
       auto s = find_initial();
-      if (is_late()) {
+      if (is_past_deadline()) {
         return s;  // some matches may be missing
       }
       first_ = std::move(s);
@@ -234,7 +234,7 @@ class rewrite_space {
     state_view view;
     view.load(store_, s.nodes);
     mark_listed({});
-    for (std::size_t i = 0; i < first_nodes_.size() && (i % 64 != 63 || !is_late()); ++i) {
+    for (std::size_t i = 0; i < first_nodes_.size() && (i % 64 != 63 || !is_past_deadline()); ++i) {
       find_matches(first_nodes_[i], view, s.matches);
       find_layouts(first_nodes_[i], view, s.matches);
     }
@@ -243,7 +243,7 @@ class rewrite_space {
     return s;
   }
 
-  [[nodiscard]] bool is_late() const {
+  [[nodiscard]] bool is_past_deadline() const {
     return end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_;
   }
 
@@ -392,7 +392,7 @@ class rewrite_space {
   }
   void find_unconnected(state_view& view, std::vector<match_id>& list) {
     matcher_.match_unconnected(
-        store_, index_, view, [&](const bindings& b) { list_matches(b, list); }, [&] { return is_late(); });
+        store_, index_, view, [&](const bindings& b) { list_matches(b, list); }, [&] { return is_past_deadline(); });
   }
   void list_matches(const bindings& b, std::vector<match_id>& list) {
     const auto first = matches_.intern(store_, index_, b);

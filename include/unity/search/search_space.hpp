@@ -28,14 +28,14 @@ struct search_options {
   observer watch{};  // may be empty
   // Monotonic seconds to exclude from the search time, such as measuring the cost of moves; of all threads together,
   // which may call it at the same time. Empty: none.
-  std::function<double()> aside{};
+  std::function<double()> excluded_seconds{};
 };
 
 // When a search that starts now ends, if its time is limited and none of it is excluded.
 [[nodiscard]] inline std::chrono::steady_clock::time_point end_of(const search_options& o) {
   using clock = std::chrono::steady_clock;
   constexpr double longest = 1e8;  // seconds: three years
-  if (o.aside || o.limits.seconds > longest) {
+  if (o.excluded_seconds || o.limits.seconds > longest) {
     return clock::time_point::max();
   }
   return clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(o.limits.seconds));
@@ -47,21 +47,21 @@ class search_clock {
   // Starts the clock. The options must outlive it.
   explicit search_clock(const search_options& o) : options_{o} {}
 
-  [[nodiscard]] double seconds() const { return earlier_ + watch_.seconds() - (aside() - aside_before_); }
+  [[nodiscard]] double seconds() const { return earlier_ + watch_.seconds() - (excluded() - excluded_before_); }
   // Effects: restarts as the continuation of a search that ran for this many seconds.
-  void go_on_from(double seconds) {
+  void resume_from(double seconds) {
     earlier_ = seconds;
     watch_ = {};
-    aside_before_ = aside();
+    excluded_before_ = excluded();
   }
 
  private:
-  [[nodiscard]] double aside() const { return options_.aside ? options_.aside() : 0; }
+  [[nodiscard]] double excluded() const { return options_.excluded_seconds ? options_.excluded_seconds() : 0; }
 
   const search_options& options_;
   stopwatch watch_{};
   double earlier_ = 0;
-  double aside_before_ = aside();
+  double excluded_before_ = excluded();
 };
 
 // A better state that was found.

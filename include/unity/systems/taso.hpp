@@ -262,7 +262,7 @@ template <time_model Time>
                       options.layouts};
   space.end_at(end);
   const auto start = space.initial();
-  const auto seconds_before = options.aside ? 0 : watch.seconds();
+  const auto seconds_before = options.excluded_seconds ? 0 : watch.seconds();
   auto rest = options;
   rest.limits.seconds -= seconds_before;
   const auto found = detail::search(space, rest);

@@ -121,7 +121,7 @@ class unity_search {
   search_context context_;
   mapping_trials mappings_{context_};
   pipeline_trials pipelines_{context_};
-  // The search with one kind less. Kept because it owns the rooms of the mappings that it found.
+  // The search with one kind less. Kept because it owns the solvers of the mappings that it found.
   std::optional<unity_options> fewer_options_{};
   std::unique_ptr<unity_search> fewer_{};
   bool is_within_ = false;  // searches fewer kinds for another search
@@ -152,7 +152,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   if (is_pipeline) {
     take(*in_stages, r);
   } else {
-    r.mesh = best.candidate.room == nullptr ? hardware::device_mesh{} : best.candidate.room->mesh();
+    r.mesh = best.candidate.solver == nullptr ? hardware::device_mesh{} : best.candidate.solver->mesh();
     r.strategy = best.strategy;
     r.report = best.report;
     r.graph = chosen.graph;
@@ -168,7 +168,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
     r.frontier = frontier_of(std::move(r.frontier));
   }
   r.goals = goals();
-  for (const auto& one : mappings_.rooms()) {
+  for (const auto& one : mappings_.solvers()) {
     context_.time.note(one->ended_early());
   }
   r.seconds = context_.time.seconds();
@@ -179,7 +179,7 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
 
 UNITY_INLINE std::uint64_t unity_search::goals() const {
   auto sum = pipelines_.goals() + (fewer_ ? fewer_->goals() : 0);
-  for (const auto& one : mappings_.rooms()) {
+  for (const auto& one : mappings_.solvers()) {
     sum += one->goals();
   }
   return sum;
@@ -197,7 +197,7 @@ UNITY_INLINE auto unity_search::search(const rule_set& rules, std::vector<graph_
   context_.end_phase("mappings");
   add_substituted(context_, mappings_, rules, variants);
   context_.end_phase("substitutions");
-  for (std::size_t v = 1; v < variants.size() && !context_.time.is_late(); ++v) {
+  for (std::size_t v = 1; v < variants.size() && !context_.time.is_past_deadline(); ++v) {
     if (const auto other = mappings_.simulate(variants[v], v); is_better(other.report, best.report)) {
       best = other;
     }
@@ -249,8 +249,8 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
   }
   variants.push_back(std::move(theirs[found.graph]));
   found.graph = variants.size() - 1;
-  const auto* room = found.candidate.room;
-  context_.record.simulated.push_back({found.graph, room != nullptr ? room->mesh() : hardware::device_mesh{}, 1, 1,
+  const auto* solver = found.candidate.solver;
+  context_.record.simulated.push_back({found.graph, solver != nullptr ? solver->mesh() : hardware::device_mesh{}, 1, 1,
                                        uses, found.candidate.predicted, found.report,
                                        split_mappings::has_blocks(found.candidate.solution)});
   return found;
@@ -258,19 +258,19 @@ UNITY_INLINE auto unity_search::best_of_fewer_kinds(const rule_set& rules, const
 
 UNITY_INLINE void unity_search::take(const simulated_pipeline& best, unity_result& r) {
   const auto& c = best.candidate;
-  r.mesh = c.room->mesh();
+  r.mesh = c.solver->mesh();
   r.strategy = pipeline_search::strategy_of(c);
   r.pipeline = pipeline_search::pipeline_of(c);
   r.report = best.report;
   r.graph = c.graph->graph;
   r.mapping_bound = picoseconds{context_.computing_of(r.graph).count() * c.graph->count};
-  if (!c.rooms.empty()) {
+  if (!c.solvers.empty()) {
     return;
   }
   try {
-    const auto of_one = work_bound(c.graph->ops, c.stage->rooms, c.room->mesh().devices.size());
+    const auto of_one = work_bound(c.graph->ops, c.stage->solvers, c.solver->mesh().devices.size());
     r.mapping_bound = picoseconds{of_one.count() * c.graph->count / c.mapping.stage_count};
-  } catch (const time_over&) {  // a mesh of a stage was not searched in time and has no tables
+  } catch (const out_of_time&) {  // a mesh of a stage was not searched in time and has no tables
     context_.time.note(true);
   }
 }
@@ -279,21 +279,22 @@ UNITY_INLINE void unity_search::finish(unity_result& r, bool has_blocks) {
   r.mapping_bound = context_.computing_of(r.graph);
   // Building tables of meshes on which no mapping was searched takes time. Tables have the times of the slowest kind of
   // device. So they give no bound if there are several kinds, or for a plan on blocks.
-  if (context_.time.is_late() || has_blocks || context_.models.size() > 1) {
+  if (context_.time.is_past_deadline() || has_blocks || context_.models.size() > 1) {
     return;
   }
-  const auto& rooms = mappings_.rooms();
-  for (const auto& room : rooms) {
-    room->end_in(context_.time.seconds_for(0.1));
+  const auto& solvers = mappings_.solvers();
+  for (const auto& solver : solvers) {
+    solver->end_in(context_.time.seconds_for(0.1));
   }
   try {
     const analyzed_graph analyzed{context_.algebra, r.graph, context_.clock.dimensions()};
-    r.mapping_bound = std::max(work_bound(analyzed.ops, rooms, context_.devices()), path_bound(analyzed.ops, rooms));
-  } catch (const time_over&) {
+    r.mapping_bound =
+        std::max(work_bound(analyzed.ops, solvers, context_.devices()), path_bound(analyzed.ops, solvers));
+  } catch (const out_of_time&) {
     context_.time.note(true);
   }
-  for (const auto& room : rooms) {
-    room->end_in(std::numeric_limits<double>::infinity());
+  for (const auto& solver : solvers) {
+    solver->end_in(std::numeric_limits<double>::infinity());
   }
 }
 
@@ -308,12 +309,13 @@ UNITY_INLINE void unity_search::trade_memory(std::span<const graph_variant> vari
   if ((!context_.options.frontier && !is_limited) || !context_.options.joint.dynamic) {
     return;
   }
-  constexpr std::size_t most_rooms = 3;
-  std::vector<std::pair<mesh_room*, int>> rooms;
+  constexpr std::size_t most_solvers = 3;
+  std::vector<std::pair<mesh_solver*, int>> solvers;
   for (const auto& c : mappings_.of_given()) {
-    const bool is_known = std::any_of(rooms.begin(), rooms.end(), [&](const auto& k) { return k.first == c.room; });
-    if (mappings_.is_on_all_devices(c) && !is_known && rooms.size() < most_rooms) {
-      rooms.emplace_back(c.room, c.objective.synchronizing_16ths);
+    const bool is_known =
+        std::any_of(solvers.begin(), solvers.end(), [&](const auto& k) { return k.first == c.solver; });
+    if (mappings_.is_on_all_devices(c) && !is_known && solvers.size() < most_solvers) {
+      solvers.emplace_back(c.solver, c.objective.synchronizing_16ths);
     }
   }
   const auto graphs = best.graph == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{best.graph, 0};
@@ -330,7 +332,7 @@ UNITY_INLINE void unity_search::trade_memory(std::span<const graph_variant> vari
     o.seconds = std::max(0.0, share * context_.time.left() / static_cast<double>(graphs.size() - i));
     const auto& variant = variants[graphs[i]];
     for (auto& p : memory_plans(context_.algebra, context_.machine, context_.routes, context_.clock, context_.durations,
-                                variant.graph, rooms, o)) {
+                                variant.graph, solvers, o)) {
       context_.record.simulated.push_back({graphs[i],
                                            {},
                                            p.pipeline.stage_count(),
@@ -371,7 +373,7 @@ UNITY_INLINE void unity_search::polish(std::span<const graph_variant> variants, 
   std::vector<polish_start> starts;
   std::vector<const simulated_best*> own;  // by start; known plans come after them
   const auto add = [&](const simulated_best& one) {
-    starts.push_back({variants[one.graph].graph, one.strategy, one.candidate.room});
+    starts.push_back({variants[one.graph].graph, one.strategy, one.candidate.solver});
     own.push_back(&one);
   };
   if (!found.best.report.is_of_representatives()) {
@@ -401,7 +403,7 @@ UNITY_INLINE void unity_search::polish(std::span<const graph_variant> variants, 
     take({std::move(p.graph), std::move(p.plan), std::move(p.report)}, r);
     r.mapping_bound = bound;
     if (from != nullptr) {
-      r.mesh = from->candidate.room != nullptr ? from->candidate.room->mesh() : hardware::device_mesh{};
+      r.mesh = from->candidate.solver != nullptr ? from->candidate.solver->mesh() : hardware::device_mesh{};
       r.rules = variants[from->graph].rules;
     }
   }

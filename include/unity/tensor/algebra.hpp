@@ -91,8 +91,8 @@ class algebra {
   [[nodiscard]] std::optional<tensor_graph> body(const operation& op, std::span<const tensor_type> inputs) const;
 
   // Floating-point operations, and bytes that must be read and written. Saturates at the largest count.
-  [[nodiscard]] unity::work work(const operation& op, std::span<const tensor_type> inputs,
-                                 std::span<const tensor_type> outputs) const;
+  [[nodiscard]] operator_work work(const operation& op, std::span<const tensor_type> inputs,
+                                   std::span<const tensor_type> outputs) const;
 
   // The operation with results in the other layout, if the operator allows that; otherwise nothing.
   [[nodiscard]] std::vector<operation> variants(const operation& op, std::span<const tensor_type> inputs) const;

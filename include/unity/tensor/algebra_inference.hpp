@@ -266,13 +266,13 @@ UNITY_INLINE std::optional<tensor_graph> algebra::body(const operation& op, std:
   return build_body(op, inputs);
 }
 
-UNITY_INLINE unity::work algebra::work(const operation& op, std::span<const tensor_type> inputs,
-                                       std::span<const tensor_type> outputs) const {
+UNITY_INLINE operator_work algebra::work(const operation& op, std::span<const tensor_type> inputs,
+                                         std::span<const tensor_type> outputs) const {
   const auto& d = definition_of(op.kind);
   if (d.own_work) {
     return d.own_work(read(op), inputs, outputs);
   }
-  unity::work w{{}, inputs.empty() ? bytes{} : total_bytes(inputs) + total_bytes(outputs)};
+  operator_work w{{}, inputs.empty() ? bytes{} : total_bytes(inputs) + total_bytes(outputs)};
   if (const auto* p = std::get_if<primitive>(&d.body); p != nullptr && !inputs.empty()) {
     if (const auto s = iteration(op, inputs)) {
       const auto kernel = p->kernel(read(op), inputs);

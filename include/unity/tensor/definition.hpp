@@ -171,8 +171,8 @@ struct definition {
   bool layouts = false;  // results of rank >= 2 may be column_major
 
   // Overrides the derived work if that is wrong.
-  std::function<work(const attribute_reader&, std::span<const tensor_type> inputs,
-                     std::span<const tensor_type> outputs)>
+  std::function<operator_work(const attribute_reader&, std::span<const tensor_type> inputs,
+                              std::span<const tensor_type> outputs)>
       own_work{};
 
   // The adjoint, if deriving it (tensor/differentiate.hpp) fails or yields a more expensive one.

@@ -23,13 +23,13 @@ namespace unity::tensor::detail {
 // Finds which indices of several operators are equal, and splits them where a reshape merges or splits dimensions.
 
 // How operators use an index.
-struct index_uses {
+struct index_marks {
   bool whole = false;
   bool statistic = false;
   bool summed = false;     // results without the index are sums over it
   bool collapsed = false;  // results without the index are other reductions
 
-  index_uses& operator|=(const index_uses& o) noexcept;
+  index_marks& operator|=(const index_marks& o) noexcept;
   [[nodiscard]] index_kind kind(bool in_results) const noexcept;
 };
 
@@ -39,15 +39,15 @@ class index_unifier {
   using atom = std::size_t;
   using list = std::vector<atom>;  // from outer to inner
 
-  atom make(const char* name, std::int64_t size, index_uses uses = {}) {
-    atoms_.push_back({name, size, uses, {}});
+  atom make(const char* name, std::int64_t size, index_marks marks = {}) {
+    atoms_.push_back({name, size, marks, {}});
     return atoms_.size() - 1;
   }
 
   // The list expanded to its current leaves.
   [[nodiscard]] list leaves(std::span<const atom> atoms) const;
 
-  void mark(std::span<const atom> atoms, index_uses uses);
+  void mark(std::span<const atom> atoms, index_marks marks);
 
   // Both lists enumerate the same elements in the same order. Unifies their common refinement; indices without one
   // become whole.
@@ -61,7 +61,7 @@ class index_unifier {
   struct node {
     const char* name;
     std::int64_t size;
-    index_uses uses;
+    index_marks marks;
     list parts;  // its parts, if it is not a leaf
   };
 
@@ -90,7 +90,7 @@ using dimension_lists = std::vector<index_unifier::list>;  // one per dimension 
 
 // A new index along every dimension of every tensor.
 [[nodiscard]] std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types,
-                                                 index_uses uses = {});
+                                                 index_marks marks = {});
 
 [[nodiscard]] index_unifier::list flat(const dimension_lists& dims);
 
@@ -114,7 +114,7 @@ class body_indices {
   // again; a product of two sums is not, and if one of them cannot be divided, neither can the other.
   void join_sums();
 
-  // One atom per index of a node, with its uses in the node.
+  // One atom per index of a node, with its marks in the node.
   [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own);
 
   // Halos do not propagate through a body.
@@ -172,7 +172,7 @@ namespace unity::tensor {
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE index_uses& index_uses::operator|=(const index_uses& o) noexcept {
+UNITY_INLINE index_marks& index_marks::operator|=(const index_marks& o) noexcept {
   whole = whole || o.whole;
   statistic = statistic || o.statistic;
   summed = summed || o.summed;
@@ -180,7 +180,7 @@ UNITY_INLINE index_uses& index_uses::operator|=(const index_uses& o) noexcept {
   return *this;
 }
 
-UNITY_INLINE index_kind index_uses::kind(bool in_results) const noexcept {
+UNITY_INLINE index_kind index_marks::kind(bool in_results) const noexcept {
   const bool reduces = summed || collapsed;
   if (whole || (collapsed && !in_results && !statistic)) {
     return index_kind::whole;
@@ -199,9 +199,9 @@ UNITY_INLINE auto index_unifier::leaves(std::span<const atom> atoms) const -> li
   return found;
 }
 
-UNITY_INLINE void index_unifier::mark(std::span<const atom> atoms, index_uses uses) {
+UNITY_INLINE void index_unifier::mark(std::span<const atom> atoms, index_marks marks) {
   for (const auto a : leaves(atoms)) {
-    atoms_[a].uses |= uses;
+    atoms_[a].marks |= marks;
   }
 }
 
@@ -255,8 +255,8 @@ UNITY_INLINE auto index_unifier::head(list& leaves, std::size_t i, std::int64_t 
   if (whole.size == common) {
     return a;
   }
-  const auto outer = make(whole.name, common, whole.uses);
-  const auto inner = make(whole.name, whole.size / common, whole.uses);
+  const auto outer = make(whole.name, common, whole.marks);
+  const auto inner = make(whole.name, whole.size / common, whole.marks);
   atoms_[a].parts = {outer, inner};
   leaves[i] = outer;
   leaves.insert(leaves.begin() + static_cast<std::ptrdiff_t>(i) + 1, inner);
@@ -265,7 +265,7 @@ UNITY_INLINE auto index_unifier::head(list& leaves, std::size_t i, std::int64_t 
 
 UNITY_INLINE void index_unifier::merge(atom a, atom b) {
   if (a != b) {
-    atoms_[a].uses |= atoms_[b].uses;
+    atoms_[a].marks |= atoms_[b].marks;
     atoms_[b].parts = {a};
   }
 }
@@ -276,7 +276,7 @@ UNITY_INLINE void index_unifier::skip(const list& left, std::size_t& l, const li
   do {
     const bool is_left = passed_left <= passed_right;
     const auto a = is_left ? left[l++] : right[r++];
-    atoms_[a].uses.whole = true;
+    atoms_[a].marks.whole = true;
     (is_left ? passed_left : passed_right) *= atoms_[a].size;
   } while (passed_left != passed_right);
 }
@@ -290,7 +290,7 @@ UNITY_INLINE tensor_indices index_unifier::number(const std::vector<list>& dims,
     for (const auto a : leaves(dim)) {
       if (!numbers[a]) {
         numbers[a] = out.indices.size();
-        out.indices.push_back({atoms_[a].name, atoms_[a].uses.kind(in_results), atoms_[a].size});
+        out.indices.push_back({atoms_[a].name, atoms_[a].marks.kind(in_results), atoms_[a].size});
       }
       d.indices.push_back(*numbers[a]);
     }
@@ -298,12 +298,13 @@ UNITY_INLINE tensor_indices index_unifier::number(const std::vector<list>& dims,
   return result;
 }
 
-UNITY_INLINE std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types, index_uses uses) {
+UNITY_INLINE std::vector<dimension_lists> fresh(index_unifier& u, std::span<const tensor_type> types,
+                                                index_marks marks) {
   std::vector<dimension_lists> all;
   for (const auto& t : types) {
     auto& dims = all.emplace_back();
     for (const auto size : t.dims) {
-      dims.push_back({u.make("i", size, uses)});
+      dims.push_back({u.make("i", size, marks)});
     }
   }
   return all;
@@ -488,10 +489,10 @@ UNITY_INLINE auto body_indices::atoms_of(node_id n, const index_structure& own) 
   index_unifier::list atoms;
   for (std::size_t i = 0; i < own.indices.size(); ++i) {
     const auto kind = own.indices[i].kind;
-    const index_uses uses{.whole = kind == index_kind::whole && stays[i],
-                          .statistic = kind == index_kind::statistic,
-                          .collapsed = kind == index_kind::whole && !stays[i]};
-    atoms.push_back(unifier_.make(own.indices[i].name, own.indices[i].size, uses));
+    const index_marks marks{.whole = kind == index_kind::whole && stays[i],
+                            .statistic = kind == index_kind::statistic,
+                            .collapsed = kind == index_kind::whole && !stays[i]};
+    atoms.push_back(unifier_.make(own.indices[i].name, own.indices[i].size, marks));
     if (kind == index_kind::reduction) {
       sums_.push_back({n, atoms.back()});
     }

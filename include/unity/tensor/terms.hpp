@@ -14,9 +14,7 @@
 
 namespace unity::tensor::terms {
 
-using namespace unity::terms;    // NOLINT: one vocabulary on top of the other
-using unity::terms::expression;  // not unity::expression, the compiled one
-using unity::terms::term;        // not unity::term, the enumerated one
+using namespace unity::terms;  // NOLINT: one vocabulary on top of the other
 
 template <argument... A>
 [[nodiscard]] term input(const A&... a) {

@@ -37,7 +37,7 @@ class kept_tensors {
  public:
   // Throws: unity::error if two weights have the same name.
   kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g, const std::vector<held_values>& held,
-               parallel::optimizer how);
+               parallel::optimizer updates);
 
   [[nodiscard]] const std::vector<io::stored_tensor>& all() const noexcept { return all_; }
   [[nodiscard]] std::size_t first_of(node_id weight) const { return first_.at(weight.index()); }
@@ -51,11 +51,11 @@ class kept_tensors {
 // tensor that a rank holds, in the same order on all ranks.
 template <class F>
 void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, const std::vector<held_values>& held,
-                   parallel::optimizer how, const F& f) {
+                   parallel::optimizer updates, const F& f) {
   for (std::size_t r = 0; r < held.size(); ++r) {
     for (std::size_t i = 0; i < held[r].weights.size(); ++i) {
       const auto& w = held[r].weights[i];
-      const auto count = 1 + (w.is_updated ? state_names(how).size() : 0);
+      const auto count = 1 + (w.is_updated ? state_names(updates).size() : 0);
       for (std::size_t k = 0; k < count; ++k) {
         f(static_cast<int>(r), i, tensors.first_of(g.producer(w.of)) + k, k);
       }
@@ -77,7 +77,7 @@ void put_kept_values(const Executor& rank, Communicator& world, const std::vecto
       if (world.rank() == from) {
         bytes = own[k];
       }
-      hand_over(world, from, 0, size, bytes);
+      copy_between_ranks(world, from, 0, size, bytes);
       if (file) {
         file->put(first, parallel::whole(kept[r][k].dims), bytes);
       }
@@ -112,7 +112,7 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
   rank.expect_finite(static_cast<std::uint64_t>(steps));
   const auto& g = rank.plan().graph;
   const auto held = held_by_all(world, rank.executor().program());
-  const detail::kept_tensors tensors{a, g, held, run.rule.how};
+  const detail::kept_tensors tensors{a, g, held, run.rule.updates};
   const auto kept = kept_value_tensors(a, rank.plan(), held);
   std::optional<io::weights_writer> file;
   if (world.rank() == 0) {
@@ -127,7 +127,7 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
       written;  // tensors and the beginnings of their parts: ranks may hold equal parts
   std::vector<std::byte> bytes;
   detail::for_each_kept(
-      tensors, g, held, run.rule.how, [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
+      tensors, g, held, run.rule.updates, [&](int from, std::size_t weight, std::size_t tensor, std::size_t number) {
         const auto& w = held[static_cast<std::size_t>(from)].weights[weight];
         const auto& part = number == 0 ? w.part : w.updated;
         if (!written.insert({tensor, {part.begin.begin(), part.begin.end()}}).second) {
@@ -140,7 +140,7 @@ void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& 
         } else if (world.rank() == from) {
           rank.executor().read_state(weight, number - 1, bytes);
         }
-        hand_over(world, from, 0, size, bytes);
+        copy_between_ranks(world, from, 0, size, bytes);
         if (file) {
           file->put(tensor, part, bytes);
         }
@@ -164,10 +164,10 @@ template <class Rank, host_reaching_communicator Communicator>
   backend::agree(world, hasher{}.add(static_cast<std::uint64_t>(h.step)).add(h.seed).result(), path.string());
   const auto& g = rank.plan().graph;
   const auto held = held_by_all(world, rank.executor().program());
-  const detail::kept_tensors tensors{a, g, held, run.rule.how};
+  const detail::kept_tensors tensors{a, g, held, run.rule.updates};
   std::vector<std::byte> bytes;
   detail::for_each_kept(
-      tensors, g, held, run.rule.how, [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
+      tensors, g, held, run.rule.updates, [&](int of, std::size_t weight, std::size_t tensor, std::size_t number) {
         if (of != world.rank()) {
           return;
         }
@@ -199,7 +199,7 @@ template <class Rank, host_reaching_communicator Communicator>
 namespace unity::train::detail {
 
 UNITY_INLINE kept_tensors::kept_tensors(const tensor::algebra& a, const tensor::tensor_graph& g,
-                                        const std::vector<held_values>& held, parallel::optimizer how) {
+                                        const std::vector<held_values>& held, parallel::optimizer updates) {
   std::map<std::size_t, bool> weights;  // by node: whether it changes
   for (const auto& r : held) {
     for (const auto& w : r.weights) {
@@ -216,7 +216,7 @@ UNITY_INLINE kept_tensors::kept_tensors(const tensor::algebra& a, const tensor::
     }
     first_[n] = all_.size();
     all_.push_back({name, "weight", t.element, t.dims});
-    for (const auto state : changes ? state_names(how) : std::vector<std::string_view>{}) {
+    for (const auto state : changes ? state_names(updates) : std::vector<std::string_view>{}) {
       all_.push_back({name, std::string{state}, t.element, t.dims});
     }
   }

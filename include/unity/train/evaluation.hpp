@@ -132,7 +132,7 @@ class evaluation {
         if (static_cast<std::size_t>(world_.rank()) == r) {
           ranks_.read(ranks_.program().outputs[i].value, buffer_);
         }
-        hand_over(world_, static_cast<int>(r), 0, buffer_.size(), buffer_);
+        copy_between_ranks(world_, static_cast<int>(r), 0, buffer_.size(), buffer_);
         if (world_.rank() == 0 && o.output == 0) {
           auto at = o.part;
           at.begin[0] += o.microbatch * samples;

@@ -220,16 +220,16 @@ class kept_weights {
                             : (w.updated.begin[0] - w.weight.part.begin[0]) * elements / w.updated.sizes()[0];
     k.offset = static_cast<std::size_t>(before * tensor::size_of(t.element));
     k.updated = static_cast<std::size_t>(elements * tensor::size_of(t.element));
-    for (std::size_t i = 0; i < state_names(rule_.how).size(); ++i) {
+    for (std::size_t i = 0; i < state_names(rule_.updates).size(); ++i) {
       k.states.push_back({place(k.updated), place(k.updated)});
     }
     const auto [at, is_new] = known.try_emplace({elements, t.element}, chains_.size());
     if (is_new) {
-      chains_.push_back(backend_.prepare_chain(update_graph(a, rule_.how, elements, t.element)));
+      chains_.push_back(backend_.prepare_chain(update_graph(a, rule_.updates, elements, t.element)));
     }
     k.kernel = at->second;
     auto& scalars = scalars_[t.element];
-    while (scalars.size() < scalar_names(rule_.how).size()) {
+    while (scalars.size() < scalar_names(rule_.updates).size()) {
       scalars.push_back(place(static_cast<std::size_t>(tensor::size_of(t.element))));
     }
   }

@@ -65,7 +65,7 @@ template <host_reaching_communicator C>
 // Complexity: one message, or ranks times the bytes if the communicator has no messages between hosts.
 // Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
-void hand_over(C& c, int from, int to, std::size_t count, std::span<std::byte> bytes) {
+void copy_between_ranks(C& c, int from, int to, std::size_t count, std::span<std::byte> bytes) {
   constexpr std::size_t most = std::size_t{1} << 24U;
   constexpr int tag = 0;  // no message of an iteration is in transit
   const bool is_end = c.rank() == from || c.rank() == to;

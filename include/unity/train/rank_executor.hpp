@@ -311,7 +311,7 @@ class rank_executor {
           bring(s);
           break;
         }
-        hand_over();
+        submit_messages();
         wait_for(requests_[step.peer]);
         break;
       case kinds::update:
@@ -440,7 +440,7 @@ class rank_executor {
   }
   // Submits all started messages, if testing one submits them as a group: others may wait for them before they do what
   // this rank waits for.
-  void hand_over() {
+  void submit_messages() {
     if constexpr (!is_on_host) {
       if (last_message_ != none && requests_[last_message_]) {
         static_cast<void>(requests_[last_message_]->done());

@@ -40,7 +40,7 @@ struct rule_setting {
 };
 
 // The numbers on which a step of the optimizer depends.
-[[nodiscard]] std::vector<rule_setting> settings_of(parallel::optimizer how);
+[[nodiscard]] std::vector<rule_setting> settings_of(parallel::optimizer updates);
 
 // The first input that the loss compares; empty if there is none.
 [[nodiscard]] std::optional<value_id> compared_input(const tensor::algebra& a, const tensor::tensor_graph& g);
@@ -86,8 +86,8 @@ void expect_same(const run_settings& found, const run_settings& wanted, const st
 
 namespace unity::train {
 
-UNITY_INLINE std::vector<rule_setting> settings_of(parallel::optimizer how) {
-  switch (how) {
+UNITY_INLINE std::vector<rule_setting> settings_of(parallel::optimizer updates) {
+  switch (updates) {
     case parallel::optimizer::sgd: return {{"rate", &update_rule::learning_rate}};
     case parallel::optimizer::momentum:
       return {{"rate", &update_rule::learning_rate}, {"momentum", &update_rule::momentum}};
@@ -148,9 +148,9 @@ UNITY_INLINE std::string number_text(double x) { return fmt::format("{:.17g}", x
 namespace unity::train {
 
 UNITY_INLINE io::weights_header header_of(const run_settings& s, std::int64_t step) {
-  io::weights_header h{s.model, step,  s.seed, s.rule.how, {}, {{"batch", static_cast<double>(s.batch)}},
+  io::weights_header h{s.model, step,  s.seed, s.rule.updates, {}, {{"batch", static_cast<double>(s.batch)}},
                        s.loss,  s.data};
-  for (const auto& setting : settings_of(s.rule.how)) {
+  for (const auto& setting : settings_of(s.rule.updates)) {
     h.settings[std::string{setting.name}] = s.rule.*setting.number;
   }
   return h;
@@ -173,7 +173,7 @@ UNITY_INLINE run_settings settings_in(const io::weights_header& h, const std::st
     throw error{file, fmt::format("a batch of {}", detail::number_text(batch)), "a number of samples"};
   }
   run_settings s{h.graph, static_cast<std::int64_t>(batch), h.loss, h.data, {}, h.seed};
-  s.rule.how = h.optimizer;
+  s.rule.updates = h.optimizer;
   for (const auto& setting : settings_of(h.optimizer)) {
     s.rule.*setting.number = number(setting.name);
   }
@@ -195,8 +195,8 @@ UNITY_INLINE void expect_same(const run_settings& found, const run_settings& wan
                 fmt::format("this one, fingerprint \"{}\"", wanted.model)};
   }
   expect(found.batch, wanted.batch, [](std::int64_t x) { return fmt::format("batches of {} samples", x); });
-  expect(found.rule.how, wanted.rule.how, optimizer);
-  for (const auto& s : settings_of(wanted.rule.how)) {
+  expect(found.rule.updates, wanted.rule.updates, optimizer);
+  for (const auto& s : settings_of(wanted.rule.updates)) {
     expect(found.rule.*s.number, wanted.rule.*s.number,
            [&](double x) { return fmt::format("{} {}", s.name, detail::number_text(x)); });
   }

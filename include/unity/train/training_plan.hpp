@@ -40,7 +40,7 @@ namespace detail {
 #include <vector>
 
 #include <unity/core/id.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -106,7 +106,7 @@ UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p
   const auto devices = p.machine.network.device_count();
   auto apart = p.configurations;
   parallel::follow(p.graph, all, devices, apart, parallel::summed_outputs::terms);
-  if (is_stale || !parallel::alike_ranks(p.graph, all, parallel::training_graph{a, p.graph}, apart).empty()) {
+  if (is_stale || !parallel::identical_ranks(p.graph, all, parallel::training_graph{a, p.graph}, apart).empty()) {
     p.configurations = std::move(apart);
   } else {
     parallel::follow(p.graph, all, devices, p.configurations, parallel::summed_outputs::added_up);

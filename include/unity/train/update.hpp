@@ -23,7 +23,7 @@ namespace unity::train {
 //              w -= learning_rate (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon), at step t = 1, 2, ...
 // Sources: momentum as in PyTorch; Kingma and Ba, Adam: a method for stochastic optimization, ICLR 2015.
 struct update_rule {
-  parallel::optimizer how = parallel::optimizer::sgd;
+  parallel::optimizer updates = parallel::optimizer::sgd;
   double learning_rate = 0.01;
   double momentum = 0.9;
   double beta1 = 0.9;
@@ -34,11 +34,11 @@ struct update_rule {
 };
 
 // The optimizer states per element of a weight; 0 before the first step.
-[[nodiscard]] std::vector<std::string_view> state_names(parallel::optimizer how);
+[[nodiscard]] std::vector<std::string_view> state_names(parallel::optimizer updates);
 
 // The scalars that a step's graph reads after weight, gradient and states: they depend on the rule and the step; the
 // graph does not.
-[[nodiscard]] std::vector<std::string_view> scalar_names(parallel::optimizer how);
+[[nodiscard]] std::vector<std::string_view> scalar_names(parallel::optimizer updates);
 
 // Their values at a step, counted from 0, in that order.
 [[nodiscard]] std::vector<double> scalars_at(const update_rule& r, std::uint64_t step);
@@ -48,7 +48,7 @@ namespace detail {
 // Declares the inputs in the order that update_graph documents.
 class update_writer {
  public:
-  update_writer(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements, tensor::dtype element);
+  update_writer(const tensor::algebra& a, parallel::optimizer updates, std::int64_t elements, tensor::dtype element);
 
   [[nodiscard]] tensor::tensor_graph write() &&;
 
@@ -67,7 +67,7 @@ class update_writer {
   }
 
   tensor::builder b_;
-  parallel::optimizer how_;
+  parallel::optimizer updates_;
   value_id weight_{};
   value_id gradient_{};
   values states_{};
@@ -82,7 +82,7 @@ class update_writer {
 // (backend/device_backend.hpp).
 // Throws: unity::error for element types other than float32 and float64: in narrow types, steps would be too small
 // relative to the weights.
-[[nodiscard]] tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how,
+[[nodiscard]] tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer updates,
                                                 std::int64_t elements, tensor::dtype element = tensor::dtype::float32);
 
 }  // namespace unity::train
@@ -100,8 +100,8 @@ class update_writer {
 
 namespace unity::train {
 
-UNITY_INLINE std::vector<std::string_view> state_names(parallel::optimizer how) {
-  switch (how) {
+UNITY_INLINE std::vector<std::string_view> state_names(parallel::optimizer updates) {
+  switch (updates) {
     case parallel::optimizer::sgd: return {};
     case parallel::optimizer::momentum: return {"velocity"};
     case parallel::optimizer::adam: return {"first moment", "second moment"};
@@ -109,8 +109,8 @@ UNITY_INLINE std::vector<std::string_view> state_names(parallel::optimizer how) 
   return {};
 }
 
-UNITY_INLINE std::vector<std::string_view> scalar_names(parallel::optimizer how) {
-  switch (how) {
+UNITY_INLINE std::vector<std::string_view> scalar_names(parallel::optimizer updates) {
+  switch (updates) {
     case parallel::optimizer::sgd: return {"learning rate"};
     case parallel::optimizer::momentum: return {"learning rate", "momentum"};
     case parallel::optimizer::adam:
@@ -121,7 +121,7 @@ UNITY_INLINE std::vector<std::string_view> scalar_names(parallel::optimizer how)
 
 UNITY_INLINE std::vector<double> scalars_at(const update_rule& r, std::uint64_t step) {
   const auto t = static_cast<double>(step) + 1;
-  switch (r.how) {
+  switch (r.updates) {
     case parallel::optimizer::sgd: return {r.learning_rate};
     case parallel::optimizer::momentum: return {r.learning_rate, r.momentum};
     case parallel::optimizer::adam:
@@ -140,21 +140,23 @@ UNITY_INLINE std::vector<double> scalars_at(const update_rule& r, std::uint64_t 
 
 namespace unity::train::detail {
 
-UNITY_INLINE update_writer::update_writer(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements,
+UNITY_INLINE update_writer::update_writer(const tensor::algebra& a, parallel::optimizer updates, std::int64_t elements,
                                           tensor::dtype element)
-    : b_{a}, how_{how} {
+    : b_{a}, updates_{updates} {
   weight_ = b_.input("weight", {elements}, element);
   gradient_ = b_.input("gradient", {elements}, element);
-  for (const auto name : state_names(how)) {
+  for (const auto name : state_names(updates)) {
     states_.push_back(b_.input(name, {elements}, element));
   }
-  for (const auto name : scalar_names(how)) {
+  for (const auto name : scalar_names(updates)) {
     scalars_.push_back(b_.input(name, {}, element));
   }
 }
 
 UNITY_INLINE tensor::tensor_graph update_writer::write() && {
-  auto next = how_ == parallel::optimizer::sgd ? sgd() : how_ == parallel::optimizer::momentum ? momentum() : adam();
+  auto next = updates_ == parallel::optimizer::sgd        ? sgd()
+              : updates_ == parallel::optimizer::momentum ? momentum()
+                                                          : adam();
   return std::move(b_).finish(next);
 }
 
@@ -170,13 +172,13 @@ UNITY_INLINE auto update_writer::adam() -> values {
 
 namespace unity::train {
 
-UNITY_INLINE tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer how, std::int64_t elements,
-                                               tensor::dtype element) {
+UNITY_INLINE tensor::tensor_graph update_graph(const tensor::algebra& a, parallel::optimizer updates,
+                                               std::int64_t elements, tensor::dtype element) {
   UNITY_EXPECTS(elements > 0, "a positive number of elements");
   if (element != tensor::dtype::float32 && element != tensor::dtype::float64) {
     throw error{"optimizer", fmt::format("weights of {}", tensor::name_of(element)), "float32 or float64"};
   }
-  return detail::update_writer{a, how, elements, element}.write();
+  return detail::update_writer{a, updates, elements, element}.write();
 }
 
 }  // namespace unity::train

@@ -84,7 +84,7 @@ struct planned_memory {
 // What rank_executor allocates for the program, except a few scalars of the optimizer. Allocates nothing itself.
 // Complexity: as the plan of an arena (tasks/storage.hpp).
 [[nodiscard]] planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                            parallel::optimizer how, std::span<const std::size_t> workspaces);
+                                            parallel::optimizer updates, std::span<const std::size_t> workspaces);
 
 // The workspace sizes of the backend's kernels for the program's steps. Unit: bytes. Effects: creates the kernels.
 // Throws: unity::error that names node and operator if there is no kernel.
@@ -291,7 +291,7 @@ UNITY_INLINE std::vector<tasks::stored_value> arena_values(const tensor::algebra
 }
 
 UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const parallel::rank_program& p,
-                                           parallel::optimizer how, std::span<const std::size_t> workspaces) {
+                                           parallel::optimizer updates, std::span<const std::size_t> workspaces) {
   const auto size_of = [&](value_id v) { return static_cast<std::int64_t>(backend::byte_count(p.graph.type(v))); };
   planned_memory all;
   for (const auto& s : p.steps) {
@@ -310,7 +310,7 @@ UNITY_INLINE planned_memory memory_of_rank(const tensor::algebra& a, const paral
     all.weights += bytes{size_of(w.next.valid() ? w.next : w.weight.value) * (is_made ? 2 : 1)};
     if (w.gradient.valid()) {
       const auto element = static_cast<std::int64_t>(tensor::size_of(p.graph.type(w.weight.value).element));
-      all.states += bytes{2 * w.updated.volume() * element * static_cast<std::int64_t>(state_names(how).size())};
+      all.states += bytes{2 * w.updated.volume() * element * static_cast<std::int64_t>(state_names(updates).size())};
     }
   }
   return all;

@@ -9,7 +9,7 @@
 #include <unity/core/random.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/ranks/server_exchange.hpp>
 #include <unity/parallel/synchronization.hpp>
 

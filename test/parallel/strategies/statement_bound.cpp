@@ -38,7 +38,7 @@ TEST_CASE("statement bounds are at most simulated; peaks without divided gradien
       REQUIRE(bound <= simulated.iteration);
       tight += to_seconds(bound) / to_seconds(simulated.iteration);
       ++count;
-      const auto least = peaks.least_of(s, stages, x.on.times.how());
+      const auto least = peaks.least_of(s, stages, x.on.times.updates());
       if (s.divides_gradients()) {
         REQUIRE(least <= simulated.peak);
         tight_memory += static_cast<double>(least.count()) / static_cast<double>(simulated.peak.count());

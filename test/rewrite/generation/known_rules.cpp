@@ -28,26 +28,26 @@ struct few_terms {
   few_terms() {
     const auto t = of(unary, {0, {}});
     made = store.add(t, facts(t, 1, 5), 0, std::array{variable_map::identity().cut(1)});
-    table.emplace(t, instance{made, {}});
+    table.emplace(t, term_instance{made, {}});
   }
 
-  [[nodiscard]] static term of(std::uint16_t op, instance a) { return {op, 1, {a}}; }
-  [[nodiscard]] static term of(std::uint16_t op, instance a, instance b) { return {op, 2, {a, b}}; }
-  [[nodiscard]] static term variable(orbit_id sort, std::size_t number) {
+  [[nodiscard]] static stored_term of(std::uint16_t op, term_instance a) { return {op, 1, {a}}; }
+  [[nodiscard]] static stored_term of(std::uint16_t op, term_instance a, term_instance b) { return {op, 2, {a, b}}; }
+  [[nodiscard]] static stored_term variable(orbit_id sort, std::size_t number) {
     variable_map name;
     name.set(0, number);
-    return {term_node::variable, 1, {instance{sort, name}}};
+    return {term_node::variable, 1, {term_instance{sort, name}}};
   }
-  [[nodiscard]] static instance named(orbit_id orbit, std::size_t number) {
+  [[nodiscard]] static term_instance named(orbit_id orbit, std::size_t number) {
     return variable(orbit, number).operands[0];
   }
-  [[nodiscard]] term_facts facts(const term& t, std::size_t size, std::uint16_t type) const {
+  [[nodiscard]] term_facts facts(const stored_term& t, std::size_t size, std::uint16_t type) const {
     auto f = facts_of(store, t, size);
     f.type = type;
     return f;
   }
-  [[nodiscard]] std::optional<canonical_term> explain(const term& t, std::size_t size, std::uint16_t type) {
-    return rules.explain(t, facts(t, size, type), [](const term&) { return std::optional<std::uint16_t>{}; });
+  [[nodiscard]] std::optional<canonical_term> explain(const stored_term& t, std::size_t size, std::uint16_t type) {
+    return rules.explain(t, facts(t, size, type), [](const stored_term&) { return std::optional<std::uint16_t>{}; });
   }
 };
 

@@ -52,21 +52,23 @@ variable_map random_names(random_engine& random, std::size_t count, std::size_t 
   }
   return m;
 }
-instance random_instance(random_engine& random) {
+term_instance random_instance(random_engine& random) {
   const auto id = static_cast<orbit_id>(random.below(store().size()));
   return {id, random_names(random, store()[id].facts.variables, 6)};
 }
-instance renamed(instance i, variable_map by) { return {i.orbit, i.map.then(by, store()[i.orbit].facts.variables)}; }
-instance turned(random_engine& random, instance i) {
+term_instance renamed(term_instance i, variable_map by) {
+  return {i.orbit, i.map.then(by, store()[i.orbit].facts.variables)};
+}
+term_instance turned(random_engine& random, term_instance i) {
   const auto& o = store()[i.orbit];
   const auto all = store().automorphisms(o);
   return {i.orbit, all[random.below(all.size())].then(i.map, o.facts.variables)};
 }
-std::uint64_t table_of(const term& t, variable_map names) {
+std::uint64_t table_of(const stored_term& t, variable_map names) {
   return truth_table(gates, write_term(store(), t, sort_list{}, names));
 }
-std::uint64_t table_of(std::uint16_t op, instance a, instance b) {
-  return table_of(term{op, 2, {a, b}}, variable_map::identity());
+std::uint64_t table_of(std::uint16_t op, term_instance a, term_instance b) {
+  return table_of(stored_term{op, 2, {a, b}}, variable_map::identity());
 }
 std::size_t count_namings(std::uint8_t left, std::uint8_t right, std::vector<std::int8_t> forced, std::size_t most) {
   term_facts l;

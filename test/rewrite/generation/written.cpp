@@ -49,7 +49,7 @@ TEST_CASE("write_terms numbers variables within their sorts") {
   facts.sorts.set(2, 1);
   variable_map third;
   third.set(0, 2);
-  const term t{5, 2, {instance{1, variable_map{}}, instance{1, third}}};
+  const stored_term t{5, 2, {term_instance{1, variable_map{}}, term_instance{1, third}}};
   const auto written = write_terms(store, {&t, 1}, facts)[0];
   REQUIRE(written.size() == 3);
   CHECK(written[0] == term_node{term_node::variable, 1, 0, {}});

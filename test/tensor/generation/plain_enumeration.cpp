@@ -66,7 +66,7 @@ class generated {
   }
 
  private:
-  void add(const std::vector<term>& left, const std::vector<term>& right, const term_facts& facts) {
+  void add(const std::vector<stored_term>& left, const std::vector<stored_term>& right, const term_facts& facts) {
     const auto x = write_terms(terms_.store(), left, facts);
     const auto y = write_terms(terms_.store(), right, facts);
     for (std::size_t attempt = 0; attempt < 4; ++attempt) {

@@ -104,7 +104,7 @@ TEST_CASE("for_each_instance tries nothing for malformed or unsatisfiable attrib
 
 TEST_CASE("for_each_instance tries nothing for a measure without a valid argument") {
   auto rules = compiled("relu(?x) => relu(?x) if size(?x, 0) > 2");
-  rules[0].conditions[0].arguments[0].arguments = std::vector<expression>{};
+  rules[0].conditions[0].arguments[0].arguments = std::vector<compiled_expression>{};
   std::size_t count = 0;
   const std::vector<instance_bounds> ladder{bounds(4, 1)};
   for_each_instance(standard(), rules, ladder, 1000, [&](const auto&, const auto&) { return ++count > 0; });

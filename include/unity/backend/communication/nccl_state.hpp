@@ -154,7 +154,7 @@ class nccl_state {
   // A part of another communicator; null if the color is negative.
   [[nodiscard]] static std::shared_ptr<nccl_state> split(nccl_state& whole, int color) {
     whole.use_device();
-    whole.hand_over();
+    whole.submit_messages();
     auto config = configuration();
     std::shared_ptr<nccl_state> part{new nccl_state{whole.ranks_, whole.device_, whole.limit_}};
     check_nccl(ncclCommSplit(whole.comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, whole.rank(), &part->comm_, &config),
@@ -197,7 +197,7 @@ class nccl_state {
   template <class Call>
   [[nodiscard]] std::shared_ptr<nccl_batch> begin(const char* what, const Call& call) {
     use_device();
-    hand_over();
+    submit_messages();
     auto batch = std::make_shared<nccl_batch>();
     batch->what = what;
     check_nccl(call(comm(), stream_), what);
@@ -235,7 +235,7 @@ class nccl_state {
                     m);
     return open_;
   }
-  void hand_over() {
+  void submit_messages() {
     if (!open_) {
       return;
     }
@@ -254,7 +254,7 @@ class nccl_state {
   [[nodiscard]] bool ended(nccl_batch& batch) {
     use_device();
     if (batch.ended == nullptr) {
-      hand_over();
+      submit_messages();
     }
     if (batch.ended == nullptr) {
       throw error{batch.what, "it was not handed to NCCL, as another one of its group failed",

@@ -282,7 +282,7 @@ class weight_synchronization {
   }
   void update(hardware::device_id d) {
     auto& own = on_[d.index()];
-    const bytes kept{own.updated * state_bytes(times_.how(), type_.element)};
+    const bytes kept{own.updated * state_bytes(times_.updates(), type_.element)};
     fragment_.buffers.push_back({size_of(own.held) + size_of(own.gradient) + kept, d.index(), {}, true});
     if (own.updated == 0) {
       return;

@@ -75,7 +75,7 @@ class machine_mapping {
   // Effects: branches may run side by side. To be called before anything is solved; the splits must outlive this.
   void set_splits(parallel_splits& s) { splits_ = &s; }
   // Effects: goals are those of this graph from now on; the graph must outlive them.
-  // Throws: time_over.
+  // Throws: out_of_time.
   void set_graph(const operator_graph& g);
   // False if some operator has no option on this mesh, so that the graph cannot be mapped.
   [[nodiscard]] bool is_possible() const {
@@ -87,7 +87,7 @@ class machine_mapping {
 
   [[nodiscard]] fingerprint fingerprint_of(const goal_type& g) const { return goals_->fingerprint_of(g); }
   [[nodiscard]] std::vector<goal_type> subgoals(const goal_type& g) const { return goals_->subgoals(g); }
-  // Throws: time_over.
+  // Throws: out_of_time.
   [[nodiscard]] cost_table combine(const goal_type& g, std::span<const cost_table* const> values) {
     tables_->limit().check();
     return g.kind == goal_type::kinds::join ? join_costs(g, values) : costs_along(goals_->steps(g), values);

@@ -47,7 +47,7 @@ class mapping_core {
  public:
   // only: solves for one state of u. inside: ascending; its last is v, unless v is none. Operators read others of
   // `inside`, u, or attached operators, whose costs are in the prices.
-  // Throws: time_over.
+  // Throws: out_of_time.
   mapping_core(const operator_graph& g, const std::vector<const operator_table*>& tables, layout_distances& distances,
                const std::vector<std::vector<std::int64_t>>& prices, std::vector<std::uint32_t> inside, std::uint32_t u,
                std::uint32_t v, std::size_t width, const time_limit& limit, std::uint32_t only = operand_source::none);

@@ -96,7 +96,7 @@ class shard_clock {
 
   // Nothing if the operator cannot run on parts of these sizes.
   [[nodiscard]] std::optional<shard_times> of(const placed_operator& p, const grid_types& types);
-  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer how) const;
+  [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, optimizer updates) const;
   // The dimensions of operators, found once for all graphs that this clock times.
   [[nodiscard]] dimension_cache& dimensions() noexcept { return dimensions_; }
 
@@ -127,13 +127,13 @@ class shard_clock {
 class option_finder {
  public:
   option_finder(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
-                index_uses allowed, optimizer how, bytes memory_limit = {})
+                index_uses allowed, optimizer updates, bytes memory_limit = {})
       : algebra_{a},
         mesh_{m},
         costs_{costs},
         clock_{clock},
         allowed_{allowed},
-        optimizer_{how},
+        optimizer_{updates},
         memory_limit_{memory_limit} {}
 
   [[nodiscard]] std::vector<mesh_option> run(const placed_operator& p);
@@ -225,8 +225,8 @@ UNITY_INLINE std::optional<shard_times> shard_clock::of(const placed_operator& p
   return at->second;
 }
 
-UNITY_INLINE picoseconds shard_clock::update(std::int64_t elements, tensor::dtype element, optimizer how) const {
-  const auto t = update_operand(elements, element, how);
+UNITY_INLINE picoseconds shard_clock::update(std::int64_t elements, tensor::dtype element, optimizer updates) const {
+  const auto t = update_operand(elements, element, updates);
   const std::vector<tensor::tensor_type> inputs{t, t};
   return slowest(algebra_->make_operation("sub"), inputs, {&t, 1});
 }

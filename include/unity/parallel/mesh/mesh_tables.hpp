@@ -103,12 +103,12 @@ struct operator_table {
 class mesh_tables {
  public:
   mesh_tables(const tensor::algebra& a, const hardware::device_mesh& m, const mesh_costs& costs, shard_clock& clock,
-              index_uses allowed, optimizer how, bytes memory_limit = {})
+              index_uses allowed, optimizer updates, bytes memory_limit = {})
       : algebra_{a},
         mesh_{m},
         costs_{costs},
         clock_{clock},
-        finder_{algebra_, mesh_, costs_, clock_, allowed, how, memory_limit},
+        finder_{algebra_, mesh_, costs_, clock_, allowed, updates, memory_limit},
         has_placement_{has(allowed, index_use::placement)} {}
 
   [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
@@ -117,7 +117,7 @@ class mesh_tables {
   [[nodiscard]] time_limit& limit() noexcept { return limit_; }
 
   // Complexity: as option_finder, the first time.
-  // Throws: time_over if the table does not exist yet and time is over.
+  // Throws: out_of_time if the table does not exist yet and time is over.
   const operator_table& of(const placed_operator& p);
   // Effects: gives an operator with one result one option per layout of this result that is not `unreachable`, in which
   // operands that others make have the same layout and size. costs: of these options, by number of the layout. Such an

@@ -23,7 +23,7 @@
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/row_fetching.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -400,15 +400,15 @@ UNITY_INLINE divided_training::divided_training(const tensor::algebra& a, const 
 }
 
 UNITY_INLINE void divided_training::choose(std::optional<std::uint32_t> only) {
-  const auto alike = alike_ranks(plan_.graph, dimensions_, training_, plan_.configurations);
-  exchanges_weights_alone_ = !alike.empty();
+  const auto identical = identical_ranks(plan_.graph, dimensions_, training_, plan_.configurations);
+  exchanges_weights_alone_ = !identical.empty();
   for (std::size_t w = 0; w < training_.weights().size(); ++w) {
     const auto& weight = training_.weights()[w];
     fetches_rows_.push_back(are_rows_fetched(algebra_, plan_.graph, plan_.configurations, weight, sync_of(w)));
     exchanges_weights_alone_ = exchanges_weights_alone_ && !fetches_rows_.back();
   }
   if (only && exchanges_weights_alone_) {
-    written_ = written_ranks{plan_.machine.network.device_count(), *only, alike};
+    written_ = written_ranks{plan_.machine.network.device_count(), *only, identical};
     own_ = written_.computing();
     table_ = division_table{written_.task()};
   }

@@ -20,12 +20,12 @@ namespace unity::parallel {
 // The steps of all ranks follow one common order (topological, phase by phase). A rank waits for its own sends only
 // when it knows that they have arrived, or at the end, so no two ranks wait for each other.
 // only: if given, programs of other ranks stay empty; that of this rank, and the groups, are the same as if all were
-// written. If ranks are alike (alike_ranks.hpp), as in data parallelism, and no servers look up rows, the other ranks
-// are not lowered at all. Complexity: linear in tasks, micro-batches and flows, besides send_waits; for one of several
-// alike ranks, linear in its own and in the pairs of sender and receiver. Throws: unity::error if the plan is not valid
-// or an operator does not run on its parts; if updates are delayed and there are fewer micro-batches than stages (two
-// versions of weights would not suffice) or the plan says how weights are synchronized; as check_gathers; and if
-// replicas would drift apart (sync_kind::none), since ranks keep one model.
+// written. If ranks are alike (identical_ranks.hpp), as in data parallelism, and no servers look up rows, the other
+// ranks are not lowered at all. Complexity: linear in tasks, micro-batches and flows, besides send_waits; for one of
+// several alike ranks, linear in its own and in the pairs of sender and receiver. Throws: unity::error if the plan is
+// not valid or an operator does not run on its parts; if updates are delayed and there are fewer micro-batches than
+// stages (two versions of weights would not suffice) or the plan says how weights are synchronized; as check_gathers;
+// and if replicas would drift apart (sync_kind::none), since ranks keep one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
                                               std::optional<std::uint32_t> only = {});
 

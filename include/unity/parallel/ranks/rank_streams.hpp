@@ -12,7 +12,7 @@
 #include <unity/parallel/box.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/region_writer.hpp>
 #include <unity/tensor/algebra.hpp>

@@ -10,8 +10,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/ranks/row_exchange.hpp>
 #include <unity/parallel/ranks/weight_states.hpp>

@@ -30,8 +30,8 @@ class simulated_ranks {
   // host_rate: bytes per second between a device and its host, for loads, stores and fetches; 0: loads take no time,
   // and there are no stores and fetches. The algebra and the machine must outlive it.
   // Throws: unity::error as network.
-  simulated_ranks(const tensor::algebra& a, const hardware::machine& m, const tensor::durations& times, optimizer how,
-                  double host_rate = 0);
+  simulated_ranks(const tensor::algebra& a, const hardware::machine& m, const tensor::durations& times,
+                  optimizer updates, double host_rate = 0);
 
   // Returns the time of each step on the rank's device: operators, updates, and moves.
   // Throws: unity::error if there are more ranks than devices, or a step is not supported.
@@ -90,8 +90,8 @@ class simulated_ranks {
 namespace unity::parallel {
 
 UNITY_INLINE simulated_ranks::simulated_ranks(const tensor::algebra& a, const hardware::machine& m,
-                                              const tensor::durations& times, optimizer how, double host_rate)
-    : algebra_{a}, durations_{times}, times_{a, times, how}, host_rate_{host_rate}, network_{m} {}
+                                              const tensor::durations& times, optimizer updates, double host_rate)
+    : algebra_{a}, durations_{times}, times_{a, times, updates}, host_rate_{host_rate}, network_{m} {}
 
 UNITY_INLINE tasks::task_ref simulated_ranks::add_after(tasks::task_ref before, const tasks::task& t) {
   const tasks::task_ref added{{}, code_.add(t)};

@@ -28,7 +28,7 @@
 namespace unity::parallel::detail {
 
 // Cells of a weight are the largest boxes that each rank reads either whole or not at all. If only one rank is written
-// (alike_ranks.hpp), the holders of cells are still known for all ranks, and messages between other ranks are only
+// (identical_ranks.hpp), the holders of cells are still known for all ranks, and messages between other ranks are only
 // counted.
 class weight_cells {
  public:

@@ -9,8 +9,8 @@
 
 #include <unity/core/id.hpp>
 #include <unity/parallel/box.hpp>
-#include <unity/parallel/ranks/alike_ranks.hpp>
 #include <unity/parallel/ranks/divided_training.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/rank_streams.hpp>
 #include <unity/parallel/synchronization.hpp>

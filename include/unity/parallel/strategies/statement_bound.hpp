@@ -27,7 +27,7 @@ class statement_peaks {
   // after another, so what it holds follows from their order, whatever their times. For stages 2 and 3 it does not
   // include what a device holds of the pieces before and after the one that runs.
   // Complexity: stages times chunks times 4 p micro-batches, because after these the order repeats.
-  [[nodiscard]] bytes least_of(const plan_statement& s, const statement_stages& all, optimizer how);
+  [[nodiscard]] bytes least_of(const plan_statement& s, const statement_stages& all, optimizer updates);
 
  private:
   using orders = std::vector<std::vector<pipeline_phase>>;  // by stage
@@ -118,9 +118,9 @@ UNITY_INLINE bytes gradients_of(const statement_stages::weights& all) {
 UNITY_INLINE picoseconds update_of(const statement_stages::weights& all, std::int64_t parts, const task_times& times,
                                    std::uint32_t model) {
   picoseconds sum{};
-  const auto each = step_bytes_of_float32(times.how());
+  const auto each = step_bytes_of_float32(times.updates());
   for (const auto& [element, count] : all) {
-    const auto moved = step_bytes((count + parts - 1) / parts, element, times.how());
+    const auto moved = step_bytes((count + parts - 1) / parts, element, times.updates());
     sum += times.update((moved + each - 1) / each, tensor::dtype::float32, model);
   }
   return sum;
@@ -148,7 +148,7 @@ UNITY_INLINE const statement_peaks::orders& statement_peaks::orders_of(const pla
   return at->second;
 }
 
-UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const statement_stages& all, optimizer how) {
+UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const statement_stages& all, optimizer updates) {
   const auto& by_stage = orders_of(s);
   bytes peak{};
   for (std::int64_t k = 0; k < s.pipeline; ++k) {
@@ -161,7 +161,7 @@ UNITY_INLINE bytes statement_peaks::least_of(const plan_statement& s, const stat
       most = std::max(most, held + (is_backward ? c.whole : c.gathered));
       held -= is_backward ? c.again + c.kept : bytes{};
     }
-    peak = std::max(peak, most + all.permanent_bytes(k, how));
+    peak = std::max(peak, most + all.permanent_bytes(k, updates));
   }
   return peak;
 }

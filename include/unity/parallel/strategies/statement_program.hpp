@@ -681,12 +681,12 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
   for (const auto& [element, count] : elements) {
     const auto own = (count + parts - 1) / parts;
     // As long as a step for the number of float32 weights that moves as many bytes.
-    const auto each = step_bytes_of_float32(times_.how());
-    takes += times_.update((step_bytes(own, element, times_.how()) + each - 1) / each, tensor::dtype::float32,
+    const auto each = step_bytes_of_float32(times_.updates());
+    takes += times_.update((step_bytes(own, element, times_.updates()) + each - 1) / each, tensor::dtype::float32,
                            machine_.network[all_.devices[l.number]].model);
     held += (statement_.divides_weights() ? own : count) * static_cast<std::int64_t>(tensor::size_of(element)) +
             (statement_.divides_gradients() ? own : count) * gradient_bytes(element) +
-            own * state_bytes(times_.how(), element);
+            own * state_bytes(times_.updates(), element);
   }
   l.last = {add(l, {tasks::resource_id{l.number}, takes, {}, {}, tasks::task_kind::update, l.number}, l.last)};
   codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});

@@ -72,7 +72,7 @@ namespace detail {
 class statement_searcher {
  public:
   statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of, const hardware::machine& m,
-                     const tensor::durations& durations, optimizer how, const statement_search_options& options);
+                     const tensor::durations& durations, optimizer updates, const statement_search_options& options);
 
   [[nodiscard]] statement_search_result run(const statement_space& space);
 
@@ -132,10 +132,10 @@ class statement_searcher {
 [[nodiscard]] inline statement_search_result search_statements(const tensor::algebra& a,
                                                                const microbatch_graphs& graph_of,
                                                                const hardware::machine& m,
-                                                               const tensor::durations& durations, optimizer how,
+                                                               const tensor::durations& durations, optimizer updates,
                                                                const statement_space& space,
                                                                const statement_search_options& options) {
-  return detail::statement_searcher{a, graph_of, m, durations, how, options}.run(space);
+  return detail::statement_searcher{a, graph_of, m, durations, updates, options}.run(space);
 }
 
 }  // namespace unity::parallel
@@ -158,13 +158,13 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE statement_searcher::statement_searcher(const tensor::algebra& a, microbatch_graphs graph_of,
                                                     const hardware::machine& m, const tensor::durations& durations,
-                                                    optimizer how, const statement_search_options& options)
+                                                    optimizer updates, const statement_search_options& options)
     : algebra_{a},
       graph_of_{std::move(graph_of)},
       machine_{m},
       model_{m.network[hardware::device_id{0U}].model},
       durations_{durations},
-      times_{a, durations, how},
+      times_{a, durations, updates},
       options_{options} {}
 
 UNITY_INLINE statement_search_result statement_searcher::run(const statement_space& space) {
@@ -245,7 +245,7 @@ UNITY_INLINE void statement_searcher::find_candidates(const std::vector<plan_sta
     }
     auto& g = groups(s);
     const statement_stages stages{s, work(s), g};
-    const auto least = peaks_.least_of(s, stages, times_.how());
+    const auto least = peaks_.least_of(s, stages, times_.updates());
     if (is_too_much(least)) {
       refuse(least);
       continue;

@@ -53,7 +53,7 @@ class statement_stages {
   // The weights that both the first and the last stage have.
   [[nodiscard]] const weights& tied() const noexcept { return tied_; }
   // What a device holds during the whole iteration, at least: weights, gradients, optimizer state.
-  [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer how) const;
+  [[nodiscard]] bytes permanent_bytes(std::int64_t stage, optimizer updates) const;
 
  private:
   void find_shares(statement_groups& groups);
@@ -174,13 +174,13 @@ UNITY_INLINE const statement_chunk* statement_stages::sent_to(std::int64_t chunk
              : &chunks_[static_cast<std::size_t>(from)];
 }
 
-UNITY_INLINE bytes statement_stages::permanent_bytes(std::int64_t stage, optimizer how) const {
+UNITY_INLINE bytes statement_stages::permanent_bytes(std::int64_t stage, optimizer updates) const {
   std::int64_t held = 0;
   for (const auto& [element, count] : weights_of(stage)) {
     const auto share = (count + statement_.data - 1) / statement_.data;
     const auto from = [&](std::int64_t zero) { return statement_.zero >= zero ? share : count; };
     held += from(3) * static_cast<std::int64_t>(tensor::size_of(element)) + from(2) * gradient_bytes(element) +
-            from(1) * state_bytes(how, element);
+            from(1) * state_bytes(updates, element);
   }
   return bytes{held};
 }

@@ -62,20 +62,21 @@ inline constexpr std::int64_t log_sum_bytes = 4;
 // A step of the optimizer: the norm of the gradient reads it, clipping reads and writes it; the step reads it, reads
 // and writes the weight and what is kept for it; a shorter weight is a copy of the wide one; the gradient is set to
 // zero.
-[[nodiscard]] constexpr std::int64_t step_bytes(std::int64_t elements, tensor::dtype element, optimizer how) noexcept {
+[[nodiscard]] constexpr std::int64_t step_bytes(std::int64_t elements, tensor::dtype element,
+                                                optimizer updates) noexcept {
   const auto size = static_cast<std::int64_t>(tensor::size_of(element));
   const auto wide = gradient_bytes(element);
   const auto clipping = 3 * wide;
-  const auto step = 3 * wide + 2 * static_cast<std::int64_t>(how) * wide;
+  const auto step = 3 * wide + 2 * static_cast<std::int64_t>(updates) * wide;
   const auto copy = size < wide ? wide + size : 0;
   return elements * (clipping + step + copy + wide);
 }
 
 // The bytes that task_times::update counts for a float32 weight: reads weight and gradient, writes the weight, and
 // reads and writes the optimizer's state.
-[[nodiscard]] constexpr std::int64_t step_bytes_of_float32(optimizer how) noexcept {
+[[nodiscard]] constexpr std::int64_t step_bytes_of_float32(optimizer updates) noexcept {
   constexpr std::int64_t size = 4;
-  return 3 * size + 2 * state_bytes(how, tensor::dtype::float32);
+  return 3 * size + 2 * state_bytes(updates, tensor::dtype::float32);
 }
 
 // The time of a kernel that moves so many bytes: that of a difference of vectors with as many. 0 for 0 bytes.

@@ -45,7 +45,7 @@ void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of
 
 // The operand type of a vector subtraction that moves as many bytes as an optimizer step: it reads weight and gradient,
 // writes the weight, and reads and writes the optimizer's state.
-[[nodiscard]] tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how);
+[[nodiscard]] tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer updates);
 
 struct shard_times {
   picoseconds forward{};
@@ -80,10 +80,10 @@ template <class Timed>
 class task_times {
  public:
   // The algebra must have the gradient operators (tensor::training_algebra) and outlive this.
-  task_times(const tensor::algebra& a, tensor::durations durations, optimizer how = optimizer::sgd)
-      : algebra_{&a}, durations_{std::move(durations)}, optimizer_{how} {}
+  task_times(const tensor::algebra& a, tensor::durations durations, optimizer updates = optimizer::sgd)
+      : algebra_{&a}, durations_{std::move(durations)}, optimizer_{updates} {}
 
-  [[nodiscard]] optimizer how() const noexcept { return optimizer_; }
+  [[nodiscard]] optimizer updates() const noexcept { return optimizer_; }
 
   // kind: a number that identifies the operator. All parts of a configuration have the same time.
   [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid,
@@ -211,9 +211,9 @@ UNITY_INLINE part_of_operation operation_on(const tensor::algebra& a, const oper
   return s;
 }
 
-UNITY_INLINE tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer how) {
+UNITY_INLINE tensor::tensor_type update_operand(std::int64_t elements, tensor::dtype element, optimizer updates) {
   const auto size = static_cast<std::int64_t>(tensor::size_of(element));
-  const auto moved = elements * (3 * size + 2 * state_bytes(how, element));
+  const auto moved = elements * (3 * size + 2 * state_bytes(updates, element));
   tensor::tensor_type t;
   t.element = element;
   t.dims = {(moved + 3 * size - 1) / (3 * size)};

@@ -137,7 +137,7 @@ class enumeration {
   };
   // A term of this size, and the earlier term that it equals, with its variables expressed in those of the first.
   struct member {
-    term equal{};
+    stored_term equal{};
     canonical_term by{};
   };
 
@@ -238,9 +238,9 @@ class enumeration {
   }
   // Whether the term equals an earlier one. A rule that rewrites it to an earlier term answers directly; otherwise
   // meanings are compared.
-  bool equals_earlier(const term& t, const term_facts& facts, std::uint32_t program,
+  bool equals_earlier(const stored_term& t, const term_facts& facts, std::uint32_t program,
                       std::vector<representative>& group) {
-    const auto explained = rules_.explain(t, facts, [&](const term& other) {
+    const auto explained = rules_.explain(t, facts, [&](const stored_term& other) {
       const auto& a = applications_(store_, other);
       return a ? std::optional{a->type} : std::nullopt;
     });
@@ -258,7 +258,7 @@ class enumeration {
     ++counts_.false_matches;
     return false;
   }
-  void remember(const term& t, const canonical_term& by) {
+  void remember(const stored_term& t, const canonical_term& by) {
     if (!last_) {
       members_.push_back({t, by});
     }
@@ -273,16 +273,16 @@ class enumeration {
   [[nodiscard]] term_facts facts_of_class(const representative& r) const {
     return r.stored ? store_[r.orbit].facts : r.term.facts(store_);
   }
-  [[nodiscard]] term term_of_class(const representative& r) const {
-    return r.stored ? meanings_.stored_term(r.orbit) : r.term.get(store_);
+  [[nodiscard]] stored_term term_of_class(const representative& r) const {
+    return r.stored ? meanings_.term_of(r.orbit) : r.term.get(store_);
   }
   // Whether a term that agrees with a class at some sizes also agrees at others.
-  [[nodiscard]] bool agree(const term& t, const term_facts& facts, const meaning& mine, representative& r) {
+  [[nodiscard]] bool agree(const stored_term& t, const term_facts& facts, const meaning& mine, representative& r) {
     return meanings_.deep_fingerprint(t, facts, mine.names, true) ==
            meanings_.deep_fingerprint(term_of_class(r), facts_of_class(r), meaning_of(r).names, true);
   }
 
-  void emit(const term& t, const term_facts& facts, const meaning& mine, representative& r) {
+  void emit(const stored_term& t, const term_facts& facts, const meaning& mine, representative& r) {
     const auto class_facts = facts_of_class(r);
     const auto class_term = term_of_class(r);
     if (const auto map = translate(class_facts, meaning_of(r), facts, mine)) {
@@ -296,7 +296,7 @@ class enumeration {
       rules_.add({class_term, class_facts, renamed(t, *back), facts.size});
     }
   }
-  [[nodiscard]] term renamed(term t, variable_map names) const {
+  [[nodiscard]] stored_term renamed(stored_term t, variable_map names) const {
     for (std::size_t i = 0; i < t.arity; ++i) {
       t.operands[i].map = t.operands[i].map.then(names, store_[t.operands[i].orbit].facts.variables);
     }
@@ -304,8 +304,8 @@ class enumeration {
   }
   // If all results of an operation equal earlier terms, they form a rule together.
   void join_parts() {
-    std::vector<std::pair<term, term>> all{parts_.begin(), parts_.end()};
-    const auto key = [](const term& t) { return std::tuple{t.operands[0].orbit, t.op}; };
+    std::vector<std::pair<stored_term, stored_term>> all{parts_.begin(), parts_.end()};
+    const auto key = [](const stored_term& t) { return std::tuple{t.operands[0].orbit, t.op}; };
     std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
     for (const auto& [t, equal] : all) {
       found_joint_rule joint{{t}, store_[t.operands[0].orbit].facts, {equal}};
@@ -319,7 +319,7 @@ class enumeration {
       }
       // A rule cannot begin with a bare variable.
       const bool plain = std::any_of(joint.right.begin(), joint.right.end(),
-                                     [](const term& r) { return r.op == term_node::variable; });
+                                     [](const stored_term& r) { return r.op == term_node::variable; });
       if (joint.left.size() > 1 && joint.left.size() == joint.right.size() && !plain) {
         joint_.push_back(std::move(joint));
       }
@@ -329,7 +329,7 @@ class enumeration {
 
   // Adds a new class. If a term equals itself under a renaming, that is a rule, unless commutativity already implies
   // it.
-  void add_class(const term& t, const term_facts& facts, const candidate_term& c) {
+  void add_class(const stored_term& t, const term_facts& facts, const candidate_term& c) {
     std::vector<variable_map> group{variable_map::identity().cut(facts.variables)};
     if (c.symmetric != 0) {
       const auto known = [&](std::vector<variable_map>& out) { rules_.self_renamings(t, out); };
@@ -349,20 +349,21 @@ class enumeration {
     // In the order of terms, so that the term it equals is present already.
     for (const auto& m : members_) {
       if (m.by.term.op == term_node::variable) {
-        table_.emplace(m.equal, instance{m.by.term.operands[0].orbit, m.by.names});
+        table_.emplace(m.equal, term_instance{m.by.term.operands[0].orbit, m.by.names});
       } else if (const auto found = table_.find(m.by.term); found != table_.end()) {
         const auto [id, map] = found->second;
-        table_.emplace(m.equal, instance{id, map.then(m.by.names, store_[id].facts.variables)});
+        table_.emplace(m.equal, term_instance{id, map.then(m.by.names, store_[id].facts.variables)});
       }
     }
     new_classes_ = {};
     members_ = {};
   }
-  void store_class(const term& t, const term_facts& facts, std::uint64_t value, std::span<const variable_map> group) {
+  void store_class(const stored_term& t, const term_facts& facts, std::uint64_t value,
+                   std::span<const variable_map> group) {
     const auto id = store_.add(t, facts, applications_(store_, t)->program, group);
     meanings_.stored(id);
     known_[value].push_back(id);
-    table_.emplace(t, instance{id, variable_map::identity().cut(facts.variables)});
+    table_.emplace(t, term_instance{id, variable_map::identity().cut(facts.variables)});
     // Does not keep values of the last size but one: they would use the most memory, and are operands of few terms,
     // which are contiguous.
     if (facts.size + std::size_t{1} < options_.most_operators) {
@@ -389,7 +390,7 @@ class enumeration {
   std::vector<std::pair<candidate_term, std::vector<variable_map>>> new_classes_;
   std::vector<member> members_;
   // results of operations with several results, and the terms they equal
-  std::unordered_map<term, term, term_hash> parts_;
+  std::unordered_map<stored_term, stored_term, term_hash> parts_;
 };
 
 }  // namespace unity

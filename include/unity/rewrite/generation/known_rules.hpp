@@ -21,21 +21,21 @@ namespace unity {
 
 // A term equals an earlier one. Variables of `right` are numbered like those of `left`.
 struct found_rule {
-  term left{};
-  term_facts facts{};  // of left
-  term right{};        // op == term_node::variable: operands[0] is a variable
+  stored_term left{};
+  term_facts facts{};   // of left
+  stored_term right{};  // op == term_node::variable: operands[0] is a variable
   std::uint8_t right_size = 0;
 };
 
 // Several results of one operation equal earlier terms. Variables of `right` are numbered like those of `left`.
 struct found_joint_rule {
-  std::vector<term> left{};
+  std::vector<stored_term> left{};
   term_facts facts{};
-  std::vector<term> right{};
+  std::vector<stored_term> right{};
 };
 
 struct term_hash {
-  std::size_t operator()(const term& t) const noexcept {
+  std::size_t operator()(const stored_term& t) const noexcept {
     auto h = hash_combine(t.op, static_cast<std::uint64_t>(t.operands[0].orbit) << 32U | t.operands[1].orbit);
     return hash_combine(h, t.operands[1].map.bits());
   }
@@ -43,16 +43,16 @@ struct term_hash {
 
 // The order of terms: fewer operators first, then terms with all-different variables, so general terms precede their
 // instances.
-[[nodiscard]] inline auto order_key(const term& t, const term_facts& f) noexcept {
+[[nodiscard]] inline auto order_key(const stored_term& t, const term_facts& f) noexcept {
   return std::tuple{
       f.size, f.tree_size, f.repeats, t.op, t.operands[0].orbit, t.operands[1].orbit, t.operands[1].map.bits()};
 }
 
 // The facts of op(operands) without its type.
-[[nodiscard]] term_facts facts_of(const term_store& store, const term& t, std::size_t size);
+[[nodiscard]] term_facts facts_of(const term_store& store, const stored_term& t, std::size_t size);
 
 // Maps every typed term below the current size to the instance of a stored term that it equals.
-using term_table = std::unordered_map<term, instance, term_hash>;
+using term_table = std::unordered_map<stored_term, term_instance, term_hash>;
 
 class known_rules {
  public:
@@ -67,7 +67,8 @@ class known_rules {
   // t; nothing if no rule does. A variable has its sort's orbit as operand.
   // type_of(term): the type of a term as large as t, or nothing.
   template <class TypeOf>
-  [[nodiscard]] std::optional<canonical_term> explain(const term& t, const term_facts& f, const TypeOf& type_of) {
+  [[nodiscard]] std::optional<canonical_term> explain(const stored_term& t, const term_facts& f,
+                                                      const TypeOf& type_of) {
     const auto key = order_key(t, f);
     std::optional<canonical_term> earlier;
     rewrite(t, std::nullopt, [&](const canonical_term& c) {
@@ -79,7 +80,7 @@ class known_rules {
     return earlier;
   }
   // The renamings with which some rule rewrites `t` at its root to itself.
-  void self_renamings(const term& t, std::vector<variable_map>& out);
+  void self_renamings(const stored_term& t, std::vector<variable_map>& out);
 
  private:
   // A rule can only match a term if the operators of their outlines agree in the known bits.
@@ -90,12 +91,12 @@ class known_rules {
     std::uint16_t to = 0;  // root operator of the result
   };
   struct binding {
-    std::array<instance, variable_map::most> to{};
+    std::array<term_instance, variable_map::most> to{};
     std::uint8_t bound = 0;
   };
   struct goal {
-    instance pattern{};
-    instance target{};
+    term_instance pattern{};
+    term_instance target{};
   };
   using goals = small_vector<goal, 8>;
 
@@ -115,10 +116,10 @@ class known_rules {
 
   // The operators of the operands and of their operands, eight bits each, with the operands in order or `swapped`.
   // Different operators may have the same bits.
-  [[nodiscard]] std::uint64_t outline(const term& t, std::size_t swapped) const;
+  [[nodiscard]] std::uint64_t outline(const stored_term& t, std::size_t swapped) const;
   // The bits of a pattern's outline that every matching term must share: a variable matches anything, and a commutative
   // operator matches its operands in both orders.
-  [[nodiscard]] std::uint64_t known_below(const instance& pattern, std::size_t i) const;
+  [[nodiscard]] std::uint64_t known_below(const term_instance& pattern, std::size_t i) const;
   static constexpr std::uint64_t every_bit = 0xff;
   [[nodiscard]] static std::uint64_t bits_of(std::uint16_t op) noexcept { return op & every_bit; }
   [[nodiscard]] static std::size_t head_at(std::size_t i) noexcept { return 8 * i; }
@@ -127,7 +128,7 @@ class known_rules {
   // Calls accept(stored form) for each term that a rule derives from `t` at its root, until it returns true. to: if
   // given, only terms with this root operator.
   template <class Accept>
-  void rewrite(const term& t, std::optional<std::uint16_t> to, const Accept& accept) {
+  void rewrite(const stored_term& t, std::optional<std::uint16_t> to, const Accept& accept) {
     const std::array outlines{outline(t, 0), outline(t, 1)};
     const std::size_t orders = commutative_[t.op] && t.arity == 2 ? 2 : 1;
     for (const auto& e : by_op_[t.op]) {
@@ -140,7 +141,7 @@ class known_rules {
     }
   }
   template <class Accept>
-  [[nodiscard]] bool attempt(const found_rule& r, const term& t, std::size_t first, const Accept& accept) const {
+  [[nodiscard]] bool attempt(const found_rule& r, const stored_term& t, std::size_t first, const Accept& accept) const {
     goals open;
     for (std::size_t i = 0; i < t.arity; ++i) {
       open.push_back({r.left.operands[i], t.operands[t.arity == 2 ? i ^ first : i]});
@@ -151,7 +152,7 @@ class known_rules {
     });
   }
 
-  [[nodiscard]] instance operand(const instance& of, std::size_t i) const {
+  [[nodiscard]] term_instance operand(const term_instance& of, std::size_t i) const {
     const auto& part = store_[of.orbit].term.operands[i];
     return {part.orbit, part.map.then(of.map, store_[part.orbit].facts.variables)};
   }
@@ -195,15 +196,15 @@ class known_rules {
   }
 
   // The stored instance that a pattern becomes under a binding.
-  [[nodiscard]] std::optional<instance> build(instance pattern, const binding& b) const;
-  [[nodiscard]] std::optional<canonical_term> build_root(const term& right, const binding& b) const;
+  [[nodiscard]] std::optional<term_instance> build(term_instance pattern, const binding& b) const;
+  [[nodiscard]] std::optional<canonical_term> build_root(const stored_term& right, const binding& b) const;
 
   const term_store& store_;
   const term_table& table_;
   std::vector<bool> commutative_;
   std::vector<found_rule> rules_;
   std::vector<std::vector<entry>> by_op_;
-  std::vector<instance> nodes_;
+  std::vector<term_instance> nodes_;
 };
 
 }  // namespace unity
@@ -214,7 +215,7 @@ class known_rules {
 
 namespace unity {
 
-UNITY_INLINE term_facts facts_of(const term_store& store, const term& t, std::size_t size) {
+UNITY_INLINE term_facts facts_of(const term_store& store, const stored_term& t, std::size_t size) {
   term_facts f;
   f.size = static_cast<std::uint8_t>(size);
   unsigned tree = 1;
@@ -243,7 +244,7 @@ UNITY_INLINE void known_rules::add(const found_rule& r) {
   rules_.push_back(r);
 }
 
-UNITY_INLINE void known_rules::self_renamings(const term& t, std::vector<variable_map>& out) {
+UNITY_INLINE void known_rules::self_renamings(const stored_term& t, std::vector<variable_map>& out) {
   rewrite(t, t.op, [&](const canonical_term& c) {
     if (c.term == t) {
       out.push_back(c.names);
@@ -252,7 +253,7 @@ UNITY_INLINE void known_rules::self_renamings(const term& t, std::vector<variabl
   });
 }
 
-UNITY_INLINE std::uint64_t known_rules::outline(const term& t, std::size_t swapped) const {
+UNITY_INLINE std::uint64_t known_rules::outline(const stored_term& t, std::size_t swapped) const {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < t.arity; ++i) {
     const auto& operand = store_[t.operands[t.arity == 2 ? i ^ swapped : i].orbit].term;
@@ -264,7 +265,7 @@ UNITY_INLINE std::uint64_t known_rules::outline(const term& t, std::size_t swapp
   return bits;
 }
 
-UNITY_INLINE std::uint64_t known_rules::known_below(const instance& pattern, std::size_t i) const {
+UNITY_INLINE std::uint64_t known_rules::known_below(const term_instance& pattern, std::size_t i) const {
   const auto& p = store_[pattern.orbit].term;
   if (p.op == term_node::variable) {
     return 0;
@@ -276,12 +277,12 @@ UNITY_INLINE std::uint64_t known_rules::known_below(const instance& pattern, std
   return bits;
 }
 
-UNITY_INLINE std::optional<instance> known_rules::build(instance pattern, const binding& b) const {
+UNITY_INLINE std::optional<term_instance> known_rules::build(term_instance pattern, const binding& b) const {
   const auto& p = store_[pattern.orbit];
   if (p.term.op == term_node::variable) {
     return b.to[pattern.map[0]];
   }
-  std::array<instance, 2> made{};
+  std::array<term_instance, 2> made{};
   for (std::size_t i = 0; i < p.term.arity; ++i) {
     const auto part = build(operand(pattern, i), b);
     if (!part) {
@@ -294,16 +295,17 @@ UNITY_INLINE std::optional<instance> known_rules::build(instance pattern, const 
   if (found == table_.end()) {
     return std::nullopt;
   }
-  return instance{found->second.orbit, found->second.map.then(c.names, store_[found->second.orbit].facts.variables)};
+  return term_instance{found->second.orbit,
+                       found->second.map.then(c.names, store_[found->second.orbit].facts.variables)};
 }
 
-UNITY_INLINE std::optional<canonical_term> known_rules::build_root(const term& right, const binding& b) const {
-  std::array<instance, 2> made{};
+UNITY_INLINE std::optional<canonical_term> known_rules::build_root(const stored_term& right, const binding& b) const {
+  std::array<term_instance, 2> made{};
   if (right.op == term_node::variable) {
     const auto found = b.to[right.operands[0].map[0]];
     const auto& o = store_[found.orbit];
     if (o.term.op == term_node::variable) {
-      return canonical_term{{term_node::variable, 0, {instance{found.orbit, {}}}}, found.map, 1};
+      return canonical_term{{term_node::variable, 0, {term_instance{found.orbit, {}}}}, found.map, 1};
     }
     return canonical_term{o.term, found.map, o.facts.variables};
   }

@@ -40,7 +40,7 @@ class meanings {
       : language_{language}, store_{store}, samples_{values}, applications_{applications} {}
 
   // Whether some variables may be irrelevant: the term contains an operator that ignores some of its operands.
-  [[nodiscard]] bool may_ignore(const term& t) const {
+  [[nodiscard]] bool may_ignore(const stored_term& t) const {
     bool may = t.op != term_node::variable && language_.may_ignore(t.op);
     for (std::size_t i = 0; i < t.arity && t.op != term_node::variable; ++i) {
       may = may || ignoring_[t.operands[i].orbit];
@@ -50,7 +50,7 @@ class meanings {
   // Effects: to be called for every orbit, in order.
   void stored(orbit_id id) { ignoring_.push_back(may_ignore(store_[id].term)); }
 
-  [[nodiscard]] meaning of(const term& t, const term_facts& f, std::uint32_t program) {
+  [[nodiscard]] meaning of(const stored_term& t, const term_facts& f, std::uint32_t program) {
     const auto named = name(t, f, program);
     meaning m;
     bool first = true;
@@ -70,12 +70,12 @@ class meanings {
     }
     const auto& o = store_[id];
     const auto m = o.term.op == term_node::variable
-                       ? meaning{deep_fingerprint(stored_term(id), o.facts, variable_map{}, false), variable_map{}}
+                       ? meaning{deep_fingerprint(term_of(id), o.facts, variable_map{}, false), variable_map{}}
                        : of(o.term, o.facts, applications_(store_, o.term)->program);
     return known_.emplace(id, m).first->second;
   }
   // A stored term as an independent term, variables included.
-  [[nodiscard]] term stored_term(orbit_id id) const {
+  [[nodiscard]] stored_term term_of(orbit_id id) const {
     auto t = store_[id].term;
     if (t.op == term_node::variable) {
       t.arity = 1;
@@ -83,7 +83,8 @@ class meanings {
     }
     return t;
   }
-  [[nodiscard]] std::uint64_t deep_fingerprint(const term& t, const term_facts& f, variable_map names, bool thorough) {
+  [[nodiscard]] std::uint64_t deep_fingerprint(const stored_term& t, const term_facts& f, variable_map names,
+                                               bool thorough) {
     return hash_combine(f.type, language_.deep_fingerprint(write_term(store_, t, f.sorts, names), thorough));
   }
 
@@ -91,7 +92,7 @@ class meanings {
   // if commutativity does not explain all symmetries of the samples. found(renaming) is called for each renaming that
   // those and commutativity do not generate.
   template <class Known, class Found>
-  [[nodiscard]] std::vector<variable_map> symmetries(const term& t, const term_facts& f, std::uint32_t program,
+  [[nodiscard]] std::vector<variable_map> symmetries(const stored_term& t, const term_facts& f, std::uint32_t program,
                                                      Known&& known, Found&& found) {
     std::vector<variable_map> group{variable_map::identity().cut(f.variables)};
     const auto named = f.variables < 2 ? named_fingerprint{} : name(t, f, program);
@@ -121,12 +122,12 @@ class meanings {
   }
 
  private:
-  [[nodiscard]] named_fingerprint name(const term& t, const term_facts& f, std::uint32_t program) {
+  [[nodiscard]] named_fingerprint name(const stored_term& t, const term_facts& f, std::uint32_t program) {
     static_cast<void>(samples_.permutations(f));
     return samples_.name(store_, t, f, program, may_ignore(t), scratch_);
   }
   // Namings that are not equivalent by commutativity and the symmetries of operands.
-  [[nodiscard]] std::vector<variable_map> distinct_forms(const term& t, const term_facts& f,
+  [[nodiscard]] std::vector<variable_map> distinct_forms(const stored_term& t, const term_facts& f,
                                                          std::span<const variable_map> names) const {
     const auto same = plain_symmetries(store_, t, language_.commutative(t.op));
     std::vector<variable_map> chosen;

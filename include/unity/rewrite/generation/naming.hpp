@@ -14,7 +14,7 @@ namespace unity {
 
 // A term in stored form, and the names of its variables where it was found.
 struct canonical_term {
-  unity::term term{};
+  stored_term term{};
   variable_map names{};
   std::size_t variables = 0;
 };
@@ -22,7 +22,8 @@ struct canonical_term {
 namespace detail {
 
 // The right operand's map if the left operand's variables come first and new ones follow in order.
-[[nodiscard]] canonical_term join_names(const term_store& store, std::uint16_t op, instance left, instance right);
+[[nodiscard]] canonical_term join_names(const term_store& store, std::uint16_t op, term_instance left,
+                                        term_instance right);
 
 }  // namespace detail
 
@@ -31,11 +32,12 @@ namespace detail {
 // map.
 // Complexity: the product of the numbers of symmetries.
 [[nodiscard]] canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
-                                       std::span<const instance> operands);
+                                       std::span<const term_instance> operands);
 
 // The renamings of a stored term to itself that follow from commutativity and the symmetries of its operands, including
 // the identity.
-[[nodiscard]] std::vector<variable_map> plain_symmetries(const term_store& store, const term& t, bool commutative);
+[[nodiscard]] std::vector<variable_map> plain_symmetries(const term_store& store, const stored_term& t,
+                                                         bool commutative);
 
 // Calls found(map, variables) for every way to identify variables of `right` with variables of `left` or make them new,
 // with at most `most` per sort. forced[j] >= 0: fixes variable j of `right` to that number.
@@ -89,7 +91,8 @@ void for_each_naming(const term_facts& left, const term_facts& right, std::span<
 
 namespace unity::detail {
 
-UNITY_INLINE canonical_term join_names(const term_store& store, std::uint16_t op, instance left, instance right) {
+UNITY_INLINE canonical_term join_names(const term_store& store, std::uint16_t op, term_instance left,
+                                       term_instance right) {
   canonical_term t;
   const auto left_count = store[left.orbit].facts.variables;
   const auto right_count = store[right.orbit].facts.variables;
@@ -109,7 +112,8 @@ UNITY_INLINE canonical_term join_names(const term_store& store, std::uint16_t op
     }
     map.set(j, static_cast<std::size_t>(mine));
   }
-  t.term = {op, 2, {instance{left.orbit, variable_map::identity().cut(left_count)}, instance{right.orbit, map}}};
+  t.term = {
+      op, 2, {term_instance{left.orbit, variable_map::identity().cut(left_count)}, term_instance{right.orbit, map}}};
   return t;
 }
 
@@ -118,7 +122,7 @@ UNITY_INLINE canonical_term join_names(const term_store& store, std::uint16_t op
 namespace unity {
 
 UNITY_INLINE canonical_term canonical(const term_store& store, std::uint16_t op, bool commutative,
-                                      std::span<const instance> operands) {
+                                      std::span<const term_instance> operands) {
   if (operands.size() < 2) {
     canonical_term t;
     t.term.op = op;
@@ -138,13 +142,13 @@ UNITY_INLINE canonical_term canonical(const term_store& store, std::uint16_t op,
   }
   auto best = detail::join_names(store, op, left, right);
   auto most_shared = store.shared(left, right);
-  const auto consider = [&](instance l, instance r) {
+  const auto consider = [&](term_instance l, term_instance r) {
     const auto& lo = store[l.orbit];
     const auto& ro = store[r.orbit];
     for (const auto a : store.automorphisms(lo)) {
       for (const auto b : store.automorphisms(ro)) {
-        const instance x{l.orbit, a.then(l.map, lo.facts.variables)};
-        const instance y{r.orbit, b.then(r.map, ro.facts.variables)};
+        const term_instance x{l.orbit, a.then(l.map, lo.facts.variables)};
+        const term_instance y{r.orbit, b.then(r.map, ro.facts.variables)};
         const auto t = detail::join_names(store, op, x, y);
         const auto shared = store.shared(x, y);
         if (shared > most_shared || (shared == most_shared && t.term.operands[1].map < best.term.operands[1].map)) {
@@ -163,9 +167,10 @@ UNITY_INLINE canonical_term canonical(const term_store& store, std::uint16_t op,
   return best;
 }
 
-UNITY_INLINE std::vector<variable_map> plain_symmetries(const term_store& store, const term& t, bool commutative) {
+UNITY_INLINE std::vector<variable_map> plain_symmetries(const term_store& store, const stored_term& t,
+                                                        bool commutative) {
   std::vector<variable_map> all;
-  const auto consider = [&](variable_map names, std::size_t variables, const term& written) {
+  const auto consider = [&](variable_map names, std::size_t variables, const stored_term& written) {
     if (written == t && std::find(all.begin(), all.end(), names.cut(variables)) == all.end()) {
       all.push_back(names.cut(variables));
     }
@@ -180,8 +185,8 @@ UNITY_INLINE std::vector<variable_map> plain_symmetries(const term_store& store,
   const auto& right = store[t.operands[1].orbit];
   for (const auto a : store.automorphisms(left)) {
     for (const auto b : store.automorphisms(right)) {
-      const instance l{t.operands[0].orbit, a.then(t.operands[0].map, left.facts.variables)};
-      const instance r{t.operands[1].orbit, b.then(t.operands[1].map, right.facts.variables)};
+      const term_instance l{t.operands[0].orbit, a.then(t.operands[0].map, left.facts.variables)};
+      const term_instance r{t.operands[1].orbit, b.then(t.operands[1].map, right.facts.variables)};
       const auto straight = detail::join_names(store, t.op, l, r);
       consider(straight.names, straight.variables, straight.term);
       if (commutative && l.orbit == r.orbit) {

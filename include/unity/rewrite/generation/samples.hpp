@@ -140,8 +140,9 @@ class samples {
 
   // The fingerprint of op(operands): the least over the namings of its variables, and whether several namings yield it.
   // Thread-safe with one scratch per thread, if permutations(f) was called before.
-  [[nodiscard]] std::pair<std::uint64_t, bool> fingerprint(const term_store& store, const term& t, const term_facts& f,
-                                                           std::uint32_t program, bool may_ignore, scratch& s) const {
+  [[nodiscard]] std::pair<std::uint64_t, bool> fingerprint(const term_store& store, const stored_term& t,
+                                                           const term_facts& f, std::uint32_t program, bool may_ignore,
+                                                           scratch& s) const {
     if (may_ignore && f.variables > 0) {
       const auto named = name(store, t, f, program, may_ignore, s);
       return {named.value, named.names.size() > 1};
@@ -156,7 +157,7 @@ class samples {
     return {hash_combine(f.type, least), attained > 1};
   }
   // The same, including the namings.
-  [[nodiscard]] named_fingerprint name(const term_store& store, const term& t, const term_facts& f,
+  [[nodiscard]] named_fingerprint name(const term_store& store, const stored_term& t, const term_facts& f,
                                        std::uint32_t program, bool may_ignore, scratch& s) const {
     named_fingerprint best;
     best.relevant = static_cast<std::uint8_t>((1U << f.variables) - 1);
@@ -187,7 +188,8 @@ class samples {
  private:
   using operand_rows = std::array<const residue*, sample_program::most_operands>;
 
-  [[nodiscard]] operand_rows operands(const term_store& store, const term& t, variable_map names, scratch& s) const {
+  [[nodiscard]] operand_rows operands(const term_store& store, const stored_term& t, variable_map names,
+                                      scratch& s) const {
     operand_rows at{};
     computed_rows* used = nullptr;
     for (std::size_t i = 0; i < t.arity; ++i) {
@@ -236,8 +238,8 @@ class samples {
     s.temporaries.resize(std::max(s.temporaries.size(), p.temporaries()));
     p.run(at, s.temporaries.data(), out);
   }
-  [[nodiscard]] std::uint64_t probe(const term_store& store, const term& t, variable_map names, std::uint32_t program,
-                                    scratch& s) const {
+  [[nodiscard]] std::uint64_t probe(const term_store& store, const stored_term& t, variable_map names,
+                                    std::uint32_t program, scratch& s) const {
     const auto& p = language_.probe(program);
     const auto at = operands(store, t, names, s);
     s.temporaries.resize(std::max(s.temporaries.size(), p.temporaries()));
@@ -255,7 +257,7 @@ class samples {
   }
   // The variables that the value depends on. A variable is irrelevant if replacing it by a fresh one changes nothing.
   // If no variable of its sort is left, it is irrelevant if the probed elements are not computed from it.
-  [[nodiscard]] std::uint8_t relevant(const term_store& store, const term& t, const term_facts& f,
+  [[nodiscard]] std::uint8_t relevant(const term_store& store, const stored_term& t, const term_facts& f,
                                       std::uint32_t program, variable_map names, scratch& s) const {
     std::array<std::uint8_t, 16> used{};
     for (std::size_t i = 0; i < f.variables; ++i) {
@@ -278,7 +280,7 @@ class samples {
   }
   // The variables that the probed elements of a term are computed from; all variables if the operator ignores none of
   // its operands.
-  [[nodiscard]] std::uint8_t probed_variables(const term_store& store, const term& t, std::uint32_t program,
+  [[nodiscard]] std::uint8_t probed_variables(const term_store& store, const stored_term& t, std::uint32_t program,
                                               scratch& s) const {
     if (!language_.may_ignore(t.op)) {
       return 0xff;

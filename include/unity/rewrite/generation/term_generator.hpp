@@ -35,7 +35,7 @@ struct candidate_term {
   std::uint8_t repeats = 0;
 
   candidate_term() = default;
-  candidate_term(const term& t, const term_facts& f, std::uint32_t computed_by)
+  candidate_term(const stored_term& t, const term_facts& f, std::uint32_t computed_by)
       : left{t.operands[0].orbit},
         right{t.operands[1].orbit},
         map{t.operands[1].map},
@@ -47,7 +47,7 @@ struct candidate_term {
         tree_size{f.tree_size},
         repeats{f.repeats} {}
 
-  [[nodiscard]] term get(const term_store& store) const noexcept;
+  [[nodiscard]] stored_term get(const term_store& store) const noexcept;
   [[nodiscard]] term_facts facts(const term_store& store) const;
   [[nodiscard]] auto order() const noexcept { return std::tuple{tree_size, repeats, op, left, right, map.bits()}; }
 };
@@ -68,7 +68,7 @@ class application_table {
     const std::array types{left, right};
     return known_.emplace(key, language_.infer(op, std::span{types}.first(language_.arity(op)))).first->second;
   }
-  const std::optional<application>& operator()(const term_store& store, const term& t) {
+  const std::optional<application>& operator()(const term_store& store, const stored_term& t) {
     const auto type = [&](std::size_t i) {
       return i < t.arity ? store[t.operands[i].orbit].facts.type : std::uint16_t{0};
     };
@@ -141,7 +141,7 @@ class term_generator {
   void around(orbit_id id) {
     const auto type = store_[id].facts.type;
     for (const auto op : of_arity_[1]) {
-      offer({static_cast<std::uint16_t>(op), 1, {instance{id, own_names(id)}}}, applications_(op, type, 0));
+      offer({static_cast<std::uint16_t>(op), 1, {term_instance{id, own_names(id)}}}, applications_(op, type, 0));
     }
     for (const auto& [other, variables] : by_size_type_[0]) {
       combine(std::span{&id, 1}, variables, binaries(type, other));
@@ -183,7 +183,7 @@ class term_generator {
   void sharing() {
     for (orbit_id left = 0; left < store_.size(); ++left) {
       partners_.clear();
-      for (const auto& node : is_large(store_[left]) ? std::span<const instance>{} : store_.nodes(store_[left])) {
+      for (const auto& node : is_large(store_[left]) ? std::span<const term_instance>{} : store_.nodes(store_[left])) {
         for (const auto& [right, at] : occurrences_[node.orbit]) {
           const bool sizes_fit = store_[left].facts.size + std::size_t{store_[right].facts.size} >= size_;
           if (sizes_fit && !binaries(store_[left].facts.type, store_[right].facts.type).empty()) {
@@ -196,7 +196,7 @@ class term_generator {
   }
   // Names the variables of `right` so that its node number `at` becomes `node` of `left`: adds one partner for every
   // way.
-  void name_partner(orbit_id left, instance node, orbit_id right, std::size_t at) {
+  void name_partner(orbit_id left, term_instance node, orbit_id right, std::size_t at) {
     const auto& r = store_[right];
     const auto& shared = store_[node.orbit];
     const auto inside = store_.nodes(r)[at].map;
@@ -237,7 +237,7 @@ class term_generator {
   // Accepts op(left, right under map) if exactly `shared` operators are shared and this is its stored form.
   void offer_pair(std::span<const binary> operators, orbit_id left, orbit_id right, variable_map map,
                   std::size_t shared) {
-    const instance first{left, own_names(left)};
+    const term_instance first{left, own_names(left)};
     if (operators.empty() || store_.shared(first, {right, map}) != shared) {
       return;
     }
@@ -247,14 +247,14 @@ class term_generator {
       if (commutative && right < left) {
         continue;
       }
-      const term t{static_cast<std::uint16_t>(op), 2, {first, instance{right, map}}};
+      const stored_term t{static_cast<std::uint16_t>(op), 2, {first, term_instance{right, map}}};
       const bool one_form = !symmetric && !(commutative && left == right);
       if (one_form || canonical(store_, t.op, commutative, t.operands).term == t) {
         offer(t, gives);
       }
     }
   }
-  void offer(const term& t, const std::optional<application>& a) {
+  void offer(const stored_term& t, const std::optional<application>& a) {
     if (a) {
       auto facts = facts_of(store_, t, size_);
       facts.type = a->type;
@@ -281,8 +281,8 @@ class term_generator {
 
 namespace unity {
 
-UNITY_INLINE term candidate_term::get(const term_store& store) const noexcept {
-  term t;
+UNITY_INLINE stored_term candidate_term::get(const term_store& store) const noexcept {
+  stored_term t;
   t.op = op;
   t.arity = arity;
   if (arity > 0) {

@@ -69,20 +69,21 @@ class variable_map {
 using orbit_id = std::uint32_t;
 
 // A stored term under a naming of its variables.
-struct instance {
+struct term_instance {
   orbit_id orbit = 0;
   variable_map map{};
 
-  friend bool operator==(instance, instance) noexcept = default;
+  friend bool operator==(term_instance, term_instance) noexcept = default;
 };
 
-// An operator on instances. Its variables are numbered by first occurrence, the left operand's first.
-struct term {
+// A term in the form that is stored, before or after it is: an operator on instances. Its variables are numbered by
+// first occurrence, the left operand's first.
+struct stored_term {
   std::uint16_t op = term_node::variable;
   std::uint16_t arity = 0;
-  std::array<instance, 2> operands{};
+  std::array<term_instance, 2> operands{};
 
-  friend bool operator==(const term&, const term&) noexcept = default;
+  friend bool operator==(const stored_term&, const stored_term&) noexcept = default;
 };
 
 // The sorts of a term's variables, four bits each.
@@ -112,7 +113,7 @@ struct term_facts {
 struct orbit {
   static constexpr std::uint64_t not_kept = ~std::uint64_t{0};
 
-  unity::term term{};
+  stored_term term{};
   term_facts facts{};
   std::uint32_t program = 0;        // computes it from its operands
   std::uint64_t values = not_kept;  // offset of its sample values, for the first naming
@@ -129,35 +130,35 @@ class term_store {
   [[nodiscard]] std::size_t size() const noexcept { return orbits_.size(); }
   [[nodiscard]] const orbit& operator[](orbit_id o) const noexcept { return orbits_[o]; }
   [[nodiscard]] orbit& at(orbit_id o) noexcept { return orbits_[o]; }
-  [[nodiscard]] std::span<const instance> nodes(const orbit& o) const noexcept {
+  [[nodiscard]] std::span<const term_instance> nodes(const orbit& o) const noexcept {
     return std::span{nodes_}.subspan(o.nodes, o.facts.size);
   }
   [[nodiscard]] std::span<const variable_map> automorphisms(const orbit& o) const noexcept {
     return std::span{automorphisms_}.subspan(o.automorphisms, o.automorphism_count);
   }
   [[nodiscard]] std::size_t bytes() const noexcept {
-    return orbits_.capacity() * sizeof(orbit) + nodes_.capacity() * sizeof(instance) +
+    return orbits_.capacity() * sizeof(orbit) + nodes_.capacity() * sizeof(term_instance) +
            automorphisms_.capacity() * sizeof(variable_map);
   }
 
   // The instance with the least name among those that are equal by a symmetry of its orbit.
-  [[nodiscard]] instance canonical(instance i) const noexcept;
+  [[nodiscard]] term_instance canonical(term_instance i) const noexcept;
 
   // The number of operators that two instances share.
-  [[nodiscard]] std::size_t shared(instance left, instance right) const noexcept;
+  [[nodiscard]] std::size_t shared(term_instance left, term_instance right) const noexcept;
 
   // The distinct operators of a term that is not stored, without itself.
-  void collect_nodes(const term& t, std::vector<instance>& out) const;
+  void collect_nodes(const stored_term& t, std::vector<term_instance>& out) const;
 
   // Effects: stores a new term. automorphisms: all of them, the identity first.
-  orbit_id add(const term& t, const term_facts& facts, std::uint32_t program,
+  orbit_id add(const stored_term& t, const term_facts& facts, std::uint32_t program,
                std::span<const variable_map> automorphisms);
 
  private:
   std::vector<orbit> orbits_;
-  std::vector<instance> nodes_;
+  std::vector<term_instance> nodes_;
   std::vector<variable_map> automorphisms_;
-  std::vector<instance> scratch_;
+  std::vector<term_instance> scratch_;
 };
 
 namespace detail {
@@ -167,12 +168,12 @@ class term_writer {
   term_writer(const term_store& store, const sort_list& sorts, variable_map names)
       : store_{store}, sorts_{sorts}, names_{names} {}
 
-  void add(const term& t);
+  void add(const stored_term& t);
   [[nodiscard]] written_term take() { return std::move(nodes_); }
 
  private:
   // Instances that are equal by a symmetry are one node, written as the first of them.
-  std::uint32_t add(const instance& i);
+  std::uint32_t add(const term_instance& i);
   std::uint32_t variable(std::size_t v) {
     return place(
         {term_node::variable, static_cast<std::uint16_t>(sorts_[v]), static_cast<std::uint16_t>(names_[v]), {}});
@@ -183,17 +184,17 @@ class term_writer {
   const sort_list& sorts_;
   variable_map names_;
   written_term nodes_;
-  std::vector<std::pair<instance, std::uint32_t>> placed_;
+  std::vector<std::pair<term_instance, std::uint32_t>> placed_;
 };
 
 }  // namespace detail
 
 // The nodes of a term with variable i named names[i].
-[[nodiscard]] written_term write_term(const term_store& store, const term& t, const sort_list& sorts,
+[[nodiscard]] written_term write_term(const term_store& store, const stored_term& t, const sort_list& sorts,
                                       variable_map names);
 
 // Terms over the variables of `f`, which are numbered from 0 within their sorts.
-[[nodiscard]] std::vector<written_term> write_terms(const term_store& store, std::span<const term> terms,
+[[nodiscard]] std::vector<written_term> write_terms(const term_store& store, std::span<const stored_term> terms,
                                                     const term_facts& f);
 
 }  // namespace unity
@@ -215,7 +216,7 @@ UNITY_INLINE term_store::term_store(std::span<const std::uint16_t> sorts) {
   automorphisms_.push_back(variable_map::identity());
 }
 
-UNITY_INLINE instance term_store::canonical(instance i) const noexcept {
+UNITY_INLINE term_instance term_store::canonical(term_instance i) const noexcept {
   const auto& o = orbits_[i.orbit];
   auto best = i.map.cut(o.facts.variables);
   for (std::uint32_t k = 1; k < o.automorphism_count; ++k) {
@@ -224,8 +225,8 @@ UNITY_INLINE instance term_store::canonical(instance i) const noexcept {
   return {i.orbit, best};
 }
 
-UNITY_INLINE std::size_t term_store::shared(instance left, instance right) const noexcept {
-  const auto named = [&](const instance& n, const instance& of) {
+UNITY_INLINE std::size_t term_store::shared(term_instance left, term_instance right) const noexcept {
+  const auto named = [&](const term_instance& n, const term_instance& of) {
     return canonical({n.orbit, n.map.then(of.map, orbits_[n.orbit].facts.variables)});
   };
   std::size_t count = 0;
@@ -237,7 +238,7 @@ UNITY_INLINE std::size_t term_store::shared(instance left, instance right) const
   return count;
 }
 
-UNITY_INLINE void term_store::collect_nodes(const term& t, std::vector<instance>& out) const {
+UNITY_INLINE void term_store::collect_nodes(const stored_term& t, std::vector<term_instance>& out) const {
   out.clear();
   for (std::size_t i = 0; i < t.arity; ++i) {
     const auto& o = orbits_[t.operands[i].orbit];
@@ -250,7 +251,7 @@ UNITY_INLINE void term_store::collect_nodes(const term& t, std::vector<instance>
   }
 }
 
-UNITY_INLINE orbit_id term_store::add(const term& t, const term_facts& facts, std::uint32_t program,
+UNITY_INLINE orbit_id term_store::add(const stored_term& t, const term_facts& facts, std::uint32_t program,
                                       std::span<const variable_map> automorphisms) {
   const auto id = static_cast<orbit_id>(orbits_.size());
   orbit o;
@@ -275,7 +276,7 @@ UNITY_INLINE orbit_id term_store::add(const term& t, const term_facts& facts, st
 
 namespace unity::detail {
 
-UNITY_INLINE void term_writer::add(const term& t) {
+UNITY_INLINE void term_writer::add(const stored_term& t) {
   if (t.op == term_node::variable) {
     variable(t.operands[0].map[0]);
     return;
@@ -288,7 +289,7 @@ UNITY_INLINE void term_writer::add(const term& t) {
   static_cast<void>(place(n));
 }
 
-UNITY_INLINE std::uint32_t term_writer::add(const instance& i) {
+UNITY_INLINE std::uint32_t term_writer::add(const term_instance& i) {
   const auto& o = store_[i.orbit];
   if (o.term.op == term_node::variable) {
     return variable(i.map[0]);
@@ -302,7 +303,7 @@ UNITY_INLINE std::uint32_t term_writer::add(const instance& i) {
   n.op = o.term.op;
   for (std::size_t k = 0; k < o.term.arity; ++k) {
     const auto& part = o.term.operands[k];
-    n.operands.push_back(add(instance{part.orbit, part.map.then(i.map, store_[part.orbit].facts.variables)}));
+    n.operands.push_back(add(term_instance{part.orbit, part.map.then(i.map, store_[part.orbit].facts.variables)}));
   }
   const auto at = place(n);
   placed_.emplace_back(same, at);
@@ -322,14 +323,14 @@ UNITY_INLINE std::uint32_t term_writer::place(const term_node& n) {
 
 namespace unity {
 
-UNITY_INLINE written_term write_term(const term_store& store, const term& t, const sort_list& sorts,
+UNITY_INLINE written_term write_term(const term_store& store, const stored_term& t, const sort_list& sorts,
                                      variable_map names) {
   detail::term_writer writer{store, sorts, names};
   writer.add(t);
   return writer.take();
 }
 
-UNITY_INLINE std::vector<written_term> write_terms(const term_store& store, std::span<const term> terms,
+UNITY_INLINE std::vector<written_term> write_terms(const term_store& store, std::span<const stored_term> terms,
                                                    const term_facts& f) {
   std::array<std::uint8_t, 16> used{};
   variable_map names;

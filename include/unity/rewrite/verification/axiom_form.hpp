@@ -27,7 +27,7 @@ class repetition_expander {
                                   std::size_t i) const;
   void append(const pattern& p, const std::vector<std::uint32_t>& first, const pattern_operand& o, std::size_t index,
               std::vector<pattern_operand>& all) const;
-  [[nodiscard]] expression expanded(const expression& e, std::size_t index) const;
+  [[nodiscard]] compiled_expression expanded(const compiled_expression& e, std::size_t index) const;
 
   const substitution& s_;
   std::size_t times_;
@@ -209,15 +209,15 @@ UNITY_INLINE void repetition_expander::append(const pattern& p, const std::vecto
   }
 }
 
-UNITY_INLINE expression repetition_expander::expanded(const expression& e, std::size_t index) const {
+UNITY_INLINE compiled_expression repetition_expander::expanded(const compiled_expression& e, std::size_t index) const {
   auto r = e;
   r.arguments.clear();
   r.indexed = false;
-  if (e.kind == expression::form::measure) {
+  if (e.kind == compiled_expression::form::measure) {
     r.slot = variables_[e.slot] + (s_.indexed_variables[e.slot] ? index : 0);
   }
   for (const auto& a : e.arguments) {
-    const bool pack = a.kind == expression::form::pack;
+    const bool pack = a.kind == compiled_expression::form::pack;
     for (std::size_t i = 0; i < (pack ? times_ : 1); ++i) {
       r.arguments.push_back(pack ? expanded(a.arguments[0], i) : expanded(a, index));
     }

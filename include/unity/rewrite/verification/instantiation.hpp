@@ -52,7 +52,7 @@ struct prepared_form {
         const auto& a = nodes[s.node].attributes[k];
         if (a.kind == pattern_attribute::form::bind) {
           checks[s.node].push_back({k, true, static_cast<std::uint32_t>(a.slot), {}});
-        } else if (a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal) {
+        } else if (a.kind == pattern_attribute::form::value && a.value.kind == compiled_expression::form::literal) {
           checks[s.node].push_back({k, false, 0, tables.intern_literal(a.value.literal)});
         } else if (a.kind == pattern_attribute::form::value) {
           later.push_back({s.node, k});
@@ -70,7 +70,8 @@ struct prepared_form {
     for (const auto& n : p.nodes) {
       auto& mine = all.emplace_back();
       for (const auto& a : n.attributes) {
-        const bool literal = a.kind == pattern_attribute::form::value && a.value.kind == expression::form::literal;
+        const bool literal =
+            a.kind == pattern_attribute::form::value && a.value.kind == compiled_expression::form::literal;
         mine.push_back(literal ? tables.intern_literal(a.value.literal) : attribute_row{});
       }
     }
@@ -306,8 +307,8 @@ class instantiator {
     }
     return true;
   }
-  std::optional<attribute_row> row(const expression& e) {
-    if (e.kind == expression::form::attribute_variable) {
+  std::optional<attribute_row> row(const compiled_expression& e) {
+    if (e.kind == compiled_expression::form::attribute_variable) {
       return match_->attributes[e.slot];
     }
     across_.resize(tables_.worlds());

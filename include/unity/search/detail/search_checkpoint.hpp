@@ -62,7 +62,7 @@ void best_first<Space, Admit>::restore(const std::string& path) {
   in.get(counts_);
   double seconds = 0;
   in.get(seconds);
-  clock_.go_on_from(seconds);
+  clock_.resume_from(seconds);
   last_checkpoint_ = seconds;
 }
 

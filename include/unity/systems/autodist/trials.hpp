@@ -144,7 +144,7 @@ class trial_search {
   void judge();
   static constexpr std::size_t judged_steps = 5;  // times the steps after a round
 
-  [[nodiscard]] bool is_late() const { return clock_.seconds() >= options_.seconds; }
+  [[nodiscard]] bool is_past_deadline() const { return clock_.seconds() >= options_.seconds; }
 
   const tensor::algebra& algebra_;
   const sync_problem& problem_;
@@ -252,7 +252,7 @@ UNITY_INLINE std::vector<sync_proposal> trial_search::proposed() {
   std::unordered_set<std::uint64_t> known(made_.begin(), made_.end());
   const auto wanted = options_.is_ranked ? std::max(options_.proposals, options_.round) : options_.round;
   // Small models have few synchronizations: gives up after many repetitions.
-  for (std::size_t i = 0; i < 4 * wanted && all.size() < wanted && (all.empty() || !is_late()); ++i) {
+  for (std::size_t i = 0; i < 4 * wanted && all.size() < wanted && (all.empty() || !is_past_deadline()); ++i) {
     auto s = random_synchronization(problem_, options_.guide, random_);
     if (known.insert(sync_hash(s)).second) {
       all.push_back({std::move(s), {}, 0, {}});
@@ -378,7 +378,7 @@ UNITY_INLINE trial_result trial_search::run() && {
     }
     const auto before = found_.trials.size();
     for (const auto i : chosen) {
-      if (!found_.trials.empty() && is_late()) {
+      if (!found_.trials.empty() && is_past_deadline()) {
         break;
       }
       try_out(std::move(all[i]));
@@ -386,7 +386,7 @@ UNITY_INLINE trial_result trial_search::run() && {
     if (options_.is_ranked) {
       learn_from(before);
     }
-  } while (found_.trials.size() < options_.trials && !is_late());
+  } while (found_.trials.size() < options_.trials && !is_past_deadline());
   if (options_.is_ranked) {
     judge();
   }

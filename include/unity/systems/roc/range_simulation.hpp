@@ -66,7 +66,7 @@ UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const hard
                                             const tensor::durations& times, const vertex_training& t,
                                             const vertex_scales& scales, const gnn::vertex_partition& p,
                                             double host_rate) {
-  parallel::simulated_ranks ranks{a, m, times, t.rule.how, host_rate};
+  parallel::simulated_ranks ranks{a, m, times, t.rule.updates, host_rate};
   const bool is_bounded = host_rate > 0 && t.memory > bytes{};
   auto how = t.program;
   how.loads_all = how.loads_all || is_bounded;
@@ -85,7 +85,7 @@ UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const hard
                               [](const auto& x, const auto& y) { return x.loaded + x.stored < y.loaded + y.stored; });
     }
     const std::vector<std::size_t> workspaces(program.steps.size());
-    result.held.push_back(train::memory_of_rank(a, program, t.rule.how, workspaces).sum());
+    result.held.push_back(train::memory_of_rank(a, program, t.rule.updates, workspaces).sum());
     const auto takes = ranks.add(program);
     auto& layers = result.parts.emplace_back(model.widths.size());
     for (std::size_t s = 0; s < takes.size(); ++s) {

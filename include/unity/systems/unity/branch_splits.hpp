@@ -30,7 +30,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/search/dynamic_programming.hpp>
 #include <unity/systems/unity/branch_divisions.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/algebra.hpp>
 
 namespace unity::systems {
@@ -42,7 +42,7 @@ class split_mappings {
  public:
   // most_axes: the limit for meshes of blocks.
   split_mappings(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
-                 parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer how,
+                 parallel::shard_clock& clock, parallel::index_uses uses, parallel::optimizer updates,
                  std::size_t most_axes, bytes memory_limit = {});
   ~split_mappings();
   split_mappings(const split_mappings&) = delete;
@@ -50,19 +50,20 @@ class split_mappings {
 
   using solution = parallel::machine_mapping::solution;
 
-  // The cheapest mapping of the graph onto the room's mesh and blocks of it; at most as expensive as the room's own.
-  // Once is_late() is true, no further splits are considered. Empty if that many seconds are over before the end.
-  // Complexity: as the room's, for each kind of block; as branch_divisions; and for some divisions of each join,
+  // The cheapest mapping of the graph onto the solver's mesh and blocks of it; at most as expensive as the solver's
+  // own. Once is_past_deadline() is true, no further splits are considered. Empty if that many seconds are over before
+  // the end.
+  // Complexity: as the solver's, for each kind of block; as branch_divisions; and for some divisions of each join,
   // options of v times states of u and of the ends of branches.
-  [[nodiscard]] solution solve(mesh_room& room, const parallel::operator_graph& g, const parallel::mapping_objective& o,
-                               std::function<bool()> is_late = {},
+  [[nodiscard]] solution solve(mesh_solver& solver, const parallel::operator_graph& g,
+                               const parallel::mapping_objective& o, std::function<bool()> is_past_deadline = {},
                                double seconds = std::numeric_limits<double>::infinity());
   // Whether any operator runs on a block.
   [[nodiscard]] static bool has_blocks(const solution& s);
-  [[nodiscard]] parallel::strategy strategy_of(mesh_room& room, const parallel::operator_graph& g, const solution& s,
-                                               std::size_t nodes);
+  [[nodiscard]] parallel::strategy strategy_of(mesh_solver& solver, const parallel::operator_graph& g,
+                                               const solution& s, std::size_t nodes);
   // The memory and the time of gradient reductions, each a maximum over the devices.
-  [[nodiscard]] std::pair<bytes, picoseconds> memory_and_synchronizing(mesh_room& room,
+  [[nodiscard]] std::pair<bytes, picoseconds> memory_and_synchronizing(mesh_solver& solver,
                                                                        const parallel::operator_graph& g,
                                                                        const solution& s);
 
@@ -71,22 +72,22 @@ class split_mappings {
   struct program;
 
   // A mesh that is shared by all blocks with the same links.
-  struct numbered_room {
+  struct numbered_solver {
     std::uint32_t number = 0;
-    mesh_room* room = nullptr;
+    mesh_solver* solver = nullptr;
   };
-  [[nodiscard]] const std::vector<numbered_room>& rooms_of(std::span<const hardware::device_id> devices);
-  [[nodiscard]] program& program_of(mesh_room& room, const parallel::mapping_objective& o);
-  // Effects: gives that limit to the tables of the room and of all blocks.
-  void set_limit(mesh_room& room, const time_limit& limit);
-  [[nodiscard]] solution solved(mesh_room& room, const parallel::operator_graph& g,
+  [[nodiscard]] const std::vector<numbered_solver>& solvers_of(std::span<const hardware::device_id> devices);
+  [[nodiscard]] program& program_of(mesh_solver& solver, const parallel::mapping_objective& o);
+  // Effects: gives that limit to the tables of the solver and of all blocks.
+  void set_limit(mesh_solver& solver, const time_limit& limit);
+  [[nodiscard]] solution solved(mesh_solver& solver, const parallel::operator_graph& g,
                                 const parallel::mapping_objective& o);
   // Equal for lists of devices with equal links between corresponding devices.
   [[nodiscard]] fingerprint shape_of(std::span<const hardware::device_id> devices) const;
   // The mesh of an operator's block, with that block's devices.
-  [[nodiscard]] hardware::device_mesh mesh_of(mesh_room& room, parallel::mesh_block b) const;
-  [[nodiscard]] mesh_room& room_of(mesh_room& room, parallel::mesh_block b) const {
-    return b.mesh == parallel::mesh_block::all_devices ? room : *all_[b.mesh];
+  [[nodiscard]] hardware::device_mesh mesh_of(mesh_solver& solver, parallel::mesh_block b) const;
+  [[nodiscard]] mesh_solver& solver_of(mesh_solver& solver, parallel::mesh_block b) const {
+    return b.mesh == parallel::mesh_block::all_devices ? solver : *all_[b.mesh];
   }
 
   const tensor::algebra& algebra_;
@@ -97,13 +98,13 @@ class split_mappings {
   parallel::optimizer optimizer_;
   std::size_t most_axes_;
   bytes memory_limit_;
-  std::vector<std::unique_ptr<mesh_room>> all_{};
-  std::map<fingerprint, std::vector<numbered_room>> by_shape_{};
-  std::map<std::vector<hardware::device_id>, const std::vector<numbered_room>*> by_devices_{};
-  std::map<std::pair<const mesh_room*, parallel::mapping_objective>, std::unique_ptr<program>> programs_;
+  std::vector<std::unique_ptr<mesh_solver>> all_{};
+  std::map<fingerprint, std::vector<numbered_solver>> by_shape_{};
+  std::map<std::vector<hardware::device_id>, const std::vector<numbered_solver>*> by_devices_{};
+  std::map<std::pair<const mesh_solver*, parallel::mapping_objective>, std::unique_ptr<program>> programs_;
   const parallel::operator_graph* graph_ = nullptr;
   std::uint64_t graphs_ = 0;  // solved so far; tells a program whether its graph is the current one
-  std::function<bool()> is_late_{};
+  std::function<bool()> is_past_deadline_{};
   time_limit limit_{};
 };
 
@@ -124,8 +125,8 @@ namespace unity::systems {
 // The splits of joins on one mesh, for one objective.
 class split_mappings::join_splits : public parallel::parallel_splits {
  public:
-  join_splits(split_mappings& all, mesh_room& room, const parallel::mapping_objective& o)
-      : all_{all}, room_{room}, objective_{o} {}
+  join_splits(split_mappings& all, mesh_solver& solver, const parallel::mapping_objective& o)
+      : all_{all}, solver_{solver}, objective_{o} {}
 
   void forget() {
     joins_.clear();
@@ -161,7 +162,7 @@ class split_mappings::join_splits : public parallel::parallel_splits {
   [[nodiscard]] std::int64_t least(const goal& join, const branch& b, device_range on);
   [[nodiscard]] bool can_cut(device_range on, std::uint32_t cut) const;
   [[nodiscard]] std::span<const hardware::device_id> devices(device_range on) const {
-    return std::span{room_.mesh().devices}.subspan(on.first, on.count);
+    return std::span{solver_.mesh().devices}.subspan(on.first, on.count);
   }
 
   [[nodiscard]] cost_list priced(const goal& join, const join_parts& p, const branch_division& d, std::uint32_t state);
@@ -169,17 +170,17 @@ class split_mappings::join_splits : public parallel::parallel_splits {
   void add_wires(const goal& join, std::uint32_t state, cost_list& costs);
   // By option of v: the cost of a branch on a block, including transfers of u's results to it and of its results to v.
   [[nodiscard]] const cost_list& through(const goal& join, const branch& b, device_range on, std::uint32_t state);
-  [[nodiscard]] cost_list through(const goal& join, const branch& b, device_range on, const numbered_room& in,
+  [[nodiscard]] cost_list through(const goal& join, const branch& b, device_range on, const numbered_solver& in,
                                   std::uint32_t state);
   // By state of the branch's last operator: the cost from a state of u on all devices.
-  [[nodiscard]] cost_list ends(const goal& join, const branch& b, device_range on, const numbered_room& in,
+  [[nodiscard]] cost_list ends(const goal& join, const branch& b, device_range on, const numbered_solver& in,
                                std::uint32_t state);
   // By state of u on a block: the cost of transfers from a state of u on all devices.
-  [[nodiscard]] cost_list entering(const goal& join, const branch& b, device_range on, const numbered_room& in,
+  [[nodiscard]] cost_list entering(const goal& join, const branch& b, device_range on, const numbered_solver& in,
                                    std::uint32_t state);
   // By state of the last operator and option of v: the cost of transfers to v.
   [[nodiscard]] const std::vector<cost_list>& leaving(const goal& join, const branch& b, device_range on,
-                                                      const numbered_room& in);
+                                                      const numbered_solver& in);
   // Costs of transfers between layouts on all devices and layouts on a block, computed on demand.
   struct handovers {
     hardware::device_mesh block{};
@@ -187,7 +188,7 @@ class split_mappings::join_splits : public parallel::parallel_splits {
     const parallel::layout_space* part = nullptr;   // on the block
     std::vector<std::int64_t> costs{};              // by layout on all devices, then on the block; -1: unknown
   };
-  [[nodiscard]] handovers& handovers_of(const tensor::tensor_type& t, device_range on, const numbered_room& in,
+  [[nodiscard]] handovers& handovers_of(const tensor::tensor_type& t, device_range on, const numbered_solver& in,
                                         bool is_entering);
   [[nodiscard]] std::int64_t hand(handovers& known, const tensor::tensor_type& t, std::uint32_t here,
                                   std::uint32_t there, bool is_entering);
@@ -195,18 +196,18 @@ class split_mappings::join_splits : public parallel::parallel_splits {
                     std::vector<std::uint32_t>& options, std::vector<parallel::mesh_block>& blocks);
 
   [[nodiscard]] const parallel::operator_graph& graph() const { return *all_.graph_; }
-  [[nodiscard]] const parallel::operator_table& table(mesh_room& room, std::uint32_t op) const {
-    return room.tables().of(graph().placed(op));
+  [[nodiscard]] const parallel::operator_table& table(mesh_solver& solver, std::uint32_t op) const {
+    return solver.tables().of(graph().placed(op));
   }
 
   split_mappings& all_;
-  mesh_room& room_;
+  mesh_solver& solver_;
   parallel::mapping_objective objective_;
   parallel::layout_distances distances_{};
   std::map<goal, join_parts> joins_{};
   using branch_on = std::tuple<goal, device_range, std::uint32_t>;
   std::map<branch_on, cost_list> through_{};               // by branch, block and state of u
-  std::map<branch_on, std::vector<cost_list>> leaving_{};  // by branch, block and room
+  std::map<branch_on, std::vector<cost_list>> leaving_{};  // by branch, block and solver
   std::map<std::pair<std::vector<std::int64_t>, std::tuple<device_range, std::uint32_t, bool>>, handovers> hands_{};
 };
 
@@ -216,9 +217,9 @@ struct split_mappings::program {
   join_splits splits;
   std::uint64_t graph = 0;
 
-  program(split_mappings& all, mesh_room& room, const parallel::mapping_objective& o)
-      : mapping{room.tables(), o, mesh_room::core_width, mesh_room::effort_per_state * mesh_room::core_width},
-        splits{all, room, o} {
+  program(split_mappings& all, mesh_solver& solver, const parallel::mapping_objective& o)
+      : mapping{solver.tables(), o, mesh_solver::core_width, mesh_solver::effort_per_state * mesh_solver::core_width},
+        splits{all, solver, o} {
     mapping.set_splits(splits);
   }
 };
@@ -262,9 +263,9 @@ UNITY_INLINE auto split_mappings::join_splits::parts(const goal& join) -> const 
     return known->second;
   }
   join_parts p;
-  const bool is_late = all_.is_late_ && all_.is_late_();
-  const auto count = static_cast<std::uint32_t>(room_.mesh().devices.size());
-  if (!is_late && count > 1 && find_branches(join, p)) {
+  const bool is_past_deadline = all_.is_past_deadline_ && all_.is_past_deadline_();
+  const auto count = static_cast<std::uint32_t>(solver_.mesh().devices.size());
+  if (!is_past_deadline && count > 1 && find_branches(join, p)) {
     p.divisions = branch_divisions(
         p.branches.size(), {0, count}, [this](device_range on, std::uint32_t cut) { return can_cut(on, cut); },
         [&](std::size_t b, device_range on) { return least(join, p.branches[b], on); });
@@ -306,9 +307,9 @@ UNITY_INLINE bool split_mappings::join_splits::find_branches(const goal& join, j
 
 UNITY_INLINE std::int64_t split_mappings::join_splits::least(const goal& join, const branch& b, device_range on) {
   auto cheapest = parallel::unreachable;
-  const bool is_whole = on.count == room_.mesh().devices.size();
-  for (const auto& in : is_whole ? std::vector{numbered_room{0, &room_}} : all_.rooms_of(devices(on))) {
-    auto& p = all_.program_of(*in.room, objective_);
+  const bool is_whole = on.count == solver_.mesh().devices.size();
+  for (const auto& in : is_whole ? std::vector{numbered_solver{0, &solver_}} : all_.solvers_of(devices(on))) {
+    auto& p = all_.program_of(*in.solver, objective_);
     if (!p.mapping.is_possible()) {
       continue;
     }
@@ -330,7 +331,7 @@ UNITY_INLINE std::int64_t split_mappings::join_splits::least(const goal& join, c
 // Within a node, any cut; across nodes, only between nodes; with many devices, only at quarters.
 UNITY_INLINE bool split_mappings::join_splits::can_cut(device_range on, std::uint32_t cut) const {
   constexpr std::uint32_t many = 64;
-  const auto& d = room_.mesh().devices;
+  const auto& d = solver_.mesh().devices;
   const auto node = [&](std::uint32_t place) { return all_.machine_.network[d[place]].node; };
   if (on.count > many && (cut - on.first) * 4 % on.count != 0) {
     return false;
@@ -340,7 +341,7 @@ UNITY_INLINE bool split_mappings::join_splits::can_cut(device_range on, std::uin
 
 UNITY_INLINE auto split_mappings::join_splits::priced(const goal& join, const join_parts& p, const branch_division& d,
                                                       std::uint32_t state) -> cost_list {
-  cost_list all(table(room_, join.v).options.size(), 0);
+  cost_list all(table(solver_, join.v).options.size(), 0);
   for (const auto& part : d) {
     cost_list here(all.size(), 0);
     for (const auto b : part.branches) {
@@ -360,13 +361,13 @@ UNITY_INLINE auto split_mappings::join_splits::priced(const goal& join, const jo
 }
 
 UNITY_INLINE void split_mappings::join_splits::add_wires(const goal& join, std::uint32_t state, cost_list& costs) {
-  const auto& t = table(room_, join.v);
+  const auto& t = table(solver_, join.v);
   const auto sources = graph().sources(join.v);
   for (std::size_t x = 0; x < sources.size(); ++x) {
     if (sources[x].from != join.u) {
       continue;
     }
-    const auto from = distances_.from(*t.operands[x], table(room_, join.u).states[state][sources[x].result]);
+    const auto from = distances_.from(*t.operands[x], table(solver_, join.u).states[state][sources[x].result]);
     for (std::size_t o = 0; o < costs.size(); ++o) {
       costs[o] = std::min(parallel::unreachable, costs[o] + from[t.numbered[o].operands[x]]);
     }
@@ -378,8 +379,8 @@ UNITY_INLINE auto split_mappings::join_splits::through(const goal& join, const b
   auto& known = through_[{b.part, on, state}];
   if (known.empty()) {
     all_.limit_.check();
-    cost_list least(table(room_, join.v).options.size(), parallel::unreachable);
-    for (const auto& in : all_.rooms_of(devices(on))) {
+    cost_list least(table(solver_, join.v).options.size(), parallel::unreachable);
+    for (const auto& in : all_.solvers_of(devices(on))) {
       const auto one = through(join, b, on, in, state);
       for (std::size_t o = 0; o < least.size(); ++o) {
         least[o] = std::min(least[o], one[o]);
@@ -391,10 +392,10 @@ UNITY_INLINE auto split_mappings::join_splits::through(const goal& join, const b
 }
 
 UNITY_INLINE auto split_mappings::join_splits::through(const goal& join, const branch& b, device_range on,
-                                                       const numbered_room& in, std::uint32_t state) -> cost_list {
+                                                       const numbered_solver& in, std::uint32_t state) -> cost_list {
   const auto from = ends(join, b, on, in, state);
   const auto& out = leaving(join, b, on, in);
-  cost_list costs(table(room_, join.v).options.size(), parallel::unreachable);
+  cost_list costs(table(solver_, join.v).options.size(), parallel::unreachable);
   for (std::size_t t = 0; t < from.size(); ++t) {
     for (std::size_t o = 0; from[t] < parallel::unreachable && o < costs.size(); ++o) {
       costs[o] = std::min(costs[o], from[t] + out[t][o]);
@@ -404,8 +405,8 @@ UNITY_INLINE auto split_mappings::join_splits::through(const goal& join, const b
 }
 
 UNITY_INLINE auto split_mappings::join_splits::ends(const goal& join, const branch& b, device_range on,
-                                                    const numbered_room& in, std::uint32_t state) -> cost_list {
-  auto& p = all_.program_of(*in.room, objective_);
+                                                    const numbered_solver& in, std::uint32_t state) -> cost_list {
+  auto& p = all_.program_of(*in.solver, objective_);
   if (!p.mapping.is_possible()) {
     return {};
   }
@@ -421,16 +422,16 @@ UNITY_INLINE auto split_mappings::join_splits::ends(const goal& join, const bran
 }
 
 UNITY_INLINE auto split_mappings::join_splits::entering(const goal& join, const branch& b, device_range on,
-                                                        const numbered_room& in, std::uint32_t state) -> cost_list {
+                                                        const numbered_solver& in, std::uint32_t state) -> cost_list {
   if (join.u == goal::none) {
     return {0};
   }
-  const auto& states = table(*in.room, join.u).states;
+  const auto& states = table(*in.solver, join.u).states;
   cost_list costs(states.size(), 0);
   for (const auto& [result, is_wanted] : b.read) {
     const auto& type = graph().placed(join.u).dimensions->outputs[result];
-    const auto& space = room_.tables().space(type, is_wanted);
-    const auto reached = distances_.from(space, table(room_, join.u).states[state][result]);
+    const auto& space = solver_.tables().space(type, is_wanted);
+    const auto reached = distances_.from(space, table(solver_, join.u).states[state][result]);
     auto& known = handovers_of(type, on, in, true);
     for (std::size_t s = 0; s < states.size(); ++s) {
       auto least = parallel::unreachable;
@@ -447,14 +448,14 @@ UNITY_INLINE auto split_mappings::join_splits::entering(const goal& join, const 
 }
 
 UNITY_INLINE auto split_mappings::join_splits::leaving(const goal& join, const branch& b, device_range on,
-                                                       const numbered_room& in) -> const std::vector<cost_list>& {
+                                                       const numbered_solver& in) -> const std::vector<cost_list>& {
   auto& known = leaving_[{b.part, on, in.number}];
   if (!known.empty()) {
     return known;
   }
   all_.limit_.check();
-  const auto& v = table(room_, join.v);
-  const auto& states = table(*in.room, b.last).states;
+  const auto& v = table(solver_, join.v);
+  const auto& states = table(*in.solver, b.last).states;
   known.assign(states.size(), cost_list(v.options.size(), 0));
   const auto sources = graph().sources(join.v);
   for (std::size_t x = 0; x < sources.size(); ++x) {
@@ -463,7 +464,7 @@ UNITY_INLINE auto split_mappings::join_splits::leaving(const goal& join, const b
     }
     const auto& type = graph().placed(join.v).dimensions->inputs[x];
     const bool is_wanted = graph().placed(join.v).wanted[x];
-    const auto& space = in.room->tables().space(type, is_wanted);
+    const auto& space = in.solver->tables().space(type, is_wanted);
     auto& hands = handovers_of(type, on, in, false);
     for (std::size_t t = 0; t < states.size(); ++t) {
       const auto reached = distances_.from(space, states[t][sources[x].result]);
@@ -482,14 +483,14 @@ UNITY_INLINE auto split_mappings::join_splits::leaving(const goal& join, const b
 }
 
 UNITY_INLINE auto split_mappings::join_splits::handovers_of(const tensor::tensor_type& t, device_range on,
-                                                            const numbered_room& in, bool is_entering) -> handovers& {
+                                                            const numbered_solver& in, bool is_entering) -> handovers& {
   std::vector<std::int64_t> key(t.dims.begin(), t.dims.end());
   key.push_back(static_cast<std::int64_t>(tensor::size_of(t.element)));
   auto& known = hands_[{std::move(key), {on, in.number, is_entering}}];
   if (known.costs.empty()) {
-    known.block = all_.mesh_of(room_, {in.number, on.first});
-    known.whole = &room_.tables().space(t, false);
-    known.part = &in.room->tables().space(t, false);
+    known.block = all_.mesh_of(solver_, {in.number, on.first});
+    known.whole = &solver_.tables().space(t, false);
+    known.part = &in.solver->tables().space(t, false);
     known.costs.assign(known.whole->size() * known.part->size(), -1);
   }
   return known;
@@ -500,7 +501,7 @@ UNITY_INLINE std::int64_t split_mappings::join_splits::hand(handovers& known, co
   const auto& part = *known.part;
   auto& takes = known.costs[here * part.size() + there];
   if (takes < 0) {
-    const auto& m = room_.mesh();
+    const auto& m = solver_.mesh();
     const auto whole = (*known.whole)[here];
     if (!parallel::is_everywhere(m, whole) || !parallel::is_everywhere(known.block, part[there])) {
       takes = parallel::unreachable / 2;
@@ -518,7 +519,7 @@ UNITY_INLINE void split_mappings::join_splits::trace_branch(const goal& join, co
                                                             std::vector<std::uint32_t>& options,
                                                             std::vector<parallel::mesh_block>& blocks) {
   const auto wanted = through(join, b, on, state)[option];
-  for (const auto& in : all_.rooms_of(devices(on))) {
+  for (const auto& in : all_.solvers_of(devices(on))) {
     if (through(join, b, on, in, state)[option] != wanted) {
       continue;
     }
@@ -529,7 +530,7 @@ UNITY_INLINE void split_mappings::join_splits::trace_branch(const goal& join, co
       UNITY_EXPECTS(last < from.size(), "a cost that was found before");
     }
     const auto before = entering(join, b, on, in, state);
-    auto& p = all_.program_of(*in.room, objective_);
+    auto& p = all_.program_of(*in.solver, objective_);
     const auto& all = p.goals.solve(b.part);
     std::uint32_t first = 0;
     while (before[first] >= parallel::unreachable || before[first] + all(first, last) != from[last]) {
@@ -550,53 +551,53 @@ UNITY_INLINE void split_mappings::join_splits::trace_branch(const goal& join, co
 
 UNITY_INLINE split_mappings::split_mappings(const tensor::algebra& a, const hardware::machine& m,
                                             const hardware::route_table& routes, parallel::shard_clock& clock,
-                                            parallel::index_uses uses, parallel::optimizer how, std::size_t most_axes,
-                                            bytes memory_limit)
+                                            parallel::index_uses uses, parallel::optimizer updates,
+                                            std::size_t most_axes, bytes memory_limit)
     : algebra_{a},
       machine_{m},
       routes_{routes},
       clock_{clock},
       uses_{uses},
-      optimizer_{how},
+      optimizer_{updates},
       most_axes_{most_axes},
       memory_limit_{memory_limit} {}
 
 UNITY_INLINE split_mappings::~split_mappings() = default;
 
-UNITY_INLINE auto split_mappings::solve(mesh_room& room, const parallel::operator_graph& g,
-                                        const parallel::mapping_objective& o, std::function<bool()> is_late,
+UNITY_INLINE auto split_mappings::solve(mesh_solver& solver, const parallel::operator_graph& g,
+                                        const parallel::mapping_objective& o, std::function<bool()> is_past_deadline,
                                         double seconds) -> solution {
-  is_late_ = std::move(is_late);
+  is_past_deadline_ = std::move(is_past_deadline);
   time_limit limit;
   limit.end_in(seconds);
-  set_limit(room, limit);
+  set_limit(solver, limit);
   solution s;
   try {
-    s = solved(room, g, o);
-  } catch (const time_over&) {
+    s = solved(solver, g, o);
+  } catch (const out_of_time&) {
     s = {};
   }
-  set_limit(room, {});
+  set_limit(solver, {});
   return s;
 }
 
-UNITY_INLINE void split_mappings::set_limit(mesh_room& room, const time_limit& limit) {
+UNITY_INLINE void split_mappings::set_limit(mesh_solver& solver, const time_limit& limit) {
   limit_ = limit;
-  room.tables().limit() = limit;
+  solver.tables().limit() = limit;
   for (const auto& block : all_) {
     block->tables().limit() = limit;
   }
 }
 
-UNITY_INLINE auto split_mappings::solved(mesh_room& room, const parallel::operator_graph& g,
+UNITY_INLINE auto split_mappings::solved(mesh_solver& solver, const parallel::operator_graph& g,
                                          const parallel::mapping_objective& o) -> solution {
   graph_ = &g;
   ++graphs_;
-  auto& p = program_of(room, o);
+  auto& p = program_of(solver, o);
   auto s = p.mapping.solve(p.goals);
   for (auto i = static_cast<std::uint32_t>(s.blocks.size()); i-- > 0;) {
     if (!g.is_attached(i) && s.blocks[i].mesh != parallel::mesh_block::all_devices) {
-      program_of(room_of(room, s.blocks[i]), o).mapping.trace_attached(i, s.options);
+      program_of(solver_of(solver, s.blocks[i]), o).mapping.trace_attached(i, s.options);
     }
     for (const auto& source : g.sources(i)) {
       if (source.from != parallel::operand_source::none && g.is_attached(source.from)) {
@@ -612,24 +613,24 @@ UNITY_INLINE bool split_mappings::has_blocks(const solution& s) {
                      [](parallel::mesh_block b) { return b.mesh != parallel::mesh_block::all_devices; });
 }
 
-UNITY_INLINE parallel::strategy split_mappings::strategy_of(mesh_room& room, const parallel::operator_graph& g,
+UNITY_INLINE parallel::strategy split_mappings::strategy_of(mesh_solver& solver, const parallel::operator_graph& g,
                                                             const solution& s, std::size_t nodes) {
   parallel::strategy all(nodes);
   for (std::uint32_t i = 0; i < g.size(); ++i) {
-    const auto& roles = room_of(room, s.blocks[i]).tables().of(g.placed(i)).options[s.options[i]].roles;
+    const auto& roles = solver_of(solver, s.blocks[i]).tables().of(g.placed(i)).options[s.options[i]].roles;
     all[g.node(i).index()] =
-        parallel::configuration_on(*g.placed(i).dimensions, mesh_of(room, s.blocks[i]), {roles.data(), roles.size()});
+        parallel::configuration_on(*g.placed(i).dimensions, mesh_of(solver, s.blocks[i]), {roles.data(), roles.size()});
   }
   return all;
 }
 
-UNITY_INLINE std::pair<bytes, picoseconds> split_mappings::memory_and_synchronizing(mesh_room& room,
+UNITY_INLINE std::pair<bytes, picoseconds> split_mappings::memory_and_synchronizing(mesh_solver& solver,
                                                                                     const parallel::operator_graph& g,
                                                                                     const solution& s) {
-  std::vector<bytes> memory(room.mesh().devices.size());
+  std::vector<bytes> memory(solver.mesh().devices.size());
   std::vector<picoseconds> synchronizing(memory.size());
   for (std::uint32_t i = 0; i < g.size(); ++i) {
-    auto& in = room_of(room, s.blocks[i]);
+    auto& in = solver_of(solver, s.blocks[i]);
     const auto& o = in.tables().of(g.placed(i)).options[s.options[i]];
     for (std::size_t p = 0; p < in.mesh().devices.size(); ++p) {
       memory[s.blocks[i].first + p] += o.weights + o.activations;
@@ -640,8 +641,8 @@ UNITY_INLINE std::pair<bytes, picoseconds> split_mappings::memory_and_synchroniz
           *std::max_element(synchronizing.begin(), synchronizing.end())};
 }
 
-UNITY_INLINE auto split_mappings::rooms_of(std::span<const hardware::device_id> devices)
-    -> const std::vector<numbered_room>& {
+UNITY_INLINE auto split_mappings::solvers_of(std::span<const hardware::device_id> devices)
+    -> const std::vector<numbered_solver>& {
   auto& known = by_devices_[{devices.begin(), devices.end()}];
   if (known != nullptr) {
     return *known;
@@ -660,18 +661,18 @@ UNITY_INLINE auto split_mappings::rooms_of(std::span<const hardware::device_id> 
     for (const auto& mesh : hardware::meshes_of(rows, most_axes_)) {
       at->second.push_back({static_cast<std::uint32_t>(all_.size()), nullptr});
       all_.push_back(
-          std::make_unique<mesh_room>(algebra_, machine_, routes_, mesh, clock_, uses_, optimizer_, memory_limit_));
+          std::make_unique<mesh_solver>(algebra_, machine_, routes_, mesh, clock_, uses_, optimizer_, memory_limit_));
       all_.back()->tables().limit() = limit_;
-      at->second.back().room = all_.back().get();
+      at->second.back().solver = all_.back().get();
     }
   }
   return *known;
 }
 
-UNITY_INLINE auto split_mappings::program_of(mesh_room& room, const parallel::mapping_objective& o) -> program& {
-  auto& p = programs_[{&room, o}];
+UNITY_INLINE auto split_mappings::program_of(mesh_solver& solver, const parallel::mapping_objective& o) -> program& {
+  auto& p = programs_[{&solver, o}];
   if (p == nullptr) {
-    p = std::make_unique<program>(*this, room, o);
+    p = std::make_unique<program>(*this, solver, o);
   }
   if (p->graph != graphs_) {
     p->graph = graphs_;
@@ -701,13 +702,13 @@ UNITY_INLINE fingerprint split_mappings::shape_of(std::span<const hardware::devi
   return h.result();
 }
 
-UNITY_INLINE hardware::device_mesh split_mappings::mesh_of(mesh_room& room, parallel::mesh_block b) const {
+UNITY_INLINE hardware::device_mesh split_mappings::mesh_of(mesh_solver& solver, parallel::mesh_block b) const {
   if (b.mesh == parallel::mesh_block::all_devices) {
-    return room.mesh();
+    return solver.mesh();
   }
   auto mesh = all_[b.mesh]->mesh();
   for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
-    mesh.devices[p] = room.mesh().devices[b.first + p];
+    mesh.devices[p] = solver.mesh().devices[b.first + p];
   }
   return mesh;
 }

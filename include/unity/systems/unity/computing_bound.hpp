@@ -12,7 +12,7 @@
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/mesh/operator_graph.hpp>
 #include <unity/parallel/tasks/task_times.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
 
@@ -42,12 +42,12 @@ class computing_bound {
 // minimum over the meshes. It holds because whatever a task reads was made by some task of the operator before it on
 // the path. Weight updates and data movement do not count. Complexity: linear in options and operands of the operators.
 [[nodiscard]] picoseconds path_bound(const parallel::operator_graph& g,
-                                     const std::vector<std::unique_ptr<mesh_room>>& rooms);
+                                     const std::vector<std::unique_ptr<mesh_solver>>& solvers);
 
 // A lower bound: the sum over operators of the minimum over meshes, divided by the number of devices; some device
 // computes at least as long. Weight updates are excluded, because operators may share weights.
 [[nodiscard]] picoseconds work_bound(const parallel::operator_graph& g,
-                                     const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices);
+                                     const std::vector<std::unique_ptr<mesh_solver>>& solvers, std::size_t devices);
 
 }  // namespace unity::systems
 
@@ -91,7 +91,7 @@ UNITY_INLINE picoseconds computing_bound::least(const parallel::placed_operator&
 }
 
 UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
-                                    const std::vector<std::unique_ptr<mesh_room>>& rooms) {
+                                    const std::vector<std::unique_ptr<mesh_solver>>& solvers) {
   constexpr picoseconds most{std::numeric_limits<std::int64_t>::max()};
   std::vector<picoseconds> around(g.size());  // from an operator's first task to the end of its backward pass
   std::vector<picoseconds> behind(g.size());  // the same, or to the end of everything after it if that is longer
@@ -99,8 +99,8 @@ UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
   for (auto i = static_cast<std::uint32_t>(g.size()); i-- > 0;) {
     auto forward = most;
     auto both = most;
-    for (const auto& room : rooms) {
-      for (const auto& o : room->tables().of(g.placed(i)).options) {
+    for (const auto& solver : solvers) {
+      for (const auto& o : solver->tables().of(g.placed(i)).options) {
         if (detail::placed_axes(o) == 0) {  // times of placed options are shares of an average
           forward = std::min(forward, o.forward);
           both = std::min(both, o.computing - o.updating);
@@ -122,13 +122,13 @@ UNITY_INLINE picoseconds path_bound(const parallel::operator_graph& g,
 }
 
 UNITY_INLINE picoseconds work_bound(const parallel::operator_graph& g,
-                                    const std::vector<std::unique_ptr<mesh_room>>& rooms, std::size_t devices) {
+                                    const std::vector<std::unique_ptr<mesh_solver>>& solvers, std::size_t devices) {
   picoseconds sum;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     picoseconds least{std::numeric_limits<std::int64_t>::max()};
-    for (const auto& room : rooms) {
-      for (const auto& o : room->tables().of(g.placed(i)).options) {
-        least = std::min(least, o.busy * static_cast<std::int64_t>(room->mesh().devices.size()));
+    for (const auto& solver : solvers) {
+      for (const auto& o : solver->tables().of(g.placed(i)).options) {
+        least = std::min(least, o.busy * static_cast<std::int64_t>(solver->mesh().devices.size()));
       }
     }
     sum += least;

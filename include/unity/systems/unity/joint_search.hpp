@@ -29,7 +29,7 @@
 #include <unity/parallel/training_graph.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/systems/unity/joint_space.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/systems/unity/segments.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/differentiate.hpp>
@@ -86,9 +86,9 @@ struct analyzed_graph {
 
 class joint_search {
  public:
-  joint_search(const tensor::algebra& a, const rule_set& rules, mesh_room& room,
+  joint_search(const tensor::algebra& a, const rule_set& rules, mesh_solver& solver,
                const parallel::mapping_objective& objective, const joint_options& options)
-      : algebra_{a}, rules_{rules}, edges_{rules}, room_{room}, objective_{objective}, options_{options} {}
+      : algebra_{a}, rules_{rules}, edges_{rules}, solver_{solver}, objective_{objective}, options_{options} {}
 
   [[nodiscard]] joint_result run(const tensor::tensor_graph& g);
 
@@ -104,7 +104,7 @@ class joint_search {
   // The number of consecutive equal segments from `first` on.
   [[nodiscard]] static std::size_t run_of(std::span<const segment_graph> segments, std::size_t first);
 
-  [[nodiscard]] bool is_late() const { return watch_.seconds() >= end_; }
+  [[nodiscard]] bool is_past_deadline() const { return watch_.seconds() >= end_; }
   // Effects: sets the deadline of the next shape, if `left` shapes remain: four times its share of the remaining time.
   void start_shape(std::size_t left) {
     end_ = options_.limits.seconds;
@@ -120,7 +120,7 @@ class joint_search {
   // Returns a value of at least the limit if the graph costs at least that much or the time is over.
   [[nodiscard]] cost_value price(const tensor::tensor_graph& g, cost_value limit);
   [[nodiscard]] cost_value price_of(const tensor::tensor_graph& g) {
-    return price_of(analyzed_graph{algebra_, g, room_.dimensions()}.ops, no_limit);
+    return price_of(analyzed_graph{algebra_, g, solver_.dimensions()}.ops, no_limit);
   }
   [[nodiscard]] cost_value price_of(const parallel::operator_graph& ops, cost_value limit);
   // Effects: includes the graph in the minimum `computing_`.
@@ -155,7 +155,7 @@ class joint_search {
   const tensor::algebra& algebra_;
   const rule_set& rules_;
   rule_edges edges_;
-  mesh_room& room_;
+  mesh_solver& solver_;
   parallel::mapping_objective objective_;
   const joint_options& options_;
   stopwatch watch_{};
@@ -174,13 +174,13 @@ class joint_search {
 
 }  // namespace detail
 
-// The graph with the cheapest mapping onto the room's mesh that the search finds; equal to `g` under the rules, all of
-// which are used. Complexity: a mapping for each candidate of each distinct segment; solutions of parts are reused.
+// The graph with the cheapest mapping onto the solver's mesh that the search finds; equal to `g` under the rules, all
+// of which are used. Complexity: a mapping for each candidate of each distinct segment; solutions of parts are reused.
 [[nodiscard]] inline joint_result improve(const tensor::algebra& a, const rule_set& rules,
-                                          const tensor::tensor_graph& g, mesh_room& room,
+                                          const tensor::tensor_graph& g, mesh_solver& solver,
                                           const parallel::mapping_objective& objective,
                                           const joint_options& options = {}) {
-  return detail::joint_search{a, rules, room, objective, options}.run(g);
+  return detail::joint_search{a, rules, solver, objective, options}.run(g);
 }
 
 }  // namespace unity::systems
@@ -198,11 +198,11 @@ class joint_search {
 namespace unity::systems::detail {
 
 UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
-  const analyzed_graph whole{algebra_, g, room_.dimensions()};
+  const analyzed_graph whole{algebra_, g, solver_.dimensions()};
   const auto steps = parallel::spine_of(whole.ops.tree(), whole.ops.tree().root());
   const bool is_split = options_.split && options_.dynamic;
   const auto ranges = cut(g, whole.ops, steps, edges_, is_split ? options_.segment : whole.ops.size());
-  room_.end_in(options_.limits.seconds);
+  solver_.end_in(options_.limits.seconds);
   std::vector<segment_graph> segments;
   const bool is_wide =
       whole.ops.size() > most_of_graph || std::any_of(ranges.begin(), ranges.end(), [&](const segment_range& r) {
@@ -217,20 +217,20 @@ UNITY_INLINE joint_result joint_search::run(const tensor::tensor_graph& g) {
   }
   count_computing(whole.ops);
   auto r = segments.empty() ? joint_result{g, {}, ranges.size(), 0, 0, 0, computing_, true} : improved(g, segments);
-  room_.end_in(std::numeric_limits<double>::infinity());
+  solver_.end_in(std::numeric_limits<double>::infinity());
   return r;
 }
 
 UNITY_INLINE std::vector<segment_graph> joint_search::pieces_in_place(const tensor::tensor_graph& g,
                                                                       const parallel::operator_graph& ops) {
   std::vector<segment_graph> pieces;
-  const auto best = room_.solve(ops, objective_);
+  const auto best = solver_.solve(ops, objective_);
   if (best.cost >= parallel::unreachable) {
     return pieces;
   }
   std::unordered_map<std::size_t, std::uint32_t> layout_of;
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
-    const auto& t = room_.tables().of(ops.placed(i));
+    const auto& t = solver_.tables().of(ops.placed(i));
     const auto& layouts = t.states[t.numbered[best.options[i]].state];
     const auto results = g.results(ops.node(i));
     for (std::size_t r = 0; r < results.size(); ++r) {
@@ -313,7 +313,7 @@ UNITY_INLINE std::size_t joint_search::run_of(std::span<const segment_graph> seg
 UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& ops,
                                               std::span<const parallel::spine_step> steps,
                                               std::span<const segment_range> ranges) try {
-  auto& p = room_.program(objective_, core_width);
+  auto& p = solver_.program(objective_, core_width);
   p.mapping.set_graph(ops);
   std::vector<parallel::cost_table> tables;
   for (const auto& r : ranges) {
@@ -344,7 +344,7 @@ UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& op
   behind_.assign(cuts, {});
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     const auto last = steps[ranges[i - 1].last - 1].last;
-    const auto& t = room_.tables().of(ops.placed(last));
+    const auto& t = solver_.tables().of(ops.placed(last));
     before_[i].assign(t.results[0]->size(), parallel::unreachable);
     behind_[i] = before_[i];
     for (std::size_t s = 0; s < t.states.size(); ++s) {
@@ -355,7 +355,7 @@ UNITY_INLINE bool joint_search::find_contexts(const parallel::operator_graph& op
     close_backwards(*t.results[0], ops, last, behind_[i]);
   }
   return true;
-} catch (const time_over&) {
+} catch (const out_of_time&) {
   return false;
 }
 
@@ -363,7 +363,7 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
                                                 const parallel::operator_graph& ops, std::uint32_t last,
                                                 std::vector<std::int64_t>& costs) {
   const auto& d = *ops.placed(last).dimensions;
-  const auto& space = room_.tables().space(d.outputs[0], true);
+  const auto& space = solver_.tables().space(d.outputs[0], true);
   UNITY_EXPECTS(space.size() == results.size(), "layouts of one value");
   for (bool changed = true; changed;) {
     changed = false;
@@ -378,7 +378,7 @@ UNITY_INLINE void joint_search::close_backwards(const parallel::layout_space& re
 }
 
 UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_value limit) {
-  const analyzed_graph one{algebra_, g, room_.dimensions()};
+  const analyzed_graph one{algebra_, g, solver_.dimensions()};
   count_computing(one.ops);
   if (!layouts_.empty()) {
     define_in_place(g, one.ops);
@@ -389,7 +389,7 @@ UNITY_INLINE cost_value joint_search::price(const tensor::tensor_graph& g, cost_
     return price_of(one.ops, limit);
   }
   const auto several = repeated(algebra_, g, copies_);
-  const analyzed_graph all{algebra_, several, room_.dimensions()};
+  const analyzed_graph all{algebra_, several, solver_.dimensions()};
   define_boundaries(several, all.ops);
   return price_of(all.ops, limit);
 }
@@ -399,15 +399,15 @@ UNITY_INLINE cost_value joint_search::price_of(const parallel::operator_graph& o
     return least;
   }
   if (!options_.dynamic) {
-    return room_.solve(ops, objective_).cost;
+    return solver_.solve(ops, objective_).cost;
   }
-  auto& p = room_.program(objective_, core_width);
+  auto& p = solver_.program(objective_, core_width);
   if (!options_.cache) {
     p.program.forget();
   }
   p.mapping.set_graph(ops);
   return p.mapping.least(p.program);
-} catch (const time_over&) {
+} catch (const out_of_time&) {
   ended_early_ = true;
   return parallel::unreachable;
 }
@@ -424,7 +424,7 @@ UNITY_INLINE cost_value joint_search::bound(const parallel::operator_graph& g) {
   cost_value sum = 0;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     auto least = parallel::unreachable;
-    for (const auto& o : room_.tables().of(g.placed(i)).options) {
+    for (const auto& o : solver_.tables().of(g.placed(i)).options) {
       least = std::min(least, parallel::price_of(o, objective_));
     }
     sum = std::min(parallel::unreachable, sum + least);
@@ -436,9 +436,9 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
                                                          joint_result& r) {
   is_first_ = true;
   copies_ = std::min(run, most_copies);
-  ended_early_ = ended_early_ || is_late();
-  if (is_late()) {
-    count_computing(analyzed_graph{algebra_, s.graph, room_.dimensions()}.ops);
+  ended_early_ = ended_early_ || is_past_deadline();
+  if (is_past_deadline()) {
+    count_computing(analyzed_graph{algebra_, s.graph, solver_.dimensions()}.ops);
     return s.graph;
   }
   first_cut_ = number;
@@ -453,7 +453,7 @@ UNITY_INLINE tensor::tensor_graph joint_search::improved(const segment_graph& s,
 UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_result& r) {
   joint_space space{algebra_, rules_, g,
                     [this](const tensor::tensor_graph& h, cost_value limit) { return price(h, limit); },
-                    [this] { return is_late(); }};
+                    [this] { return is_past_deadline(); }};
   backtracking_options o;
   o.alpha = options_.alpha;
   o.limits = options_.limits;
@@ -476,7 +476,7 @@ UNITY_INLINE bool joint_search::is_improved(tensor::tensor_graph& g, joint_resul
   if (near) {
     moves.insert(moves.end(), near->moves.begin(), near->moves.end());
   }
-  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_late();  // moves may be missing
+  ended_early_ = ended_early_ || found.stopped == stop_reason::time || is_past_deadline();  // moves may be missing
   for (const auto m : moves) {
     r.rules.push_back({space.rule_of(m).name, 0});
   }
@@ -489,7 +489,7 @@ UNITY_INLINE void joint_search::define_boundaries(const tensor::tensor_graph& g,
     const auto& op = g.operation(ops.node(i));
     const bool is_before = is_boundary(algebra_, op, before_name);
     if ((is_before || is_boundary(algebra_, op, behind_name)) && defined_.insert(ops.placed(i).key).second) {
-      room_.tables().define(ops.placed(i), is_before ? before_[first_cut_] : behind_[last_cut_]);
+      solver_.tables().define(ops.placed(i), is_before ? before_[first_cut_] : behind_[last_cut_]);
     }
   }
 }
@@ -498,10 +498,10 @@ UNITY_INLINE void joint_search::define_in_place(const tensor::tensor_graph& g, c
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
     const auto& op = g.operation(ops.node(i));
     if (is_boundary(algebra_, op, before_name) || is_boundary(algebra_, op, behind_name)) {
-      const auto& space = room_.tables().space(ops.placed(i).dimensions->outputs[0], false);
+      const auto& space = solver_.tables().space(ops.placed(i).dimensions->outputs[0], false);
       std::vector<std::int64_t> costs(space.size(), parallel::unreachable);
       costs[layouts_.at(algebra_.read(op).word("name"))] = 0;
-      room_.tables().define(ops.placed(i), costs);
+      solver_.tables().define(ops.placed(i), costs);
     }
   }
 }

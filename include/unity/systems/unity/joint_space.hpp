@@ -49,8 +49,8 @@ rule linear_of_concat_is_sum
 
 // Moves are those of rewrite_space; `mapped` prices each graph once. Models search_space, canonical_space,
 // commuting_space and timed_space. Threads that price moves at the same time share the prices, and call `mapped` and
-// `is_late` at the same time; a search with one thread calls them from that one. When it is late, moves to graphs with
-// unknown prices are left out.
+// `is_past_deadline` at the same time; a search with one thread calls them from that one. Past the deadline, moves to
+// graphs with unknown prices are left out.
 // Law: `mapped` has the same cost for graphs that differ in the order of nodes alone. Then results do not depend on the
 // number of threads.
 // Source: Unger et al., Unity (OSDI 2022), section 5.1. Each graph represents all parallel computation graphs that
@@ -68,11 +68,11 @@ class joint_space {
     cost_value cost = 0;
   };
 
-  // is_late: once true, no further graphs are priced; may be empty.
+  // is_past_deadline: once true, no further graphs are priced; may be empty.
   joint_space(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
-              any_cost_model<tensor::tensor_graph> mapped, std::function<bool()> is_late = {})
+              any_cost_model<tensor::tensor_graph> mapped, std::function<bool()> is_past_deadline = {})
       : mapped_{std::move(mapped)},
-        is_late_{std::move(is_late)},
+        is_past_deadline_{std::move(is_past_deadline)},
         inner_{a, tensor::flop_cost{a, tensor::mode::training}, rules, g} {}
 
   [[nodiscard]] state_type initial();
@@ -95,8 +95,8 @@ class joint_space {
     std::vector<move_type> moves{};
   };
   // The cheapest graph at most `steps` moves away from `s`, whatever intermediate graphs cost; nullopt if none costs
-  // less than `limit`. Takes fewer steps if they would lead to more than `most` graphs in total. When it is late,
-  // considers only graphs that have been priced.
+  // less than `limit`. Takes fewer steps if they would lead to more than `most` graphs in total. Past the
+  // deadline, considers only graphs that have been priced.
   // Complexity: linear in the graphs and their moves, plus the prices of graphs that may cost less.
   [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most,
                                                        cost_value limit);
@@ -105,9 +105,9 @@ class joint_space {
   [[nodiscard]] const substitution& rule_of(move_type m) const { return inner_.rule_of(m); }
 
  private:
-  [[nodiscard]] bool is_late() const {
+  [[nodiscard]] bool is_past_deadline() const {
     return (end_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= end_) ||
-           (is_late_ && is_late_());
+           (is_past_deadline_ && is_past_deadline_());
   }
   [[nodiscard]] cost_value price_of(const inner_space::state_type& s) const;
   // Keeps the price only if it is exact.
@@ -124,7 +124,7 @@ class joint_space {
   [[nodiscard]] std::vector<passed_graph> passed(const state_type& s, std::size_t steps, std::size_t most);
 
   any_cost_model<tensor::tensor_graph> mapped_;
-  std::function<bool()> is_late_;
+  std::function<bool()> is_past_deadline_;
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
   inner_space inner_;
   mutable shared_memo<fingerprint, cost_value> prices_{};  // a cache
@@ -152,7 +152,7 @@ UNITY_INLINE std::optional<candidate> joint_space::price(const state_type& s, mo
     return std::nullopt;
   }
   const auto cost = prices_.get(c->fingerprint, [&] {
-    return is_late() ? std::nullopt : std::optional{mapped_.cost(inner_.graph_after(s.at, scratch))};
+    return is_past_deadline() ? std::nullopt : std::optional{mapped_.cost(inner_.graph_after(s.at, scratch))};
   });
   return cost ? std::optional{candidate{*cost, c->fingerprint}} : std::nullopt;
 }
@@ -168,7 +168,7 @@ UNITY_INLINE auto joint_space::cheapest_near(const state_type& s, std::size_t st
     -> std::optional<neighbour> {
   const auto all = passed(s, steps, most);
   std::size_t best = 0;
-  for (std::size_t i = 1; i < all.size() && !is_late(); ++i) {
+  for (std::size_t i = 1; i < all.size() && !is_past_deadline(); ++i) {
     if (const auto cost = price_below(all[i].at, limit); cost < limit) {
       limit = cost;
       best = i;
@@ -223,7 +223,7 @@ UNITY_INLINE auto joint_space::passed(const state_type& s, std::size_t steps, st
         if (!met.insert(inner_.canonical_fingerprint(child, there)).second) {
           continue;
         }
-        if (all.size() > most || is_late()) {
+        if (all.size() > most || is_past_deadline()) {
           all.erase(all.begin() + static_cast<std::ptrdiff_t>(end), all.end());
           return all;
         }

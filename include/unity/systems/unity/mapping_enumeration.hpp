@@ -34,7 +34,7 @@ class mapping_enumeration {
   void choose(std::uint32_t op, std::int64_t cost);
   // The cost of an option, including conversions of its operands.
   [[nodiscard]] std::int64_t cost_of(std::uint32_t op, std::uint32_t option);
-  [[nodiscard]] bool is_late();
+  [[nodiscard]] bool is_past_deadline();
 
   parallel::mesh_tables& tables_;
   parallel::mapping_objective objective_;
@@ -88,7 +88,7 @@ UNITY_INLINE void mapping_enumeration::choose(std::uint32_t op, std::int64_t cos
   }
   std::sort(order.begin(), order.end());
   for (const auto& [sum, o] : order) {
-    if (sum >= best_.cost || is_late()) {
+    if (sum >= best_.cost || is_past_deadline()) {
       return;
     }
     chosen_[op] = o;
@@ -113,7 +113,7 @@ UNITY_INLINE std::int64_t mapping_enumeration::cost_of(std::uint32_t op, std::ui
   return sum;
 }
 
-UNITY_INLINE bool mapping_enumeration::is_late() {
+UNITY_INLINE bool mapping_enumeration::is_past_deadline() {
   constexpr std::uint64_t between_looks = 256;
   if (best_.cost < parallel::unreachable && is_complete_ && tried_++ % between_looks == 0) {
     is_complete_ = clock_->seconds() < seconds_;

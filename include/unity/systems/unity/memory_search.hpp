@@ -22,7 +22,7 @@
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/program_size.hpp>
@@ -64,19 +64,19 @@ struct memory_options {
 };
 
 // Finds plans of a graph that trade time for memory, and simulates those that are predicted to be near the frontier.
-// There are mappings in the rooms, with one to 64 micro-batches one after another, and pipelines. At each of several
+// There are mappings in the solvers, with one to 64 micro-batches one after another, and pipelines. At each of several
 // prices of memory, dynamic programs choose how each operator is divided, whether its results are recomputed, and which
 // of ZeRO's stages its weights have (in pipelines none or the first). Also tries what people choose by hand: the
 // mapping that is fastest without trades, with the same trade for all operators. Tries further schedules for the
 // pipelines that were simulated.
 // Leaves out pipelines of unequal stages (unequal_stages.hpp) whose programs are too large even to simulate one device
 // of each kind. What is found without unequal stages is also found with them, unless time runs out.
-// rooms: each with the share of gradient reductions that its objective counts, in sixteenths.
-// Complexity: a solution for each room or stage mesh, number of micro-batches and price.
+// solvers: each with the share of gradient reductions that its objective counts, in sixteenths.
+// Complexity: a solution for each solver or stage mesh, number of micro-batches and price.
 [[nodiscard]] std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
                                                     const hardware::route_table& routes, parallel::shard_clock& clock,
                                                     const tensor::durations& durations, const tensor::tensor_graph& g,
-                                                    std::span<const std::pair<mesh_room*, int>> rooms,
+                                                    std::span<const std::pair<mesh_solver*, int>> solvers,
                                                     const memory_options& options);
 
 }  // namespace unity::systems
@@ -118,10 +118,10 @@ class memory_search {
                                     options.memory_limit, parallel::memory_trades::recomputing}} {}
 
   [[nodiscard]] std::vector<memory_plan> run(const tensor::tensor_graph& g,
-                                             std::span<const std::pair<mesh_room*, int>> rooms) &&;
+                                             std::span<const std::pair<mesh_solver*, int>> solvers) &&;
 
  private:
-  [[nodiscard]] bool is_late(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
+  [[nodiscard]] bool is_past_deadline(double share = 1) const { return watch_.seconds() >= share * options_.seconds; }
   // Whether its report is predicted to end too late. Only reports on folded programs take long enough to predict it.
   [[nodiscard]] bool is_late_for(const pipeline_candidate& c, double share = 1) const {
     return watch_.seconds() + folding_.seconds(folded_tasks(c)) >= share * options_.seconds;
@@ -130,12 +130,12 @@ class memory_search {
     return c.folded_tasks(options_.program_tasks, machine_.network.device_count());
   }
   // Effects: adds the mappings at all prices of memory. share: of gradient reductions that count, in sixteenths.
-  void add(const microbatch_graph& g, mesh_room& room, int share);
+  void add(const microbatch_graph& g, mesh_solver& solver, int share);
   // Effects: adds this mapping once for each trade, made by all operators.
-  void add_uniform(const microbatch_graph& g, mesh_room& room, const std::vector<std::uint32_t>& options,
+  void add_uniform(const microbatch_graph& g, mesh_solver& solver, const std::vector<std::uint32_t>& options,
                    picoseconds between, const parallel::mapping_objective& o);
   // between: the time of a micro-batch to convert operands to the layouts in which they are read.
-  void add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
+  void add(const microbatch_graph& g, mesh_solver& solver, std::vector<std::uint32_t> options,
            std::vector<parallel::memory_trade> trades, picoseconds between, const parallel::mapping_objective& o);
   // Effects: puts the candidates in the order in which they are simulated, those by hand first. Removes others that are
   // far from the predicted frontier.
@@ -171,7 +171,7 @@ class memory_search {
   microbatch_graphs graphs_;
   pipeline_search pipelines_;
   std::vector<pipeline_candidate> candidates_{};
-  // The number of candidates that people choose by hand, which are the first: the first room's mapping of all samples
+  // The number of candidates that people choose by hand, which are the first: the first solver's mapping of all samples
   // at once, with the same trade for all operators. They are simulated first, because predictions do not say well how
   // far their exchanges overlap.
   std::size_t by_hand_ = 0;
@@ -181,15 +181,15 @@ class memory_search {
 };
 
 UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_graph& g,
-                                                         std::span<const std::pair<mesh_room*, int>> rooms) && {
+                                                         std::span<const std::pair<mesh_solver*, int>> solvers) && {
   const auto samples = parallel::sample_count(algebra_, g);
   for (std::int64_t count = 1; count == 1 || count <= std::min(samples, most_microbatches); count *= 2) {
-    for (const auto& [room, share] : rooms) {
-      const auto* part = is_late(0.3) || samples % count != 0 ? nullptr : graphs_.of(g, count);
+    for (const auto& [solver, share] : solvers) {
+      const auto* part = is_past_deadline(0.3) || samples % count != 0 ? nullptr : graphs_.of(g, count);
       if (part != nullptr) {
-        room->end_in(0.3 * options_.seconds - watch_.seconds());
-        add(*part, *room, share);
-        room->end_in(std::numeric_limits<double>::infinity());
+        solver->end_in(0.3 * options_.seconds - watch_.seconds());
+        add(*part, *solver, share);
+        solver->end_in(std::numeric_limits<double>::infinity());
       }
     }
   }
@@ -209,7 +209,7 @@ UNITY_INLINE std::vector<memory_plan> memory_search::run(const tensor::tensor_gr
 UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor::tensor_graph& g) {
   constexpr double share = 0.65;
   const auto most = static_cast<std::uint32_t>(std::min(options_.stages, unequal_stages::most_stages));
-  if (is_late(share) || !can_simulate(g.node_count(), most, 2)) {
+  if (is_past_deadline(share) || !can_simulate(g.node_count(), most, 2)) {
     return {};
   }
   unequal_stages search{pipelines_};
@@ -220,13 +220,13 @@ UNITY_INLINE std::vector<pipeline_candidate> memory_search::unequal(const tensor
   all.erase(std::remove_if(all.begin(), all.end(), is_out), all.end());
   all.insert(all.end(), candidates_.begin(), candidates_.end());
   auto front = near_frontier(std::move(all));
-  const auto is_known = [](const pipeline_candidate& c) { return c.rooms.empty(); };
+  const auto is_known = [](const pipeline_candidate& c) { return c.solvers.empty(); };
   front.erase(std::remove_if(front.begin(), front.end(), is_known), front.end());
   return front;
 }
 
 UNITY_INLINE void memory_search::simulate(std::span<const pipeline_candidate> all, std::size_t most, double share) {
-  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(share); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_past_deadline(share); ++i) {
     if (!is_late_for(all[i], share)) {
       simulate(all[i]);
     }
@@ -234,7 +234,7 @@ UNITY_INLINE void memory_search::simulate(std::span<const pipeline_candidate> al
 }
 
 UNITY_INLINE void memory_search::try_schedules(std::span<const pipeline_candidate> all, std::size_t most) {
-  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_late(); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), most) && !is_past_deadline(); ++i) {
     if (all[i].stage != nullptr) {
       for (const auto& c : pipelines_.schedules_of(all[i], options_.seconds - watch_.seconds())) {
         if (!is_late_for(c)) {
@@ -245,7 +245,7 @@ UNITY_INLINE void memory_search::try_schedules(std::span<const pipeline_candidat
   }
 }
 
-UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, int share) {
+UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_solver& solver, int share) {
   const auto count = static_cast<int>(g.count);
   for (std::int64_t price = 0; price <= memory_prices.back();  // like memory_prices, but in smaller steps
        price = price == 0 ? memory_prices[1] : 4 * price) {
@@ -254,28 +254,28 @@ UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room,
     const auto trades = is_large(g, 1) ? parallel::memory_trades::recomputing : parallel::memory_trades::sharding;
     o.trades = is_free ? parallel::memory_trades::none : trades;
     o.sharding_16ths = count > 1 ? 16 : share;
-    auto found = room.solve(g.ops, o);
+    auto found = solver.solve(g.ops, o);
     if (found.cost >= parallel::unreachable) {
       return;
     }
     auto cost = found.cost;
     for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-      cost -= parallel::price_of(room.tables().of(g.ops.placed(i)).options[found.options[i]], o);
+      cost -= parallel::price_of(solver.tables().of(g.ops.placed(i)).options[found.options[i]], o);
     }
     const picoseconds between{cost};
     if (is_free) {
       o.trades = trades;
       const bool is_first = candidates_.empty();
-      add_uniform(g, room, found.options, between, o);
+      add_uniform(g, solver, found.options, between, o);
       by_hand_ = is_first ? candidates_.size() : by_hand_;
     } else {
-      auto own = trades_of(room, g.graph, g.ops, found.options, o);
-      add(g, room, std::move(found.options), std::move(own), between, o);
+      auto own = trades_of(solver, g.graph, g.ops, found.options, o);
+      add(g, solver, std::move(found.options), std::move(own), between, o);
     }
   }
 }
 
-UNITY_INLINE void memory_search::add_uniform(const microbatch_graph& g, mesh_room& room,
+UNITY_INLINE void memory_search::add_uniform(const microbatch_graph& g, mesh_solver& solver,
                                              const std::vector<std::uint32_t>& options, picoseconds between,
                                              const parallel::mapping_objective& o) {
   const auto products = parallel::recomputation_between_products(algebra_, g.graph);
@@ -285,31 +285,31 @@ UNITY_INLINE void memory_search::add_uniform(const microbatch_graph& g, mesh_roo
     for (const auto* again : {static_cast<const parallel::recomputation*>(nullptr), &products, &full}) {
       std::vector<parallel::memory_trade> trades(g.ops.size());
       for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-        const auto& option = room.tables().of(g.ops.placed(i)).options[options[i]];
+        const auto& option = solver.tables().of(g.ops.placed(i)).options[options[i]];
         trades[i].sharding = option.weight_copies > bytes{} ? stage : 0;
         trades[i].is_recomputed = again != nullptr && (*again)[g.ops.node(i).index()];
       }
-      add(g, room, options, std::move(trades), between, o);
+      add(g, solver, options, std::move(trades), between, o);
     }
   }
 }
 
-UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_room& room, std::vector<std::uint32_t> options,
+UNITY_INLINE void memory_search::add(const microbatch_graph& g, mesh_solver& solver, std::vector<std::uint32_t> options,
                                      std::vector<parallel::memory_trade> trades, picoseconds between,
                                      const parallel::mapping_objective& o) {
   const auto is_same = [&](const pipeline_candidate& c) {
-    return c.graph == &g && c.room == &room && c.mapping.options == options && c.mapping.trades == trades;
+    return c.graph == &g && c.solver == &solver && c.mapping.options == options && c.mapping.trades == trades;
   };
   if (std::any_of(candidates_.begin(), candidates_.end(), is_same)) {
     return;
   }
-  pipeline_candidate c{&g, nullptr, &room, {std::move(options), {}, 1}};
+  pipeline_candidate c{&g, nullptr, &solver, {std::move(options), {}, 1}};
   c.mapping.stages.assign(g.ops.size(), 0);
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto costs =
-        parallel::costs_of(room.tables().of(g.ops.placed(i)).options[c.mapping.options[i]], trades[i], o);
+        parallel::costs_of(solver.tables().of(g.ops.placed(i)).options[c.mapping.options[i]], trades[i], o);
     c.predicted += costs.computing + costs.synchronizing;
-    c.held += costs.weights + pipelines_.kept_bytes(g, room, c.mapping.options, trades, i);
+    c.held += costs.weights + pipelines_.kept_bytes(g, solver, c.mapping.options, trades, i);
   }
   c.predicted = g.count * (c.predicted + between);
   c.mapping.trades = std::move(trades);
@@ -361,7 +361,7 @@ UNITY_INLINE void memory_search::choose() {
                                          candidates_.begin() + static_cast<std::ptrdiff_t>(by_hand_));
   for (auto& c : near_frontier(std::move(candidates_))) {
     const auto is_same = [&](const pipeline_candidate& k) {
-      return k.graph == c.graph && k.room == c.room && k.stage == c.stage && k.mapping == c.mapping;
+      return k.graph == c.graph && k.solver == c.solver && k.stage == c.stage && k.mapping == c.mapping;
     };
     if (std::none_of(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(by_hand_), is_same)) {
       chosen.push_back(std::move(c));
@@ -371,7 +371,7 @@ UNITY_INLINE void memory_search::choose() {
 }
 
 UNITY_INLINE void memory_search::simulate(const pipeline_candidate& c) {
-  if (c.mapping.schedule == parallel::pipeline_schedule::zero_bubble && c.rooms.empty() &&
+  if (c.mapping.schedule == parallel::pipeline_schedule::zero_bubble && c.solvers.empty() &&
       is_large(*c.graph, c.mapping.stage_count)) {
     return;  // mesh_report does not support separate weight gradients
   }
@@ -394,7 +394,7 @@ UNITY_INLINE parallel::strategy_report memory_search::report_on(const pipeline_c
                                                                 const memory_plan& p) const {
   const auto& g = *c.graph;
   const bool is_folded = is_large(g, c.mapping.stage_count);
-  if (!is_folded || !c.rooms.empty()) {
+  if (!is_folded || !c.solvers.empty()) {
     parallel::lowering lowering{algebra_,          g.graph, machine_, durations_, parallel::transfers::exchanges,
                                 options_.optimizer};
     return is_folded ? parallel::folded_report(lowering, p.graph, machine_, p.strategy, p.pipeline, p.synchronization,
@@ -403,10 +403,10 @@ UNITY_INLINE parallel::strategy_report memory_search::report_on(const pipeline_c
                                            p.recomputed);
   }
   if (c.stage != nullptr) {
-    return parallel::mesh_report(algebra_, machine_, c.room->tables(), c.stage->stages, g.ops, c.mapping, g.count);
+    return parallel::mesh_report(algebra_, machine_, c.solver->tables(), c.stage->stages, g.ops, c.mapping, g.count);
   }
-  const parallel::stage_mesh all{machine_, routes_, c.room->mesh().devices, 1};
-  return parallel::mesh_report(algebra_, machine_, c.room->tables(), all, g.ops, c.mapping, g.count);
+  const parallel::stage_mesh all{machine_, routes_, c.solver->mesh().devices, 1};
+  return parallel::mesh_report(algebra_, machine_, c.solver->tables(), all, g.ops, c.mapping, g.count);
 }
 
 }  // namespace detail
@@ -428,9 +428,9 @@ UNITY_INLINE std::vector<memory_plan> frontier_of(std::vector<memory_plan> plans
 UNITY_INLINE std::vector<memory_plan> memory_plans(const tensor::algebra& a, const hardware::machine& m,
                                                    const hardware::route_table& routes, parallel::shard_clock& clock,
                                                    const tensor::durations& durations, const tensor::tensor_graph& g,
-                                                   std::span<const std::pair<mesh_room*, int>> rooms,
+                                                   std::span<const std::pair<mesh_solver*, int>> solvers,
                                                    const memory_options& options) {
-  return detail::memory_search{a, m, routes, clock, durations, options}.run(g, rooms);
+  return detail::memory_search{a, m, routes, clock, durations, options}.run(g, solvers);
 }
 
 }  // namespace unity::systems

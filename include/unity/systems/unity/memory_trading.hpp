@@ -10,17 +10,17 @@
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::systems {
 
-// The cheapest trade of each operator of a mapping onto the room's mesh. Some operators are not recomputed although
+// The cheapest trade of each operator of a mapping onto the solver's mesh. Some operators are not recomputed although
 // that would be cheapest: they are checkpoints.
 // Precondition: the objective allows trades.
 // Complexity: linear in the graph.
-[[nodiscard]] std::vector<parallel::memory_trade> trades_of(mesh_room& room, const tensor::tensor_graph& g,
+[[nodiscard]] std::vector<parallel::memory_trade> trades_of(mesh_solver& solver, const tensor::tensor_graph& g,
                                                             const parallel::operator_graph& ops,
                                                             std::span<const std::uint32_t> options,
                                                             const parallel::mapping_objective& objective);
@@ -48,7 +48,7 @@ namespace unity::systems {
 
 namespace unity::systems {
 
-UNITY_INLINE std::vector<parallel::memory_trade> trades_of(mesh_room& room, const tensor::tensor_graph& g,
+UNITY_INLINE std::vector<parallel::memory_trade> trades_of(mesh_solver& solver, const tensor::tensor_graph& g,
                                                            const parallel::operator_graph& ops,
                                                            std::span<const std::uint32_t> options,
                                                            const parallel::mapping_objective& objective) {
@@ -56,7 +56,7 @@ UNITY_INLINE std::vector<parallel::memory_trade> trades_of(mesh_room& room, cons
   parallel::recomputation again(g.node_count());
   std::vector<bytes> held(g.node_count());
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
-    const auto& o = room.tables().of(ops.placed(i)).options[options[i]];
+    const auto& o = solver.tables().of(ops.placed(i)).options[options[i]];
     all.push_back(parallel::trade_of(o, objective));
     const auto n = ops.node(i).index();
     again[n] = all.back().is_recomputed && parallel::can_recompute(g, ops.node(i));

@@ -14,7 +14,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/search/evaluator.hpp>
 #include <unity/systems/flexflow/moves.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 
 namespace unity::systems {
 
@@ -24,7 +24,7 @@ namespace unity::systems {
 class mesh_proposal {
  public:
   // Complexity: linear in devices, for each option of each distinct operator.
-  mesh_proposal(mesh_room& room, const parallel::operator_graph& g, double together = 0.5);
+  mesh_proposal(mesh_solver& solver, const parallel::operator_graph& g, double together = 0.5);
 
   [[nodiscard]] std::optional<proposed<strategy_change>> sample(const parallel::strategy&, random_engine& random) const;
 
@@ -50,15 +50,15 @@ class mesh_proposal {
 
 namespace unity::systems {
 
-UNITY_INLINE mesh_proposal::mesh_proposal(mesh_room& room, const parallel::operator_graph& g, double together)
+UNITY_INLINE mesh_proposal::mesh_proposal(mesh_solver& solver, const parallel::operator_graph& g, double together)
     : together_{together} {
   std::map<fingerprint, std::size_t> known;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const auto [at, is_new] = known.try_emplace(g.placed(i).key, kinds_.size());
     if (is_new) {
       auto& k = kinds_.emplace_back();
-      for (std::uint32_t o = 0; o < room.tables().of(g.placed(i)).options.size(); ++o) {
-        k.configurations.push_back(room.configuration_of(g, i, o));
+      for (std::uint32_t o = 0; o < solver.tables().of(g.placed(i)).options.size(); ++o) {
+        k.configurations.push_back(solver.configuration_of(g, i, o));
       }
     }
     kinds_[at->second].nodes.push_back(g.node(i));

@@ -25,7 +25,7 @@ struct known_plan {
 };
 
 // limits.expansions counts simulated proposals of the polish. Time limits are checked between steps. limits.memory and
-// `aside` are not for this search.
+// `excluded_seconds` are not for this search.
 struct unity_options : search_options {
   std::uint64_t seed = 0;
   parallel::index_uses uses = parallel::all_index_uses;

@@ -80,7 +80,8 @@ namespace unity::systems::detail {
 
 UNITY_INLINE std::optional<simulated_pipeline> pipeline_trials::best(std::span<const graph_variant> variants,
                                                                      const simulated_best& without) {
-  if (!context_.allows(parallel::index_use::pipeline) || !context_.options.joint.dynamic || context_.time.is_late()) {
+  if (!context_.allows(parallel::index_use::pipeline) || !context_.options.joint.dynamic ||
+      context_.time.is_past_deadline()) {
     return std::nullopt;
   }
   pipelines_.emplace(context_.algebra, context_.machine, context_.routes, context_.clock,
@@ -106,11 +107,11 @@ UNITY_INLINE std::vector<simulated_pipeline> pipeline_trials::equal(std::span<co
   std::vector<simulated_pipeline> found;
   for (const auto v : graphs) {
     auto all = pipelines_->run(variants[v].graph, context_.time.own_left());
-    static_cast<void>(context_.time.is_late());
+    static_cast<void>(context_.time.is_past_deadline());
     std::uint64_t tasks = 0;  // limits simulations of large programs
     for (std::size_t i = 0;
          i < std::min(all.size(), context_.options.candidates) && tasks <= context_.options.program_tasks; ++i) {
-      if (all[i].predicted > slowest || context_.time.is_late(context_.time.reported())) {
+      if (all[i].predicted > slowest || context_.time.is_past_deadline(context_.time.reported())) {
         continue;
       }
       found.push_back(simulated(v, std::move(all[i])));
@@ -163,9 +164,9 @@ UNITY_INLINE void pipeline_trials::try_schedules(std::vector<simulated_pipeline>
     for (auto& c : pipelines_->schedules_of(found[i].candidate, context_.time.own_left())) {
       const bool is_apart = c.mapping.schedule == parallel::pipeline_schedule::zero_bubble;
       const bool is_whole =
-          !c.rooms.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
+          !c.solvers.empty() || !context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
       if ((is_apart && !is_whole) || tasks > context_.options.program_tasks ||
-          context_.time.is_late(needed(c))) {
+          context_.time.is_past_deadline(needed(c))) {
         continue;  // mesh_report does not support separate weight gradients
       }
       tasks += folded_tasks(c);
@@ -186,15 +187,15 @@ UNITY_INLINE simulated_pipeline pipeline_trials::simulated(std::size_t graph, pi
   if (folded > 0) {
     folding_.took(folded, watch.seconds());
   }
-  context_.record.simulated.push_back({graph, c.room->mesh(), c.mapping.stage_count, c.graph->count, c.room->uses(),
+  context_.record.simulated.push_back({graph, c.solver->mesh(), c.mapping.stage_count, c.graph->count, c.solver->uses(),
                                        c.predicted, report, false, c.mapping.schedule, c.mapping.chunks});
   return {graph, std::move(c), std::move(report)};
 }
 
 UNITY_INLINE parallel::strategy_report pipeline_trials::report_on(const pipeline_candidate& c) const {
   const bool is_large = context_.is_large(c.graph->ops.size(), c.mapping.stage_count, c.graph->count);
-  if (is_large && c.rooms.empty()) {
-    return parallel::mesh_report(context_.algebra, context_.machine, c.room->tables(), c.stage->stages, c.graph->ops,
+  if (is_large && c.solvers.empty()) {
+    return parallel::mesh_report(context_.algebra, context_.machine, c.solver->tables(), c.stage->stages, c.graph->ops,
                                  c.mapping, c.graph->count);
   }
   const auto& g = c.graph->graph;

@@ -30,7 +30,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/program_size.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
@@ -52,29 +52,29 @@ struct pipeline_options {
 };
 
 // All groups of one size: the meshes of the first, which are those of the others, and the links between groups.
-struct stage_rooms {
+struct stage_solvers {
   parallel::stage_mesh stages;
-  std::vector<std::unique_ptr<mesh_room>> rooms{};
+  std::vector<std::unique_ptr<mesh_solver>> solvers{};
 };
 
 struct pipeline_candidate {
   const microbatch_graph* graph = nullptr;
-  stage_rooms* stage = nullptr;  // null: a single stage, on the devices of the room
-  mesh_room* room = nullptr;     // of the first stage
+  stage_solvers* stage = nullptr;  // null: a single stage, on the devices of the solver
+  mesh_solver* solver = nullptr;   // of the first stage
   parallel::staged_mapping mapping{};
   picoseconds predicted{};  // of an iteration
   bytes excess{};           // above the limit of memory, as far as the estimate goes
   bytes held{};             // of the fullest device, likewise
-  // By stage, if stages are unequal (unequal_stages.hpp); then `stage` has all devices in order. Empty: all as `room`.
-  std::vector<mesh_room*> rooms{};
+  // By stage, if stages are unequal (unequal_stages.hpp; `stage` has all devices in order). Empty: all as `solver`.
+  std::vector<mesh_solver*> solvers{};
 
-  [[nodiscard]] mesh_room& room_of(std::uint32_t k) const { return rooms.empty() ? *room : *rooms[k]; }
+  [[nodiscard]] mesh_solver& solver_of(std::uint32_t k) const { return solvers.empty() ? *solver : *solvers[k]; }
   // How many tasks of operators are lowered for all devices, if the report is made by folding one micro-batch (stages
   // are unequal, and the whole program too large); otherwise zero. most: see is_large_program.
   [[nodiscard]] std::uint64_t folded_tasks(std::uint64_t most, std::size_t devices) const {
     const auto operators = graph->ops.size();
     const bool is_folded =
-        !rooms.empty() && is_large_program(most, devices, operators, mapping.stage_count, graph->count);
+        !solvers.empty() && is_large_program(most, devices, operators, mapping.stage_count, graph->count);
     return is_folded ? operator_tasks(devices, operators, mapping.stage_count) : 0;
   }
 };
@@ -110,9 +110,9 @@ class pipeline_search {
     return graphs_.of(g, count);
   }
   // The machine in as many groups of this size as possible; devices that remain are in none.
-  [[nodiscard]] stage_rooms& rooms_of(std::size_t group);
+  [[nodiscard]] stage_solvers& solvers_of(std::size_t group);
   // The costs of a mapping, by step of the spine: the pieces of stage_cuts.hpp.
-  [[nodiscard]] priced_pieces pieces_of(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
+  [[nodiscard]] priced_pieces pieces_of(const microbatch_graph& g, const stage_solvers& stage, mesh_solver& solver,
                                         std::span<const std::uint32_t> options,
                                         std::span<const parallel::memory_trade> trades);
 
@@ -127,27 +127,27 @@ class pipeline_search {
   [[nodiscard]] std::uint64_t goals() const;
   // What a device keeps for an operator's backward pass: the results that it reads, and the operands that it reads
   // unless their maker keeps them anyway in the same layout. Recomputed results are not kept.
-  [[nodiscard]] bytes kept_bytes(const microbatch_graph& g, mesh_room& room, std::span<const std::uint32_t> options,
+  [[nodiscard]] bytes kept_bytes(const microbatch_graph& g, mesh_solver& solver, std::span<const std::uint32_t> options,
                                  std::span<const parallel::memory_trade> trades, std::uint32_t i);
 
  private:
   // One, two, four and eight for each stage, or the next larger number that divides the samples.
   [[nodiscard]] static std::vector<std::int64_t> microbatch_counts(std::int64_t samples, std::int64_t stages);
-  void add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room, std::vector<pipeline_candidate>& all);
+  void add(const microbatch_graph& g, stage_solvers& stage, mesh_solver& solver, std::vector<pipeline_candidate>& all);
 
   // Respects the limit of memory only if a stage is a single chunk. Nothing if there was no time for any cut.
-  [[nodiscard]] std::optional<pipeline_candidate> cut(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
-                                                      std::vector<std::uint32_t> options,
+  [[nodiscard]] std::optional<pipeline_candidate> cut(const microbatch_graph& g, stage_solvers& stage,
+                                                      mesh_solver& solver, std::vector<std::uint32_t> options,
                                                       std::vector<parallel::memory_trade> trades,
                                                       std::uint32_t chunks = 1);
-  [[nodiscard]] bool is_late() const { return watch_.seconds() >= seconds_; }
+  [[nodiscard]] bool is_past_deadline() const { return watch_.seconds() >= seconds_; }
   [[nodiscard]] static bool has_backward(const parallel::placed_operator& p) {
     return std::find(p.wanted.begin(), p.wanted.end(), true) != p.wanted.end();
   }
   [[nodiscard]] const parallel::backward_reads& kept(const parallel::placed_operator& p);
   // Effects: adds to the operator's piece the time to convert its operands to the layouts that it reads. If another
   // piece makes an operand, raises what that piece sends and passes to at least the time and the bytes of this operand.
-  void add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
+  void add_reads(const microbatch_graph& g, const stage_solvers& stage, mesh_solver& solver,
                  std::span<const std::uint32_t> options, std::span<const std::size_t> step_of, std::uint32_t i,
                  std::vector<stage_piece>& pieces);
 
@@ -157,9 +157,9 @@ class pipeline_search {
   parallel::shard_clock& clock_;
   pipeline_options options_;
   microbatch_graphs graphs_{algebra_};
-  std::map<std::size_t, std::unique_ptr<stage_rooms>> rooms_{};  // by devices of a group
+  std::map<std::size_t, std::unique_ptr<stage_solvers>> solvers_{};  // by devices of a group
   std::map<fingerprint, parallel::backward_reads> kept_{};
-  std::map<const mesh_room*, parallel::layout_distances> distances_{};
+  std::map<const mesh_solver*, parallel::layout_distances> distances_{};
   stopwatch watch_{};  // of the current call
   double seconds_ = std::numeric_limits<double>::infinity();
 };
@@ -196,15 +196,15 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
       continue;
     }
     for (const auto count : microbatch_counts(samples, static_cast<std::int64_t>(s))) {
-      const auto* part = is_late() ? nullptr : graphs_.of(g, count);
+      const auto* part = is_past_deadline() ? nullptr : graphs_.of(g, count);
       if (part == nullptr || part->steps.size() < s) {
         continue;
       }
-      auto& stage = rooms_of(group);
-      for (auto& room : stage.rooms) {
-        if (!is_late()) {
-          room->end_in(seconds - watch_.seconds());
-          add(*part, stage, *room, all);
+      auto& stage = solvers_of(group);
+      for (auto& solver : stage.solvers) {
+        if (!is_past_deadline()) {
+          solver->end_in(seconds - watch_.seconds());
+          add(*part, stage, *solver, all);
         }
       }
     }
@@ -223,7 +223,7 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::run(const tensor::
 
 UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_candidate& c) {
   if (c.stage == nullptr) {
-    return c.room->strategy_of(c.graph->ops, c.mapping.options, c.graph->graph.node_count());
+    return c.solver->strategy_of(c.graph->ops, c.mapping.options, c.graph->graph.node_count());
   }
   parallel::strategy s(c.graph->graph.node_count());
   const auto& devices = c.stage->stages.mesh.devices;
@@ -233,11 +233,11 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
   }
   std::vector<std::size_t> first{0};  // by stage; configurations are those of the machine's first devices
   for (std::uint32_t k = 0; k < c.mapping.stage_count; ++k) {
-    first.push_back(first.back() + c.room_of(k).mesh().devices.size());
+    first.push_back(first.back() + c.solver_of(k).mesh().devices.size());
   }
   for (std::uint32_t i = 0; i < c.graph->ops.size(); ++i) {
     const auto k = c.mapping.stage_of(i);
-    auto own = c.room_of(k).configuration_of(c.graph->ops, i, c.mapping.options[i]);
+    auto own = c.solver_of(k).configuration_of(c.graph->ops, i, c.mapping.options[i]);
     for (auto& d : own.devices) {
       d = devices[first[k] + place.at(d)];
     }
@@ -249,14 +249,14 @@ UNITY_INLINE parallel::strategy pipeline_search::strategy_of(const pipeline_cand
 UNITY_INLINE parallel::pipeline pipeline_search::pipeline_of(const pipeline_candidate& c) {
   parallel::pipeline p{c.graph->count, {}, false, c.mapping.schedule, c.mapping.chunks};
   if (c.stage == nullptr) {
-    p.stages.assign(c.graph->count > 1 ? c.room->mesh().devices.size() : 0, 0);
+    p.stages.assign(c.graph->count > 1 ? c.solver->mesh().devices.size() : 0, 0);
     return p;
   }
   const auto& devices = c.stage->stages.mesh.devices;
   p.stages.resize(devices.size());
   std::size_t at = 0;
   for (std::uint32_t k = 0; k < c.mapping.stage_count; ++k) {
-    for (std::size_t i = 0; i < c.room_of(k).mesh().devices.size(); ++i) {
+    for (std::size_t i = 0; i < c.solver_of(k).mesh().devices.size(); ++i) {
       p.stages[devices[at++].index()] = k;
     }
   }
@@ -265,9 +265,9 @@ UNITY_INLINE parallel::pipeline pipeline_search::pipeline_of(const pipeline_cand
 
 UNITY_INLINE std::uint64_t pipeline_search::goals() const {
   std::uint64_t sum = 0;
-  for (const auto& [group, one] : rooms_) {
-    for (const auto& room : one->rooms) {
-      sum += room->goals();
+  for (const auto& [group, one] : solvers_) {
+    for (const auto& solver : one->solvers) {
+      sum += solver->goals();
     }
   }
   return sum;
@@ -287,8 +287,8 @@ UNITY_INLINE std::vector<std::int64_t> pipeline_search::microbatch_counts(std::i
   return counts;
 }
 
-UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::size_t group) {
-  auto& known = rooms_[group];
+UNITY_INLINE stage_solvers& pipeline_search::solvers_of(std::size_t group) {
+  auto& known = solvers_[group];
   if (known == nullptr) {
     std::vector<hardware::device_id> devices;
     for (const auto& row : hardware::devices_by_node(machine_.network)) {
@@ -303,18 +303,18 @@ UNITY_INLINE stage_rooms& pipeline_search::rooms_of(std::size_t group) {
       }
       first.back().push_back(devices[i]);
     }
-    known = std::make_unique<stage_rooms>(stage_rooms{{machine_, routes_, std::move(devices), stages}, {}});
+    known = std::make_unique<stage_solvers>(stage_solvers{{machine_, routes_, std::move(devices), stages}, {}});
     constexpr auto placed = parallel::index_uses{1} << static_cast<unsigned>(parallel::index_use::placement);
     for (auto& mesh : hardware::meshes_of(first, options_.mesh_axes)) {
-      known->rooms.push_back(std::make_unique<mesh_room>(algebra_, machine_, routes_, std::move(mesh), clock_,
-                                                         options_.uses & ~placed, options_.optimizer,
-                                                         options_.memory_limit));
+      known->solvers.push_back(std::make_unique<mesh_solver>(algebra_, machine_, routes_, std::move(mesh), clock_,
+                                                             options_.uses & ~placed, options_.optimizer,
+                                                             options_.memory_limit));
     }
   }
   return *known;
 }
 
-UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& stage, mesh_room& room,
+UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_solvers& stage, mesh_solver& solver,
                                        std::vector<pipeline_candidate>& all) {
   const auto stages = stage.stages.mesh.sizes[0];
   const auto shared = static_cast<int>((16 + g.count - 1) / g.count);  // reductions come once for all micro-batches
@@ -323,16 +323,16 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
   for (const auto price : memory_prices) {
     parallel::mapping_objective o{shared, price, price == 0 ? 1 : std::min(stages, g.count)};
     o.trades = price == 0 ? parallel::memory_trades::none : options_.trades;
-    auto found = room.solve(g.ops, o);
+    auto found = solver.solve(g.ops, o);
     if (found.cost >= parallel::unreachable) {
       break;
     }
     auto trades =
-        has_trades ? trades_of(room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
+        has_trades ? trades_of(solver, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
     if (best && best->mapping.options == found.options && best->mapping.trades == trades) {
       continue;
     }
-    auto c = cut(g, stage, room, std::move(found.options), std::move(trades));
+    auto c = cut(g, stage, solver, std::move(found.options), std::move(trades));
     if (!c) {
       break;
     }
@@ -353,23 +353,22 @@ UNITY_INLINE void pipeline_search::add(const microbatch_graph& g, stage_rooms& s
   }
 }
 
-UNITY_INLINE std::optional<pipeline_candidate> pipeline_search::cut(const microbatch_graph& g, stage_rooms& stage,
-                                                                    mesh_room& room, std::vector<std::uint32_t> options,
-                                                                    std::vector<parallel::memory_trade> trades,
-                                                                    std::uint32_t chunks) {
+UNITY_INLINE auto pipeline_search::cut(const microbatch_graph& g, stage_solvers& stage, mesh_solver& solver,
+                                       std::vector<std::uint32_t> options, std::vector<parallel::memory_trade> trades,
+                                       std::uint32_t chunks) -> std::optional<pipeline_candidate> {
   const auto stages = static_cast<std::size_t>(stage.stages.mesh.sizes[0]);
-  const auto priced = pieces_of(g, stage, room, options, trades);
+  const auto priced = pieces_of(g, stage, solver, options, trades);
   // Equal groups may be cut as one device each.
   const std::vector<stage_way> ways{{1, priced.pieces}};
   const std::vector<std::size_t> groups{stages * chunks};
   stage_goal goal{groups[0], g.count, (g.count - 1) * chunks, chunks == 1 ? options_.memory_limit : bytes{}};
-  goal.is_late = [&] { return is_late(); };
+  goal.is_past_deadline = [&] { return is_past_deadline(); };
   const auto cuts = cut_into_stages(ways, groups, goal);
   if (!cuts) {
     return std::nullopt;
   }
   pipeline_candidate c{
-      &g, &stage,       &room,     {std::move(options), stages_of(g, cuts->first), static_cast<std::uint32_t>(stages)},
+      &g, &stage,       &solver,   {std::move(options), stages_of(g, cuts->first), static_cast<std::uint32_t>(stages)},
       {}, cuts->excess, cuts->held};
   c.mapping.chunks = chunks;
   c.mapping.trades = std::move(trades);
@@ -385,22 +384,22 @@ UNITY_INLINE std::optional<pipeline_candidate> pipeline_search::cut(const microb
   return c;
 }
 
-UNITY_INLINE priced_pieces pipeline_search::pieces_of(const microbatch_graph& g, const stage_rooms& stage,
-                                                      mesh_room& room, std::span<const std::uint32_t> options,
+UNITY_INLINE priced_pieces pipeline_search::pieces_of(const microbatch_graph& g, const stage_solvers& stage,
+                                                      mesh_solver& solver, std::span<const std::uint32_t> options,
                                                       std::span<const parallel::memory_trade> trades) {
   const auto step_of = steps_of(g);
   priced_pieces all{std::vector<stage_piece>(g.steps.size()), std::vector<picoseconds>(g.steps.size())};
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
-    const auto& o = room.tables().of(g.ops.placed(i)).options[options[i]];
+    const auto& o = solver.tables().of(g.ops.placed(i)).options[options[i]];
     const auto trade = trades.empty() ? parallel::memory_trade{} : trades[i];
     const auto costs = parallel::costs_of(o, trade, {});
     const auto updating = trade.sharding > 0 ? o.share_updating : o.updating;
     auto& piece = all.pieces[step_of[i]];
     piece.takes += costs.computing - updating;
     piece.weights += costs.weights;
-    piece.activations += kept_bytes(g, room, options, trades, i);
+    piece.activations += kept_bytes(g, solver, options, trades, i);
     all.once[step_of[i]] += updating + costs.synchronizing;
-    add_reads(g, stage, room, options, step_of, i, all.pieces);
+    add_reads(g, stage, solver, options, step_of, i, all.pieces);
   }
   return all;
 }
@@ -413,10 +412,10 @@ UNITY_INLINE std::vector<pipeline_candidate> pipeline_search::schedules_of(const
   all.front().mapping.schedule = parallel::pipeline_schedule::zero_bubble;
   const auto stages = c.mapping.stage_count;
   for (const auto chunks : {2U, 4U}) {
-    if (!c.rooms.empty() || c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
+    if (!c.solvers.empty() || c.graph->count % stages != 0 || c.graph->steps.size() < std::size_t{stages} * chunks) {
       continue;
     }
-    auto other = cut(*c.graph, *c.stage, *c.room, c.mapping.options, c.mapping.trades, chunks);
+    auto other = cut(*c.graph, *c.stage, *c.solver, c.mapping.options, c.mapping.trades, chunks);
     if (!other) {
       break;
     }
@@ -442,19 +441,19 @@ UNITY_INLINE const parallel::backward_reads& pipeline_search::kept(const paralle
   return at->second;
 }
 
-UNITY_INLINE bytes pipeline_search::kept_bytes(const microbatch_graph& g, mesh_room& room,
+UNITY_INLINE bytes pipeline_search::kept_bytes(const microbatch_graph& g, mesh_solver& solver,
                                                std::span<const std::uint32_t> options,
                                                std::span<const parallel::memory_trade> trades, std::uint32_t i) {
   const auto& p = g.ops.placed(i);
   if (!has_backward(p)) {
     return {};
   }
-  const auto& o = room.tables().of(p).options[options[i]];
+  const auto& o = solver.tables().of(p).options[options[i]];
   const auto& reads = kept(p);
   const auto is_recomputed = [&](std::uint32_t k) { return !trades.empty() && trades[k].is_recomputed; };
   bytes sum{};
   for (std::size_t r = 0; r < p.dimensions->outputs.size() && !is_recomputed(i); ++r) {
-    sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], room.mesh(), o.results[r]) : bytes{};
+    sum += reads.results[r] ? parallel::shard_bytes(p.dimensions->outputs[r], solver.mesh(), o.results[r]) : bytes{};
   }
   for (std::size_t x = 0; x < p.uses.size(); ++x) {
     const auto source = g.ops.sources(i)[x];
@@ -465,28 +464,28 @@ UNITY_INLINE bytes pipeline_search::kept_bytes(const microbatch_graph& g, mesh_r
     const bool is_kept_there =
         is_recomputed(source.from) ||
         (has_backward(maker) && kept(maker).results[source.result] &&
-         room.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x]);
-    sum += is_kept_there ? bytes{} : parallel::shard_bytes(p.dimensions->inputs[x], room.mesh(), o.operands[x]);
+         solver.tables().of(maker).options[options[source.from]].results[source.result] == o.operands[x]);
+    sum += is_kept_there ? bytes{} : parallel::shard_bytes(p.dimensions->inputs[x], solver.mesh(), o.operands[x]);
   }
   return sum;
 }
 
-UNITY_INLINE void pipeline_search::add_reads(const microbatch_graph& g, const stage_rooms& stage, mesh_room& room,
+UNITY_INLINE void pipeline_search::add_reads(const microbatch_graph& g, const stage_solvers& stage, mesh_solver& solver,
                                              std::span<const std::uint32_t> options,
                                              std::span<const std::size_t> step_of, std::uint32_t i,
                                              std::vector<stage_piece>& pieces) {
-  const auto& t = room.tables().of(g.ops.placed(i));
+  const auto& t = solver.tables().of(g.ops.placed(i));
   const auto sources = g.ops.sources(i);
   for (std::size_t x = 0; x < sources.size(); ++x) {
     if (sources[x].from == parallel::operand_source::none) {
       continue;
     }
-    const auto& maker = room.tables().of(g.ops.placed(sources[x].from));
+    const auto& maker = solver.tables().of(g.ops.placed(sources[x].from));
     const auto from = maker.states[maker.numbered[options[sources[x].from]].state][sources[x].result];
     const auto& space = *t.operands[x];
-    pieces[step_of[i]].takes += picoseconds{distances_[&room].from(space, from)[t.numbered[options[i]].operands[x]]};
+    pieces[step_of[i]].takes += picoseconds{distances_[&solver].from(space, from)[t.numbered[options[i]].operands[x]]};
     if (auto& before = pieces[step_of[sources[x].from]]; step_of[sources[x].from] != step_of[i]) {
-      const auto held = parallel::shard_bytes(g.ops.placed(i).dimensions->inputs[x], room.mesh(), space[from]);
+      const auto held = parallel::shard_bytes(g.ops.placed(i).dimensions->inputs[x], solver.mesh(), space[from]);
       const auto ways = g.ops.placed(i).wanted[x] ? 2 : 1;
       const auto& costs = stage.stages.costs;
       before.sends = std::max(before.sends, ways * (costs.shift(1, held) + costs.delay(1)));

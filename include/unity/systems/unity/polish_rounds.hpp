@@ -7,7 +7,7 @@
 #include <unity/core/units.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/systems/unity/search_context.hpp>
 #include <unity/tensor/operation.hpp>
 
@@ -16,7 +16,7 @@ namespace unity::systems::detail {
 struct polish_start {
   tensor::tensor_graph graph{};
   parallel::strategy plan{};
-  mesh_room* room = nullptr;  // of the plan's mesh; null: it is on none
+  mesh_solver* solver = nullptr;  // of the plan's mesh; null: it is on none
 };
 
 struct polished_plan {
@@ -76,17 +76,17 @@ struct plan_in_polish {
 UNITY_INLINE std::unique_ptr<plan_in_polish> begin_polish(search_context& c, std::size_t number, polish_start s) {
   const bool is_free = c.options.uses == parallel::all_index_uses;
   if (c.time.is_over(2 * c.time.reported()) || c.options.proposals == 0 || c.is_large(s.graph.node_count(), 1, 1) ||
-      (s.room == nullptr && !is_free)) {
+      (s.solver == nullptr && !is_free)) {
     return nullptr;
   }
   auto one = std::make_unique<plan_in_polish>(c, number, std::move(s.graph));
   std::optional<part_proposal> mesh;
-  if (s.room != nullptr) {
+  if (s.solver != nullptr) {
     const parallel::operator_graph ops{c.algebra, one->graph, one->lowering.dimensions(), one->lowering.training()};
     // For larger graphs, simulations are slow and parts are too many.
     const bool in_parts = is_free && c.is_small(ops.size());
     const bool in_all = in_parts && c.is_tiny(ops.size());
-    mesh.emplace(mesh_proposal{*s.room, ops}, ops, in_parts ? c.devices() : 0,
+    mesh.emplace(mesh_proposal{*s.solver, ops}, ops, in_parts ? c.devices() : 0,
                  in_all ? part_moves::all : part_moves::connected);
     const auto times = (in_parts ? 8 : 1) * (in_all ? c.tiny_factor : 1);
     one->proposals *= one->proposals < std::numeric_limits<std::uint64_t>::max() / times ? times : 1;

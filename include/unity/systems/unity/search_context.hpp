@@ -45,7 +45,7 @@ class search_time {
   [[nodiscard]] double seconds_for(double share) const { return std::max(0.0, std::min(share * own_, own_left())); }
   // Whether to skip a further step for lack of time.
   // Effects: if so, notes that the search was cut short.
-  [[nodiscard]] bool is_late(double needed = 0) { return note(seconds() + needed >= own_); }
+  [[nodiscard]] bool is_past_deadline(double needed = 0) { return note(seconds() + needed >= own_); }
   // The same, but for all of the time and not only for the own share.
   [[nodiscard]] bool is_over(double needed = 0) { return note(seconds() + needed >= all_); }
   // Effects: notes that a step was cut short, if it was. Returns whether it was.

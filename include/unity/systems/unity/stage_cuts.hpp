@@ -52,11 +52,11 @@ using handing_price =
 struct stage_goal {
   std::size_t stages = 1;
   std::int64_t microbatches = 1;
-  std::int64_t rounds = 0;          // how many times the slowest stage counts, besides one pass through all stages
-  bytes limit{};                    // of a device; 0: none
-  std::int64_t shares = 64;         // limits of the slowest stage are tried in steps of 1/shares of the last one
-  handing_price handing{};          // not negative; empty: `sends` of the last piece, whatever the groups
-  std::function<bool()> is_late{};  // whether to end with the best so far; empty: never
+  std::int64_t rounds = 0;   // how many times the slowest stage counts, besides one pass through all stages
+  bytes limit{};             // of a device; 0: none
+  std::int64_t shares = 64;  // limits of the slowest stage are tried in steps of 1/shares of the last one
+  handing_price handing{};   // not negative; empty: `sends` of the last piece, whatever the groups
+  std::function<bool()> is_past_deadline{};  // whether to end with the best so far; empty: never
 };
 
 // Whether a group of consecutive devices lies within a node or consists of whole nodes. nodes: the number of devices of
@@ -71,7 +71,7 @@ struct stage_goal {
 // slowest stage takes less than `shares` picoseconds, otherwise the result may be larger than the minimum by
 // rounds * slowest / shares. If every cut has excess, minimizes the slowest stage, but only among cuts whose first k
 // stages have least excess for each k.
-// Nothing if the devices cannot be grouped so, or if it is late before a cut is known.
+// Nothing if the devices cannot be grouped so, or if the deadline passes before a cut is known.
 // Complexity: stages times ways times devices times the square of the pieces, for each limit of the slowest stage that
 // is tried; also times the distinct sizes of groups if there is a handing_price. Limits after the first take less,
 // because slower stages are left out, and beginnings that cannot lead to a better cut than the best so far. If there is
@@ -138,7 +138,7 @@ class stage_cutter {
   [[nodiscard]] std::int64_t in_flight(std::size_t stage) const {
     return std::min(goal_.microbatches, static_cast<std::int64_t>(goal_.stages - stage));
   }
-  [[nodiscard]] bool is_late() const { return goal_.is_late && goal_.is_late(); }
+  [[nodiscard]] bool is_past_deadline() const { return goal_.is_past_deadline && goal_.is_past_deadline(); }
   // How long a group that runs this way receives what piece j - 1 makes, from a group of the size sizes_[from_kind].
   [[nodiscard]] picoseconds handing(std::size_t from_kind, std::size_t way, std::size_t device, std::size_t j) const {
     if (j == 0) {
@@ -212,7 +212,7 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
   const auto slowest_allowed = ways_.size() == 1 ? slowest_of_one_way() : never;
   auto best = solve(seconds::slowest, {slowest_allowed, never});
   if (slowest_allowed != never && (!best || best->excess > bytes{})) {
-    if (auto other = solve(seconds::slowest, {})) {  // nothing only if it is late
+    if (auto other = solve(seconds::slowest, {})) {  // nothing only past the deadline
       best = std::move(other);
     }
   }
@@ -232,7 +232,7 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::run() {
   if (cost(*all) < cost(*best)) {
     best = all;
   }
-  for (auto slowest = fastest; least + goal_.rounds * slowest < cost(*best) && !is_late();
+  for (auto slowest = fastest; least + goal_.rounds * slowest < cost(*best) && !is_past_deadline();
        slowest += std::max(picoseconds{1}, slowest / goal_.shares)) {
     auto found = solve(seconds::through, bounds_below(slowest));
     if (found && cost(*found) < cost(*best)) {
@@ -266,7 +266,7 @@ UNITY_INLINE std::optional<stage_cuts> stage_cutter::solve(seconds second, const
       for (std::size_t before = 0; before < sizes_.size(); ++before) {
         for (std::size_t w = 0; w < ways_.size() && !best_[k][d][before].empty(); ++w) {
           if (fits(d, w) && ends_[k + 1][d + ways_[w].devices]) {
-            if (is_late()) {
+            if (is_past_deadline()) {
               return std::nullopt;
             }
             extend(k, d, before, w, b);

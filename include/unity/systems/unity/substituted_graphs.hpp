@@ -54,16 +54,16 @@ UNITY_INLINE void add_substituted(search_context& c, const mapping_trials& trial
         std::pair{c.options.uses & (samples_alone | model), overlap_shares.back()},
         std::pair{samples_alone, overlap_shares.back()}}) {
     const auto cheapest = std::find_if(first.begin(), first.end(), [&](const mapping_candidate& k) {
-      return k.room->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
+      return k.solver->uses() == uses && (k.objective.synchronizing_16ths == share || uses == samples_alone);
     });
-    if (cheapest == first.end() || c.time.is_late()) {
+    if (cheapest == first.end() || c.time.is_past_deadline()) {
       continue;
     }
     auto joint = c.options.joint;
     joint.limits.seconds = std::min(joint.limits.seconds, c.time.seconds_for(0.15));
     joint.computing = [&c](const parallel::operator_graph& ops) { return c.computing.of(ops); };
-    auto found =
-        improve(c.algebra, rules, variants[0].graph, *cheapest->room, {share, cheapest->objective.per_mebibyte}, joint);
+    auto found = improve(c.algebra, rules, variants[0].graph, *cheapest->solver,
+                         {share, cheapest->objective.per_mebibyte}, joint);
     c.record.expanded += found.expanded;
     c.time.note(found.ended_early);
     c.record.graphs_bound = std::min(c.record.graphs_bound, found.computing);
@@ -91,7 +91,7 @@ UNITY_INLINE std::vector<simulated_best> add_nearby(search_context& c, mapping_t
     const auto s = space.initial();
     for (const auto m : space.moves(s)) {
       space.prepare(s, from);
-      if (c.time.is_late() || !space.price(s, m, from)) {
+      if (c.time.is_past_deadline() || !space.price(s, m, from)) {
         continue;
       }
       auto g = space.graph(space.apply(s, m, from, to));

@@ -16,7 +16,7 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
-#include <unity/systems/unity/mesh_room.hpp>
+#include <unity/systems/unity/mesh_solver.hpp>
 #include <unity/systems/unity/microbatch_graphs.hpp>
 #include <unity/systems/unity/pipelines.hpp>
 #include <unity/systems/unity/stage_cuts.hpp>
@@ -58,7 +58,7 @@ class unequal_stages {
   };
   // A mapping of a micro-batch onto a mesh, with the costs of blocks of the graph.
   struct mapped_way {
-    mesh_room* room = nullptr;
+    mesh_solver* solver = nullptr;
     std::vector<std::uint32_t> options{};
     std::vector<parallel::memory_trade> trades{};  // empty: none
     std::vector<stage_piece> pieces{};
@@ -203,24 +203,24 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g, std::int64_
   o.trades = price == 0 ? parallel::memory_trades::none : search_.options().trades;
   std::vector<mapped_way> ways;
   for (const auto size : sizes()) {
-    auto& group = search_.rooms_of(size);
-    for (auto& room : group.rooms) {
+    auto& group = search_.solvers_of(size);
+    for (auto& solver : group.solvers) {
       if (left() <= 0) {
         return {};
       }
-      room->end_in(left());
-      auto found = room->solve(g.ops, o);
-      room->end_in(std::numeric_limits<double>::infinity());
+      solver->end_in(left());
+      auto found = solver->solve(g.ops, o);
+      solver->end_in(std::numeric_limits<double>::infinity());
       if (found.cost >= parallel::unreachable) {
         continue;
       }
       auto trades =
-          has_trades() ? trades_of(*room, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
-      auto priced = search_.pieces_of(g, group, *room, found.options, trades);
+          has_trades() ? trades_of(*solver, g.graph, g.ops, found.options, o) : std::vector<parallel::memory_trade>{};
+      auto priced = search_.pieces_of(g, group, *solver, found.options, trades);
       if (blocks_.empty()) {
         blocks_ = blocks_of(priced.pieces);
       }
-      mapped_way way{room.get(), std::move(found.options), std::move(trades), {}};
+      mapped_way way{solver.get(), std::move(found.options), std::move(trades), {}};
       for (std::size_t i = 0; i < priced.pieces.size(); ++i) {
         if (way.pieces.size() < blocks_.size() && blocks_[way.pieces.size()] == i) {
           way.pieces.emplace_back();
@@ -247,7 +247,7 @@ UNITY_INLINE auto unequal_stages::ways_of(const microbatch_graph& g) -> std::vec
   for (const auto price : memory_prices) {
     for (auto& way : ways_of(g, price)) {
       const auto is_worse = [&](const mapped_way& k) {
-        return k.room->mesh().devices.size() == way.room->mesh().devices.size() &&
+        return k.solver->mesh().devices.size() == way.solver->mesh().devices.size() &&
                std::equal(way.pieces.begin(), way.pieces.end(), k.pieces.begin(), is_no_less);
       };
       if (std::none_of(all.begin(), all.end(), is_worse)) {
@@ -286,7 +286,7 @@ UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_grap
                                                            bytes limit) {
   std::vector<stage_way> of_cuts;
   for (const auto& w : ways) {
-    of_cuts.push_back({w.room->mesh().devices.size() / unit_, w.pieces});
+    of_cuts.push_back({w.solver->mesh().devices.size() / unit_, w.pieces});
   }
   stage_goal goal{stages, g.count, g.count - 1, limit};
   goal.shares = has_trades() ? 16 : goal.shares;  // less exact: many limits of memory are tried and then simulated
@@ -295,7 +295,7 @@ UNITY_INLINE std::optional<stage_cuts> unequal_stages::cut(const microbatch_grap
     const auto moved = std::llround(price.picoseconds_per_byte * static_cast<double>(last.passes.count()));
     return last.passes == bytes{} ? picoseconds{} : picoseconds{moved} + price.delay;
   };
-  goal.is_late = [&] { return left() <= 0; };
+  goal.is_past_deadline = [&] { return left() <= 0; };
   return cut_into_stages(of_cuts, within_, goal);
 }
 
@@ -364,8 +364,8 @@ UNITY_INLINE void unequal_stages::add(const microbatch_graph& g, std::vector<pip
     }
   }
   for (auto& c : best) {
-    const auto is_other = [&](const mesh_room* room) { return room != c.room; };
-    if (std::any_of(c.rooms.begin(), c.rooms.end(), is_other)) {
+    const auto is_other = [&](const mesh_solver* solver) { return solver != c.solver; };
+    if (std::any_of(c.solvers.begin(), c.solvers.end(), is_other)) {
       all.push_back(std::move(c));
     }
   }
@@ -402,7 +402,7 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
                                                           const std::vector<mapped_way>& ways, const stage_cuts& cuts) {
   pipeline_candidate c;
   c.graph = &g;
-  c.stage = &search_.rooms_of(1);
+  c.stage = &search_.solvers_of(1);
   c.mapping.stage_count = static_cast<std::uint32_t>(cuts.first.size());
   c.predicted = cuts.through + (g.count - 1) * cuts.slowest;
   // With trades, the limits that cuts were made for are not the devices' limit.
@@ -412,9 +412,9 @@ UNITY_INLINE pipeline_candidate unequal_stages::candidate(const microbatch_graph
   std::vector<std::size_t> first;
   for (std::size_t k = 0; k < cuts.first.size(); ++k) {
     first.push_back(blocks_[cuts.first[k]]);
-    c.rooms.push_back(ways[cuts.way[k]].room);
+    c.solvers.push_back(ways[cuts.way[k]].solver);
   }
-  c.room = c.rooms.front();
+  c.solver = c.solvers.front();
   c.mapping.stages = stages_of(g, first);
   for (std::uint32_t i = 0; i < g.ops.size(); ++i) {
     const auto& way = ways[cuts.way[c.mapping.stages[i]]];

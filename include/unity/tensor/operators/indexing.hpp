@@ -88,7 +88,7 @@ class index_writer {
 }
 
 // Counts only the elements of the first operand that are read.
-[[nodiscard]] work work_of_reading(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs);
+[[nodiscard]] operator_work work_of_reading(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs);
 
 }  // namespace unity::tensor::operators
 
@@ -216,8 +216,8 @@ UNITY_INLINE value_id written(body_builder& b, value_id x, value_id numbers, val
   return b.add("embedding", {all, row});
 }
 
-[[nodiscard]] inline work work_of_writing(const attribute_reader&, std::span<const tensor_type> inputs,
-                                          std::span<const tensor_type> outputs) {
+[[nodiscard]] inline operator_work work_of_writing(const attribute_reader&, std::span<const tensor_type> inputs,
+                                                   std::span<const tensor_type> outputs) {
   return {flops{element_count(inputs[2].dims)}, total_bytes(inputs) + total_bytes(outputs)};
 }
 
@@ -228,7 +228,7 @@ UNITY_INLINE value_id written(body_builder& b, value_id x, value_id numbers, val
 
 }  // namespace detail
 
-UNITY_INLINE work work_of_reading(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
+UNITY_INLINE operator_work work_of_reading(std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
   auto moved = total_bytes(outputs) + total_bytes(inputs.subspan(1));
   moved += std::min(total_bytes(outputs), size_in_bytes(inputs[0]));
   return {flops{}, moved};
@@ -460,7 +460,9 @@ UNITY_INLINE definition one_hot_values() {
   };
   return detail::with_work(
       define("one_hot_values", 2, 1, {integer_field("axis"), integer_field("depth")}, composite{body, types}),
-      [](const attribute_reader&, auto in, auto out) { return work{flops{}, total_bytes(in) + total_bytes(out)}; });
+      [](const attribute_reader&, auto in, auto out) {
+        return operator_work{flops{}, total_bytes(in) + total_bytes(out)};
+      });
 }
 
 }  // namespace unity::tensor::operators

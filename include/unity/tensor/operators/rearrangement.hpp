@@ -348,7 +348,7 @@ UNITY_INLINE definition eye_like() {
     return std::vector{b.add("cast", {on}, {{"element", name_of(a.choice<dtype>("element"))}})};
   };
   auto d = define("eye_like", 1, 1, {integer_field("k", 0), dtype_field("element")}, composite{body, types});
-  d.own_work = [](const attribute_reader&, auto, auto out) { return work{flops{}, total_bytes(out)}; };
+  d.own_work = [](const attribute_reader&, auto, auto out) { return operator_work{flops{}, total_bytes(out)}; };
   return d;
 }
 

@@ -207,7 +207,7 @@ UNITY_INLINE definition recurrent_layer(std::string name, std::int64_t gates, bo
     const auto weights = saturating_add(element_count(inputs[1].dims), element_count(inputs[2].dims));
     const auto each = saturating_add(saturating_multiply(2, weights), inputs[1].dims[0] * inputs[1].dims[1] * per_gate);
     const auto samples = saturating_multiply(inputs[0].dims[0], inputs[0].dims[1]);
-    return work{flops{saturating_multiply(samples, each)}, total_bytes(inputs) + total_bytes(outputs)};
+    return operator_work{flops{saturating_multiply(samples, each)}, total_bytes(inputs) + total_bytes(outputs)};
   };
   return d;
 }

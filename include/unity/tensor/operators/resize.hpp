@@ -177,7 +177,8 @@ UNITY_INLINE definition resize() {
   // Linear interpolation: about four elements, each weighted and added.
   d.own_work = [](const attribute_reader& a, auto in, auto out) {
     const auto operations = a.integer("mode") == 0 ? std::int64_t{0} : std::int64_t{8};
-    return work{flops{saturating_multiply(operations, element_count(out[0].dims))}, total_bytes(in) + total_bytes(out)};
+    return operator_work{flops{saturating_multiply(operations, element_count(out[0].dims))},
+                         total_bytes(in) + total_bytes(out)};
   };
   return d;
 }

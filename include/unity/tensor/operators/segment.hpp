@@ -145,8 +145,8 @@ struct edge_work {
   std::int64_t times = 1;
   small_vector<std::size_t, 6> once{};
 
-  [[nodiscard]] work operator()(const attribute_reader&, std::span<const tensor_type> inputs,
-                                std::span<const tensor_type> outputs) const;
+  [[nodiscard]] operator_work operator()(const attribute_reader&, std::span<const tensor_type> inputs,
+                                         std::span<const tensor_type> outputs) const;
 };
 
 [[nodiscard]] inline definition with_work(definition d, const edge_work& w) {
@@ -209,8 +209,8 @@ UNITY_INLINE value_id edge_rows::has_edges(std::size_t rank) const {
   return reshaped(b_, any, dims);
 }
 
-UNITY_INLINE work edge_work::operator()(const attribute_reader&, std::span<const tensor_type> inputs,
-                                        std::span<const tensor_type> outputs) const {
+UNITY_INLINE operator_work edge_work::operator()(const attribute_reader&, std::span<const tensor_type> inputs,
+                                                 std::span<const tensor_type> outputs) const {
   const auto& x = inputs[rows];
   const auto width = element_count(x.dims) / x.dims[0];
   const auto elements = saturating_multiply(inputs[edges].dims[0], width);

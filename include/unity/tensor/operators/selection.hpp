@@ -171,8 +171,8 @@ UNITY_INLINE definition top_elements() {
                   std::span<const tensor_type> outputs) {
     const auto size = inputs[0].dims[static_cast<std::size_t>(a.integer("axis"))];
     const auto rounds = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(size)));
-    return work{flops{saturating_multiply(element_count(inputs[0].dims), rounds)},
-                total_bytes(inputs) + total_bytes(outputs)};
+    return operator_work{flops{saturating_multiply(element_count(inputs[0].dims), rounds)},
+                         total_bytes(inputs) + total_bytes(outputs)};
   };
   return d;
 }
@@ -336,7 +336,7 @@ UNITY_INLINE definition cumulative_sum() {
                   {integer_field("axis"), flag_field("exclusive", false), flag_field("reverse", false)},
                   composite{body, types});
   d.own_work = [](const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
-    return work{flops{element_count(inputs[0].dims)}, total_bytes(inputs) + total_bytes(outputs)};
+    return operator_work{flops{element_count(inputs[0].dims)}, total_bytes(inputs) + total_bytes(outputs)};
   };
   return d;
 }
@@ -422,7 +422,7 @@ UNITY_INLINE definition top_k() {
   auto d = define("top_k", 1, 1, {integer_field("count")}, composite{body, types}).with_adjoint(adjoint);
   // One comparison per element: selection takes linear time.
   d.own_work = [](const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
-    return work{flops{element_count(inputs[0].dims)}, total_bytes(inputs) + total_bytes(outputs)};
+    return operator_work{flops{element_count(inputs[0].dims)}, total_bytes(inputs) + total_bytes(outputs)};
   };
   return d;
 }

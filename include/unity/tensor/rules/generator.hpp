@@ -23,7 +23,7 @@ namespace unity::tensor {
 namespace detail {
 
 // Collects the numbers in an expression that can only be reals: interpreted as bits, small integers are denormal.
-void collect_reals(const expression& e, std::vector<double>& reals);
+void collect_reals(const compiled_expression& e, std::vector<double>& reals);
 
 // One attempt: walks the source from its variables up and guesses what each operator leaves open.
 class instance_draft {
@@ -126,8 +126,8 @@ class instance_generator {
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE void collect_reals(const expression& e, std::vector<double>& reals) {
-  if (e.kind == expression::form::literal && e.literal.size() == 1 && std::isnormal(to_real(e.literal[0]))) {
+UNITY_INLINE void collect_reals(const compiled_expression& e, std::vector<double>& reals) {
+  if (e.kind == compiled_expression::form::literal && e.literal.size() == 1 && std::isnormal(to_real(e.literal[0]))) {
     reals.push_back(to_real(e.literal[0]));
   }
   for (const auto& a : e.arguments) {

@@ -51,15 +51,15 @@ class size_reader {
   [[nodiscard]] std::vector<same_size> relations(const substitution& s) const;
 
  private:
-  [[nodiscard]] bool is_size(const expression& e) const {
-    return e.kind == expression::form::measure && std::optional{e.measure} == size_ && e.arguments.size() == 1;
+  [[nodiscard]] bool is_size(const compiled_expression& e) const {
+    return e.kind == compiled_expression::form::measure && std::optional{e.measure} == size_ && e.arguments.size() == 1;
   }
   // Variable and dimension; -1 for all dimensions.
-  [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const expression& e) const;
-  void read(const expression& c, std::vector<fixed_sizes>& all) const;
-  [[nodiscard]] std::optional<fixed_sizes> place_of(const expression& e) const;
+  [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const compiled_expression& e) const;
+  void read(const compiled_expression& c, std::vector<fixed_sizes>& all) const;
+  [[nodiscard]] std::optional<fixed_sizes> place_of(const compiled_expression& e) const;
   // A number or a list of numbers.
-  [[nodiscard]] static std::optional<attribute> number_of(const expression& e);
+  [[nodiscard]] static std::optional<attribute> number_of(const compiled_expression& e);
 
   std::optional<int> size_;
   std::optional<int> shape_;
@@ -159,7 +159,7 @@ UNITY_INLINE std::vector<fixed_sizes> size_reader::read(const substitution& s) c
 UNITY_INLINE std::vector<same_size> size_reader::relations(const substitution& s) const {
   std::vector<same_size> all;
   for (const auto& c : s.conditions) {
-    if (c.kind != expression::form::call || c.callee != function::equal || c.indexed) {
+    if (c.kind != compiled_expression::form::call || c.callee != rule_function::equal || c.indexed) {
       continue;
     }
     const auto a = dimension_of(c.arguments[0]);
@@ -172,8 +172,8 @@ UNITY_INLINE std::vector<same_size> size_reader::relations(const substitution& s
   return all;
 }
 
-UNITY_INLINE std::optional<std::pair<std::size_t, int>> size_reader::dimension_of(const expression& e) const {
-  if (e.kind != expression::form::measure) {
+UNITY_INLINE std::optional<std::pair<std::size_t, int>> size_reader::dimension_of(const compiled_expression& e) const {
+  if (e.kind != compiled_expression::form::measure) {
     return std::nullopt;
   }
   if (std::optional{e.measure} == shape_) {
@@ -184,20 +184,21 @@ UNITY_INLINE std::optional<std::pair<std::size_t, int>> size_reader::dimension_o
                                              : std::nullopt;
 }
 
-UNITY_INLINE void size_reader::read(const expression& c, std::vector<fixed_sizes>& all) const {
-  if (c.kind != expression::form::call) {
+UNITY_INLINE void size_reader::read(const compiled_expression& c, std::vector<fixed_sizes>& all) const {
+  if (c.kind != compiled_expression::form::call) {
     return;
   }
-  if (c.callee == function::logical_and) {
+  if (c.callee == rule_function::logical_and) {
     read(c.arguments[0], all);
     read(c.arguments[1], all);
   }
-  if (c.callee != function::equal || c.indexed) {
+  if (c.callee != rule_function::equal || c.indexed) {
     return;
   }
   const auto value = number_of(c.arguments[1]);
   const auto& measured = c.arguments[0];
-  if (measured.kind == expression::form::measure && std::optional{measured.measure} == rank_ && value == attribute{0}) {
+  if (measured.kind == compiled_expression::form::measure && std::optional{measured.measure} == rank_ &&
+      value == attribute{0}) {
     all.push_back({measured.slot, 0, {}, true});
   }
   if (auto place = place_of(c.arguments[0]); place && value) {
@@ -206,11 +207,11 @@ UNITY_INLINE void size_reader::read(const expression& c, std::vector<fixed_sizes
   }
 }
 
-UNITY_INLINE std::optional<fixed_sizes> size_reader::place_of(const expression& e) const {
-  if (e.kind == expression::form::measure && std::optional{e.measure} == shape_) {
+UNITY_INLINE std::optional<fixed_sizes> size_reader::place_of(const compiled_expression& e) const {
+  if (e.kind == compiled_expression::form::measure && std::optional{e.measure} == shape_) {
     return fixed_sizes{e.slot, 0, {}, false};
   }
-  const bool is_suffix = e.kind == expression::form::call && e.callee == function::suffix;
+  const bool is_suffix = e.kind == compiled_expression::form::call && e.callee == rule_function::suffix;
   if (!is_size(e) && !is_suffix) {
     return std::nullopt;
   }
@@ -223,16 +224,16 @@ UNITY_INLINE std::optional<fixed_sizes> size_reader::place_of(const expression& 
   return place;
 }
 
-UNITY_INLINE std::optional<attribute> size_reader::number_of(const expression& e) {
-  if (e.kind == expression::form::literal) {
+UNITY_INLINE std::optional<attribute> size_reader::number_of(const compiled_expression& e) {
+  if (e.kind == compiled_expression::form::literal) {
     return e.literal;
   }
-  if (e.kind != expression::form::list) {
+  if (e.kind != compiled_expression::form::list) {
     return std::nullopt;
   }
   attribute all;
   for (const auto& a : e.arguments) {
-    if (a.kind != expression::form::literal) {
+    if (a.kind != compiled_expression::form::literal) {
       return std::nullopt;
     }
     all.append(a.literal.begin(), a.literal.end());

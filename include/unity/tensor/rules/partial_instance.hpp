@@ -123,7 +123,7 @@ class partial_instance {
   // Updates the environment of expressions with the known values.
   void sync();
   // Whether everything that an expression refers to is known.
-  [[nodiscard]] bool ready(const expression& e) const;
+  [[nodiscard]] bool ready(const compiled_expression& e) const;
 
   // The number of results of a node that the source mentions.
   [[nodiscard]] std::size_t used_results(std::size_t slot) const;
@@ -213,8 +213,8 @@ UNITY_INLINE bool partial_instance::conditions_may_hold() {
     const auto& wanted = s_->source.nodes[slot].attributes;
     for (std::size_t i = 0; i < made_.source[slot].size(); ++i) {
       for (std::size_t k = 0; k < wanted.size(); ++k) {
-        if (wanted[k].kind == pattern_attribute::form::value && wanted[k].value.kind != expression::form::literal &&
-            ready(wanted[k].value) &&
+        if (wanted[k].kind == pattern_attribute::form::value &&
+            wanted[k].value.kind != compiled_expression::form::literal && ready(wanted[k].value) &&
             evaluate(wanted[k].value, env, i) != std::optional{made_.source[slot][i].attributes[k]}) {
           return false;
         }
@@ -292,11 +292,11 @@ UNITY_INLINE void partial_instance::sync() {
   }
 }
 
-UNITY_INLINE bool partial_instance::ready(const expression& e) const {
-  if (e.kind == expression::form::attribute_variable && !attributes_[e.slot]) {
+UNITY_INLINE bool partial_instance::ready(const compiled_expression& e) const {
+  if (e.kind == compiled_expression::form::attribute_variable && !attributes_[e.slot]) {
     return false;
   }
-  if (e.kind == expression::form::measure && made_.values[e.slot].size() < known_[e.slot].size()) {
+  if (e.kind == compiled_expression::form::measure && made_.values[e.slot].size() < known_[e.slot].size()) {
     return false;
   }
   return std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return ready(a); });

@@ -123,7 +123,7 @@ class exhaustive_instances {
  private:
   // Widens the bounds if a condition requires a higher rank; otherwise it would never hold. Ranks above most_tried_rank
   // stay out of bounds.
-  static void name_rank(const algebra& a, const expression& e, instance_bounds& b);
+  static void name_rank(const algebra& a, const compiled_expression& e, instance_bounds& b);
   void add_parts(const algebra& a, const substitution& s, const instance_bounds& b, std::span<const std::size_t> axes,
                  std::vector<bound_attribute>& bound);
 
@@ -280,15 +280,15 @@ UNITY_INLINE exhaustive_instances::exhaustive_instances(const algebra& a, const 
   add_parts(a, s, own, axes, bound);
 }
 
-UNITY_INLINE void exhaustive_instances::name_rank(const algebra& a, const expression& e, instance_bounds& b) {
-  if (e.kind == expression::form::call && e.callee == function::equal &&
-      e.arguments[1].kind == expression::form::literal && e.arguments[1].literal.size() == 1) {
+UNITY_INLINE void exhaustive_instances::name_rank(const algebra& a, const compiled_expression& e, instance_bounds& b) {
+  if (e.kind == compiled_expression::form::call && e.callee == rule_function::equal &&
+      e.arguments[1].kind == compiled_expression::form::literal && e.arguments[1].literal.size() == 1) {
     const auto& counted = e.arguments[0];
     const auto number = e.arguments[1].literal[0];
     const auto asked = static_cast<std::size_t>(number > 0 && number <= most_tried_rank ? number : 0);
     const bool is_rank =
-        counted.kind == expression::form::measure && std::optional{counted.measure} == a.find_measure("rank");
-    const bool is_length = counted.kind == expression::form::call && counted.callee == function::length;
+        counted.kind == compiled_expression::form::measure && std::optional{counted.measure} == a.find_measure("rank");
+    const bool is_length = counted.kind == compiled_expression::form::call && counted.callee == rule_function::length;
     b.rank = is_rank ? std::max(b.rank, asked) : b.rank;
     b.new_rank = is_length || is_rank ? std::max(b.new_rank, asked) : b.new_rank;
   }

@@ -50,15 +50,15 @@ class size_menus {
  private:
   // Names sizes in conditions other than equations of sizes. Equations hold for 2 if they hold for 3; other conditions
   // may not.
-  void name_compared(const expression& c);
-  [[nodiscard]] bool is_list_of_sizes(const expression& e) const;
+  void name_compared(const compiled_expression& c);
+  [[nodiscard]] bool is_list_of_sizes(const compiled_expression& e) const;
   // Names all sizes that an expression reads.
-  void name_measured(const expression& e);
+  void name_measured(const compiled_expression& e);
 
   void fill(std::size_t v);
   // Whether the conditions on this variable alone hold.
   [[nodiscard]] bool allowed(std::size_t v, const shape& s) const;
-  [[nodiscard]] static bool is_about(const expression& e, std::size_t v);
+  [[nodiscard]] static bool is_about(const compiled_expression& e, std::size_t v);
 
   const algebra& algebra_;
   const substitution& s_;
@@ -173,33 +173,35 @@ UNITY_INLINE size_menus::size_menus(const algebra& a, const substitution& s, con
   }
 }
 
-UNITY_INLINE void size_menus::name_compared(const expression& c) {
-  const bool joins =
-      c.kind == expression::form::call && (c.callee == function::logical_and || c.callee == function::logical_or);
+UNITY_INLINE void size_menus::name_compared(const compiled_expression& c) {
+  const bool joins = c.kind == compiled_expression::form::call &&
+                     (c.callee == rule_function::logical_and || c.callee == rule_function::logical_or);
   if (joins) {
     name_compared(c.arguments[0]);
     name_compared(c.arguments[1]);
-  } else if (c.kind != expression::form::call || c.callee != function::equal || !is_list_of_sizes(c.arguments[0]) ||
-             !is_list_of_sizes(c.arguments[1])) {
+  } else if (c.kind != compiled_expression::form::call || c.callee != rule_function::equal ||
+             !is_list_of_sizes(c.arguments[0]) || !is_list_of_sizes(c.arguments[1])) {
     name_measured(c);
   }
 }
 
-UNITY_INLINE bool size_menus::is_list_of_sizes(const expression& e) const {
-  constexpr std::array moves{function::prefix, function::suffix, function::replace, function::remove,
-                             function::insert, function::concat, function::at,      function::repeat};
-  const bool moved = e.kind != expression::form::call || std::find(moves.begin(), moves.end(), e.callee) != moves.end();
+UNITY_INLINE bool size_menus::is_list_of_sizes(const compiled_expression& e) const {
+  constexpr std::array moves{rule_function::prefix, rule_function::suffix, rule_function::replace,
+                             rule_function::remove, rule_function::insert, rule_function::concat,
+                             rule_function::at,     rule_function::repeat};
+  const bool moved =
+      e.kind != compiled_expression::form::call || std::find(moves.begin(), moves.end(), e.callee) != moves.end();
   const bool small = std::all_of(e.literal.begin(), e.literal.end(), [](auto n) { return n <= 2; });
   // Arguments of a measure and positions that cut a list are numbers of dimensions and may be computed.
-  return e.kind == expression::form::measure ||
-         (moved && small && (e.kind != expression::form::call || is_list_of_sizes(e.arguments[0])) &&
-          (e.kind == expression::form::call ||
+  return e.kind == compiled_expression::form::measure ||
+         (moved && small && (e.kind != compiled_expression::form::call || is_list_of_sizes(e.arguments[0])) &&
+          (e.kind == compiled_expression::form::call ||
            std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return is_list_of_sizes(a); })));
 }
 
-UNITY_INLINE void size_menus::name_measured(const expression& e) {
+UNITY_INLINE void size_menus::name_measured(const compiled_expression& e) {
   const auto is = [&](const char* name) { return std::optional{e.measure} == algebra_.find_measure(name); };
-  if (e.kind == expression::form::measure && (is("size") || is("shape"))) {
+  if (e.kind == compiled_expression::form::measure && (is("size") || is("shape"))) {
     const bool one = is("size") && e.arguments.size() == 1 && e.arguments[0].literal.size() == 1;
     for (std::size_t rank = 0; rank <= bounds_.rank; ++rank) {
       for (std::size_t d = 0; d < rank; ++d) {
@@ -237,15 +239,16 @@ UNITY_INLINE bool size_menus::allowed(std::size_t v, const shape& s) const {
   alone.values.resize(s_.variables);
   alone.values[v] = {tensor_type{dtype::float32, layout::row_major, false, s}};
   const instance_environment env{algebra_, alone};
-  return std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const expression& c) {
+  return std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const compiled_expression& c) {
     const auto value = is_about(c, v) ? evaluate(c, env, 0) : attribute{1};
     return value && unity::truth_of(*value);
   });
 }
 
-UNITY_INLINE bool size_menus::is_about(const expression& e, std::size_t v) {
-  const bool other = e.kind == expression::form::attribute_variable || e.kind == expression::form::pack ||
-                     (e.kind == expression::form::measure && e.slot != v);
+UNITY_INLINE bool size_menus::is_about(const compiled_expression& e, std::size_t v) {
+  const bool other = e.kind == compiled_expression::form::attribute_variable ||
+                     e.kind == compiled_expression::form::pack ||
+                     (e.kind == compiled_expression::form::measure && e.slot != v);
   return !other && std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return is_about(a, v); });
 }
 

@@ -56,7 +56,7 @@ TEST_CASE("stored_term_check requires variables numbered by first occurrence") {
   enumeration<polynomial_terms> e{language, {.most_operators = 1, .variables = 3}};
   stored_term_check check{language, e.store(), 3};
   const auto sum_of = [](std::size_t left, std::size_t right) {
-    term t{1, 2, {}};
+    stored_term t{1, 2, {}};
     t.operands[0].map.set(0, left);
     t.operands[1].map.set(0, right);
     return t;

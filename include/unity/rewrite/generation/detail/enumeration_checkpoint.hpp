@@ -30,11 +30,11 @@ class stored_term_check {
       : language_{language}, store_{store}, most_variables_{most_variables} {}
 
   // Whether it is an operator on stored terms, with variables numbered by first occurrence, as terms are stored.
-  [[nodiscard]] bool is_term(const term& t) {
+  [[nodiscard]] bool is_term(const stored_term& t) {
     return applies(t) && (t.arity == 0 || is_numbered(t)) && has_few_variables(facts_of(t));
   }
   // The same, and the facts are its own; does not check their type.
-  [[nodiscard]] bool is_term(const term& t, term_facts facts) {
+  [[nodiscard]] bool is_term(const stored_term& t, term_facts facts) {
     if (!is_term(t)) {
       return false;
     }
@@ -42,7 +42,7 @@ class stored_term_check {
     return same(facts, facts_of(t));
   }
   // Whether it is an operator on stored terms, or a variable, and its variables are among those of the facts.
-  [[nodiscard]] bool is_over(const term& t, const term_facts& facts) const {
+  [[nodiscard]] bool is_over(const stored_term& t, const term_facts& facts) const {
     if (t.op != term_node::variable) {
       return applies(t) && names_operands(t, facts);
     }
@@ -50,7 +50,7 @@ class stored_term_check {
     return is_variable && is_naming(store_[t.operands[0].orbit].facts, t.operands[0].map.cut(1), facts);
   }
   // Whether it is a stored term under a naming of its variables by those of `t`.
-  [[nodiscard]] bool is_over(const instance& i, const term& t) {
+  [[nodiscard]] bool is_over(const term_instance& i, const stored_term& t) {
     return i.orbit < store_.size() && is_naming(store_[i.orbit].facts, i.map, facts_of(t));
   }
   // Whether they are permutations of the variables of the facts, the identity first.
@@ -69,17 +69,17 @@ class stored_term_check {
            a.tree_size == b.tree_size && a.repeats == b.repeats;
   }
   // Without the type.
-  [[nodiscard]] term_facts facts_of(const term& t) {
+  [[nodiscard]] term_facts facts_of(const stored_term& t) {
     store_.collect_nodes(t, nodes_);
     return unity::facts_of(store_, t, nodes_.size() + 1);
   }
   // Whether it is an operator of the language on the right number of stored terms.
-  [[nodiscard]] bool applies(const term& t) const {
+  [[nodiscard]] bool applies(const stored_term& t) const {
     if (t.op >= language_.operator_count() || t.arity != language_.arity(t.op)) {
       return false;
     }
     for (std::size_t i = 0; i < t.operands.size(); ++i) {
-      if (i < t.arity ? t.operands[i].orbit >= store_.size() : t.operands[i] != instance{}) {
+      if (i < t.arity ? t.operands[i].orbit >= store_.size() : t.operands[i] != term_instance{}) {
         return false;
       }
     }
@@ -87,7 +87,7 @@ class stored_term_check {
   }
   // Whether the left operand's variables come first, new ones of the right operand follow in order, and each has one
   // sort.
-  [[nodiscard]] bool is_numbered(const term& t) const {
+  [[nodiscard]] bool is_numbered(const stored_term& t) const {
     term_facts all;
     for (std::size_t i = 0; i < t.arity; ++i) {
       const auto& f = store_[t.operands[i].orbit].facts;
@@ -106,7 +106,7 @@ class stored_term_check {
     }
     return names_operands(t, all);
   }
-  [[nodiscard]] bool names_operands(const term& t, const term_facts& facts) const {
+  [[nodiscard]] bool names_operands(const stored_term& t, const term_facts& facts) const {
     for (std::size_t i = 0; i < t.arity; ++i) {
       if (!is_naming(store_[t.operands[i].orbit].facts, t.operands[i].map, facts)) {
         return false;
@@ -140,7 +140,7 @@ class stored_term_check {
   const L& language_;
   const term_store& store_;
   std::size_t most_variables_;
-  std::vector<instance> nodes_{};
+  std::vector<term_instance> nodes_{};
 };
 
 template <term_language L>
@@ -159,8 +159,8 @@ void enumeration<L>::save(const std::string& path, std::uint64_t of) const {
     out.put(std::vector<variable_map>{group.begin(), group.end()});
   }
   // Sorted, to be independent of the hash table.
-  std::vector<std::pair<term, instance>> known{table_.begin(), table_.end()};
-  const auto key = [](const term& t) {
+  std::vector<std::pair<stored_term, term_instance>> known{table_.begin(), table_.end()};
+  const auto key = [](const stored_term& t) {
     return std::tuple{t.op, t.operands[0].orbit, t.operands[1].orbit, t.operands[1].map.bits()};
   };
   std::sort(known.begin(), known.end(), [&](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
@@ -209,7 +209,7 @@ class enumeration<L>::checkpoint_reader {
   }
   void read_classes() {
     for (auto left = get<std::uint64_t>(); left > 0; --left) {
-      const auto t = get<term>();
+      const auto t = get<stored_term>();
       auto facts = get<term_facts>();
       const auto group = get<std::vector<variable_map>>();
       expect(check_.is_term(t, facts) && facts.size <= e_.size_ && check_.are_renamings(group, facts));
@@ -224,8 +224,8 @@ class enumeration<L>::checkpoint_reader {
   }
   void read_equal_terms() {
     for (auto left = get<std::uint64_t>(); left > 0; --left) {
-      const auto t = get<term>();
-      const auto i = get<instance>();
+      const auto t = get<stored_term>();
+      const auto i = get<term_instance>();
       expect(check_.is_term(t) && check_.is_over(i, t));
       e_.table_.insert_or_assign(t, i);
     }
@@ -263,7 +263,7 @@ class enumeration<L>::checkpoint_reader {
       in_.fail("a term that is not over those before it");
     }
   }
-  [[nodiscard]] auto type_of(const term& t) const {
+  [[nodiscard]] auto type_of(const stored_term& t) const {
     const auto& a = e_.applications_(e_.store_, t);
     if (!a) {
       in_.fail("a term that the operators do not make");

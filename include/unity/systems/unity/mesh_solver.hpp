@@ -57,15 +57,15 @@ namespace detail {
 
 // A mesh with its tables for one set of index uses, and a dynamic program for each objective that was asked for. Keeps
 // solutions of parts that graphs share. Immovable, because the programs refer to it.
-class mesh_room {
+class mesh_solver {
  public:
-  mesh_room(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
-            hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
-            parallel::optimizer how, bytes memory_limit = {})
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_, costs_,      clock,
-                                                                               uses, how,   memory_limit} {}
-  mesh_room(const mesh_room&) = delete;
-  mesh_room& operator=(const mesh_room&) = delete;
+  mesh_solver(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
+              hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
+              parallel::optimizer updates, bytes memory_limit = {})
+      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_,   costs_,      clock,
+                                                                               uses, updates, memory_limit} {}
+  mesh_solver(const mesh_solver&) = delete;
+  mesh_solver& operator=(const mesh_solver&) = delete;
 
   [[nodiscard]] const hardware::device_mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] parallel::index_uses uses() const noexcept { return uses_; }
@@ -128,7 +128,7 @@ class mesh_room {
 
 }  // namespace unity::systems
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MESH_ROOM)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_UNITY_MESH_SOLVER)
 
 #include <algorithm>
 #include <numeric>
@@ -230,7 +230,7 @@ UNITY_INLINE std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables,
   return place_of;
 }
 
-UNITY_INLINE auto mesh_room::program(const parallel::mapping_objective& o, std::size_t width) -> mapping_program& {
+UNITY_INLINE auto mesh_solver::program(const parallel::mapping_objective& o, std::size_t width) -> mapping_program& {
   auto& p = programs_[{o, width}];
   if (p == nullptr) {
     p = std::make_unique<mapping_program>(tables_, o, width);
@@ -238,7 +238,7 @@ UNITY_INLINE auto mesh_room::program(const parallel::mapping_objective& o, std::
   return *p;
 }
 
-UNITY_INLINE auto mesh_room::solve(const parallel::operator_graph& g, const parallel::mapping_objective& o)
+UNITY_INLINE auto mesh_solver::solve(const parallel::operator_graph& g, const parallel::mapping_objective& o)
     -> parallel::machine_mapping::solution {
   if (clock_ != nullptr) {
     mapping_enumeration all{tables_, o};
@@ -250,13 +250,13 @@ UNITY_INLINE auto mesh_room::solve(const parallel::operator_graph& g, const para
     auto& p = program(o, core_width);
     p.mapping.set_graph(g);
     return p.mapping.solve(p.program);
-  } catch (const time_over&) {
+  } catch (const out_of_time&) {
     is_over_ = ended_early_ = true;
     return {};
   }
 }
 
-UNITY_INLINE std::size_t mesh_room::goals() const {
+UNITY_INLINE std::size_t mesh_solver::goals() const {
   std::size_t sum = 0;
   for (const auto& [key, p] : programs_) {
     sum += p->program.goals();
@@ -264,8 +264,8 @@ UNITY_INLINE std::size_t mesh_room::goals() const {
   return sum;
 }
 
-UNITY_INLINE parallel::strategy mesh_room::strategy_of(const parallel::operator_graph& g,
-                                                       std::span<const std::uint32_t> options, std::size_t nodes) {
+UNITY_INLINE parallel::strategy mesh_solver::strategy_of(const parallel::operator_graph& g,
+                                                         std::span<const std::uint32_t> options, std::size_t nodes) {
   parallel::strategy s(nodes);
   const auto places = mesh_places(tables_, g, options);
   for (std::uint32_t i = 0; i < g.size(); ++i) {
@@ -274,9 +274,9 @@ UNITY_INLINE parallel::strategy mesh_room::strategy_of(const parallel::operator_
   return s;
 }
 
-UNITY_INLINE const parallel::configuration& mesh_room::configuration_of(const parallel::operator_graph& g,
-                                                                        std::uint32_t op, std::uint32_t option,
-                                                                        std::size_t at) {
+UNITY_INLINE const parallel::configuration& mesh_solver::configuration_of(const parallel::operator_graph& g,
+                                                                          std::uint32_t op, std::uint32_t option,
+                                                                          std::size_t at) {
   const auto& p = g.placed(op);
   auto& c = configurations_[{p.key, {option, at}}];
   if (c.devices.empty()) {

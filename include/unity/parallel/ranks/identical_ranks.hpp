@@ -20,8 +20,9 @@ namespace unity::parallel {
 // everything else is computed on each device, and only weights are exchanged between ranks. Parts have equal sizes, so
 // ranks do the same on values of the same shapes. Empty if this does not hold or cannot be established, for example if
 // windows run along a divided dimension. Complexity: linear in the graph, plus a comparison of devices.
-[[nodiscard]] std::vector<hardware::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                           const training_graph& training, const strategy& s);
+[[nodiscard]] std::vector<hardware::device_id> identical_ranks(const tensor::tensor_graph& g,
+                                                               const graph_dimensions& all,
+                                                               const training_graph& training, const strategy& s);
 
 }  // namespace unity::parallel
 
@@ -32,16 +33,16 @@ class written_ranks {
  public:
   // All ranks.
   explicit written_ranks(std::size_t ranks) : has_(ranks, true) {}
-  // One rank; and if it computes nothing, also the first that does. alike: a nonempty result of alike_ranks.
-  written_ranks(std::size_t ranks, std::uint32_t only, std::span<const hardware::device_id> alike);
+  // One rank; and if it computes nothing, also the first that does. identical: a nonempty result of identical_ranks.
+  written_ranks(std::size_t ranks, std::uint32_t only, std::span<const hardware::device_id> identical);
 
   [[nodiscard]] bool has(std::uint32_t rank) const { return has_[rank]; }
   // The written ranks of a group, which is ascending.
   [[nodiscard]] std::vector<std::uint32_t> of(const std::vector<std::uint32_t>& group) const;
   // Whether operators have a single task: that of the computing rank.
-  [[nodiscard]] bool is_one() const noexcept { return !alike_.empty(); }
+  [[nodiscard]] bool is_one() const noexcept { return !identical_.empty(); }
   [[nodiscard]] std::size_t task() const noexcept { return task_; }
-  [[nodiscard]] hardware::device_id computing() const { return alike_[task_]; }
+  [[nodiscard]] hardware::device_id computing() const { return identical_[task_]; }
   // A written rank with values of the same types.
   [[nodiscard]] std::uint32_t like(std::uint32_t rank) const {
     return has_[rank] ? rank : static_cast<std::uint32_t>(computing().index());
@@ -51,7 +52,7 @@ class written_ranks {
 
  private:
   std::vector<bool> has_;  // by rank
-  std::vector<hardware::device_id> alike_{};
+  std::vector<hardware::device_id> identical_{};
   std::vector<std::uint32_t> ascending_{};  // ascending
   std::vector<std::uint32_t> written_{};    // ascending; only with few written ranks
   std::size_t task_ = 0;
@@ -59,7 +60,7 @@ class written_ranks {
 
 }  // namespace unity::parallel::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_ALIKE_RANKS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_IDENTICAL_RANKS)
 
 #include <algorithm>
 #include <iterator>
@@ -155,8 +156,9 @@ UNITY_INLINE std::optional<std::vector<std::size_t>> made_along(const operator_d
 
 namespace unity::parallel {
 
-UNITY_INLINE std::vector<hardware::device_id> alike_ranks(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                          const training_graph& training, const strategy& s) {
+UNITY_INLINE std::vector<hardware::device_id> identical_ranks(const tensor::tensor_graph& g,
+                                                              const graph_dimensions& all,
+                                                              const training_graph& training, const strategy& s) {
   std::vector<hardware::device_id> devices;
   std::vector<detail::divided_work> work(g.node_count());
   for (const auto n : node_ids(g)) {
@@ -219,11 +221,11 @@ UNITY_INLINE std::vector<hardware::device_id> alike_ranks(const tensor::tensor_g
 namespace unity::parallel::detail {
 
 UNITY_INLINE written_ranks::written_ranks(std::size_t ranks, std::uint32_t only,
-                                          std::span<const hardware::device_id> alike)
-    : has_(ranks, false), alike_(alike.begin(), alike.end()) {
-  const auto own = std::find(alike_.begin(), alike_.end(), hardware::device_id{std::size_t{only}});
-  task_ = own == alike_.end() ? 0 : static_cast<std::size_t>(own - alike_.begin());
-  for (const auto d : alike_) {
+                                          std::span<const hardware::device_id> identical)
+    : has_(ranks, false), identical_(identical.begin(), identical.end()) {
+  const auto own = std::find(identical_.begin(), identical_.end(), hardware::device_id{std::size_t{only}});
+  task_ = own == identical_.end() ? 0 : static_cast<std::size_t>(own - identical_.begin());
+  for (const auto d : identical_) {
     ascending_.push_back(static_cast<std::uint32_t>(d.index()));
   }
   const std::set<std::uint32_t> few{only, ascending_[task_]};
