@@ -60,7 +60,7 @@ void fragments_around_an_operator_are_lowered_at_fifty_times_the_rate_of_plans(b
       const auto before = s[n.index()];
       s[n.index()] = possible.sample(n, random);
       for (const auto& f : parallel::test::fragments_around(low, s, n)) {
-        tasks += f.code.tasks.size();
+        tasks += f.body.tasks.size();
       }
       s[n.index()] = before;
     }

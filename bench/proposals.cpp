@@ -73,8 +73,8 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::f
   const auto move = proposal.sample(s, random)->move.front();
   auto next = s;
   next[move.node.index()] = move.to;
-  const auto code = parallel::test::fragments_around(l, next, move.node);
-  const auto replacements = replacements_of(code);
+  const auto fragments = parallel::test::fragments_around(l, next, move.node);
+  const auto replacements = replacements_of(fragments);
   const auto most = delta.iteration_time() + picoseconds{std::llround(-std::log(1 - random.unit()) / beta)};
   const auto sample = all.proposals % 8;  // 1: count changed tasks, rebuild; 3: full; 6: full with the edit
   const bool is_bounded = sample % 2 == 0;
@@ -83,7 +83,7 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::f
     times.assign(delta.times().begin(), delta.times().end());
   }
   if (sample == 6) {
-    auto edited = delta.code();
+    auto edited = delta.program();
     const auto start = std::chrono::steady_clock::now();
     edited.replace(replacements);
     benchmark::DoNotOptimize(full.run(edited));
@@ -95,7 +95,7 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::f
   auto taken = seconds_since(start);
   if (sample == 1) {
     all.changed += static_cast<double>(support::changed_tasks(delta, times));
-    all.tasks += static_cast<double>(delta.code().task_count());
+    all.tasks += static_cast<double>(delta.program().task_count());
     start = std::chrono::steady_clock::now();
     const auto program = l.run(next);
     benchmark::DoNotOptimize(full.run(program));
@@ -103,7 +103,7 @@ void price(parallel::lowering& l, simulate::delta_simulation& delta, simulate::f
   }
   if (sample == 3) {
     start = std::chrono::steady_clock::now();
-    benchmark::DoNotOptimize(full.run(delta.code()));
+    benchmark::DoNotOptimize(full.run(delta.program()));
     all.full += 8 * seconds_since(start);
   }
   start = std::chrono::steady_clock::now();

@@ -40,7 +40,7 @@ struct map {
       c = {random.between(0, 1'000'000), random.between(0, 1'000'000)};
     }
     for (std::size_t a = 0; a < cities; ++a) {
-      print[a] = {random() | 1U, random() | 1U};
+      fingerprints[a] = {random() | 1U, random() | 1U};
       for (std::size_t b = 0; b < cities; ++b) {
         distance[a][b] = static_cast<std::int32_t>(std::hypot(static_cast<double>(at[a].first - at[b].first),
                                                               static_cast<double>(at[a].second - at[b].second)));
@@ -56,11 +56,11 @@ struct map {
   }
   // Fingerprint of an edge; a tour's fingerprint is the sum over its edges.
   [[nodiscard]] fingerprint edge(std::size_t a, std::size_t b) const {
-    return {print[a].low * print[b].low, print[a].high * print[b].high};
+    return {fingerprints[a].low * fingerprints[b].low, fingerprints[a].high * fingerprints[b].high};
   }
 
   std::array<std::array<std::int32_t, cities>, cities> distance{};
-  std::array<fingerprint, cities> print{};
+  std::array<fingerprint, cities> fingerprints{};
 };
 const map& world() {
   static const map m;
@@ -105,7 +105,7 @@ struct tour_space {
   struct state_type {
     tour order;
     cost_value length;
-    unity::fingerprint print;
+    unity::fingerprint fingerprint;
   };
   using move_type = reversal;
   struct scratch_type {};
@@ -119,7 +119,7 @@ struct tour_space {
     return {t, world().length(t), sum};
   }
   cost_value cost(const state_type& s) const { return s.length; }
-  fingerprint fingerprint_of(const state_type& s) const { return s.print; }
+  fingerprint fingerprint_of(const state_type& s) const { return s.fingerprint; }
   std::span<const reversal> moves(const state_type&) const { return all; }
   void prepare(const state_type&, scratch_type&) const {}
   std::optional<candidate> price(const state_type& s, reversal m, scratch_type&) const {
@@ -129,7 +129,7 @@ struct tour_space {
     const auto c = s.order[m.last];
     const auto e = s.order[m.last + 1U == cities ? 0 : m.last + 1U];
     return candidate{s.length + change(s.order, m),
-                     s.print + w.edge(a, c) + w.edge(b, e) - w.edge(a, b) - w.edge(c, e)};
+                     s.fingerprint + w.edge(a, c) + w.edge(b, e) - w.edge(a, b) - w.edge(c, e)};
   }
   state_type apply(const state_type& s, reversal m, scratch_type& scratch, scratch_type&) const {
     const auto c = price(s, m, scratch);

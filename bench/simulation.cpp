@@ -177,7 +177,7 @@ double changed_share(simulate::delta_simulation& delta, const std::vector<random
   for (const auto& e : edits) {
     const std::vector before(delta.times().begin(), delta.times().end());
     (void)delta.try_replace(random_plan::replacements(e));
-    tasks += delta.code().task_count();
+    tasks += delta.program().task_count();
     changed += support::changed_tasks(delta, before);
     delta.rollback();
   }
@@ -236,7 +236,7 @@ void delta_simulation_is_faster_than_full(benchmark::State& state) {
     gains.push_back(seconds_since(full_start) / seconds);
     rates.push_back(static_cast<double>(delta.counts().retimed - before.retimed) / seconds);
   }
-  state.counters["tasks"] = static_cast<double>(delta.code().task_count());
+  state.counters["tasks"] = static_cast<double>(delta.program().task_count());
   state.counters["retimed_per_s"] = median(rates);
   state.counters["changed_share"] = changed_share(delta, edits);
   state.counters["full_over_delta"] = median(gains);

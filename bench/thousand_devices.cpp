@@ -48,11 +48,11 @@ void an_iteration_on_1024_devices_takes_seconds_to_simulate(benchmark::State& st
     const auto strategy = parallel::data_tensor_parallel(graph, low.dimensions(), machine.network, width);
     const auto folded = parallel::fold(operators, low, strategy, parallel::node_shifts(machine.network));
     simulate::full_simulation run;
-    const auto iteration = run.run(folded.code);
-    const auto line = parallel::unfolded(folded, simulate::summarize(folded.code, run.times()));
+    const auto iteration = run.run(folded.program);
+    const auto line = parallel::unfolded(folded, simulate::summarize(folded.program, run.times()));
     state.counters["seconds"] = seconds_since(start);
     state.counters["order"] = static_cast<double>(folded.order);
-    state.counters["folded_tasks"] = static_cast<double>(folded.code.task_count());
+    state.counters["folded_tasks"] = static_cast<double>(folded.program.task_count());
     state.counters["tasks"] = static_cast<double>(line.tasks);
     state.counters["iteration_s"] = static_cast<double>(iteration.count()) * 1e-12;
     struct rusage use {};
@@ -86,7 +86,7 @@ void folding_changes_nothing(benchmark::State& state) {
     const auto whole_seconds = seconds_since(start);
     const auto start_of_folded = clock_type::now();
     const auto folded = parallel::fold(operators, low, strategy, symmetries);
-    auto line = parallel::unfolded(folded, simulated(folded.code));
+    auto line = parallel::unfolded(folded, simulated(folded.program));
     const auto folded_seconds = seconds_since(start_of_folded);
     line.critical_path = whole.critical_path;  // the folded program has that of the representatives
     if (line != whole || folded.order == 1) {

@@ -150,7 +150,7 @@ class measurement_of_model {
       }
       const auto group = s.groups().group_of(instructions.at(fused.graph.producer(*home)));
       auto description = s.groups().description(group);
-      if (!known_.insert(fusion::print_of(description)).second) {
+      if (!known_.insert(fusion::fingerprint_of(description)).second) {
         continue;
       }
       const auto time = backend::time_region(backend_, operators_, fusion::region_of(operators_, fused, k), how_);

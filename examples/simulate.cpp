@@ -229,7 +229,7 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
 
 // "conv2d 3 backward 1 on n0/gpu0"
 std::string name_of(const outcome& r, tasks::task_id t) {
-  const auto& task = r.program.code(t);
+  const auto& task = r.program[t];
   return fmt::format("{} {} {} on {}", r.program.owner_of(r.program.where(t).fragment).name,
                      r.program.name_of(task.kind), task.shard,
                      task.resource.valid() ? r.program.resources()[task.resource.index()].name : "no resource");

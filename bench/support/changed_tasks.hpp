@@ -14,8 +14,8 @@ namespace support {
 inline std::size_t changed_tasks(const unity::simulate::delta_simulation& delta,
                                  std::span<const unity::simulate::task_times> before) {
   std::size_t changed = 0;
-  for (std::size_t f = 0; f < delta.code().fragment_count(); ++f) {
-    const auto range = delta.code().tasks_of(unity::tasks::fragment_id{f});
+  for (std::size_t f = 0; f < delta.program().fragment_count(); ++f) {
+    const auto range = delta.program().tasks_of(unity::tasks::fragment_id{f});
     for (auto t = range.first; t < range.first + range.count; ++t) {
       changed += t >= before.size() || !(before[t] == delta.times(t)) ? 1 : 0;
     }

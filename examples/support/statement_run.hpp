@@ -130,7 +130,7 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
                              const tensor::durations& all) {
     const parallel::task_times times{operators, all, f.optimizer};
     r.program = parallel::program_of(r.statement, on, w, times);
-    return run.run(r.program.code);
+    return run.run(r.program.program);
   };
   with_durations(timing, operators, r.machine, "simulate", [&](const tensor::durations& all) {
     const auto expected = work(all);
@@ -148,7 +148,7 @@ inline statement_run simulated_statement(const unity::tensor::algebra& operators
   });
   r.times.assign(run.times().begin(), run.times().end());
   r.breakdown = parallel::breakdown_of(r.program, r.times);
-  for (const auto& m : simulate::memory_profiles(r.program.code, r.times)) {
+  for (const auto& m : simulate::memory_profiles(r.program.program, r.times)) {
     r.peaks.push_back(m.peak);
   }
   return r;
@@ -178,7 +178,7 @@ inline nlohmann::json to_json(const statement_run& r, const std::string& model) 
             {"optimizer", b.optimizer},
             {"recompute", b.recompute}}},
           {"stages", std::move(stages)},
-          {"tasks", r.program.code.task_count()},
+          {"tasks", r.program.program.task_count()},
           {"durations", fmt::format("{}", r.durations)}};
 }
 
@@ -210,14 +210,14 @@ void write(const statement_run& r, const std::string& model, const nlohmann::jso
     files.push_back({names.json, json.dump(2) + "\n"});
   }
   if (!names.trace.empty()) {
-    files.push_back({names.trace, unity::io::to_chrome_trace(r.program.code, r.times)});
+    files.push_back({names.trace, unity::io::to_chrome_trace(r.program.program, r.times)});
   }
   if (!names.report.empty()) {
     unity::io::html_report page{fmt::format("{} on {}", model, r.machine.name)};
     page.paragraph(fmt::format("{}: an iteration takes {:.6f} s, simulated.", to_string(r.statement),
                                unity::to_seconds(r.iteration)));
     add(page);
-    unity::io::add_simulation(page, r.program.code, r.times);
+    unity::io::add_simulation(page, r.program.program, r.times);
     files.push_back({names.report, page.text()});
   }
   write_all(files);

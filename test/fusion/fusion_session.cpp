@@ -196,18 +196,18 @@ TEST_CASE("a fusion session after random changes equals a new one for the same s
   std::size_t made = 0;
   REQUIRE(s.groups().strategy() == unfused(g));
   for (int step = 0; step < 150; ++step) {
-    const auto print = s.groups().print();
+    const auto before = s.groups().fingerprint();
     const bool changed = test::change_at_random(s, g, random);
-    REQUIRE(changed == (print != s.groups().print()));
+    REQUIRE(changed == (before != s.groups().fingerprint()));
     made += changed ? 1 : 0;
     if (step % 3 == 2) {
       const auto now = s.groups().strategy();
       REQUIRE_FALSE(is_cyclic(g, now));
       check_groups(g, target.limits, now);
-      REQUIRE(now.print() == s.groups().print());
+      REQUIRE(now.fingerprint() == s.groups().fingerprint());
       other.reset(now);
       REQUIRE(other.groups().strategy() == now);
-      REQUIRE(other.groups().print() == s.groups().print());
+      REQUIRE(other.groups().fingerprint() == s.groups().fingerprint());
       REQUIRE(other.iteration() == s.iteration());
     }
     if (random.below(30) == 0) {
@@ -241,7 +241,7 @@ TEST_CASE("undo restores a fusion session's groups and times") {
     REQUIRE(s.iteration() > picoseconds{});
     s.undo();
     REQUIRE(s.groups().strategy() == before);
-    REQUIRE(s.groups().print() == before.print());
+    REQUIRE(s.groups().fingerprint() == before.fingerprint());
     REQUIRE(s.iteration() == iteration);
     for (instruction_id i = 0; i < g.size(); ++i) {
       REQUIRE(s.duration(s.groups().group_of(i)) == durations[i]);
@@ -262,7 +262,7 @@ TEST_CASE("a fusion session takes the time of each group from what it reads and 
     const defined_kernels kernels{g, strategy};
     auto estimating = plain;
     estimating.kernels.estimate = [](const kernel_description& d) {
-      return picoseconds{1 + static_cast<std::int64_t>(print_of(d).low % 5000)};
+      return picoseconds{1 + static_cast<std::int64_t>(fingerprint_of(d).low % 5000)};
     };
     const fusion_target* const targets[]{&plain, &estimating};
     for (const auto* const target : targets) {

@@ -74,7 +74,7 @@ work simulate_in_full() {
 
 work simulate_changes() {
   auto d = std::make_shared<division>();
-  std::vector<std::vector<parallel::fragment_code>> changes;
+  std::vector<std::vector<parallel::lowered_fragment>> changes;
   const auto p = d->lowering.run(d->strategy);
   for (int i = 0; i < 20; ++i) {
     const auto n = d->nodes[d->random.below(d->nodes.size())];

@@ -19,13 +19,13 @@ TEST_CASE("a Chrome trace has threads for streams and links and events for tasks
   p.add_resource({"gpu \"0\"", tasks::resource_kind::stream, 0});
   p.add_resource({"link", tasks::resource_kind::link, 0});
   const auto f = p.add_fragment({tasks::owner_kind::node, 4, "matmul\n4"});
-  tasks::fragment code;
-  code.add({tasks::resource_id{0u}, picoseconds{1'234'567}, {}, {}, tasks::task_kind::backward, 3});
+  tasks::fragment fragment;
+  fragment.add({tasks::resource_id{0u}, picoseconds{1'234'567}, {}, {}, tasks::task_kind::backward, 3});
   const tasks::task_ref from{{}, 0};
   const tasks::hop one{tasks::resource_id{1u}, picoseconds{5}, picoseconds{2}};
-  tasks::add_transfer(code, {&one, 1}, bytes{64}, 3, {&from, 1});
-  code.buffers.push_back({bytes{1000}, 0, from, false});
-  p.replace(f, code);
+  tasks::add_transfer(fragment, {&one, 1}, bytes{64}, 3, {&from, 1});
+  fragment.buffers.push_back({bytes{1000}, 0, from, false});
+  p.replace(f, fragment);
   p.commit();
   simulate::full_simulation s;
   s.run(p);

@@ -10,13 +10,13 @@
 namespace unity::parallel::test {
 
 // All fragments that depend on the node's configuration, under the whole strategy, which must be valid.
-inline std::vector<fragment_code> fragments_around(lowering& l, const strategy& s, node_id n) {
-  std::vector<fragment_code> all{{l.fragment_of(n), l.code_of(s, n)}};
+inline std::vector<lowered_fragment> fragments_around(lowering& l, const strategy& s, node_id n) {
+  std::vector<lowered_fragment> all{{l.fragment_of(n), l.lowered_operator(s, n)}};
   for (const auto e : l.training().edges_of(n)) {
-    all.push_back({l.edge_fragment(e), l.code_of_edge(s, e)});
+    all.push_back({l.edge_fragment(e), l.lowered_edge(s, e)});
   }
   for (const auto w : l.training().weights_of(n)) {
-    all.push_back({l.weight_fragment(w), l.code_of_weight(s, w)});
+    all.push_back({l.weight_fragment(w), l.lowered_weight(s, w)});
   }
   return all;
 }

@@ -17,21 +17,21 @@ namespace unity::parallel::test {
 // By device: peak bytes of the results of offloaded operators and of their fetched copies.
 inline std::vector<bytes> held_results(tasks::program p, const offloading& away) {
   // Removes all other buffers.
-  std::vector<tasks::fragment> codes;
+  std::vector<tasks::fragment> fragments;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    codes.push_back(p.code(id));
+    fragments.push_back(p[id]);
     const auto& owner = p.owner_of(id);
     const bool is_away = owner.kind == tasks::owner_kind::node && is_offloaded(away, node_id{owner.index});
-    for (auto& b : codes.back().buffers) {
+    for (auto& b : fragments.back().buffers) {
       const auto is_result = [&] {
-        const auto kind = codes.back().tasks[b.producer.index].kind;
+        const auto kind = fragments.back().tasks[b.producer.index].kind;
         return kind == tasks::task_kind::forward || kind == tasks::task_kind::other;
       };
       b.size = is_away && !b.permanent && is_result() ? b.size : bytes{};
     }
   }
-  p.replace(tasks::replacements_of(codes));
+  p.replace(tasks::replacements_of(fragments));
   p.commit();
   simulate::full_simulation simulation;
   simulation.run(p);

@@ -46,7 +46,7 @@ struct lowered_graph {
   std::int64_t sum = 0;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     if (p.owner_of(tasks::fragment_id{f}).kind == kind) {
-      sum += message_bytes(p.code(tasks::fragment_id{f})).count();
+      sum += message_bytes(p[tasks::fragment_id{f}]).count();
     }
   }
   return sum;

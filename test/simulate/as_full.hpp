@@ -12,7 +12,7 @@ namespace unity::test {
 
 // Requires equal times for every task.
 inline void require_as_full(const simulate::delta_simulation& delta, simulate::full_simulation& full) {
-  const auto latest = full.run(delta.code());
+  const auto latest = full.run(delta.program());
   std::size_t differ = 0;
   for (const auto t : full.order()) {
     differ += delta.times(t) == full.times()[t] ? 0 : 1;

@@ -32,8 +32,8 @@ std::uint64_t replacements() {
 }
 
 void require_as_slow(const delta_simulation& delta) {
-  for (const auto& [name, times] : test::slow_simulation(delta.code())) {
-    REQUIRE(delta.times(delta.code().find(tasks::fragment_id{name.first}, name.second)) == times);
+  for (const auto& [name, times] : test::slow_simulation(delta.program())) {
+    REQUIRE(delta.times(delta.program().find(tasks::fragment_id{name.first}, name.second)) == times);
   }
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
       if (choice < 3 || choice == 7 || step == 99) {
         test::require_as_full(delta, full);
       }
-      if (step % 50 == 49 && delta.code().task_count() < 150) {
+      if (step % 50 == 49 && delta.program().task_count() < 150) {
         require_as_slow(delta);
       }
     }
@@ -93,18 +93,18 @@ TEST_CASE("delta simulation equals full simulation, task by task", "[law]") {
 TEST_CASE("a delta simulation edit retimes only the tasks that are ready from its first change on") {
   tasks::program p;
   p.add_resource({"a", tasks::resource_kind::stream, 0});
-  std::vector<tasks::fragment> codes(10);
+  std::vector<tasks::fragment> fragments(10);
   for (std::uint32_t i = 0; i < 10; ++i) {
     p.add_fragment();
-    codes[i].add({tasks::resource_id{0u}, picoseconds{1}, {}, {}, tasks::task_kind::forward, 0});
+    fragments[i].add({tasks::resource_id{0u}, picoseconds{1}, {}, {}, tasks::task_kind::forward, 0});
     if (i > 0) {
-      codes[i].dependencies.push_back({{tasks::fragment_id{i - 1}, 0}, {{}, 0}, false});
+      fragments[i].dependencies.push_back({{tasks::fragment_id{i - 1}, 0}, {{}, 0}, false});
     }
   }
-  p.replace(tasks::replacements_of(codes));
+  p.replace(tasks::replacements_of(fragments));
   p.commit();
   delta_simulation delta{p};
-  auto longer = codes[6];
+  auto longer = fragments[6];
   longer.tasks[0].duration = picoseconds{5};
   const tasks::replacement edit{tasks::fragment_id{6u}, &longer};
   CHECK(delta.try_replace({&edit, 1}) == picoseconds{14});
@@ -142,13 +142,13 @@ TEST_CASE("a delta simulation edit with a dependency cycle is an error and chang
     what = e.what();
   }
   CHECK(what == "program: task 0 of fragment 0 (relu 0) waits for itself; expected dependencies without a cycle");
-  CHECK(delta.times(delta.code().find(g, 0)) == simulate::task_times{3, 3, 6});
+  CHECK(delta.times(delta.program().find(g, 0)) == simulate::task_times{3, 3, 6});
   CHECK(delta.iteration_time() == picoseconds{6});
-  CHECK(delta.code().code(f) == one);
+  CHECK(delta.program()[f] == one);
   const tasks::replacement same{f, &one};
   CHECK(delta.try_replace({&same, 1}) == picoseconds{6});
   delta.rollback();
-  CHECK(delta.times(delta.code().find(f, 0)) == before[delta.code().find(f, 0).index()]);
+  CHECK(delta.times(delta.program().find(f, 0)) == before[delta.program().find(f, 0).index()]);
 }
 
 TEST_CASE("a delta simulation edit with a too long iteration is an error and changes nothing") {
@@ -166,7 +166,7 @@ TEST_CASE("a delta simulation edit with a too long iteration is an error and cha
   CHECK_THROWS_WITH(delta.try_replace({&edit, 1}),
                     "program: an iteration of more than 2305843 s; expected times that fit");
   CHECK(delta.iteration_time() == picoseconds{3});
-  CHECK(delta.code().code(f) == one);
+  CHECK(delta.program()[f] == one);
   const tasks::replacement same{f, &one};
   CHECK(delta.try_replace({&same, 1}) == picoseconds{3});
 }

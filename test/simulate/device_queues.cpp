@@ -119,14 +119,14 @@ TEST_CASE("a device queue waits for a task of lower rank though others are ready
   p.add_resource({"a", tasks::resource_kind::stream, 0});
   p.add_resource({"b", tasks::resource_kind::stream, 1});
   const auto f = p.add_fragment();
-  tasks::fragment code;
-  code.add({tasks::resource_id{0u}, picoseconds{5}, {}, {}, tasks::task_kind::forward, 0});
-  code.add({tasks::resource_id{1u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, 0});
-  code.add({tasks::resource_id{1u}, picoseconds{3}, {}, {}, tasks::task_kind::forward, 1});
-  code.add({tasks::resource_id{1u}, picoseconds{10}, {}, {}, tasks::task_kind::backward, 0});
-  code.dependencies.push_back({{{}, 0}, {{}, 2}, false});
-  code.dependencies.push_back({{{}, 1}, {{}, 3}, false});
-  p.replace(f, code);
+  tasks::fragment fragment;
+  fragment.add({tasks::resource_id{0u}, picoseconds{5}, {}, {}, tasks::task_kind::forward, 0});
+  fragment.add({tasks::resource_id{1u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, 0});
+  fragment.add({tasks::resource_id{1u}, picoseconds{3}, {}, {}, tasks::task_kind::forward, 1});
+  fragment.add({tasks::resource_id{1u}, picoseconds{10}, {}, {}, tasks::task_kind::backward, 0});
+  fragment.dependencies.push_back({{{}, 0}, {{}, 2}, false});
+  fragment.dependencies.push_back({{{}, 1}, {{}, 3}, false});
+  p.replace(f, fragment);
   p.commit();
   simulate::device_queues<simulate::by_kind> queues;
   // Device a runs at clock 0, before b's clock is 2, so both remaining tasks of b are in its queue by then.
@@ -139,12 +139,12 @@ TEST_CASE("a device queue waits for a task of lower rank though others are ready
 TEST_CASE("device queues with a dependency cycle are an error that names a task") {
   tasks::program p;
   const auto f = p.add_fragment({tasks::owner_kind::other, 0, "knot"});
-  tasks::fragment code;
-  code.add({});
-  code.add({});
-  code.dependencies.push_back({{{}, 0}, {{}, 1}, false});
-  code.dependencies.push_back({{{}, 1}, {{}, 0}, false});
-  p.replace(f, code);
+  tasks::fragment fragment;
+  fragment.add({});
+  fragment.add({});
+  fragment.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+  fragment.dependencies.push_back({{{}, 1}, {{}, 0}, false});
+  p.replace(f, fragment);
   p.commit();
   simulate::device_queues<simulate::by_kind> queues;
   CHECK_THROWS_WITH(queues.run(p),

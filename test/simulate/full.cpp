@@ -46,13 +46,13 @@ std::vector<task_times> run(const unity::tasks::program& p, fragment_id f) {
 TEST_CASE("a task starts when its dependencies have ended and its resource is free") {
   auto p = machine();
   const auto f = p.add_fragment();
-  fragment code;
-  const auto a = code.add(work(0, 10));
-  const auto b = code.add(work(1, 4));
-  const auto c = code.add(work(1, 3));
-  const auto d = code.add(work(1, 1));
-  code.dependencies = {{{{}, a}, {{}, c}, false}, {{{}, b}, {{}, d}, false}};
-  p.replace(f, code);
+  fragment body;
+  const auto a = body.add(work(0, 10));
+  const auto b = body.add(work(1, 4));
+  const auto c = body.add(work(1, 3));
+  const auto d = body.add(work(1, 1));
+  body.dependencies = {{{{}, a}, {{}, c}, false}, {{{}, b}, {{}, d}, false}};
+  p.replace(f, body);
   p.commit();
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {0, 0, 4}, {10, 10, 13}, {4, 4, 5}});
 }
@@ -81,14 +81,14 @@ TEST_CASE("a resource runs tasks by ready time; ties by fragment then shard then
 TEST_CASE("a simulated message crosses its route cut-through and arrives after all latencies") {
   auto p = machine();
   const auto f = p.add_fragment();
-  fragment code;
-  const task_ref from{{}, code.add(work(0, 10))};
+  fragment body;
+  const task_ref from{{}, body.add(work(0, 10))};
   const std::vector<hop> route{{resource_id{2u}, picoseconds{100}, picoseconds{5}},
                                {resource_id{3u}, picoseconds{20}, picoseconds{7}}};
-  const auto last = add_transfer(code, route, bytes{64}, 0, {&from, 1});
-  const auto to = code.add(work(1, 1));
-  code.dependencies.push_back({last, {{}, to}, false});
-  p.replace(f, code);
+  const auto last = add_transfer(body, route, bytes{64}, 0, {&from, 1});
+  const auto to = body.add(work(1, 1));
+  body.dependencies.push_back({last, {{}, to}, false});
+  p.replace(f, body);
   p.commit();
   // The second hop is faster, but ends only after the last byte has arrived over the first hop.
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {10, 10, 110}, {15, 15, 115}, {122, 122, 123}});
@@ -97,11 +97,11 @@ TEST_CASE("a simulated message crosses its route cut-through and arrives after a
 TEST_CASE("simulated messages that share a link run one after another") {
   auto p = machine();
   const auto f = p.add_fragment();
-  fragment code;
+  fragment body;
   const hop one{resource_id{2u}, picoseconds{10}, picoseconds{1}};
-  add_transfer(code, {&one, 1}, bytes{64}, 0, {});
-  add_transfer(code, {&one, 1}, bytes{64}, 1, {});
-  p.replace(f, code);
+  add_transfer(body, {&one, 1}, bytes{64}, 0, {});
+  add_transfer(body, {&one, 1}, bytes{64}, 1, {});
+  p.replace(f, body);
   p.commit();
   CHECK(run(p, f) == std::vector<task_times>{{0, 0, 10}, {0, 10, 20}});
 }
@@ -115,12 +115,12 @@ TEST_CASE("full simulation of an empty program takes no time") {
 TEST_CASE("full simulation of a dependency cycle is an error that names a task") {
   auto p = machine();
   const auto f = p.add_fragment({owner_kind::node, 3, "matmul 3"});
-  fragment code;
-  code.add(work(0, 1));
-  code.add(work(0, 1));
-  code.add(work(1, 1));
-  code.dependencies = {{{{}, 1}, {{}, 2}, false}, {{{}, 2}, {{}, 1}, false}};
-  p.replace(f, code);
+  fragment body;
+  body.add(work(0, 1));
+  body.add(work(0, 1));
+  body.add(work(1, 1));
+  body.dependencies = {{{{}, 1}, {{}, 2}, false}, {{{}, 2}, {{}, 1}, false}};
+  p.replace(f, body);
   p.commit();
   simulate::full_simulation s;
   try {
@@ -137,11 +137,11 @@ TEST_CASE("every simulation refuses an iteration of more than 2^61 picoseconds")
   const auto one_task = [](std::int64_t duration, bool has_resource) {
     auto p = machine();
     const auto f = p.add_fragment();
-    fragment code;
+    fragment body;
     auto task = work(0, duration);
     task.resource = has_resource ? task.resource : resource_id{};
-    code.add(task);
-    p.replace(f, code);
+    body.add(task);
+    p.replace(f, body);
     p.commit();
     return p;
   };

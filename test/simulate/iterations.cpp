@@ -25,15 +25,15 @@ namespace {
 // Tasks with these durations, one after the other, each on its own stream.
 tasks::program chain(const std::vector<std::int64_t>& durations) {
   tasks::program p;
-  tasks::fragment code;
+  tasks::fragment fragment;
   for (std::uint32_t i = 0; i < durations.size(); ++i) {
     p.add_resource({"gpu", tasks::resource_kind::stream, i});
-    code.add({tasks::resource_id{i}, picoseconds{durations[i]}, {}, {}, tasks::task_kind::forward, i});
+    fragment.add({tasks::resource_id{i}, picoseconds{durations[i]}, {}, {}, tasks::task_kind::forward, i});
     if (i > 0) {
-      code.dependencies.push_back({{{}, i - 1}, {{}, i}, false});
+      fragment.dependencies.push_back({{{}, i - 1}, {{}, i}, false});
     }
   }
-  p.replace(p.add_fragment(), code);
+  p.replace(p.add_fragment(), fragment);
   p.commit();
   return p;
 }
@@ -94,9 +94,9 @@ TEST_CASE("a repeated program has its fragments per iteration and holds weights 
   random_engine random{7};
   const random_plan plan{random, {}};
   auto p = plan.lower(random);
-  auto code = p.code(tasks::fragment_id{0u});
-  code.buffers.push_back({bytes{1000}, 0, {}, true});
-  p.replace(tasks::fragment_id{0u}, code);
+  auto fragment = p[tasks::fragment_id{0u}];
+  fragment.buffers.push_back({bytes{1000}, 0, {}, true});
+  p.replace(tasks::fragment_id{0u}, fragment);
   p.commit();
   const auto once = tasks::repeated(p, {}, 1);
   simulate::full_simulation full;
@@ -166,14 +166,14 @@ TEST_CASE("with_launches adds sequential host launches before the tasks of strea
     for (const auto t : full.order()) {
       const auto on = launched.timed(t).resource;
       if (launched.resources()[on.index()].kind == tasks::resource_kind::host) {
-        CHECK(launched.name_of(launched.code(tasks::task_id{t}).kind) == "launch");
+        CHECK(launched.name_of(launched[tasks::task_id{t}].kind) == "launch");
         CHECK(full.times()[t].end == ++launches[on.index()] * takes.count());
       }
     }
     std::size_t of_streams = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (std::uint32_t i = 0; i < p.code(tasks::fragment_id{f}).tasks.size(); ++i) {
-        const auto on = p.code(tasks::fragment_id{f}).tasks[i].resource;
+      for (std::uint32_t i = 0; i < p[tasks::fragment_id{f}].tasks.size(); ++i) {
+        const auto on = p[tasks::fragment_id{f}].tasks[i].resource;
         const bool is_launched = p.resources()[on.index()].kind == tasks::resource_kind::stream;
         of_streams += is_launched ? 1 : 0;
         const auto& times = full.times()[launched.find(tasks::fragment_id{f}, i).index()];
@@ -213,11 +213,11 @@ TEST_CASE("a device with short tasks waits for the launches of its host") {
   CHECK(simulate::full_simulation{}.run(launched) == picoseconds{16});
   tasks::program one;
   one.add_resource({"gpu", tasks::resource_kind::stream, 0});
-  tasks::fragment code;
+  tasks::fragment fragment;
   for (std::uint32_t i = 0; i < 3; ++i) {
-    code.add({tasks::resource_id{0u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, i});
+    fragment.add({tasks::resource_id{0u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, i});
   }
-  one.replace(one.add_fragment(), code);
+  one.replace(one.add_fragment(), fragment);
   one.commit();
   CHECK(simulate::full_simulation{}.run(simulate::with_launches(one, picoseconds{10})) == picoseconds{32});
 }

@@ -239,12 +239,12 @@ TEST_CASE("list scheduling by path runs the task with the longest remaining path
   p.add_resource({"gpu 0", tasks::resource_kind::stream, 0});
   p.add_resource({"gpu 1", tasks::resource_kind::stream, 1});
   const auto f = p.add_fragment();
-  tasks::fragment code;
-  code.add({tasks::resource_id{0u}, picoseconds{4}, {}, {}, tasks::task_kind::forward, 0});
-  code.add({tasks::resource_id{0u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, 1});
-  code.add({tasks::resource_id{1u}, picoseconds{9}, {}, {}, tasks::task_kind::forward, 2});
-  code.dependencies.push_back({{{}, 1}, {{}, 2}, false});
-  p.replace(f, code);
+  tasks::fragment fragment;
+  fragment.add({tasks::resource_id{0u}, picoseconds{4}, {}, {}, tasks::task_kind::forward, 0});
+  fragment.add({tasks::resource_id{0u}, picoseconds{2}, {}, {}, tasks::task_kind::forward, 1});
+  fragment.add({tasks::resource_id{1u}, picoseconds{9}, {}, {}, tasks::task_kind::forward, 2});
+  fragment.dependencies.push_back({{{}, 1}, {{}, 2}, false});
+  p.replace(f, fragment);
   p.commit();
   CHECK(simulate::full_simulation{}.run(p) == picoseconds{15});
   CHECK(simulate::list_simulation{simulate::by_path{p}}.run(p) == picoseconds{11});
@@ -253,12 +253,12 @@ TEST_CASE("list scheduling by path runs the task with the longest remaining path
 TEST_CASE("list simulation of a dependency cycle is an error that names a task") {
   tasks::program p;
   const auto f = p.add_fragment({tasks::owner_kind::other, 0, "knot"});
-  tasks::fragment code;
-  code.add({});
-  code.add({});
-  code.dependencies.push_back({{{}, 0}, {{}, 1}, false});
-  code.dependencies.push_back({{{}, 1}, {{}, 0}, false});
-  p.replace(f, code);
+  tasks::fragment fragment;
+  fragment.add({});
+  fragment.add({});
+  fragment.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+  fragment.dependencies.push_back({{{}, 1}, {{}, 0}, false});
+  p.replace(f, fragment);
   p.commit();
   simulate::list_simulation<simulate::by_kind> list;
   CHECK_THROWS_WITH(list.run(p),

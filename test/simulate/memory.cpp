@@ -34,14 +34,14 @@ std::vector<lifetime> lifetimes(const unity::tasks::program& p, const simulate::
   std::vector<lifetime> all;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     const fragment_id id{f};
-    for (std::uint32_t b = 0; b < p.code(id).buffers.size(); ++b) {
-      const auto& buffer = p.code(id).buffers[b];
+    for (std::uint32_t b = 0; b < p[id].buffers.size(); ++b) {
+      const auto& buffer = p[id].buffers[b];
       lifetime l{buffer.size.count(), buffer.device, 0, INT64_MAX};
       if (!buffer.permanent) {
         l.from = times(buffer.producer, id).start;
         l.to = times(buffer.producer, id).end;
         for (std::size_t other = 0; other < p.fragment_count(); ++other) {
-          for (const auto& r : p.code(fragment_id{other}).reads) {
+          for (const auto& r : p[fragment_id{other}].reads) {
             const auto of = r.of.fragment.valid() ? r.of.fragment : fragment_id{other};
             l.to = of == id && r.of.index == b ? std::max(l.to, times(r.reader, fragment_id{other}).end) : l.to;
           }
@@ -56,25 +56,25 @@ std::vector<lifetime> lifetimes(const unity::tasks::program& p, const simulate::
 // Adds reads of buffers by tasks of other fragments, and permanent buffers, which random plans do not have.
 void add_buffers(unity::tasks::program& p, random_engine& random, device_index devices) {
   const auto extra = p.add_fragment();
-  fragment code;
+  fragment body;
   const auto fragments = p.fragment_count() - 1;
   for (int i = 0; i < 12; ++i) {
     const fragment_id f{random.below(fragments)};
-    const auto tasks = p.code(f).tasks.size();
+    const auto tasks = p[f].tasks.size();
     const fragment_id g{random.below(fragments)};
-    const auto buffers = p.code(g).buffers.size();
+    const auto buffers = p[g].buffers.size();
     if (tasks == 0) {
       continue;
     }
     const task_ref some{f, static_cast<std::uint32_t>(random.below(tasks))};
     const bool is_permanent = random.below(4) == 0;
-    code.buffers.push_back(
+    body.buffers.push_back(
         {bytes{random.between(0, 500)}, static_cast<device_index>(random.below(devices)), some, is_permanent});
     if (buffers > 0) {
-      code.reads.push_back({{g, static_cast<std::uint32_t>(random.below(buffers))}, some});
+      body.reads.push_back({{g, static_cast<std::uint32_t>(random.below(buffers))}, some});
     }
   }
-  p.replace(extra, code);
+  p.replace(extra, body);
   p.commit();
 }
 

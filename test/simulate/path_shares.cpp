@@ -45,15 +45,15 @@ TEST_CASE("path_shares groups steps by task kind and by what they waited for") {
   tasks::program p;
   p.add_resource({"gpu", tasks::resource_kind::stream, 0});
   const auto f = p.add_fragment();
-  tasks::fragment code;
+  tasks::fragment fragment;
   const auto work = [](std::int64_t duration, task_kind kind) {
     return tasks::task{tasks::resource_id{0U}, picoseconds{duration}, {}, {}, kind, 0};
   };
-  const auto first = code.add(work(10, task_kind::forward));
-  code.add(work(5, task_kind::forward));  // also ready at 0, but runs second
-  const auto last = code.add(work(7, task_kind::backward));
-  code.dependencies.push_back({{{}, first}, {{}, last}, false});
-  p.replace(f, code);
+  const auto first = fragment.add(work(10, task_kind::forward));
+  fragment.add(work(5, task_kind::forward));  // also ready at 0, but runs second
+  const auto last = fragment.add(work(7, task_kind::backward));
+  fragment.dependencies.push_back({{{}, first}, {{}, last}, false});
+  p.replace(f, fragment);
   p.commit();
   simulate::full_simulation s;
   s.run(p);

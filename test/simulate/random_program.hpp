@@ -62,7 +62,7 @@ class random_plan {
                         : i < configurations_.size() + edges_.size() ? tasks::owner_kind::edge
                                                                      : tasks::owner_kind::weight;
       const auto f = p.add_fragment({kind, i, "f" + std::to_string(i)});
-      all.emplace_back(f, fragment_code(random, i));
+      all.emplace_back(f, new_fragment(random, i));
     }
     apply(p, all);
     p.commit();
@@ -96,7 +96,7 @@ class random_plan {
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
     edit all;
     for (const auto f : changed) {
-      all.emplace_back(tasks::fragment_id{f}, fragment_code(random, f));
+      all.emplace_back(tasks::fragment_id{f}, new_fragment(random, f));
     }
     return all;
   }
@@ -108,17 +108,17 @@ class random_plan {
       c.devices[s] = static_cast<std::uint32_t>(random.below(options_.devices));
       c.durations[s] = any_time(random);
     }
-    return {{tasks::fragment_id{i}, fragment_code(random, i)}};
+    return {{tasks::fragment_id{i}, new_fragment(random, i)}};
   }
   edit reroute(random_engine& random) {
     const auto e = edge_fragment(static_cast<std::uint32_t>(random.below(edges_.size())));
-    return {{tasks::fragment_id{e}, fragment_code(random, e)}};
+    return {{tasks::fragment_id{e}, new_fragment(random, e)}};
   }
 
   static std::vector<tasks::replacement> replacements(const edit& e) {
     std::vector<tasks::replacement> all;
-    for (const auto& [f, code] : e) {
-      all.push_back({f, &code});
+    for (const auto& [f, fragment] : e) {
+      all.push_back({f, &fragment});
     }
     return all;
   }
@@ -149,16 +149,16 @@ class random_plan {
     return c;
   }
 
-  [[nodiscard]] tasks::fragment fragment_code(random_engine& random, std::uint32_t f) const {
+  [[nodiscard]] tasks::fragment new_fragment(random_engine& random, std::uint32_t f) const {
     if (f < configurations_.size()) {
-      return operator_code(f);
+      return new_operator(f);
     }
     return f < configurations_.size() + edges_.size()
-               ? edge_code(random, edges_[f - configurations_.size()])
-               : weight_code(random, static_cast<std::uint32_t>(f - configurations_.size() - edges_.size()));
+               ? new_edge(random, edges_[f - configurations_.size()])
+               : new_weight(random, static_cast<std::uint32_t>(f - configurations_.size() - edges_.size()));
   }
   // Forward tasks, then backward ones.
-  [[nodiscard]] tasks::fragment operator_code(std::uint32_t i) const {
+  [[nodiscard]] tasks::fragment new_operator(std::uint32_t i) const {
     tasks::fragment f;
     const auto& c = configurations_[i];
     const auto degree = static_cast<std::uint32_t>(c.devices.size());
@@ -181,7 +181,7 @@ class random_plan {
   [[nodiscard]] static bool overlap(std::size_t a, std::size_t of_a, std::size_t b, std::size_t of_b) {
     return a * of_b < (b + 1) * of_a && b * of_a < (a + 1) * of_b;
   }
-  [[nodiscard]] tasks::fragment edge_code(random_engine& random, const edge& e) const {
+  [[nodiscard]] tasks::fragment new_edge(random_engine& random, const edge& e) const {
     tasks::fragment f;
     const auto& from = configurations_[e.from].devices;
     const auto& to = configurations_[e.to].devices;
@@ -200,7 +200,7 @@ class random_plan {
     return f;
   }
   // A ring over the shards' devices after the backward tasks, then an update on each device.
-  [[nodiscard]] tasks::fragment weight_code(random_engine& random, std::uint32_t i) const {
+  [[nodiscard]] tasks::fragment new_weight(random_engine& random, std::uint32_t i) const {
     tasks::fragment f;
     const auto& devices = configurations_[i].devices;
     const auto degree = static_cast<std::uint32_t>(devices.size());

@@ -26,11 +26,11 @@ struct named_tasks {
 
   explicit named_tasks(const tasks::program& p) {
     for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
-      const auto& code = p.code(tasks::fragment_id{f});
-      for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
-        tasks[{f, i}] = code.tasks[i];
+      const auto& fragment = p[tasks::fragment_id{f}];
+      for (std::uint32_t i = 0; i < fragment.tasks.size(); ++i) {
+        tasks[{f, i}] = fragment.tasks[i];
       }
-      for (const auto& d : code.dependencies) {
+      for (const auto& d : fragment.dependencies) {
         const auto full_name = [&](const tasks::task_ref& r) {
           return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
         };

@@ -24,7 +24,7 @@ task work(std::uint32_t resource, std::int64_t duration) {
 }
 
 struct example {
-  unity::tasks::program code;
+  unity::tasks::program program;
   fragment_id all;
   simulate::timeline seen;
 };
@@ -32,25 +32,25 @@ struct example {
 // Two devices and a link; a (10) on device 0 sends to d (4) on device 1, where c (12) is first; b (5) follows a.
 example run() {
   example e;
-  auto& p = e.code;
+  auto& p = e.program;
   p.add_resource({"a", resource_kind::stream, 0});
   p.add_resource({"b", resource_kind::stream, 1});
   p.add_resource({"l", resource_kind::link, 0});
   e.all = p.add_fragment();
-  fragment code;
-  const auto a = code.add(work(0, 10));
-  const auto b = code.add(work(0, 5));
-  const auto c = code.add(work(1, 12));
-  const auto d = code.add(work(1, 4));
+  fragment body;
+  const auto a = body.add(work(0, 10));
+  const auto b = body.add(work(0, 5));
+  const auto c = body.add(work(1, 12));
+  const auto d = body.add(work(1, 4));
   const task_ref from{{}, a};
   const hop one{resource_id{2u}, picoseconds{3}, picoseconds{2}};
-  const auto last = add_transfer(code, {&one, 1}, bytes{64}, 0, {&from, 1});
-  code.dependencies.push_back({last, {{}, d}, false});
-  code.buffers = {{bytes{100}, 0, {{}, a}, false}, {bytes{10}, 0, {{}, b}, false}, {bytes{7}, 1, {}, true},
+  const auto last = add_transfer(body, {&one, 1}, bytes{64}, 0, {&from, 1});
+  body.dependencies.push_back({last, {{}, d}, false});
+  body.buffers = {{bytes{100}, 0, {{}, a}, false}, {bytes{10}, 0, {{}, b}, false}, {bytes{7}, 1, {}, true},
                   {bytes{20}, 1, last, false}};
-  code.reads = {{{{}, 0}, last}, {{{}, 3}, {{}, d}}};
+  body.reads = {{{{}, 0}, last}, {{{}, 3}, {{}, d}}};
   (void)c;
-  p.replace(e.all, code);
+  p.replace(e.all, body);
   p.commit();
   simulate::full_simulation s;
   s.run(p);
@@ -71,7 +71,7 @@ TEST_CASE("a timeline has the busy time and moved bytes of each resource") {
 
 TEST_CASE("the critical path states what each task waited for") {
   const auto e = run();
-  const auto t = [&](std::uint32_t i) { return e.code.find(e.all, i); };
+  const auto t = [&](std::uint32_t i) { return e.program.find(e.all, i); };
   CHECK(e.seen.critical_path == std::vector<simulate::critical_step>{{t(0), wait_reason::nothing, {}},
                                                                       {t(4), wait_reason::dependency, t(0)},
                                                                       {t(3), wait_reason::dependency, t(4)}});
@@ -108,7 +108,7 @@ TEST_CASE("random critical paths begin at 0 and end with the iteration without g
     const test::random_plan plan{random, o};
     const simulate::delta_simulation s{plan.lower(random)};
     const auto times = s.times();
-    const auto seen = simulate::summarize(s.code(), times);
+    const auto seen = simulate::summarize(s.program(), times);
     REQUIRE(seen.iteration == s.iteration_time());
     const auto& path = seen.critical_path;
     REQUIRE(!path.empty());
@@ -122,12 +122,12 @@ TEST_CASE("random critical paths begin at 0 and end with the iteration without g
       if (path[i].reason == wait_reason::resource) {
         ++waited_for_resource;
         REQUIRE(now.start == before.end);
-        REQUIRE(s.code().code(path[i].task).resource == s.code().code(path[i].cause).resource);
+        REQUIRE(s.program()[path[i].task].resource == s.program()[path[i].cause].resource);
         continue;
       }
       REQUIRE(path[i].reason == wait_reason::dependency);
-      const auto latency = s.code().code(path[i].cause).latency.count();
-      const auto links = s.code().before(path[i].task.index());
+      const auto latency = s.program()[path[i].cause].latency.count();
+      const auto links = s.program().before(path[i].task.index());
       const auto link =
           std::find_if(links.begin(), links.end(), [&](auto l) { return l.task() == path[i].cause.index(); });
       REQUIRE(link != links.end());

@@ -168,8 +168,8 @@ TEST_CASE("the iteration time of sync_simulation agrees with simulating eight it
     const auto s = systems::random_synchronization(at.problem, {}, random);
     auto plan = at.plan;
     plan.synchronization = s;
-    const auto code = parallel::lower(operators(), plan);
-    const auto all = tasks::repeated(code, parallel::carried_dependencies(operators(), plan, code), 8);
+    const auto program = parallel::lower(operators(), plan);
+    const auto all = tasks::repeated(program, parallel::carried_dependencies(operators(), plan, program), 8);
     simulate::full_simulation full;
     full.run(all);
     std::vector<std::int64_t> ends(8);
@@ -177,7 +177,7 @@ TEST_CASE("the iteration time of sync_simulation agrees with simulating eight it
     for (std::size_t f = 0; f < all.fragment_count(); ++f) {
       const auto tasks = all.tasks_of(tasks::fragment_id{f});
       for (auto t = tasks.first; t < tasks.first + tasks.count; ++t) {
-        auto& end = ends[f / code.fragment_count()];
+        auto& end = ends[f / program.fragment_count()];
         end = std::max(end, full.times()[t].end);
       }
     }

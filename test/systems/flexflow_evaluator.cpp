@@ -170,7 +170,7 @@ TEST_CASE("strategy_evaluator profiles memory only if buffer sums exceed the lim
   const auto p = l.run(start);
   bytes all{};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    sums.add(p.code(tasks::fragment_id{f}));
+    sums.add(p[tasks::fragment_id{f}]);
   }
   for (const auto s : sums.sums()) {
     all += s;

@@ -211,7 +211,7 @@ TEST_CASE("the exact search rejects strategies over the memory limit if others f
   auto lower = x.lower();
   const simulate::delta_simulation run{lower.run(before.best)};
   bytes peak{};
-  for (const auto& p : simulate::memory_profiles(run.code(), run.times())) {
+  for (const auto& p : simulate::memory_profiles(run.program(), run.times())) {
     peak = std::max(peak, p.peak);
   }
   x.machine.devices[0].memory = peak - bytes{1};

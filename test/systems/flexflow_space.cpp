@@ -192,12 +192,12 @@ TEST_CASE("strategy_space fingerprints identify strategies and do not depend on 
     space.prepare(s, from);
     if (space.price(s, m, from)) {
       s = space.apply(s, m, from, to);
-      const auto print = space.fingerprint_of(s);
-      const auto [at, is_new] = known.emplace(std::pair{print.low, print.high}, s.at);
+      const auto f = space.fingerprint_of(s);
+      const auto [at, is_new] = known.emplace(std::pair{f.low, f.high}, s.at);
       REQUIRE(at->second == s.at);
       // A space built from scratch.
       auto there = x.space(s.at);
-      REQUIRE(space.fingerprint_of(there.initial()) == print);
+      REQUIRE(space.fingerprint_of(there.initial()) == f);
     }
   }
   CHECK(known.size() > steps * 3 / 4);

@@ -37,7 +37,7 @@ name name_of(const tasks::program& p, std::uint32_t place) {
 std::multiset<arrow> listed(const tasks::program& p) {
   std::multiset<arrow> all;
   for (std::uint32_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& d : p.code(fragment_id{f}).dependencies) {
+    for (const auto& d : p[fragment_id{f}].dependencies) {
       const auto full = [&](const tasks::task_ref& r) {
         return name{r.fragment.valid() ? r.fragment.index() : f, r.index};
       };
@@ -72,10 +72,10 @@ void require_sound(const tasks::program& p) {
     for (std::uint32_t i = 0; i < range.count; ++i) {
       const auto t = p.find(fragment_id{f}, i);
       REQUIRE(name_of(p, t.index()) == name{f, i});
-      const auto& code = p.code(fragment_id{f}).tasks[i];
-      REQUIRE(p.code(t) == code);
-      REQUIRE(p.timed(t.index()).duration == code.duration.count());
-      REQUIRE(p.timed(t.index()).resource == code.resource);
+      const auto& own = p[fragment_id{f}].tasks[i];
+      REQUIRE(p[t] == own);
+      REQUIRE(p.timed(t.index()).duration == own.duration.count());
+      REQUIRE(p.timed(t.index()).resource == own.resource);
       ties.insert(p.tie(t.index()));
       places.insert(t.index());
     }
@@ -124,8 +124,8 @@ TEST_CASE("random program edits keep the links of tasks equal to the listed depe
       std::vector<std::vector<std::uint32_t>> places;
       random_plan::apply(p, edit);
       require_sound(p);
-      for (const auto& [f, code] : edit) {
-        REQUIRE(p.code(f) == code);
+      for (const auto& [f, body] : edit) {
+        REQUIRE(p[f] == body);
       }
       if (random.below(2) == 0) {
         p.rollback();

@@ -34,7 +34,7 @@ tasks::program ring(random_engine& random, std::uint32_t devices, bool has_odd) 
     p.add_resource({"device", tasks::resource_kind::stream, d});
     p.add_resource({"link", tasks::resource_kind::link, d});
   }
-  std::vector<tasks::fragment> codes;
+  std::vector<tasks::fragment> fragments;
   const auto steps = 2 + random.below(6);
   const auto odd = random.below(steps);
   for (std::size_t f = 0; f < steps; ++f) {
@@ -45,33 +45,33 @@ tasks::program ring(random_engine& random, std::uint32_t devices, bool has_odd) 
     const picoseconds late{random.between(0, 9)};
     const auto back = random.below(2) == 0 ? 1U : devices - 1;  // which neighbour
     const auto before = [&](std::uint32_t d) { return tasks::task_ref{fragment_id{f - 1}, d}; };
-    tasks::fragment code;
+    tasks::fragment fragment;
     for (std::uint32_t d = 0; d < devices; ++d) {  // first the first task of each device
-      code.add({stream(d), takes, {}, {}, tasks::task_kind::forward, d});
-      code.buffers.push_back({bytes{static_cast<std::int64_t>(f) + 1}, d, {{}, d}, false});
+      fragment.add({stream(d), takes, {}, {}, tasks::task_kind::forward, d});
+      fragment.buffers.push_back({bytes{static_cast<std::int64_t>(f) + 1}, d, {{}, d}, false});
     }
     if (has_odd && f == odd) {
-      code.tasks[random.below(devices)].duration += picoseconds{7};
+      fragment.tasks[random.below(devices)].duration += picoseconds{7};
     }
     for (std::uint32_t d = 0; d < devices; ++d) {
       for (std::uint32_t k = 1; k < tasks_of_one; ++k) {
-        const auto t = code.add({stream(d), picoseconds{k + 3}, {}, {}, tasks::task_kind::backward, d});
-        code.dependencies.push_back({{{}, d}, {{}, t}, false});
+        const auto t = fragment.add({stream(d), picoseconds{k + 3}, {}, {}, tasks::task_kind::backward, d});
+        fragment.dependencies.push_back({{{}, d}, {{}, t}, false});
       }
       if (f > 0) {
-        code.dependencies.push_back({before(d), {{}, d}, false});
-        code.reads.push_back({{fragment_id{f - 1}, d}, {{}, d}});
+        fragment.dependencies.push_back({before(d), {{}, d}, false});
+        fragment.reads.push_back({{fragment_id{f - 1}, d}, {{}, d}});
       }
       if (sends) {
-        const auto t = code.add({link(d), moves, late, bytes{9}, tasks::task_kind::transfer, d});
-        code.dependencies.push_back({before((d + back) % devices), {{}, t}, false});
-        code.dependencies.push_back({{{}, t}, {{}, d}, false});
+        const auto t = fragment.add({link(d), moves, late, bytes{9}, tasks::task_kind::transfer, d});
+        fragment.dependencies.push_back({before((d + back) % devices), {{}, t}, false});
+        fragment.dependencies.push_back({{{}, t}, {{}, d}, false});
       }
     }
-    codes.push_back(code);
+    fragments.push_back(fragment);
     p.add_fragment();
   }
-  p.replace(tasks::replacements_of(codes));
+  p.replace(tasks::replacements_of(fragments));
   p.commit();
   return p;
 }
@@ -114,7 +114,7 @@ picoseconds longest_chain(const tasks::program& p) {
 std::vector<std::int64_t> loads_of(const tasks::program& p) {
   std::vector<std::int64_t> loads(p.resources().size());
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& t : p.code(fragment_id{f}).tasks) {
+    for (const auto& t : p[fragment_id{f}].tasks) {
       loads[t.resource.index()] += t.duration.count();
     }
   }
@@ -135,11 +135,11 @@ TEST_CASE("representatives have the times and memory of all even with one longer
     const auto folded = tasks::representatives(whole);
     CHECK(folded.is_exact);
     if (!has_odd) {
-      CHECK(folded.code.task_count() * devices == whole.task_count());
+      CHECK(folded.program.task_count() * devices == whole.task_count());
     }
-    parted += folded.code.task_count() * devices > whole.task_count() ? 1 : 0;
+    parted += folded.program.task_count() * devices > whole.task_count() ? 1 : 0;
     const simulated all{whole};
-    const simulated one{folded.code};
+    const simulated one{folded.program};
     CHECK(one.iteration == all.iteration);
     REQUIRE(folded.device.size() == all.memory.size());
     for (std::size_t d = 0; d < folded.device.size(); ++d) {
@@ -148,10 +148,10 @@ TEST_CASE("representatives have the times and memory of all even with one longer
     // With fewer tasks than that requires, all devices wait for the slowest: resources have the tasks of those that
     // they represent, and no chain of tasks becomes shorter.
     const auto rough = tasks::representatives(whole, 0);
-    CHECK(rough.code.task_count() <= folded.code.task_count());
+    CHECK(rough.program.task_count() <= folded.program.task_count());
     CHECK_FALSE(rough.is_exact);
     const auto loads = loads_of(whole);
-    const auto rough_loads = loads_of(rough.code);
+    const auto rough_loads = loads_of(rough.program);
     REQUIRE(rough.resource.size() == loads.size());
     for (std::size_t r = 0; r < loads.size(); ++r) {
       const auto by = rough.resource[r].index();
@@ -159,8 +159,8 @@ TEST_CASE("representatives have the times and memory of all even with one longer
       CHECK((by == r || rough_loads[r] == 0));
       joined += by == r ? 0 : 1;
     }
-    CHECK(longest_chain(rough.code) >= longest_chain(whole));
-    CHECK(simulated{rough.code}.iteration >= longest_chain(whole));
+    CHECK(longest_chain(rough.program) >= longest_chain(whole));
+    CHECK(simulated{rough.program}.iteration >= longest_chain(whole));
   }
   CHECK(parted > 0);
   CHECK(joined > 0);
@@ -169,44 +169,44 @@ TEST_CASE("representatives have the times and memory of all even with one longer
 TEST_CASE("representatives of an empty program are empty and exact") {
   const auto folded = tasks::representatives({}, 0);
   CHECK(folded.is_exact);
-  CHECK(folded.code.task_count() == 0);
+  CHECK(folded.program.task_count() == 0);
 }
 
 TEST_CASE("representatives do not join tasks that wait for others of their kind") {
   tasks::program p;
-  tasks::fragment code;
+  tasks::fragment fragment;
   for (std::uint32_t d = 0; d < 8; ++d) {
     p.add_resource({"device", tasks::resource_kind::stream, d});
-    code.add({tasks::resource_id{std::size_t{d}}, picoseconds{10}, {}, {}, tasks::task_kind::forward, d});
+    fragment.add({tasks::resource_id{std::size_t{d}}, picoseconds{10}, {}, {}, tasks::task_kind::forward, d});
     if (d > 0) {
-      code.dependencies.push_back({{{}, d - 1}, {{}, d}, false});
+      fragment.dependencies.push_back({{{}, d - 1}, {{}, d}, false});
     }
   }
   p.add_fragment();
-  p.replace(tasks::replacements_of({&code, 1}));
+  p.replace(tasks::replacements_of({&fragment, 1}));
   p.commit();
   CHECK(simulated{p}.iteration == picoseconds{80});
-  CHECK(simulated{tasks::representatives(p, 0).code}.iteration == picoseconds{80});
-  CHECK(simulated{tasks::representatives(p).code}.iteration == picoseconds{80});
+  CHECK(simulated{tasks::representatives(p, 0).program}.iteration == picoseconds{80});
+  CHECK(simulated{tasks::representatives(p).program}.iteration == picoseconds{80});
 }
 
 TEST_CASE("representatives of a chain of 100000 transfers are exact") {
   constexpr std::uint32_t length = 100'000;
   tasks::program p;
   p.add_resource({"link", tasks::resource_kind::link, 0});
-  tasks::fragment code;
+  tasks::fragment fragment;
   for (std::uint32_t t = 0; t < length; ++t) {  // the last task in the order of ties runs first
-    code.add({tasks::resource_id{0U}, picoseconds{1}, {}, bytes{1}, tasks::task_kind::transfer, t});
+    fragment.add({tasks::resource_id{0U}, picoseconds{1}, {}, bytes{1}, tasks::task_kind::transfer, t});
     if (t > 0) {
-      code.dependencies.push_back({{{}, t}, {{}, t - 1}, false});
+      fragment.dependencies.push_back({{{}, t}, {{}, t - 1}, false});
     }
   }
   p.add_fragment();
-  p.replace(tasks::replacements_of({&code, 1}));
+  p.replace(tasks::replacements_of({&fragment, 1}));
   p.commit();
   const auto folded = tasks::representatives(p);
   CHECK(folded.is_exact);
-  CHECK(simulated{folded.code}.iteration == picoseconds{length});
+  CHECK(simulated{folded.program}.iteration == picoseconds{length});
 }
 
 }  // namespace tests_of_representatives

@@ -65,7 +65,7 @@ std::int64_t elements_between_nodes(const parallel::plan& p, const parallel::ran
 }
 
 // The same in simulated bytes.
-std::int64_t bytes_between_nodes(const parallel::plan& p, const tasks::program& code) {
+std::int64_t bytes_between_nodes(const parallel::plan& p, const tasks::program& program) {
   const auto& t = p.machine.network;
   std::set<std::size_t> between;
   parallel::network n{p.machine};
@@ -80,11 +80,11 @@ std::int64_t bytes_between_nodes(const parallel::plan& p, const tasks::program& 
     }
   }
   std::int64_t all = 0;
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    if (code.owner_of(tasks::fragment_id{f}).kind != tasks::owner_kind::weight) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    if (program.owner_of(tasks::fragment_id{f}).kind != tasks::owner_kind::weight) {
       continue;
     }
-    for (const auto& task : code.code(tasks::fragment_id{f}).tasks) {
+    for (const auto& task : program[tasks::fragment_id{f}].tasks) {
       const bool leaves = task.kind == tasks::task_kind::transfer && between.contains(task.resource.index());
       all += leaves ? task.volume.count() : 0;
     }
@@ -290,8 +290,8 @@ TEST_CASE("per-node servers train as replicas and exchange once per node") {
           CHECK(largest_difference(losses_of(p, 4), expected) < 1e-11);
           const auto moved = elements_between_nodes(p, parallel::programs_of_ranks(operators(), p));
           CHECK(moved == 2 * elements);  // a gradient and a weight, for the node without the server
-          const auto code = parallel::lower(operators(), p);
-          CHECK(8 * moved == bytes_between_nodes(p, code));  // equals the simulation
+          const auto program = parallel::lower(operators(), p);
+          CHECK(8 * moved == bytes_between_nodes(p, program));  // equals the simulation
         }
       }
     }

@@ -114,19 +114,19 @@ std::vector<stay_of> gathered_on_rank(const parallel::plan& p) {
 
 // Gathered weights on device 0 in the simulation, without its own shares.
 std::vector<stay_of> gathered_in_simulation(const parallel::plan& p) {
-  const auto code = parallel::lower(operators(), p);
+  const auto program = parallel::lower(operators(), p);
   simulate::full_simulation full;
-  full.run(code);
+  full.run(program);
   const auto times = [&](const tasks::task_ref& r, tasks::fragment_id own) {
-    return full.times()[code.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
+    return full.times()[program.find(r.fragment.valid() ? r.fragment : own, r.index).index()];
   };
   std::vector<stay_of> all;
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    if (code.owner_of(id).kind != tasks::owner_kind::shares) {
+    if (program.owner_of(id).kind != tasks::owner_kind::shares) {
       continue;
     }
-    const auto& c = code.code(id);
+    const auto& c = program[id];
     for (std::uint32_t b = 0; b < c.buffers.size(); ++b) {
       if (c.buffers[b].device != 0 || c.buffers[b].producer.fragment.valid()) {
         continue;  // another device's, or a gradient
@@ -148,10 +148,10 @@ TEST_CASE("ranks keep as many bytes of weight and optimizer shards as are simula
       GENERATE(parallel::sharded_by_stage(1), parallel::sharded_by_stage(2), stage_3(1), stage_3(0, false));
   CAPTURE(how.stage, how.is_resharded);
   const auto p = plan_with(how);
-  const auto code = parallel::lower(operators(), p);
+  const auto program = parallel::lower(operators(), p);
   std::int64_t simulated = 0;
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    for (const auto& b : program[tasks::fragment_id{f}].buffers) {
       simulated += b.permanent && b.device == 0 ? b.size.count() : 0;
     }
   }

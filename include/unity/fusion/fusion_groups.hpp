@@ -37,7 +37,7 @@ class fusion_groups {
   [[nodiscard]] const instruction_graph& graph() const noexcept { return *graph_; }
   // Complexity: linear in the graph.
   [[nodiscard]] fusion_strategy strategy() const;
-  [[nodiscard]] fingerprint print() const noexcept { return print_; }
+  [[nodiscard]] unity::fingerprint fingerprint() const noexcept { return fingerprint_; }
   // The group that provides the instruction's result to others.
   [[nodiscard]] std::uint32_t group_of(instruction_id i) const { return group_[i]; }
   // Ascending; empty if there is no such group.
@@ -98,7 +98,7 @@ class fusion_groups {
   };
   struct totals {
     kernel_sums sums{};
-    fingerprint print{};
+    unity::fingerprint fingerprint{};
   };
   struct mark {
     std::size_t changes = 0;
@@ -181,12 +181,12 @@ class fusion_groups {
   std::vector<instruction_id> pool_{};  // members, by begin_ and end_ of groups
   std::vector<std::uint32_t> begin_{};
   std::vector<std::uint32_t> end_{};
-  std::vector<std::uint32_t> order_{};   // by group: a topological order
-  std::vector<std::uint32_t> waits_{};   // by group
-  std::vector<std::uint32_t> number_{};  // by group
-  std::vector<kernel_sums> sums_{};      // by group
-  std::vector<fingerprint> prints_{};    // by group
-  fingerprint print_{};
+  std::vector<std::uint32_t> order_{};              // by group: a topological order
+  std::vector<std::uint32_t> waits_{};              // by group
+  std::vector<std::uint32_t> number_{};             // by group
+  std::vector<kernel_sums> sums_{};                 // by group
+  std::vector<unity::fingerprint> fingerprints_{};  // by group
+  unity::fingerprint fingerprint_{};
 
   std::vector<change> journal_{};
   std::vector<std::uint32_t> changed_{};
@@ -227,7 +227,7 @@ UNITY_INLINE fusion_groups::fusion_groups(const instruction_graph& g, const kern
       waits_(g.size()),
       number_(g.size()),
       sums_(g.size()),
-      prints_(g.size()),
+      fingerprints_(g.size()),
       inside_(g.size()),
       seen_(g.size()),
       read_(g.size()) {}
@@ -252,10 +252,10 @@ UNITY_INLINE void fusion_groups::back_to(const mark& m) {
   }
   for (; changed_.size() > m.totals; changed_.pop_back(), before_.pop_back()) {
     const auto group = changed_.back();
-    print_ -= prints_[group];
+    fingerprint_ -= fingerprints_[group];
     sums_[group] = before_.back().sums;
-    prints_[group] = before_.back().print;
-    print_ += prints_[group];
+    fingerprints_[group] = before_.back().fingerprint;
+    fingerprint_ += fingerprints_[group];
   }
   pool_.resize(m.pool);
   links_.resize(m.links);
@@ -289,8 +289,8 @@ UNITY_INLINE void fusion_groups::reset(const fusion_strategy& s) {
   for (instruction_id i = 0; i < graph_->size(); ++i) {
     for_each_container(i, [&](std::uint32_t g) { pool_[end_[g]++] = i; });
   }
-  print_ = {};
-  std::fill(prints_.begin(), prints_.end(), fingerprint{});
+  fingerprint_ = {};
+  std::fill(fingerprints_.begin(), fingerprints_.end(), unity::fingerprint{});
   for (instruction_id g = 0; g < graph_->size(); ++g) {
     if (begin_[g] < end_[g]) {
       const bool fits = update(g);
@@ -366,9 +366,9 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
   const auto& g = *graph_;
   const auto all = members(group);
   changed_.push_back(group);
-  before_.push_back({sums_[group], prints_[group]});
+  before_.push_back({sums_[group], fingerprints_[group]});
   kernel_sums s;
-  fingerprint print{};
+  unity::fingerprint sum{};
   std::uint32_t operands = 0;
   std::uint32_t waits = 0;
   auto number = none;
@@ -398,7 +398,7 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
       }
     }
     const bool is_copy = group_[m] != group;
-    print += detail::print_of_member(m, is_copy);
+    sum += detail::fingerprint_of_member(m, is_copy);
     if (!is_copy) {
       number = std::min<std::uint32_t>(number, m);
       if (is_needed_outside(group, m)) {
@@ -409,9 +409,9 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
       }
     }
   }
-  print_ -= prints_[group];
-  prints_[group] = all.empty() ? fingerprint{} : detail::print_of_group(print);
-  print_ += prints_[group];
+  fingerprint_ -= fingerprints_[group];
+  fingerprints_[group] = all.empty() ? unity::fingerprint{} : detail::fingerprint_of_group(sum);
+  fingerprint_ += fingerprints_[group];
   sums_[group] = s;
   if (all.empty()) {
     return true;

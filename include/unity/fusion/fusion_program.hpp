@@ -63,13 +63,13 @@ UNITY_INLINE tasks::program fusion_program(const instruction_graph& g, const fus
   }
   // For each group, the task that readers wait for.
   std::vector<tasks::task_ref> ends(members.size());
-  std::vector<tasks::fragment> codes(members.size());
+  std::vector<tasks::fragment> bodies(members.size());
   std::size_t buckets = 0;
   for (std::size_t k = 0; k < members.size(); ++k) {
     if (!fragments[k].valid()) {
       continue;
     }
-    auto& f = codes[k];
+    auto& f = bodies[k];
     if (!g.reduces(static_cast<instruction_id>(k))) {
       f.add({stream, duration(static_cast<std::uint32_t>(k)), {}, {}, tasks::task_kind::forward, 0});
       ends[k] = {fragments[k], 0};
@@ -97,13 +97,13 @@ UNITY_INLINE tasks::program fusion_program(const instruction_graph& g, const fus
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
     for (const auto b : before) {
-      codes[k].dependencies.push_back({ends[b], {{}, 0}, false});
+      bodies[k].dependencies.push_back({ends[b], {{}, 0}, false});
     }
   }
   std::vector<tasks::replacement> all;
   for (std::size_t k = 0; k < members.size(); ++k) {
     if (fragments[k].valid()) {
-      all.push_back({fragments[k], &codes[k]});
+      all.push_back({fragments[k], &bodies[k]});
     }
   }
   p.replace(all);

@@ -285,7 +285,7 @@ UNITY_INLINE picoseconds fusion_session::time_of(std::uint32_t group) {
       time = model.time_of(groups_.sums(group));
     } else {
       const auto d = groups_.description(group);
-      const auto [at, is_new] = known_.try_emplace(print_of(d));
+      const auto [at, is_new] = known_.try_emplace(fingerprint_of(d));
       if (is_new) {
         at->second = model.estimate(d);
       }

@@ -60,7 +60,7 @@ struct kernel_description {
 };
 
 // Equal descriptions have equal fingerprints.
-[[nodiscard]] fingerprint print_of(const kernel_description& d);
+[[nodiscard]] fingerprint fingerprint_of(const kernel_description& d);
 
 using instruction_id = std::uint32_t;
 
@@ -142,7 +142,7 @@ class instruction_graph {
 
 namespace unity::fusion {
 
-UNITY_INLINE fingerprint print_of(const kernel_description& d) {
+UNITY_INLINE fingerprint fingerprint_of(const kernel_description& d) {
   hasher h;
   for (const auto& p : d.parts) {
     h.add(static_cast<std::uint64_t>(p.kind) * 2 + (p.is_folding ? 1U : 0U));

@@ -91,7 +91,7 @@ struct fusion_strategy {
   std::vector<std::uint32_t> group_of{};   // by instruction; a source: itself
   std::vector<instruction_copy> copies{};  // ascending, each once
 
-  [[nodiscard]] fingerprint print() const;
+  [[nodiscard]] unity::fingerprint fingerprint() const;
 
   friend bool operator==(const fusion_strategy&, const fusion_strategy&) = default;
 };
@@ -99,11 +99,11 @@ struct fusion_strategy {
 namespace detail {
 
 // The hash of one group member. Members' hashes are added up, mixed, and added up over the groups.
-[[nodiscard]] constexpr fingerprint print_of_member(instruction_id i, bool is_copy) noexcept {
+[[nodiscard]] constexpr fingerprint fingerprint_of_member(instruction_id i, bool is_copy) noexcept {
   const auto low = mix64(2 * std::uint64_t{i} + (is_copy ? 1U : 0U));
   return {low, mix64(low + i)};
 }
-[[nodiscard]] constexpr fingerprint print_of_group(fingerprint members) noexcept {
+[[nodiscard]] constexpr fingerprint fingerprint_of_group(fingerprint members) noexcept {
   return {mix64(members.low), mix64(members.high ^ members.low)};
 }
 
@@ -145,17 +145,17 @@ UNITY_INLINE kernel_model roofline_kernels(const hardware::machine& m) {
   return {rates->bytes_per_second * 1e-12, picoseconds{static_cast<std::int64_t>(rates->launch_seconds * 1e12)}, {}};
 }
 
-UNITY_INLINE fingerprint fusion_strategy::print() const {
-  std::vector<fingerprint> groups(group_of.size());
+UNITY_INLINE unity::fingerprint fusion_strategy::fingerprint() const {
+  std::vector<unity::fingerprint> groups(group_of.size());
   for (std::size_t i = 0; i < group_of.size(); ++i) {
-    groups[group_of[i]] += detail::print_of_member(static_cast<instruction_id>(i), false);
+    groups[group_of[i]] += detail::fingerprint_of_member(static_cast<instruction_id>(i), false);
   }
   for (const auto& c : copies) {
-    groups[c.group] += detail::print_of_member(c.instruction, true);
+    groups[c.group] += detail::fingerprint_of_member(c.instruction, true);
   }
-  fingerprint sum{};
+  unity::fingerprint sum{};
   for (const auto& members : groups) {
-    sum += members == fingerprint{} ? fingerprint{} : detail::print_of_group(members);
+    sum += members == unity::fingerprint{} ? unity::fingerprint{} : detail::fingerprint_of_group(members);
   }
   return sum;
 }

@@ -155,7 +155,7 @@ UNITY_INLINE std::string trace_writer::run() {
     events_.name_process(hosts, "host threads");
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-    const auto& tasks = program_.code(tasks::fragment_id{f}).tasks;
+    const auto& tasks = program_[tasks::fragment_id{f}].tasks;
     if (std::any_of(tasks.begin(), tasks.end(),
                     [](const tasks::task& t) { return !t.resource.valid() && !is_meeting(t); })) {
       events_.name_process(nowhere, "without a resource");
@@ -167,7 +167,7 @@ UNITY_INLINE std::string trace_writer::run() {
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    for (std::uint32_t i = 0; i < program_.code(id).tasks.size(); ++i) {
+    for (std::uint32_t i = 0; i < program_[id].tasks.size(); ++i) {
       add_task(id, i);
     }
   }
@@ -181,7 +181,7 @@ UNITY_INLINE std::string trace_writer::run() {
 }
 
 UNITY_INLINE void trace_writer::add_task(tasks::fragment_id f, std::uint32_t i) {
-  const auto& task = program_.code(f).tasks[i];
+  const auto& task = program_[f].tasks[i];
   if (is_meeting(task)) {
     return;
   }

@@ -395,7 +395,7 @@ UNITY_INLINE timeline_chart timeline_of(const tasks::program& p, std::span<const
   }
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    const auto& tasks = p.code(id).tasks;
+    const auto& tasks = p[id].tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const auto& t = tasks[i];
       if (!t.resource.valid() || !rows[t.resource.index()]) {

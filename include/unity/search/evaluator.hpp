@@ -77,11 +77,11 @@ concept proposal_for =
 template <class M, class E>
 concept move_list_for = evaluator<E> && std::movable<M> && small_move<typename M::move_type> &&
                         requires(const M& m, const typename E::state_type& state, typename M::move_type move,
-                                 const typename E::move_type& change, fingerprint print) {
+                                 const typename E::move_type& change, fingerprint before) {
                           { m.moves(state) } -> std::convertible_to<std::span<const typename M::move_type>>;
                           { m.change(move) } -> std::convertible_to<typename E::move_type>;
                           { m.fingerprint_of(state) } -> std::same_as<fingerprint>;
-                          { m.fingerprint_after(state, print, change) } -> std::same_as<std::optional<fingerprint>>;
+                          { m.fingerprint_after(state, before, change) } -> std::same_as<std::optional<fingerprint>>;
                         };
 
 template <class State>
@@ -146,12 +146,12 @@ class evaluator_space {
   // If it returns a candidate, the trial is open.
   [[nodiscard]] std::optional<candidate> tried(const state_type& s, const typename Evaluator::move_type& change,
                                                scratch_type& scratch) const {
-    const auto print = moves_.fingerprint_after(s.at, s.fingerprint, change);
-    if (!print) {
+    const auto after = moves_.fingerprint_after(s.at, s.fingerprint, change);
+    if (!after) {
       return std::nullopt;
     }
     const auto cost = scratch.evaluator->try_move(change, std::numeric_limits<cost_value>::max());
-    return cost ? std::optional{candidate{*cost, *print}} : std::nullopt;
+    return cost ? std::optional{candidate{*cost, *after}} : std::nullopt;
   }
 
   Moves moves_;

@@ -42,7 +42,7 @@ class delta_simulation {
     latest_ = kept_latest_ = now_.run(program_);
   }
 
-  [[nodiscard]] const tasks::program& code() const noexcept { return program_; }
+  [[nodiscard]] const tasks::program& program() const noexcept { return program_; }
   [[nodiscard]] picoseconds iteration_time() const noexcept { return latest_; }
   [[nodiscard]] task_times times(tasks::task_id t) const { return times(t.index()); }
   [[nodiscard]] task_times times(std::uint32_t place) const { return times()[place]; }

@@ -35,10 +35,10 @@ namespace unity::simulate {
           all.add_resource({fmt::format("host thread of {}", stream.name), tasks::resource_kind::host, stream.device});
     }
   }
-  std::vector<tasks::fragment> codes;
+  std::vector<tasks::fragment> fragments;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     all.add_fragment(p.owner_of(tasks::fragment_id{f}));
-    codes.push_back(p.code(tasks::fragment_id{f}));
+    fragments.push_back(p[tasks::fragment_id{f}]);
   }
   std::vector<std::pair<std::int64_t, std::size_t>> order;  // start, and position in the order of the simulation
   for (std::size_t i = 0; i < full.order().size(); ++i) {
@@ -53,16 +53,16 @@ namespace unity::simulate {
       continue;
     }
     const auto at = p.where(tasks::task_id{t});
-    auto& code = codes[at.fragment.index()];
-    const auto shard = code.tasks[at.index].shard;
-    const tasks::task_ref here{at.fragment, code.add({host_of[on.index()], launch, {}, {}, kind, shard})};
+    auto& fragment = fragments[at.fragment.index()];
+    const auto shard = fragment.tasks[at.index].shard;
+    const tasks::task_ref here{at.fragment, fragment.add({host_of[on.index()], launch, {}, {}, kind, shard})};
     if (last[on.index()].fragment.valid()) {
-      code.dependencies.push_back({last[on.index()], here, false});
+      fragment.dependencies.push_back({last[on.index()], here, false});
     }
-    code.dependencies.push_back({here, at, false});
+    fragment.dependencies.push_back({here, at, false});
     last[on.index()] = here;
   }
-  all.replace(tasks::replacements_of(codes));
+  all.replace(tasks::replacements_of(fragments));
   all.commit();
   return all;
 }

@@ -40,7 +40,7 @@ struct first_in_first_out {
 // Source: Hu et al., dPRO, MLSys 2022, has this order for its replayer.
 struct by_kind {
   [[nodiscard]] static std::int64_t rank(const tasks::program& p, std::uint32_t place) {
-    return static_cast<std::int64_t>(p.code(tasks::task_id{place}).kind);
+    return static_cast<std::int64_t>(p[tasks::task_id{place}].kind);
   }
 };
 

@@ -110,7 +110,7 @@ class memory_profiler {
     const auto ends = last_uses();
     std::size_t i = 0;
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-      for (const auto& b : program_.code(tasks::fragment_id{f}).buffers) {
+      for (const auto& b : program_[tasks::fragment_id{f}].buffers) {
         visit(b, b.permanent ? 0 : of(b.producer, tasks::fragment_id{f}).start, ends[i++]);
       }
     }
@@ -122,14 +122,14 @@ class memory_profiler {
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
       const tasks::fragment_id id{f};
       first[f] = ends.size();
-      for (const auto& b : program_.code(id).buffers) {
+      for (const auto& b : program_[id].buffers) {
         ends.push_back(b.permanent ? 0 : of(b.producer, id).end);
       }
     }
     first.back() = ends.size();
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
       const tasks::fragment_id id{f};
-      for (const auto& read : program_.code(id).reads) {
+      for (const auto& read : program_[id].reads) {
         const auto at = first[(read.of.fragment.valid() ? read.of.fragment : id).index()] + read.of.index;
         UNITY_EXPECTS(at < ends.size(), "a buffer that is there");
         ends[at] = std::max(ends[at], of(read.reader, id).end);
@@ -225,16 +225,16 @@ class timeline_builder {
     all.resources.resize(program_.resources().size());
     for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
       const tasks::fragment_id id{f};
-      const auto& code = program_.code(id);
-      for (std::uint32_t i = 0; i < code.tasks.size(); ++i) {
+      const auto& fragment = program_[id];
+      for (std::uint32_t i = 0; i < fragment.tasks.size(); ++i) {
         const auto& times = times_[program_.find(id, i).index()];
-        if (const auto r = code.tasks[i].resource; r.valid()) {
+        if (const auto r = fragment.tasks[i].resource; r.valid()) {
           auto& use = all.resources[r.index()];
           use.busy += picoseconds{times.end - times.start};
-          use.moved += code.tasks[i].volume;
+          use.moved += fragment.tasks[i].volume;
           ++use.tasks;
         }
-        all.communicated += code.tasks[i].volume;
+        all.communicated += fragment.tasks[i].volume;
         all.iteration = std::max(all.iteration, picoseconds{times.end});
       }
     }
@@ -337,7 +337,7 @@ struct path_share {
   const auto taken = step_times(path, times);
   for (std::size_t i = 0; i < path.size(); ++i) {
     const auto& step = path[i];
-    const auto kind = p.code(step.task).kind;
+    const auto kind = p[step.task].kind;
     auto& share = all[{kind, step.reason}];
     share.kind = kind;
     share.reason = step.reason;

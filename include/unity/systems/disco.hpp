@@ -67,7 +67,7 @@ class disco_space {
   struct state_type {
     fusion::fusion_strategy strategy{};
     cost_value cost = 0;
-    unity::fingerprint print{};
+    unity::fingerprint fingerprint{};
   };
   struct scratch_type {
     std::optional<fusion::fusion_session> session{};
@@ -80,7 +80,7 @@ class disco_space {
 
   [[nodiscard]] state_type initial() const;
   [[nodiscard]] cost_value cost(const state_type& s) const noexcept { return s.cost; }
-  [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const noexcept { return s.print; }
+  [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const noexcept { return s.fingerprint; }
   [[nodiscard]] std::span<const move_type> moves(const state_type&) const noexcept { return moves_; }
   void prepare(const state_type& s, scratch_type& scratch) const;
   // nullopt if no change could be made.
@@ -209,18 +209,18 @@ UNITY_INLINE void disco_space::list_changes(const disco_moves& which) {
 UNITY_INLINE disco_space::state_type disco_space::initial() const {
   fusion::fusion_session session{*graph_, *target_};
   session.reset(start_);
-  return {start_, session.iteration().count(), session.groups().print()};
+  return {start_, session.iteration().count(), session.groups().fingerprint()};
 }
 
 UNITY_INLINE void disco_space::prepare(const state_type& s, scratch_type& scratch) const {
-  if (scratch.session && scratch.at == s.print) {
+  if (scratch.session && scratch.at == s.fingerprint) {
     return;
   }
   if (!scratch.session) {
     scratch.session.emplace(*graph_, *target_);
   }
   scratch.session->reset(s.strategy);
-  scratch.at = s.print;
+  scratch.at = s.fingerprint;
 }
 
 UNITY_INLINE bool disco_space::change(disco_method method, scratch_type& scratch, random_engine& random) const {
@@ -279,13 +279,13 @@ UNITY_INLINE bool disco_space::make(move_type m, scratch_type& scratch) const {
     made += change(m.method, scratch, random) ? 1U : 0U;
   }
   // Changes can undo each other.
-  return made > 0 && scratch.session->groups().print() != scratch.at;
+  return made > 0 && scratch.session->groups().fingerprint() != scratch.at;
 }
 
 UNITY_INLINE std::optional<candidate> disco_space::price(const state_type&, move_type m, scratch_type& scratch) const {
   std::optional<candidate> result;
   if (make(m, scratch)) {
-    result = candidate{scratch.session->iteration().count(), scratch.session->groups().print()};
+    result = candidate{scratch.session->iteration().count(), scratch.session->groups().fingerprint()};
   }
   scratch.session->undo();
   return result;
@@ -296,7 +296,8 @@ UNITY_INLINE disco_space::state_type disco_space::apply(const state_type& s, mov
   prepare(s, from);
   const bool is_made = make(m, from);
   UNITY_EXPECTS(is_made, "a move that applies");
-  state_type next{from.session->groups().strategy(), from.session->iteration().count(), from.session->groups().print()};
+  state_type next{from.session->groups().strategy(), from.session->iteration().count(),
+                  from.session->groups().fingerprint()};
   from.session->undo();
   prepare(next, to);
   return next;

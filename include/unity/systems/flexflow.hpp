@@ -60,11 +60,11 @@ class strategy_choices {
   [[nodiscard]] unity::fingerprint fingerprint_of(const parallel::strategy& s) const;
   // Complexity: linear in the change.
   [[nodiscard]] std::optional<unity::fingerprint> fingerprint_after(const parallel::strategy& s,
-                                                                    unity::fingerprint print,
+                                                                    unity::fingerprint sum,
                                                                     const strategy_change& by) const;
 
  private:
-  [[nodiscard]] static unity::fingerprint print_of(node_id n, const parallel::configuration& c);
+  [[nodiscard]] static unity::fingerprint fingerprint_of(node_id n, const parallel::configuration& c);
 
   const strategy_moves* moves_;
   std::vector<std::vector<parallel::configuration>> choices_{};  // by unit
@@ -188,27 +188,27 @@ UNITY_INLINE strategy_choices::strategy_choices(const strategy_moves& moves) : m
 UNITY_INLINE unity::fingerprint strategy_choices::fingerprint_of(const parallel::strategy& s) const {
   unity::fingerprint sum{};
   for (std::size_t n = 0; n < s.size(); ++n) {
-    sum += print_of(node_id{n}, s[n]);
+    sum += fingerprint_of(node_id{n}, s[n]);
   }
   return sum;
 }
 
 UNITY_INLINE std::optional<unity::fingerprint> strategy_choices::fingerprint_after(const parallel::strategy& s,
-                                                                                   unity::fingerprint print,
+                                                                                   unity::fingerprint sum,
                                                                                    const strategy_change& by) const {
   bool changes = false;
   for (const auto& r : by) {
     const auto& now = s[r.node.index()];
     if (now != r.to) {
       changes = true;
-      print -= print_of(r.node, now);
-      print += print_of(r.node, r.to);
+      sum -= fingerprint_of(r.node, now);
+      sum += fingerprint_of(r.node, r.to);
     }
   }
-  return changes ? std::optional{print} : std::nullopt;
+  return changes ? std::optional{sum} : std::nullopt;
 }
 
-UNITY_INLINE unity::fingerprint strategy_choices::print_of(node_id n, const parallel::configuration& c) {
+UNITY_INLINE unity::fingerprint strategy_choices::fingerprint_of(node_id n, const parallel::configuration& c) {
   hasher h{n.index()};
   h.add(c.degrees.size());
   for (const auto d : c.degrees) {

@@ -51,16 +51,16 @@ struct alignas(32) timed_task {
   std::uint32_t after_count = 0;
 };
 
-// The new code of a fragment.
+// The new body of a fragment.
 struct replacement {
   fragment_id fragment{};
-  const tasks::fragment* code = nullptr;
+  const tasks::fragment* body = nullptr;
 };
-// A replacement for every fragment of a program, in order. The result refers to `codes`.
-[[nodiscard]] inline std::vector<replacement> replacements_of(std::span<const fragment> codes) {
+// A replacement for every fragment of a program, in order. The result refers to `bodies`.
+[[nodiscard]] inline std::vector<replacement> replacements_of(std::span<const fragment> bodies) {
   std::vector<replacement> all;
-  for (std::size_t f = 0; f < codes.size(); ++f) {
-    all.push_back({fragment_id{f}, &codes[f]});
+  for (std::size_t f = 0; f < bodies.size(); ++f) {
+    all.push_back({fragment_id{f}, &bodies[f]});
   }
   return all;
 }
@@ -113,7 +113,7 @@ class program {
 
   [[nodiscard]] std::span<const resource> resources() const noexcept { return resources_; }
   [[nodiscard]] std::size_t fragment_count() const noexcept { return slots_.size(); }
-  [[nodiscard]] const fragment& code(fragment_id f) const { return slots_[f.index()].code; }
+  [[nodiscard]] const fragment& operator[](fragment_id f) const { return slots_[f.index()].body; }
   [[nodiscard]] const owner& owner_of(fragment_id f) const { return slots_[f.index()].of; }
   [[nodiscard]] std::size_t task_count() const noexcept { return task_count_; }
   // Upper bound (exclusive) of the positions of tasks.
@@ -124,16 +124,16 @@ class program {
   }
   [[nodiscard]] edit_record::range tasks_of(fragment_id f) const {
     const auto& s = slots_[f.index()];
-    return {s.first, static_cast<std::uint32_t>(s.code.tasks.size())};
+    return {s.first, static_cast<std::uint32_t>(s.body.tasks.size())};
   }
   // The inverse of find; the null fragment for positions without a task.
   [[nodiscard]] task_ref where(task_id t) const {
     const auto f = fragments_of_[t.index()];
     return f.valid() ? task_ref{f, t.index() - slots_[f.index()].first} : task_ref{};
   }
-  [[nodiscard]] const task& code(task_id t) const {
+  [[nodiscard]] const task& operator[](task_id t) const {
     const auto at = where(t);
-    return code(at.fragment).tasks[at.index];
+    return (*this)[at.fragment].tasks[at.index];
   }
   // The task at a position in use, or at one that an open edit removed.
   [[nodiscard]] const timed_task& timed(std::uint32_t place) const noexcept { return tasks_[place]; }
@@ -148,7 +148,7 @@ class program {
     return after_links_.view(tasks_[place].after_first, tasks_[place].after_count);
   }
 
-  // Effects: opens an edit in which the fragments, each named once, get new code. Dependencies that other fragments
+  // Effects: opens an edit in which the fragments, each named once, get new bodies. Dependencies that other fragments
   // list on them are linked again by index within the fragment, so tasks with those indices must exist.
   // Complexity: linear in the old and new fragments, in the lists of fragments that name them, and in the dependencies
   // of tasks that they touch.
@@ -166,13 +166,13 @@ class program {
       take_out(all[i].fragment, i);
     }
     for (const auto& r : all) {
-      put_in(r.fragment, *r.code);
+      put_in(r.fragment, *r.body);
     }
     reserve_links();
     link_all(true);
   }
-  void replace(fragment_id f, const fragment& code) {
-    const replacement one{f, &code};
+  void replace(fragment_id f, const fragment& body) {
+    const replacement one{f, &body};
     replace({&one, 1});
   }
   [[nodiscard]] bool is_open() const noexcept { return is_open_; }
@@ -182,7 +182,7 @@ class program {
   void commit() {
     UNITY_EXPECTS(is_open_, "an open edit");
     for (const auto& s : parked_used()) {
-      release(s.first, s.size_class, s.code.tasks.size());
+      release(s.first, s.size_class, s.body.tasks.size());
     }
     close();
   }
@@ -194,14 +194,14 @@ class program {
     for (std::size_t i = 0; i < replaced_.size(); ++i) {
       auto& s = slots_[replaced_[i].index()];
       list_targets(replaced_[i], false);
-      release(s.first, s.size_class, s.code.tasks.size());
-      task_count_ -= s.code.tasks.size();
+      release(s.first, s.size_class, s.body.tasks.size());
+      task_count_ -= s.body.tasks.size();
       std::swap(s.first, parked_[i].first);
       std::swap(s.size_class, parked_[i].size_class);
-      std::swap(s.code, parked_[i].code);
-      task_count_ += s.code.tasks.size();
+      std::swap(s.body, parked_[i].body);
+      task_count_ += s.body.tasks.size();
       list_targets(replaced_[i], true);
-      for (std::uint32_t k = 0; k < s.code.tasks.size(); ++k) {
+      for (std::uint32_t k = 0; k < s.body.tasks.size(); ++k) {
         fragments_of_[s.first + k] = replaced_[i];
       }
     }
@@ -213,7 +213,7 @@ class program {
   struct slot {
     std::uint32_t first = 0;
     std::uint32_t size_class = 0;
-    fragment code{};
+    fragment body{};
     owner of{};
     std::vector<fragment_id> named_by{};  // other fragments that list dependencies of its tasks
     bool is_replaced = false;             // by the open edit
@@ -226,7 +226,7 @@ class program {
   struct parked_slot {
     std::uint32_t first = 0;
     std::uint32_t size_class = 0;
-    fragment code{};
+    fragment body{};
   };
 
   // Collects the fragments that name a replaced fragment and are not replaced themselves.
@@ -248,7 +248,7 @@ class program {
   }
   [[nodiscard]] std::uint32_t place(const task_ref& r, fragment_id own) const {
     const auto& s = slots_[(r.fragment.valid() ? r.fragment : own).index()];
-    UNITY_EXPECTS(r.index < s.code.tasks.size(), "a dependency between tasks that are there");
+    UNITY_EXPECTS(r.index < s.body.tasks.size(), "a dependency between tasks that are there");
     return s.first + r.index;
   }
 
@@ -256,13 +256,13 @@ class program {
   // Replaced fragments that are restored (`only_outside`) or removed keep their own lists as they are.
   void link_all(bool on, bool only_outside = false) {
     for (const auto f : replaced_) {
-      const auto& list = slots_[f.index()].code.dependencies;
+      const auto& list = slots_[f.index()].body.dependencies;
       for (std::size_t i = 0; i < list.size(); ++i) {
         link(on ? list[i] : list[list.size() - 1 - i], f, on, only_outside);
       }
     }
     for (const auto f : neighbours_) {
-      for (const auto& d : slots_[f.index()].code.dependencies) {
+      for (const auto& d : slots_[f.index()].body.dependencies) {
         if (is_inside(d.before, f) || is_inside(d.after, f)) {
           link(d, f, on, only_outside);
         }
@@ -299,12 +299,12 @@ class program {
       lists_[place(d.after, own)].before.count += is_inside(d.after, own) ? 1 : 0;
     };
     for (const auto f : replaced_) {
-      for (const auto& d : slots_[f.index()].code.dependencies) {
+      for (const auto& d : slots_[f.index()].body.dependencies) {
         count(d, f);
       }
     }
     for (const auto f : neighbours_) {
-      for (const auto& d : slots_[f.index()].code.dependencies) {
+      for (const auto& d : slots_[f.index()].body.dependencies) {
         if (is_inside(d.before, f) || is_inside(d.after, f)) {
           count(d, f);
         }
@@ -325,7 +325,7 @@ class program {
     }
   }
 
-  // Moves the code to the parked slots; the tasks stay where they are.
+  // Moves the body to the parked slots; the tasks stay where they are.
   void take_out(fragment_id f, std::size_t i) {
     if (parked_.size() <= i) {
       parked_.emplace_back();
@@ -334,9 +334,9 @@ class program {
     list_targets(f, false);
     parked_[i].first = s.first;
     parked_[i].size_class = s.size_class;
-    std::swap(parked_[i].code, s.code);
-    s.code.clear();
-    const auto count = parked_[i].code.tasks.size();
+    std::swap(parked_[i].body, s.body);
+    s.body.clear();
+    const auto count = parked_[i].body.tasks.size();
     for (std::size_t k = 0; k < count; ++k) {
       fragments_of_[s.first + k] = {};
     }
@@ -345,10 +345,10 @@ class program {
       edit_.removed.push_back({s.first, static_cast<std::uint32_t>(count)});
     }
   }
-  void put_in(fragment_id f, const fragment& code) {
+  void put_in(fragment_id f, const fragment& body) {
     auto& s = slots_[f.index()];
-    s.code = code;
-    const auto count = code.tasks.size();
+    s.body = body;
+    const auto count = body.tasks.size();
     s.size_class = detail::ranges::size_class(count);
     s.first = count > 0 ? places_.take(s.size_class) : 0;
     if (tasks_.size() < places_.end()) {
@@ -360,14 +360,14 @@ class program {
       stamps_.resize(size);
     }
     for (std::size_t k = 0; k < count; ++k) {
-      const auto& t = code.tasks[k];
+      const auto& t = body.tasks[k];
       UNITY_EXPECTS(t.duration.count() >= 0 && t.latency.count() >= 0, "durations and latencies of at least 0");
       UNITY_EXPECTS(!t.resource.valid() || t.resource.index() < resources_.size(), "a resource of the program");
       UNITY_EXPECTS(static_cast<std::size_t>(t.kind) < kinds_.size(), "a kind of the program");
       tasks_[s.first + k] = {t.duration.count(), t.latency.count(), t.resource, 0, 0, 0};
       fragments_of_[s.first + k] = f;
     }
-    set_ties(s.first, f, code.tasks);
+    set_ties(s.first, f, body.tasks);
     task_count_ += count;
     if (count > 0) {
       edit_.added.push_back({s.first, static_cast<std::uint32_t>(count)});
@@ -405,7 +405,7 @@ class program {
         list.erase(std::find(list.begin(), list.end(), f));
       }
     };
-    for (const auto& d : slots_[f.index()].code.dependencies) {
+    for (const auto& d : slots_[f.index()].body.dependencies) {
       visit(d.before.fragment);
       visit(d.after.fragment);
     }

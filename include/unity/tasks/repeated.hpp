@@ -38,27 +38,27 @@ struct carried_dependency {
     }
     return r;
   };
-  std::vector<fragment> codes;
+  std::vector<fragment> bodies;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t f = 0; f < fragments; ++f) {
       const fragment_id id{f};
       all.add_fragment(p.owner_of(id));
-      auto code = p.code(id);
-      for (auto& d : code.dependencies) {
+      auto body = p[id];
+      for (auto& d : body.dependencies) {
         d.before = in(d.before, i);
         d.after = in(d.after, i);
       }
-      for (auto& b : code.buffers) {
+      for (auto& b : body.buffers) {
         b.producer = in(b.producer, i);
         b.size = b.permanent && i > 0 ? bytes{} : b.size;
       }
-      for (auto& r : code.reads) {
+      for (auto& r : body.reads) {
         r.reader = in(r.reader, i);
         if (r.of.fragment.valid()) {
           r.of.fragment = fragment_id{i * fragments + r.of.fragment.index()};
         }
       }
-      codes.push_back(std::move(code));
+      bodies.push_back(std::move(body));
     }
   }
   for (const auto& c : carried) {
@@ -66,10 +66,10 @@ struct carried_dependency {
                   "carried dependencies that name fragments and reach back");
     for (std::size_t i = c.iterations; i < count; ++i) {
       const auto after = in(c.after, i);
-      codes[after.fragment.index()].dependencies.push_back({in(c.before, i - c.iterations), after, false});
+      bodies[after.fragment.index()].dependencies.push_back({in(c.before, i - c.iterations), after, false});
     }
   }
-  all.replace(replacements_of(codes));
+  all.replace(replacements_of(bodies));
   all.commit();
   return all;
 }

@@ -14,7 +14,7 @@ namespace unity::tasks {
 
 // Resources and devices keep the numbers of the whole program; represented ones have no tasks and no buffers.
 struct represented_program {
-  program code{};
+  tasks::program program{};
   std::vector<resource_id> resource{};  // by resource: its representative
   std::vector<device_index> device{};   // by device: its representative
   bool is_exact = true;                 // false: joined resources whose tasks wait for different tasks
@@ -146,7 +146,7 @@ UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
   }
   colours_ = coarse;
   auto r = folded();
-  for (; waits_for_like_ || order_of(r.code).size() != r.code.task_count(); r = folded()) {
+  for (; waits_for_like_ || order_of(r.program).size() != r.program.task_count(); r = folded()) {
     refine(true);
   }
   r.is_exact = false;
@@ -158,14 +158,14 @@ UNITY_INLINE represented_program representative_finder::folded() {
   find_devices();
   waits_for_like_ = false;
   represented_program r;
-  r.code = program_.without_fragments();
-  std::vector<fragment> codes;
+  r.program = program_.without_fragments();
+  std::vector<fragment> bodies;
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
-    r.code.add_fragment(program_.owner_of(fragment_id{f}));
-    codes.push_back(folded(fragment_id{f}));
+    r.program.add_fragment(program_.owner_of(fragment_id{f}));
+    bodies.push_back(folded(fragment_id{f}));
   }
-  r.code.replace(replacements_of(codes));
-  r.code.commit();
+  r.program.replace(replacements_of(bodies));
+  r.program.commit();
   for (std::size_t i = 0; i < program_.resources().size(); ++i) {
     r.resource.push_back(resource_id{std::size_t{chosen_[i]}});
   }
@@ -185,7 +185,7 @@ UNITY_INLINE void representative_finder::find_lanes() {
   std::vector<std::uint32_t> last(resources, 0);  // by resource: the place of its last task
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     const auto range = program_.tasks_of(fragment_id{f});
-    const auto& code = program_.code(fragment_id{f}).tasks;
+    const auto& own = program_[fragment_id{f}].tasks;
     const auto begin = ordered.size();
     ordered.resize(begin + range.count);
     for (auto t = range.first; t < range.first + range.count; ++t) {
@@ -193,13 +193,13 @@ UNITY_INLINE void representative_finder::find_lanes() {
     }
     for (auto i = begin; i < ordered.size(); ++i) {
       const auto t = ordered[i];
-      const auto& task = code[t - range.first];
+      const auto& task = own[t - range.first];
       bool is_of_last_shard = false;  // ties of repeated tasks go by shard and kind first
       if (task.resource.valid()) {
         const auto r = task.resource.index();
         const auto before = last[r];
         is_of_last_shard = counts[r] > 0 && before >= range.first && before < range.first + range.count &&
-                           code[before - range.first].shard == task.shard;
+                           own[before - range.first].shard == task.shard;
         last[r] = t;
         lane_[t] = r;
         number_[t] = counts[r]++;
@@ -307,15 +307,15 @@ UNITY_INLINE void representative_finder::find_devices() {
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     first_buffer_.push_back(buffers);
-    buffers += program_.code(fragment_id{f}).buffers.size();
-    for (const auto& b : program_.code(fragment_id{f}).buffers) {
+    buffers += program_[fragment_id{f}].buffers.size();
+    for (const auto& b : program_[fragment_id{f}].buffers) {
       devices = std::max(devices, b.device + 1);
     }
   }
   std::vector<std::uint64_t> readers(buffers, 0);
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     const fragment_id id{f};
-    for (const auto& r : program_.code(id).reads) {
+    for (const auto& r : program_[id].reads) {
       readers[first_buffer_[(r.of.fragment.valid() ? r.of.fragment : id).index()] + r.of.index] +=
           hash_combine(common(place(r.reader, id)), 1);
     }
@@ -323,7 +323,7 @@ UNITY_INLINE void representative_finder::find_devices() {
   std::vector<std::uint64_t> colours(devices, 0);
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     const fragment_id id{f};
-    const auto& all = program_.code(id).buffers;
+    const auto& all = program_[id].buffers;
     for (std::size_t i = 0; i < all.size(); ++i) {
       auto& h = colours[all[i].device];
       h = hash_combine(hash_combine(h, f), static_cast<std::uint64_t>(all[i].size.count()));
@@ -337,7 +337,7 @@ UNITY_INLINE void representative_finder::find_devices() {
   }
   for (std::size_t f = 0; f < program_.fragment_count(); ++f) {
     std::uint32_t count = 0;
-    for (const auto& b : program_.code(fragment_id{f}).buffers) {
+    for (const auto& b : program_[fragment_id{f}].buffers) {
       buffer_index_.push_back(devices_[b.device] == b.device ? count++ : no_index);
     }
   }
@@ -348,46 +348,46 @@ UNITY_INLINE task_ref representative_finder::folded(const task_ref& r, fragment_
 }
 
 UNITY_INLINE fragment representative_finder::folded(fragment_id f) {
-  const auto& from = program_.code(f);
-  fragment code;
+  const auto& from = program_[f];
+  fragment body;
   const auto range = program_.tasks_of(f);
   for (std::uint32_t i = 0; i < range.count; ++i) {
     if (is_kept(range.first + i)) {
-      code.tasks.push_back(from.tasks[i]);
+      body.tasks.push_back(from.tasks[i]);
     }
   }
   for (const auto& d : from.dependencies) {
     if (representative(place(d.before, f)) != representative(place(d.after, f))) {
-      code.dependencies.push_back({folded(d.before, f), folded(d.after, f), d.cut_through});
+      body.dependencies.push_back({folded(d.before, f), folded(d.after, f), d.cut_through});
     } else {
       waits_for_like_ = true;
     }
   }
   for (const auto& b : from.buffers) {
     if (devices_[b.device] == b.device) {
-      code.buffers.push_back(b);
+      body.buffers.push_back(b);
       if (!b.permanent) {
-        code.buffers.back().producer = folded(b.producer, f);
+        body.buffers.back().producer = folded(b.producer, f);
       }
     }
   }
   for (const auto& r : from.reads) {
     const auto of = buffer_index_[first_buffer_[(r.of.fragment.valid() ? r.of.fragment : f).index()] + r.of.index];
     if (of != no_index) {
-      code.reads.push_back({{r.of.fragment, of}, folded(r.reader, f)});
+      body.reads.push_back({{r.of.fragment, of}, folded(r.reader, f)});
     }
   }
   const auto drop_repeated = [](auto& all, const auto& key) {
     std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     all.erase(std::unique(all.begin(), all.end()), all.end());
   };
-  drop_repeated(code.dependencies, [](const dependency& d) {
+  drop_repeated(body.dependencies, [](const dependency& d) {
     return std::tuple{d.before.fragment, d.before.index, d.after.fragment, d.after.index, d.cut_through};
   });
-  drop_repeated(code.reads, [](const buffer_read& r) {
+  drop_repeated(body.reads, [](const buffer_read& r) {
     return std::tuple{r.of.fragment, r.of.index, r.reader.fragment, r.reader.index};
   });
-  return code;
+  return body;
 }
 
 }  // namespace unity::tasks::detail

@@ -358,22 +358,22 @@ UNITY_INLINE tasks::program to_program(const flow_graph& g) {
     p.add_resource({fmt::format("{} of {}", r.name, g.ranks[r.rank].name), detail::kind_of(r.kind), r.rank});
   }
   const auto f = p.add_fragment({tasks::owner_kind::other, 0, "iteration"});
-  tasks::fragment code;
-  code.tasks.reserve(g.tasks.size());
-  code.dependencies.reserve(g.edges.size());
+  tasks::fragment fragment;
+  fragment.tasks.reserve(g.tasks.size());
+  fragment.dependencies.reserve(g.edges.size());
   for (const auto& t : g.tasks) {
     const auto size = t.communication == no_index ? bytes{} : g.communications[t.communication].size;
-    code.add({t.resource == no_index ? tasks::resource_id{} : tasks::resource_id{t.resource},
-              t.duration,
-              {},
-              size,
-              detail::kind_of(t, kinds),
-              0});
+    fragment.add({t.resource == no_index ? tasks::resource_id{} : tasks::resource_id{t.resource},
+                  t.duration,
+                  {},
+                  size,
+                  detail::kind_of(t, kinds),
+                  0});
   }
   for (const auto& e : g.edges) {
-    code.dependencies.push_back({{{}, e.before}, {{}, e.after}, false});
+    fragment.dependencies.push_back({{{}, e.before}, {{}, e.after}, false});
   }
-  p.replace(f, code);
+  p.replace(f, fragment);
   p.commit();
   return p;
 }

@@ -199,20 +199,20 @@ outcome outcome_of(const tasks::program& p, const staged_plan& of) {
 
 // The program without the copies' constraints in its last fragment, the order of phases.
 tasks::program without_order(const tasks::program& p) {
-  std::vector<tasks::fragment> codes;
+  std::vector<tasks::fragment> fragments;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    codes.push_back(p.code(tasks::fragment_id{f}));
+    fragments.push_back(p[tasks::fragment_id{f}]);
   }
-  const auto last = codes.size() - 1;
+  const auto last = fragments.size() - 1;
   const auto is_copy = [&](const tasks::task_ref& t) {
-    const auto& task = codes[t.fragment.valid() ? t.fragment.index() : last].tasks[t.index];
+    const auto& task = fragments[t.fragment.valid() ? t.fragment.index() : last].tasks[t.index];
     return task.resource.valid() && p.resources()[task.resource.index()].name.find(" its host") != std::string::npos;
   };
-  auto own = codes[last].dependencies;
+  auto own = fragments[last].dependencies;
   std::erase_if(own, [&](const tasks::dependency& d) { return is_copy(d.before) || is_copy(d.after); });
-  codes[last].dependencies = own;
+  fragments[last].dependencies = own;
   tasks::program other = p;
-  other.replace(tasks::replacements_of(codes));
+  other.replace(tasks::replacements_of(fragments));
   other.commit();
   return other;
 }

@@ -149,7 +149,7 @@ TEST_CASE("lowering to exchanges moves the bytes of messages on each link with n
     const auto other = exchanges.run(s);
     REQUIRE(one.fragment_count() == other.fragment_count());
     for (std::size_t f = 0; f < one.fragment_count(); ++f) {
-      REQUIRE(moved(one.code(tasks::fragment_id{f})) == moved(other.code(tasks::fragment_id{f})));
+      REQUIRE(moved(one[tasks::fragment_id{f}]) == moved(other[tasks::fragment_id{f}]));
     }
     REQUIRE(other.task_count() <= one.task_count());
     // Both programs put the same bytes on each link, so their times are close.
@@ -157,10 +157,10 @@ TEST_CASE("lowering to exchanges moves the bytes of messages on each link with n
     const auto together = static_cast<double>(simulation.run(other).count());
     REQUIRE(together > 0.7 * apart);
     REQUIRE(together < 1.4 * apart);
-    // Cached knowledge of earlier edges does not change the code.
+    // Cached knowledge of earlier edges does not change the program.
     const auto anew = parallel::lowering{a, g, m}.run(s);
     for (std::size_t f = 0; f < other.fragment_count(); ++f) {
-      REQUIRE(anew.code(tasks::fragment_id{f}) == other.code(tasks::fragment_id{f}));
+      REQUIRE(anew[tasks::fragment_id{f}] == other[tasks::fragment_id{f}]);
     }
   }
 }

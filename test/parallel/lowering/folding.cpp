@@ -64,8 +64,8 @@ std::size_t require_equal(subject& x, const parallel::strategy& s, const paralle
   simulate::full_simulation run;
   run.run(whole);
   const auto expected = simulate::summarize(whole, run.times());
-  run.run(folded.code);
-  const auto found = parallel::unfolded(folded, simulate::summarize(folded.code, run.times()));
+  run.run(folded.program);
+  const auto found = parallel::unfolded(folded, simulate::summarize(folded.program, run.times()));
   REQUIRE(found.iteration == expected.iteration);
   REQUIRE(found.tasks == expected.tasks);
   REQUIRE(found.communicated == expected.communicated);
@@ -194,7 +194,7 @@ TEST_CASE("an odd number of nodes is not folded if a collective is a ring; the r
   const auto f = x.fold(x.data());
   CHECK(f.order == 1);
   CHECK(f.why_not_more.find("a collective whose flows are not mapped to its flows") != std::string::npos);
-  CHECK(f.code.task_count() == x.lower.run(x.data()).task_count());
+  CHECK(f.program.task_count() == x.lower.run(x.data()).task_count());
 }
 
 TEST_CASE("folded simulation equals the whole one for random strategies alike in all nodes") {

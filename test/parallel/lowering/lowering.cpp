@@ -58,7 +58,7 @@ TEST_CASE("an iteration on one device takes the sum of its task durations") {
     const auto p = x.lower.run(x.data());
     std::int64_t sum = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+      for (const auto& t : p[tasks::fragment_id{f}].tasks) {
         CHECK(t.volume == bytes{0});
         sum += t.duration.count();
       }
@@ -142,7 +142,7 @@ TEST_CASE("an all-reduce on an idle network takes the closed form of the fastest
     std::int64_t begins = 0;
     std::int64_t ends = 0;
     for (std::uint32_t t = w.first; t < w.first + w.count; ++t) {
-      if (p.code(tasks::task_id{t}).kind == tasks::task_kind::reduce) {
+      if (p[tasks::task_id{t}].kind == tasks::task_kind::reduce) {
         begins = begins == 0 ? run.times()[t].start : begins;
         ends = std::max(ends, run.times()[t].start);
       }
@@ -179,7 +179,7 @@ TEST_CASE("replacing the fragments around an operator gives the program of its n
       p.commit();
       const auto fresh = x.lower.run(s);
       for (std::size_t f = 0; f < fresh.fragment_count(); ++f) {
-        REQUIRE(p.code(tasks::fragment_id{f}) == fresh.code(tasks::fragment_id{f}));
+        REQUIRE(p[tasks::fragment_id{f}] == fresh[tasks::fragment_id{f}]);
       }
       REQUIRE(simulate::full_simulation{}.run(p) == simulate::full_simulation{}.run(fresh));
     }
@@ -226,8 +226,8 @@ TEST_CASE("data-parallel LSTM tasks take less time than the operator on one devi
   for (const auto n : node_ids(four.graph)) {
     if (four.graph.operation(n).kind == operators().kind("lstm_cell")) {
       ++cells;
-      const auto part = four.lower.code_of(four.data(), n).tasks;
-      const auto whole = one.lower.code_of(one.data(), n).tasks;
+      const auto part = four.lower.lowered_operator(four.data(), n).tasks;
+      const auto whole = one.lower.lowered_operator(one.data(), n).tasks;
       REQUIRE(part.size() == 8);
       REQUIRE(whole.size() == 2);
       CHECK(part[0].duration < whole[0].duration);
@@ -263,7 +263,7 @@ TEST_CASE("a weight shard is updated after all backward tasks that contribute to
       }
       const auto range = p.tasks_of(x.lower.weight_fragment(w));
       for (std::uint32_t t = range.first; t < range.first + range.count; ++t) {
-        const auto& task = p.code(tasks::task_id{t});
+        const auto& task = p[tasks::task_id{t}];
         if (task.kind != tasks::task_kind::update) {
           continue;
         }

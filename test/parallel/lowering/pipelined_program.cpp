@@ -47,7 +47,7 @@ tasks::program chain(const pipeline& of, const pass_times& takes) {
   const bool is_apart = of.schedule == pipeline_schedule::zero_bubble;
   const auto nodes = static_cast<std::uint32_t>(takes.size());
   tasks::program p;
-  std::vector<tasks::fragment> codes;
+  std::vector<tasks::fragment> fragments;
   for (std::uint32_t k = 0; k < stages; ++k) {
     p.add_resource({"stage", tasks::resource_kind::stream, k});
   }
@@ -76,16 +76,16 @@ tasks::program chain(const pipeline& of, const pass_times& takes) {
     }
     f.buffers.push_back({bytes{10}, k % stages, {{}, 0}, false});
     f.reads.push_back({{{}, 0}, {{}, is_apart ? 2U : 1U}});
-    codes.push_back(std::move(f));
+    fragments.push_back(std::move(f));
   }
   for (std::uint32_t k = 0; k < nodes; ++k) {
     tasks::fragment f;
     f.add({tasks::resource_id{k % stages}, picoseconds{1000}, {}, {}, tasks::task_kind::update, k % stages});
     f.dependencies.push_back({{tasks::fragment_id{k}, is_apart ? 2U : 1U}, {{}, 0}, false});
     f.buffers.push_back({bytes{100}, k % stages, {}, true});
-    codes.push_back(std::move(f));
+    fragments.push_back(std::move(f));
   }
-  p.replace(tasks::replacements_of(codes));
+  p.replace(tasks::replacements_of(fragments));
   p.commit();
   return p;
 }
@@ -117,7 +117,7 @@ TEST_CASE("a pipelined iteration takes the time of a reference scheduler of its 
     REQUIRE(end <= expected.end + of.chunks * 1000 + 1000);
     std::size_t updates = 0;
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+      for (const auto& t : p[tasks::fragment_id{f}].tasks) {
         updates += t.kind == tasks::task_kind::update ? 1 : 0;
       }
     }

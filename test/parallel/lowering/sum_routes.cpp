@@ -1,4 +1,4 @@
-#include <unity/parallel/lowering/sum_code.hpp>
+#include <unity/parallel/lowering/sum_writer.hpp>
 
 #include <catch2/catch.hpp>
 

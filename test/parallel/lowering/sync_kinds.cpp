@@ -52,13 +52,13 @@ struct simulated {
   std::vector<bytes> permanent{};  // by device
 };
 simulated run(const parallel::plan& p) {
-  const auto code = parallel::lower(operators(), p);
+  const auto program = parallel::lower(operators(), p);
   simulated s;
-  s.iteration = simulate::full_simulation{}.run(code);
-  s.moved = parallel::message_bytes(code);
+  s.iteration = simulate::full_simulation{}.run(program);
+  s.moved = parallel::message_bytes(program);
   s.permanent.resize(p.machine.network.device_count());
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-    for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    for (const auto& b : program[tasks::fragment_id{f}].buffers) {
       s.permanent[b.device] += b.permanent ? b.size : bytes{};
     }
   }
@@ -84,7 +84,7 @@ TEST_CASE("all-reducing each weight alone gives the program without synchronizat
   const auto after = parallel::lower(operators(), p);
   REQUIRE(before.fragment_count() == after.fragment_count());
   for (std::size_t f = 0; f < before.fragment_count(); ++f) {
-    CHECK(before.code(tasks::fragment_id{f}) == after.code(tasks::fragment_id{f}));
+    CHECK(before[tasks::fragment_id{f}] == after[tasks::fragment_id{f}]);
   }
 }
 
@@ -141,23 +141,23 @@ TEST_CASE("gradient buckets all-reduce the same bytes in order after all their g
   CHECK(std::abs(together.moved.count() - alone.moved.count()) < 1000);
   CHECK(together.permanent == alone.permanent);
 
-  const auto code = parallel::lower(operators(), p);
+  const auto program = parallel::lower(operators(), p);
   simulate::full_simulation full;
-  full.run(code);
+  full.run(program);
   std::int64_t before = -1;
   std::size_t buckets = 0;
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    if (code.owner_of(id).kind != tasks::owner_kind::bucket) {
+    if (program.owner_of(id).kind != tasks::owner_kind::bucket) {
       continue;
     }
-    CHECK(code.owner_of(id).name == p.synchronization.buckets[buckets]);
-    CHECK(code.owner_of(id).index == buckets++);
-    REQUIRE(code.code(id).tasks.size() > 1);
-    const auto& begins = full.times()[code.find(id, 0).index()];
+    CHECK(program.owner_of(id).name == p.synchronization.buckets[buckets]);
+    CHECK(program.owner_of(id).index == buckets++);
+    REQUIRE(program[id].tasks.size() > 1);
+    const auto& begins = full.times()[program.find(id, 0).index()];
     CHECK(begins.start >= before);
     before = begins.start;
-    for (const auto link : code.before(code.find(id, 0).index())) {
+    for (const auto link : program.before(program.find(id, 0).index())) {
       CHECK(full.times()[link.task()].end <= begins.ready);
     }
   }
@@ -186,11 +186,11 @@ TEST_CASE("random synchronizations update each holder of a weight and survive th
                      seed % 2 == 0 ? "p100:1x4" : "p100:2x2", seed % 5 != 0);
     const auto plain = parallel::lower(operators(), p);
     p.synchronization = parallel::test::random_sync(random, operators(), p);
-    const auto code = parallel::lower(operators(), p);
-    const auto alone = simulate::full_simulation{}.run(code);
+    const auto program = parallel::lower(operators(), p);
+    const auto alone = simulate::full_simulation{}.run(program);
     const auto kept_by = [](const tasks::program& x, tasks::fragment_id f) {
       std::set<std::uint32_t> devices;
-      for (const auto& t : x.code(f).tasks) {
+      for (const auto& t : x[f].tasks) {
         if (t.kind == tasks::task_kind::update) {
           devices.insert(t.shard);
         }
@@ -201,7 +201,7 @@ TEST_CASE("random synchronizations update each holder of a weight and survive th
       const tasks::fragment_id id{f};
       if (plain.owner_of(id).kind == tasks::owner_kind::weight) {
         const auto before = kept_by(plain, id);
-        const auto after = kept_by(code, id);
+        const auto after = kept_by(program, id);
         const auto& parts = p.synchronization.weights[plain.owner_of(id).index].parts;
         // Exceptions: weights that servers send at the start of the iteration, and divided weights, of which a device
         // may have no share.
@@ -210,7 +210,7 @@ TEST_CASE("random synchronizations update each holder of a weight and survive th
         CHECK((is_fetched || std::includes(after.begin(), after.end(), before.begin(), before.end())));
       }
     }
-    const auto steady = simulate::run_until_steady(code, parallel::carried_dependencies(operators(), p, code), 8);
+    const auto steady = simulate::run_until_steady(program, parallel::carried_dependencies(operators(), p, program), 8);
     CHECK(steady.first == alone);
     CHECK(steady.time.count() <= alone.count());
     CHECK(steady.time.count() > 0);
@@ -221,7 +221,7 @@ TEST_CASE("random synchronizations update each holder of a weight and survive th
     CHECK((again.synchronization == p.synchronization || p.synchronization.is_trivial()));
     const auto report = parallel::report_on(*std::make_unique<parallel::lowering>(operators(), p.graph, p.machine),
                                             p.graph, p.machine, p.configurations, {}, p.synchronization);
-    CHECK(report.communicated == parallel::message_bytes(code));
+    CHECK(report.communicated == parallel::message_bytes(program));
   }
 }
 

@@ -72,7 +72,7 @@ parallel::plan with(parallel::plan p, const parallel::synchronizer& how) {
 }
 
 struct simulated {
-  tasks::program code{};
+  tasks::program program{};
   simulate::full_simulation full{};
   picoseconds iteration{};
   bytes moved{};  // of weights
@@ -80,14 +80,14 @@ struct simulated {
 };
 simulated run(const parallel::plan& p) {
   simulated s;
-  s.code = parallel::lower(operators(), p);
-  s.iteration = s.full.run(s.code);
-  for (std::size_t f = 0; f < s.code.fragment_count(); ++f) {
-    const auto kind = s.code.owner_of(tasks::fragment_id{f}).kind;
+  s.program = parallel::lower(operators(), p);
+  s.iteration = s.full.run(s.program);
+  for (std::size_t f = 0; f < s.program.fragment_count(); ++f) {
+    const auto kind = s.program.owner_of(tasks::fragment_id{f}).kind;
     const bool is_of_weight = kind == tasks::owner_kind::weight || kind == tasks::owner_kind::shares;
-    s.moved += is_of_weight ? parallel::message_bytes(s.code.code(tasks::fragment_id{f})) : bytes{};
+    s.moved += is_of_weight ? parallel::message_bytes(s.program[tasks::fragment_id{f}]) : bytes{};
   }
-  for (const auto& profile : simulate::memory_profiles(s.code, s.full.times())) {
+  for (const auto& profile : simulate::memory_profiles(s.program, s.full.times())) {
     s.peaks.push_back(profile.peak);
   }
   return s;
@@ -176,9 +176,9 @@ TEST_CASE("permanent memory over all devices matches each ZeRO stage") {
   const auto once = weights_of(p, l).all;
   const auto kept = [&](const parallel::plan& x) {
     std::int64_t sum = 0;
-    const auto code = parallel::lower(operators(), x);
-    for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-      for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
+    const auto program = parallel::lower(operators(), x);
+    for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+      for (const auto& b : program[tasks::fragment_id{f}].buffers) {
         sum += b.permanent ? b.size.count() : 0;
       }
     }
@@ -199,9 +199,9 @@ TEST_CASE("the 16 bytes per parameter of mixed-precision Adam are divided by ZeR
   REQUIRE(elements % 4 == 0);
   const auto on_first = [&](const parallel::plan& x) {
     std::int64_t sum = 0;
-    const auto code = parallel::lower(operators(), x);
-    for (std::size_t f = 0; f < code.fragment_count(); ++f) {
-      for (const auto& b : code.code(tasks::fragment_id{f}).buffers) {
+    const auto program = parallel::lower(operators(), x);
+    for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+      for (const auto& b : program[tasks::fragment_id{f}].buffers) {
         sum += b.permanent && b.device == 0 ? b.size.count() : 0;
       }
     }
@@ -255,13 +255,13 @@ TEST_CASE("weight gathers start as early as prefetch allows and end before their
   // By micro-batch: from the first start to the last end of the fragment's tasks of the kind, over devices.
   const auto times_of = [&](tasks::fragment_id f, tasks::task_kind kind) {
     std::vector<span> all;
-    const auto& tasks = s.code.code(f).tasks;
+    const auto& tasks = s.program[f].tasks;
     const auto each = tasks.size() / static_cast<std::size_t>(microbatches);
     for (std::size_t m = 0; m < static_cast<std::size_t>(microbatches); ++m) {
       span own{std::int64_t{1} << 62, 0};
       for (auto t = m * each; t < (m + 1) * each; ++t) {
         if (tasks[t].kind == kind) {
-          const auto& x = s.full.times()[s.code.find(f, static_cast<std::uint32_t>(t)).index()];
+          const auto& x = s.full.times()[s.program.find(f, static_cast<std::uint32_t>(t)).index()];
           own = {std::min(own.start, x.start), std::max(own.end, x.end)};
         }
       }
@@ -278,9 +278,9 @@ TEST_CASE("weight gathers start as early as prefetch allows and end before their
     operators_in_order.push_back(times_of(l.fragment_of(n), tasks::task_kind::forward));
     gathers.emplace_back();
     for (const auto w : l.training().weights_of(n)) {
-      for (std::size_t f = 0; f < s.code.fragment_count(); ++f) {
+      for (std::size_t f = 0; f < s.program.fragment_count(); ++f) {
         const tasks::fragment_id id{f};
-        if (s.code.owner_of(id).kind == tasks::owner_kind::shares && s.code.owner_of(id).index == w) {
+        if (s.program.owner_of(id).kind == tasks::owner_kind::shares && s.program.owner_of(id).index == w) {
           gathers.back().push_back(times_of(id, tasks::task_kind::forward));  // when they may begin
         }
       }
@@ -329,22 +329,22 @@ TEST_CASE("recomputed operators read weights that are gathered for the backward 
     const auto s = run(p);
     CHECK(is_no_more(s.peaks, held.peaks));
     std::size_t again = 0;
-    for (std::size_t f = 0; f < s.code.fragment_count(); ++f) {
+    for (std::size_t f = 0; f < s.program.fragment_count(); ++f) {
       const tasks::fragment_id id{f};
-      const auto& owner = s.code.owner_of(id);
+      const auto& owner = s.program.owner_of(id);
       if (owner.kind != tasks::owner_kind::shares) {
         continue;
       }
-      for (const auto& read : s.code.code(id).reads) {  // a gather has ended before it is read, and is of the same pass
+      for (const auto& read : s.program[id].reads) {  // a gather has ended before it is read, and is of the same pass
         if (!read.reader.fragment.valid()) {
           continue;
         }
-        const auto& b = s.code.code(id).buffers[read.of.index];
-        const auto& begin = s.full.times()[s.code.find(id, b.producer.index).index()];
-        const auto& reader = s.full.times()[s.code.find(read.reader.fragment, read.reader.index).index()];
+        const auto& b = s.program[id].buffers[read.of.index];
+        const auto& begin = s.full.times()[s.program.find(id, b.producer.index).index()];
+        const auto& reader = s.full.times()[s.program.find(read.reader.fragment, read.reader.index).index()];
         CHECK(begin.end <= reader.start);
-        const auto kind = s.code.code(read.reader.fragment).tasks[read.reader.index].kind;
-        CHECK((s.code.code(id).tasks[b.producer.index].kind == tasks::task_kind::forward) ==
+        const auto kind = s.program[read.reader.fragment].tasks[read.reader.index].kind;
+        CHECK((s.program[id].tasks[b.producer.index].kind == tasks::task_kind::forward) ==
               (kind == tasks::task_kind::forward));
         again += kind == tasks::task_kind::recompute ? 1U : 0U;
       }
@@ -360,15 +360,15 @@ TEST_CASE("delta simulation of a plan with weight gathers equals full simulation
     const auto p = with(plan_of(seed % 2 == 0 ? chain : gpt, "p100:1x4"), stage_3(1));
     simulate::delta_simulation delta{parallel::lower(operators(), p)};
     for (int edit = 0; edit < 20; ++edit) {
-      const tasks::fragment_id f{random.below(delta.code().fragment_count())};
-      auto changed = delta.code().code(f);
+      const tasks::fragment_id f{random.below(delta.program().fragment_count())};
+      auto changed = delta.program()[f];
       for (auto& t : changed.tasks) {
         t.duration = picoseconds{t.duration.count() * static_cast<std::int64_t>(1 + random.below(3)) / 2};
       }
       const tasks::replacement one{f, &changed};
       const auto time = delta.try_replace({&one, 1});
       REQUIRE(time.has_value());
-      auto whole = delta.code();
+      auto whole = delta.program();
       whole.commit();
       simulate::full_simulation full;
       CHECK(full.run(whole) == *time);

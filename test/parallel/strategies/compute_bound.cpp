@@ -52,7 +52,7 @@ std::int64_t computing(parallel::lowering& l, node_id n, const parallel::configu
   parallel::strategy s(l.dimensions().node_count());
   s[n.index()] = c;
   std::int64_t sum = 0;
-  for (const auto& t : l.code_of(s, n).tasks) {
+  for (const auto& t : l.lowered_operator(s, n).tasks) {
     sum += t.duration.count();
   }
   return sum;
@@ -128,7 +128,7 @@ TEST_CASE("compute_bound on one device is the sum of forward and backward task t
   const auto p = l.run(parallel::data_parallel(l.dimensions(), m.network));
   std::int64_t sum = 0;
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+    for (const auto& t : p[tasks::fragment_id{f}].tasks) {
       sum += t.kind == tasks::task_kind::forward || t.kind == tasks::task_kind::backward ? t.duration.count() : 0;
     }
   }

@@ -75,8 +75,8 @@ TEST_CASE("buffer sums are at least the simulated peaks and return to 0 after re
       parallel::buffer_sums sums{4};
       std::vector<std::int64_t> expected(4);
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-        sums.add(p.code(tasks::fragment_id{f}));
-        for (const auto& b : p.code(tasks::fragment_id{f}).buffers) {
+        sums.add(p[tasks::fragment_id{f}]);
+        for (const auto& b : p[tasks::fragment_id{f}].buffers) {
           expected[b.device] += b.size.count();
         }
       }
@@ -89,7 +89,7 @@ TEST_CASE("buffer sums are at least the simulated peaks and return to 0 after re
       }
       REQUIRE(is_above);  // otherwise nothing would have to be freed
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-        sums.remove(p.code(tasks::fragment_id{f}));
+        sums.remove(p[tasks::fragment_id{f}]);
       }
       for (const auto left : sums.sums()) {
         REQUIRE(left == bytes{});

@@ -57,7 +57,7 @@ TEST_CASE("with_samples_followed divides samples through transposes; no activati
   const auto messages = [&](const parallel::strategy& s) {
     std::size_t count = 0;
     for (std::uint32_t e = 0; e < lowering.training().edges().size(); ++e) {
-      count += lowering.code_of_edge(s, e).tasks.size();
+      count += lowering.lowered_edge(s, e).tasks.size();
     }
     return count;
   };

@@ -57,8 +57,8 @@ struct run {
   parallel::time_breakdown parts{};
 
   explicit run(parallel::statement_program p) : program{std::move(p)} {
-    iteration = simulation.run(program.code);
-    for (const auto& m : simulate::memory_profiles(program.code, simulation.times())) {
+    iteration = simulation.run(program.program);
+    for (const auto& m : simulate::memory_profiles(program.program, simulation.times())) {
       peaks.push_back(m.peak);
     }
     parts = parallel::breakdown_of(program, simulation.times());
@@ -196,7 +196,7 @@ namespace {
 
 bytes permanent(const run& r) {
   bytes sum{};
-  for (const auto& b : r.program.code.code(tasks::fragment_id{0U}).buffers) {
+  for (const auto& b : r.program.program[tasks::fragment_id{0U}].buffers) {
     sum += b.permanent ? b.size : bytes{};
   }
   return sum;
@@ -211,17 +211,17 @@ struct held_span {
   std::int64_t end;
 };
 std::vector<held_span> spans_of(const run& r, bytes size) {
-  const auto& code = r.program.code.code(tasks::fragment_id{0U});
+  const auto& fragment = r.program.program[tasks::fragment_id{0U}];
   const auto times = [&](const tasks::task_ref& t) {
-    return r.simulation.times()[r.program.code.find(t.fragment, t.index).index()];
+    return r.simulation.times()[r.program.program.find(t.fragment, t.index).index()];
   };
   std::vector<held_span> all;
-  for (std::uint32_t i = 0; i < code.buffers.size(); ++i) {
-    if (code.buffers[i].permanent || code.buffers[i].size != size) {
+  for (std::uint32_t i = 0; i < fragment.buffers.size(); ++i) {
+    if (fragment.buffers[i].permanent || fragment.buffers[i].size != size) {
       continue;
     }
-    held_span s{times(code.buffers[i].producer).start, 0};
-    for (const auto& read : code.reads) {
+    held_span s{times(fragment.buffers[i].producer).start, 0};
+    for (const auto& read : fragment.reads) {
       s.end = read.of.index == i ? std::max(s.end, times(read.reader).end) : s.end;
     }
     all.push_back(s);
@@ -241,7 +241,7 @@ std::size_t most_at_once(const std::vector<held_span>& all) {
 // Bytes of exchanges, except those of single numbers.
 std::int64_t moved(const run& r) {
   std::int64_t sum = 0;
-  for (const auto& t : r.program.code.code(tasks::fragment_id{0U}).tasks) {
+  for (const auto& t : r.program.program[tasks::fragment_id{0U}].tasks) {
     sum += t.kind == tasks::task_kind::transfer && t.volume > bytes{4} ? t.volume.count() : 0;
   }
   return sum;
@@ -302,7 +302,7 @@ TEST_CASE("ZeRO stage 3 gathers a layer's weights one layer ahead and drops them
   CHECK(of(2).peaks[0] < of(1).peaks[0]);
   // overlap hides all but the first gather of a pass, the last gradients and the exchanges after the step
   double all = 0;
-  for (const auto& t : three.program.code.code(tasks::fragment_id{0U}).tasks) {
+  for (const auto& t : three.program.program[tasks::fragment_id{0U}].tasks) {
     all += t.kind == tasks::task_kind::transfer ? to_seconds(t.duration) : 0;
   }
   CHECK(three.parts.communication < all / 3);
@@ -316,12 +316,12 @@ TEST_CASE("optimizer steps wait for the norm of all gradients") {
     std::vector<std::int64_t> ends;    // of the norm
     std::vector<std::int64_t> before;  // by device: the end of its own last task before the norm
     std::vector<std::int64_t> steps;
-    for (std::size_t f = 0; f < r.program.code.fragment_count(); ++f) {
+    for (std::size_t f = 0; f < r.program.program.fragment_count(); ++f) {
       const tasks::fragment_id id{f};
-      const auto& tasks = r.program.code.code(id).tasks;
+      const auto& tasks = r.program.program[id].tasks;
       std::int64_t last = 0;
       for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-        const auto& times = r.simulation.times()[r.program.code.find(id, i).index()];
+        const auto& times = r.simulation.times()[r.program.program.find(id, i).index()];
         if (tasks[i].kind == tasks::task_kind::transfer && tasks[i].volume == bytes{4}) {
           ends.push_back(times.end);
           before.push_back(last);
@@ -376,7 +376,7 @@ constexpr const char* wide_gpt = "zoo:gpt?layers=8&hidden=2048&heads=16&seq=512&
 // Sum of the first device's exchange times.
 picoseconds exchanging(const run& r) {
   picoseconds sum{};
-  for (const auto& t : r.program.code.code(tasks::fragment_id{0U}).tasks) {
+  for (const auto& t : r.program.program[tasks::fragment_id{0U}].tasks) {
     sum += t.kind == tasks::task_kind::transfer ? t.duration : picoseconds{};
   }
   return sum;
@@ -437,7 +437,7 @@ TEST_CASE("one device per stage simulates like all devices with overlapping buck
 TEST_CASE("long passes hide all gradient exchanges but the first gather and last reduction") {
   const auto r = ran("megatron:d=2,micro=64,batch=128,zero=1,overlap", "dgx_a100_80:1x2",
                      statement_devices::one_of_each_stage, wide_gpt);
-  const auto& tasks = r.program.code.code(tasks::fragment_id{0U}).tasks;
+  const auto& tasks = r.program.program[tasks::fragment_id{0U}].tasks;
   std::vector<double> exchanges;
   for (const auto& t : tasks) {
     if (t.kind == tasks::task_kind::transfer) {

@@ -132,7 +132,7 @@ TEST_CASE("strategy reports agree with the timeline and with delta simulation", 
       const auto s = parallel::random_strategy(x.lower.dimensions(), x.machine.network.device_count(), random);
       const auto r = report_of(x, s);
       const simulate::delta_simulation simulation{x.lower.run(s)};
-      const auto& p = simulation.code();
+      const auto& p = simulation.program();
       const auto line = simulate::summarize(p, simulation.times());
       REQUIRE(r.iteration == simulation.iteration_time());
       REQUIRE(r.tasks == line.tasks);

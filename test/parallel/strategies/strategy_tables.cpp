@@ -80,7 +80,7 @@ TEST_CASE("strategy_tables have the link times of the lowering for each pair of 
         parallel::strategy s(x.graph.node_count());
         s[from.index()] = x.choices.configurations[edge.from][a];
         s[to.index()] = x.choices.configurations[edge.to][b];
-        const auto code = x.lower.code_of_edge(s, e);
+        const auto fragment = x.lower.lowered_edge(s, e);
         const auto& d = edge.delays[a * x.choices.configurations[edge.to].size() + b];
         REQUIRE(d.forward.rows() == s[from.index()].task_count());
         REQUIRE(d.forward.columns() == s[to.index()].task_count());
@@ -88,7 +88,7 @@ TEST_CASE("strategy_tables have the link times of the lowering for each pair of 
         for (const auto& l : d.links) {
           links += l.time;
         }
-        REQUIRE(links == sum_of(code, tasks::task_kind::transfer));
+        REQUIRE(links == sum_of(fragment, tasks::task_kind::transfer));
         const auto written = parallel::shards_of(x.lower.dimensions()[from], s[from.index()].degrees);
         const auto read = parallel::shards_of(x.lower.dimensions()[to], s[to.index()].degrees);
         const auto reads = [&](std::size_t p, std::size_t c) {
@@ -134,7 +134,7 @@ TEST_CASE("strategy_tables of a weight have the updates of joint choices and the
       s[x.choices.operators[w.users[0]].index()] = first[a];
       s[x.choices.operators[w.users[1]].index()] = last[b];
       const auto& d = w.delays[2][a * last.size() + b];
-      REQUIRE(d.work == sum_of(x.lower.code_of_weight(s, 0), tasks::task_kind::update));
+      REQUIRE(d.work == sum_of(x.lower.lowered_weight(s, 0), tasks::task_kind::update));
       REQUIRE(d.until_update.rows() == first[a].task_count() + last[b].task_count());
       least = std::min(least, d.work);
       for (std::size_t k = 0; k < 2; ++k) {

@@ -14,7 +14,7 @@
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/sum_code.hpp>
+#include <unity/parallel/lowering/sum_writer.hpp>
 
 namespace unity::parallel {
 

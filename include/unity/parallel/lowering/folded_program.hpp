@@ -67,7 +67,7 @@ namespace unity::parallel {
 
 // Regular. Resources have the numbers of the whole program; those that another one represents have no tasks.
 struct folded_program {
-  tasks::program code{};
+  tasks::program program{};
   std::size_t order = 1;                         // of the symmetry
   std::vector<hardware::device_id> device{};     // by device: its representative
   std::vector<tasks::resource_id> resource{};    // by resource: its representative
@@ -100,8 +100,8 @@ namespace unity::parallel {
 UNITY_INLINE simulate::timeline unfolded(const folded_program& f, simulate::timeline t) {
   const auto folded = t;
   t.tasks = 0;
-  for (std::size_t i = 0; i < f.code.fragment_count(); ++i) {
-    for (const auto& task : f.code.code(tasks::fragment_id{i}).tasks) {
+  for (std::size_t i = 0; i < f.program.fragment_count(); ++i) {
+    for (const auto& task : f.program[tasks::fragment_id{i}].tasks) {
       if (!task.resource.valid()) {  // reductions: shared by all devices of a collective; others: of one device
         t.tasks += task.kind == tasks::task_kind::reduce ? 1 : f.order;
       }

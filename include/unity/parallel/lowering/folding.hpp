@@ -14,7 +14,7 @@
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/lowering/edge_code.hpp>
+#include <unity/parallel/lowering/edge_writer.hpp>
 #include <unity/parallel/lowering/folded_messages.hpp>
 #include <unity/parallel/lowering/folded_program.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -96,7 +96,7 @@ class folder {
   const device_symmetry& symmetry_;
   link_orbits links_;
   folded_network network_;
-  std::vector<fragment_code> fragments_{};
+  std::vector<lowered_fragment> fragments_{};
   std::map<std::vector<hardware::device_id>, std::optional<task_orbits>> orbits_{};
   std::vector<const task_orbits*> node_orbits_{};  // by node
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::pair<edge_key, folded_messages>>> edges_{};
@@ -134,7 +134,7 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE std::string folder::run(folded_program& result) {
   const auto& g = lowering_.graph();
-  lowering_.declare(result.code, sync_);
+  lowering_.declare(result.program, sync_);
   for (const auto n : node_ids(g)) {
     if (lowering_.fragment_of(n).valid() && !add_node(n)) {
       return fmt::format("node {}: {}", n.index(), reason_);
@@ -154,10 +154,10 @@ UNITY_INLINE std::string folder::run(folded_program& result) {
   if (!add_buckets()) {
     return fmt::format("buckets: {}", reason_);
   }
-  result.code.replace(replacements_of(fragments_));
-  result.code.commit();
+  result.program.replace(replacements_of(fragments_));
+  result.program.commit();
   result.order = symmetry_.order();
-  for (std::size_t r = 0; r < result.code.resources().size(); ++r) {
+  for (std::size_t r = 0; r < result.program.resources().size(); ++r) {
     const tasks::resource_id id{r};
     const bool is_stream = r < symmetry_.device_count();
     result.resource.push_back(is_stream ? network::stream(symmetry_.representative(hardware::device_id{r}))
@@ -185,7 +185,7 @@ UNITY_INLINE bool folder::add_node(node_id n) {
   }
   node_orbits_.resize(lowering_.graph().node_count());
   node_orbits_[n.index()] = tasks;
-  const auto all = lowering_.code_of(strategy_, n);
+  const auto all = lowering_.lowered_operator(strategy_, n);
   const auto count = static_cast<std::uint32_t>(tasks->image.size());
   const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
   const bool backward = lowering_.training().has_backward(n);
@@ -209,7 +209,7 @@ UNITY_INLINE bool folder::add_node(node_id n) {
 
 UNITY_INLINE void folder::keep_tasks(node_id n, const tasks::fragment& all, const task_orbits& tasks,
                                      std::uint32_t results, bool backward) {
-  auto& f = fragments_.emplace_back(fragment_code{lowering_.fragment_of(n), {}}).code;
+  auto& f = fragments_.emplace_back(lowered_fragment{lowering_.fragment_of(n), {}}).body;
   const auto count = static_cast<std::uint32_t>(tasks.image.size());
   const auto kept = static_cast<std::uint32_t>(tasks.kept.size());
   for (std::uint32_t k = 0; k < kept; ++k) {
@@ -271,10 +271,10 @@ UNITY_INLINE bool folder::add_edge(std::uint32_t number) {
   ends.producers = static_cast<std::uint32_t>(node_orbits_[e.from.index()]->kept.size());
   ends.consumers = static_cast<std::uint32_t>(node_orbits_[e.to.index()]->kept.size());
   ends.consumer_buffers = ends.consumers * static_cast<std::uint32_t>(lowering_.graph().results(e.to).size());
-  auto& f = fragments_.emplace_back(fragment_code{lowering_.edge_fragment(number), {}}).code;
-  edge_code code{f, ends};
+  auto& f = fragments_.emplace_back(lowered_fragment{lowering_.edge_fragment(number), {}}).body;
+  edge_writer writer{f, ends};
   for (const auto& u : all->local) {
-    code.use(u.producer, u.consumer);
+    writer.use(u.producer, u.consumer);
   }
   const auto rank = [&](std::span<const std::uint32_t> ranks) {
     for (std::size_t h = 0; h < ranks.size(); ++h) {
@@ -284,10 +284,10 @@ UNITY_INLINE bool folder::add_edge(std::uint32_t number) {
   for (const auto& m : all->messages) {
     const auto volume = lowering::size_of(m.elements, lowering_.graph().type(e.value));
     const sent_value sent{m.producer, m.consumers, volume, m.from.index(), symmetry_.representative(m.to).index()};
-    code.send(sent, network_.hops(m.from, m.to, volume));
+    writer.send(sent, network_.hops(m.from, m.to, volume));
     rank(m.there);
     if (ends.is_wanted) {
-      code.send_back(sent, network_.hops(m.to, m.from, volume));
+      writer.send_back(sent, network_.hops(m.to, m.from, volume));
       rank(m.back);
     }
   }
@@ -338,7 +338,7 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
   if (reduces && !rank(collectives_of(all.held, how.parts.front().kind, type), ranks)) {
     return false;
   }
-  auto& f = fragments_.emplace_back(fragment_code{lowering_.weight_fragment(number), {}}).code;
+  auto& f = fragments_.emplace_back(lowered_fragment{lowering_.weight_fragment(number), {}}).body;
   f = synchronized(network_, lowering_.times(), type, all, how.parts.front());
   set_ranks(f, ranks);
   return true;
@@ -364,7 +364,7 @@ UNITY_INLINE bool folder::add_buckets() {
     if (!rank(collectives, ranks)) {
       return false;
     }
-    auto& f = fragments_.emplace_back(fragment_code{self, {}}).code;
+    auto& f = fragments_.emplace_back(lowered_fragment{self, {}}).body;
     f = reduced_bucket(network_, b, self, groups, begins, ends);
     set_ranks(f, ranks);
   }
@@ -476,7 +476,7 @@ UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const 
   for (std::size_t d = 0; d < low.links().device_count(); ++d) {
     whole.device.push_back(hardware::device_id{d});
   }
-  for (std::size_t r = 0; r < whole.code.resources().size(); ++r) {
+  for (std::size_t r = 0; r < whole.program.resources().size(); ++r) {
     whole.resource.push_back(tasks::resource_id{r});
   }
   return whole;

@@ -19,8 +19,8 @@
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/lowering/device_copies.hpp>
 #include <unity/parallel/lowering/divisions.hpp>
-#include <unity/parallel/lowering/edge_code.hpp>
 #include <unity/parallel/lowering/edge_needs.hpp>
+#include <unity/parallel/lowering/edge_writer.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/offloading.hpp>
@@ -38,12 +38,13 @@
 
 namespace unity::parallel {
 
-struct fragment_code {
+// A fragment that is not yet in its program.
+struct lowered_fragment {
   tasks::fragment_id id{};
-  tasks::fragment code{};
+  tasks::fragment body{};
 };
 // Refers to the fragments.
-[[nodiscard]] std::vector<tasks::replacement> replacements_of(std::span<const fragment_code> fragments);
+[[nodiscard]] std::vector<tasks::replacement> replacements_of(std::span<const lowered_fragment> fragments);
 
 // How an edge's messages become tasks. messages: a task per hop of each message. exchanges: messages that share a
 // sender or a receiver form an exchange, with a task per link (exchanges.hpp). The load of links is the same; an
@@ -56,7 +57,7 @@ enum class transfers : std::uint8_t { messages, exchanges };
 //   its forward task. Sources are available from the start wherever they are read.
 // - An edge: a message from each task to each device that reads its result (messages.hpp), and for each a message back
 //   with the cotangent, in the form given by `transfers`. Adding up cotangents is not priced. A device reads one of
-//   several copies (edge_reads.hpp); terms are summed where their sum is read (sum_code.hpp).
+//   several copies (edge_reads.hpp); terms are summed where their sum is read (sum_writer.hpp).
 // - A weight: reductions of its gradient and its update (synchronization.hpp). No task waits for them, so they overlap
 //   with the backward pass. If the weight is an operand of several terms, the first is the weight and the others are
 //   zero. If devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
@@ -92,28 +93,28 @@ class lowering {
   void make_room() { divisions_.make_room(); }
 
   // Complexity: linear in the program, besides intersecting shards. again: the operators to recompute; their tasks
-  // follow the others in the operator's fragment (recomputed_code.hpp). stages: includes all micro-batches, in the
+  // follow the others in the operator's fragment (recomputation_writer.hpp). stages: includes all micro-batches, in the
   // order of their schedule (pipelined_program.hpp). offloaded: the operators whose results wait on the host
-  // (offloaded_code.hpp).
+  // (offloading_writer.hpp).
   // Throws: unity::error if the strategy does not fit the graph, machine and stages, or an operator has no adjoint.
   [[nodiscard]] tasks::program run(const strategy& s, const synchronization& sync = {}, const recomputation& again = {},
                                    const pipeline& stages = {}, const offloading& offloaded = {});
   // The program of one micro-batch, which pipelined() repeats; nothing is offloaded.
   [[nodiscard]] tasks::program run_microbatch(const strategy& s, const synchronization& sync,
                                               const recomputation& again, const pipeline& stages) {
-    return run_once(s, sync, again, stages, {}).code;
+    return run_once(s, sync, again, stages, {}).program;
   }
 
   // The backward time of a task on a device without its gradients of weights: the part that other tasks wait for.
   [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, hardware::device_id d);
 
   // The tasks of an operator with their durations and memory.
-  [[nodiscard]] tasks::fragment code_of(const strategy& s, node_id n);
+  [[nodiscard]] tasks::fragment lowered_operator(const strategy& s, node_id n);
   // The transfers between the tasks of two operators, forward and backward.
-  [[nodiscard]] tasks::fragment code_of_edge(const strategy& s, std::uint32_t edge);
+  [[nodiscard]] tasks::fragment lowered_edge(const strategy& s, std::uint32_t edge);
 
   // The reductions of a weight's gradient and its update; for a weight that is all-reduced alone.
-  [[nodiscard]] tasks::fragment code_of_weight(const strategy& s, std::uint32_t weight);
+  [[nodiscard]] tasks::fragment lowered_weight(const strategy& s, std::uint32_t weight);
 
   [[nodiscard]] transfers how() const noexcept { return transfers_; }
   // Access for programs of some of the devices (folding.hpp).
@@ -126,7 +127,7 @@ class lowering {
   [[nodiscard]] const division& parts_of(const strategy& s, node_id n) {
     return divisions_.of(dimensions_.kind(n), dimensions_[n], s[n.index()]);
   }
-  // Adds the resources, and fragments without code.
+  // Adds the resources, and empty fragments.
   void declare(tasks::program& p, const synchronization& sync = {}) const;
   [[nodiscard]] edge_ends ends_of(const strategy& s, const graph_edge& e) const;
   // Valid until the next call.
@@ -137,7 +138,7 @@ class lowering {
 
  private:
   struct microbatch {
-    tasks::program code{};
+    tasks::program program{};
     std::vector<std::uint32_t> chunks{};
     std::vector<device_copies> copies{};
   };
@@ -192,11 +193,11 @@ class lowering {
 
 #include <unity/core/config.hpp>
 #include <unity/parallel/lowering/edge_reads.hpp>
-#include <unity/parallel/lowering/offloaded_code.hpp>
+#include <unity/parallel/lowering/offloading_writer.hpp>
 #include <unity/parallel/lowering/pipelined_program.hpp>
-#include <unity/parallel/lowering/recomputed_code.hpp>
+#include <unity/parallel/lowering/recomputation_writer.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
-#include <unity/parallel/lowering/sum_code.hpp>
+#include <unity/parallel/lowering/sum_writer.hpp>
 #include <unity/parallel/lowering/synchronization.hpp>
 #include <unity/parallel/lowering/weight_fragments.hpp>
 #include <unity/parallel/lowering/weight_gathers.hpp>
@@ -206,10 +207,10 @@ class lowering {
 
 namespace unity::parallel {
 
-UNITY_INLINE std::vector<tasks::replacement> replacements_of(std::span<const fragment_code> fragments) {
+UNITY_INLINE std::vector<tasks::replacement> replacements_of(std::span<const lowered_fragment> fragments) {
   std::vector<tasks::replacement> all;
   for (const auto& f : fragments) {
-    all.push_back({f.id, &f.code});
+    all.push_back({f.id, &f.body});
   }
   return all;
 }
@@ -237,7 +238,7 @@ UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_g
 UNITY_INLINE tasks::program lowering::run(const strategy& s, const synchronization& sync, const recomputation& again,
                                           const pipeline& stages, const offloading& offloaded) {
   auto one = run_once(s, sync, again, stages, offloaded);
-  return stages.is_trivial() ? std::move(one.code) : pipelined(one.code, stages, one.chunks, one.copies);
+  return stages.is_trivial() ? std::move(one.program) : pipelined(one.program, stages, one.chunks, one.copies);
 }
 
 UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const synchronization& sync,
@@ -250,15 +251,15 @@ UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const sy
   check(*algebra_, *graph_, offloaded, again);
   check(offloaded, stages);
   microbatch r{{}, chunks_of(*graph_, s, stages), {}};
-  declare(r.code, sync);
-  std::vector<fragment_code> all;
+  declare(r.program, sync);
+  std::vector<lowered_fragment> all;
   for (const auto n : node_ids(*graph_)) {
     if (fragment_of(n).valid()) {
-      all.push_back({fragment_of(n), code_of(s, n)});
+      all.push_back({fragment_of(n), lowered_operator(s, n)});
     }
   }
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
-    all.push_back({edge_fragment(e), code_of_edge(s, e)});
+    all.push_back({edge_fragment(e), lowered_edge(s, e)});
   }
   detail::add_synchronization(*this, s, sync, all);
   if (!again.empty()) {
@@ -269,10 +270,10 @@ UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const sy
     detail::split_weight_gradients(*this, s, all);
   }
   if (!offloaded.empty()) {
-    r.copies = detail::add_offloading(*this, s, offloaded, r.chunks, r.code, all);
+    r.copies = detail::add_offloading(*this, s, offloaded, r.chunks, r.program, all);
   }
-  r.code.replace(replacements_of(all));
-  r.code.commit();
+  r.program.replace(replacements_of(all));
+  r.program.commit();
   return r;
 }
 
@@ -286,19 +287,19 @@ UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_i
       .backward;
 }
 
-UNITY_INLINE tasks::fragment lowering::code_of(const strategy& s, node_id n) {
+UNITY_INLINE tasks::fragment lowering::lowered_operator(const strategy& s, node_id n) {
   tasks::fragment f;
   write(s, n, f);
   return f;
 }
 
-UNITY_INLINE tasks::fragment lowering::code_of_edge(const strategy& s, std::uint32_t edge) {
+UNITY_INLINE tasks::fragment lowering::lowered_edge(const strategy& s, std::uint32_t edge) {
   tasks::fragment f;
   write_edge(s, edge, f);
   return f;
 }
 
-UNITY_INLINE tasks::fragment lowering::code_of_weight(const strategy& s, std::uint32_t weight) {
+UNITY_INLINE tasks::fragment lowering::lowered_weight(const strategy& s, std::uint32_t weight) {
   return synchronized(network_, times_, graph_->type(training_.weights()[weight].value),
                       detail::readers_of(*this, s, weight));
 }
@@ -412,11 +413,11 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, std::uint32_t edge, ta
   const edge_pattern_key key{dimensions_.kind(e.from), dimensions_.kind(e.to), ends.result,
                              ends.is_wanted,           ends.consumer_keeps,    e.operands,
                              s[e.from.index()],        s[e.to.index()]};
-  patterns_.write(key, ends.from, ends.to, f, [&](tasks::fragment& code) {
+  patterns_.write(key, ends.from, ends.to, f, [&](tasks::fragment& fragment) {
     auto named = ends;
     named.from = edge_patterns::producer;
     named.to = edge_patterns::consumer;
-    write_edge(s, e, named, code);
+    write_edge(s, e, named, fragment);
   });
 }
 
@@ -425,12 +426,12 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
   const auto& producer = s[e.from.index()];
   const auto& type = graph_->type(e.value);
   const auto [uses, sums] = needs(s, e, ends);
-  edge_code code{f, ends};
+  edge_writer writer{f, ends};
   for (const auto& use : uses.local) {
-    code.use(use.producer, use.consumer);
+    writer.use(use.producer, use.consumer);
   }
   for (const auto& sum : sums) {
-    sum_code{f, ends, {network_, exchanges_, transfers_ == transfers::exchanges, size_of(1, type)}}.add(sum);
+    sum_writer{f, ends, {network_, exchanges_, transfers_ == transfers::exchanges, size_of(1, type)}}.add(sum);
   }
   sent_.clear();
   for (const auto& m : uses.messages) {
@@ -438,15 +439,15 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
                      m.to.index()});
   }
   if (transfers_ == transfers::exchanges) {
-    code.send_together(sent_, network_, exchanges_);
+    writer.send_together(sent_, network_, exchanges_);
     return;
   }
   for (const auto& m : sent_) {
     const hardware::device_id here{m.from};
     const hardware::device_id there{m.to};
-    code.send(m, network_.hops(here, there, m.volume));
+    writer.send(m, network_.hops(here, there, m.volume));
     if (ends.is_wanted) {
-      code.send_back(m, network_.hops(there, here, m.volume));
+      writer.send_back(m, network_.hops(there, here, m.volume));
     }
   }
 }

@@ -391,7 +391,7 @@ UNITY_INLINE bytes message_bytes(const tasks::fragment& f) {
 UNITY_INLINE bytes message_bytes(const tasks::program& p) {
   bytes sum{};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    sum += message_bytes(p.code(tasks::fragment_id{f}));
+    sum += message_bytes(p[tasks::fragment_id{f}]);
   }
   return sum;
 }

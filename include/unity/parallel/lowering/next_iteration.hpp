@@ -17,7 +17,7 @@ namespace unity::parallel {
 // after the last updates of all servers and of the receiver.
 // Complexity: linear in the program; for each weight, its updates times the tasks that read it.
 [[nodiscard]] std::vector<tasks::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
-                                                                          const tasks::program& code);
+                                                                          const tasks::program& program);
 
 }  // namespace unity::parallel
 
@@ -50,19 +50,19 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
 
 // By device: its last update, which belongs to its first weight in node order, whose gradient comes last; the null
 // fragment if the device updates nothing.
-UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& code, std::size_t devices) {
+UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& program, std::size_t devices) {
   std::vector<tasks::task_ref> all(devices);
   std::vector<std::size_t> first(devices, std::numeric_limits<std::size_t>::max());
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    if (code.owner_of(id).kind != tasks::owner_kind::weight) {
+    if (program.owner_of(id).kind != tasks::owner_kind::weight) {
       continue;
     }
-    const auto& tasks = code.code(id).tasks;
+    const auto& tasks = program[id].tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const bool is_here = tasks[i].kind == tasks::task_kind::update && tasks[i].resource.valid();
-      if (is_here && code.owner_of(id).index < first[tasks[i].shard]) {
-        first[tasks[i].shard] = code.owner_of(id).index;
+      if (is_here && program.owner_of(id).index < first[tasks[i].shard]) {
+        first[tasks[i].shard] = program.owner_of(id).index;
         all[tasks[i].shard] = {id, i};
       }
     }
@@ -71,9 +71,9 @@ UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& cod
 }
 
 // The tasks, one per device, that start the gather of the weight for a forward pass.
-UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const tasks::program& code, tasks::fragment_id shares) {
+UNITY_INLINE std::vector<std::uint32_t> gathers_for_forward(const tasks::program& program, tasks::fragment_id shares) {
   std::vector<std::uint32_t> all;
-  const auto& tasks = code.code(shares).tasks;
+  const auto& tasks = program[shares].tasks;
   for (std::uint32_t i = 0; i < tasks.size(); ++i) {
     if (tasks[i].kind == tasks::task_kind::forward) {
       all.push_back(i);
@@ -96,7 +96,7 @@ UNITY_INLINE std::set<std::size_t> servers_of(const synchronization& s) {
 }  // namespace detail
 
 UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const tensor::algebra& a, const plan& p,
-                                                                         const tasks::program& code) {
+                                                                         const tasks::program& program) {
   using tasks::task_kind;
   const auto computes = [](const tasks::task& t) {
     return t.kind == task_kind::forward || t.kind == task_kind::backward || t.kind == task_kind::recompute ||
@@ -104,36 +104,37 @@ UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const t
   };
   std::vector<tasks::fragment_id> node_fragment(p.graph.node_count());
   std::vector<tasks::fragment_id> shares(p.synchronization.weights.size());  // by weight
-  std::vector<std::vector<tasks::task_ref>> first(code.resources().size());  // by stream: tasks that wait for nothing
+  // By stream: tasks that wait for nothing.
+  std::vector<std::vector<tasks::task_ref>> first(program.resources().size());
   // By stream: tasks that no computation on the stream waits for.
-  std::vector<std::vector<tasks::task_ref>> last(code.resources().size());
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+  std::vector<std::vector<tasks::task_ref>> last(program.resources().size());
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    if (code.owner_of(id).kind == tasks::owner_kind::shares) {
-      shares[code.owner_of(id).index] = id;
-      for (const auto begin : detail::gathers_for_forward(code, id)) {
-        if (code.before(code.find(id, begin).index()).empty()) {
-          first[code.code(id).tasks[begin].shard].push_back({id, begin});
+    if (program.owner_of(id).kind == tasks::owner_kind::shares) {
+      shares[program.owner_of(id).index] = id;
+      for (const auto begin : detail::gathers_for_forward(program, id)) {
+        if (program.before(program.find(id, begin).index()).empty()) {
+          first[program[id].tasks[begin].shard].push_back({id, begin});
         }
       }
     }
-    if (code.owner_of(id).kind != tasks::owner_kind::node) {
+    if (program.owner_of(id).kind != tasks::owner_kind::node) {
       continue;
     }
-    node_fragment[code.owner_of(id).index] = id;
-    const auto& tasks = code.code(id).tasks;
+    node_fragment[program.owner_of(id).index] = id;
+    const auto& tasks = program[id].tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      const auto place = code.find(id, i).index();
-      const auto after = code.after(place);
-      const auto before = code.before(place);
+      const auto place = program.find(id, i).index();
+      const auto after = program.after(place);
+      const auto before = program.before(place);
       if (std::all_of(before.begin(), before.end(), [&](const tasks::task_link& link) {
-            const auto kind = code.owner_of(code.where(tasks::task_id{link.task()}).fragment).kind;
+            const auto kind = program.owner_of(program.where(tasks::task_id{link.task()}).fragment).kind;
             return kind == tasks::owner_kind::weight || kind == tasks::owner_kind::shares;  // fetched or gathered
           })) {
         first[tasks[i].resource.index()].push_back({id, i});
       }
       if (std::none_of(after.begin(), after.end(), [&](const tasks::task_link& link) {
-            const auto& next = code.code(tasks::task_id{link.task()});
+            const auto& next = program[tasks::task_id{link.task()}];
             return computes(next) && next.resource == tasks[i].resource;
           })) {
         last[tasks[i].resource.index()].push_back({id, i});
@@ -149,18 +150,18 @@ UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const t
     }
   }
   const training_graph training{a, p.graph};
-  const auto last_update = detail::last_updates(code, p.machine.network.device_count());
+  const auto last_update = detail::last_updates(program, p.machine.network.device_count());
   const auto servers = detail::servers_of(p.synchronization);
-  for (std::size_t f = 0; f < code.fragment_count(); ++f) {
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    if (code.owner_of(id).kind != tasks::owner_kind::weight) {
+    if (program.owner_of(id).kind != tasks::owner_kind::weight) {
       continue;
     }
-    const auto number = code.owner_of(id).index;
-    const auto& tasks = code.code(id).tasks;
+    const auto number = program.owner_of(id).index;
+    const auto& tasks = program[id].tasks;
     std::vector<std::uint32_t> fetches;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      if (tasks[i].kind == task_kind::transfer && code.before(code.find(id, i).index()).empty()) {
+      if (tasks[i].kind == task_kind::transfer && program.before(program.find(id, i).index()).empty()) {
         fetches.push_back(i);
       }
     }
@@ -182,8 +183,8 @@ UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const t
       }
       for (const auto begin : shares.empty() || !shares[number].valid()
                                   ? std::vector<std::uint32_t>{}
-                                  : detail::gathers_for_forward(code, shares[number])) {
-        if (code.code(shares[number]).tasks[begin].shard == tasks[i].shard) {
+                                  : detail::gathers_for_forward(program, shares[number])) {
+        if (program[shares[number]].tasks[begin].shard == tasks[i].shard) {
           all.push_back({{id, i}, {shares[number], begin}, 1});
         }
       }
@@ -192,7 +193,7 @@ UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const t
       }
       for (const auto& use : training.weights()[number].uses) {
         const auto reader = node_fragment[use.node.index()];
-        const auto& readers = code.code(reader).tasks;
+        const auto& readers = program[reader].tasks;
         for (std::uint32_t t = 0; t < readers.size(); ++t) {
           if (readers[t].kind == task_kind::forward && readers[t].resource.index() == tasks[i].shard) {
             all.push_back({{id, i}, {reader, t}, 1 + detail::lag_of(p.synchronization, number)});

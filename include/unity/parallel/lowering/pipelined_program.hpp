@@ -39,7 +39,7 @@ class pipeline_repeater {
   }
   [[nodiscard]] tasks::task_ref moved(tasks::task_ref r, tasks::fragment_id own, std::int64_t microbatch) const;
   [[nodiscard]] tasks::buffer_ref moved(tasks::buffer_ref r, tasks::fragment_id own, std::int64_t microbatch) const;
-  void add(tasks::fragment_id f, std::int64_t microbatch, tasks::fragment& code) const;
+  void add(tasks::fragment_id f, std::int64_t microbatch, tasks::fragment& fragment) const;
 
   [[nodiscard]] std::uint32_t chunk_of(tasks::fragment_id f) const {
     const auto& owner = one_.owner_of(f);
@@ -53,10 +53,10 @@ class pipeline_repeater {
   // Per device, a task after each phase, which follows all tasks of the phase and precedes all of the next one.
   [[nodiscard]] tasks::fragment order(const chunks_by_task& again) const;
   // Orders the fetches of all micro-batches by the phases that need them, one after another, each as late as possible.
-  void hold_back_fetches(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
+  void hold_back_fetches(const device_copies& of, const chunks_by_task& again, tasks::fragment& fragment) const;
   // A task waits for the stores of the task that is tasks_with_stores before it among those with stores, over all
   // phases.
-  void limit_stores(const device_copies& of, const chunks_by_task& again, tasks::fragment& code) const;
+  void limit_stores(const device_copies& of, const chunks_by_task& again, tasks::fragment& fragment) const;
   // By chunk and pass: the numbers below `count`, in order, whose tasks belong to that phase. task: number -> task
   using numbers_by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;
   template <class F>
@@ -110,26 +110,26 @@ UNITY_INLINE std::optional<pipeline_pass> pass_of(tasks::task_kind k) {
 
 UNITY_INLINE tasks::program pipeline_repeater::run() {
   all_ = one_.without_fragments();
-  std::vector<tasks::fragment> codes(one_.fragment_count());
-  for (std::size_t f = 0; f < codes.size(); ++f) {
+  std::vector<tasks::fragment> fragments(one_.fragment_count());
+  for (std::size_t f = 0; f < fragments.size(); ++f) {
     const tasks::fragment_id id{f};
     all_.add_fragment(one_.owner_of(id));
     if (is_repeated(id)) {
       for (std::int64_t m = 0; m < pipeline_.microbatches; ++m) {
-        add(id, m, codes[f]);
+        add(id, m, fragments[f]);
       }
     } else {
-      add(id, pipeline_.microbatches - 1, codes[f]);
+      add(id, pipeline_.microbatches - 1, fragments[f]);
     }
   }
   const auto again = chunks_again();
-  codes.push_back(order(again));
+  fragments.push_back(order(again));
   for (const auto& of : copies_) {
-    hold_back_fetches(of, again, codes.back());
-    limit_stores(of, again, codes.back());
+    hold_back_fetches(of, again, fragments.back());
+    limit_stores(of, again, fragments.back());
   }
   all_.add_fragment({tasks::owner_kind::other, 0, "micro-batches in turn"});
-  all_.replace(tasks::replacements_of(codes));
+  all_.replace(tasks::replacements_of(fragments));
   all_.commit();
   return std::move(all_);
 }
@@ -137,31 +137,32 @@ UNITY_INLINE tasks::program pipeline_repeater::run() {
 UNITY_INLINE tasks::task_ref pipeline_repeater::moved(tasks::task_ref r, tasks::fragment_id own,
                                                       std::int64_t microbatch) const {
   const auto f = r.fragment.valid() ? r.fragment : own;
-  r.index += first_of(f, microbatch, one_.code(f).tasks.size());
+  r.index += first_of(f, microbatch, one_[f].tasks.size());
   return r;
 }
 
 UNITY_INLINE tasks::buffer_ref pipeline_repeater::moved(tasks::buffer_ref r, tasks::fragment_id own,
                                                         std::int64_t microbatch) const {
   const auto f = r.fragment.valid() ? r.fragment : own;
-  r.index += first_of(f, microbatch, one_.code(f).buffers.size());
+  r.index += first_of(f, microbatch, one_[f].buffers.size());
   return r;
 }
 
-UNITY_INLINE void pipeline_repeater::add(tasks::fragment_id f, std::int64_t microbatch, tasks::fragment& code) const {
-  const auto& from = one_.code(f);
-  code.tasks.insert(code.tasks.end(), from.tasks.begin(), from.tasks.end());
+UNITY_INLINE void pipeline_repeater::add(tasks::fragment_id f, std::int64_t microbatch,
+                                         tasks::fragment& fragment) const {
+  const auto& from = one_[f];
+  fragment.tasks.insert(fragment.tasks.end(), from.tasks.begin(), from.tasks.end());
   for (const auto& d : from.dependencies) {
-    code.dependencies.push_back({moved(d.before, f, microbatch), moved(d.after, f, microbatch), d.cut_through});
+    fragment.dependencies.push_back({moved(d.before, f, microbatch), moved(d.after, f, microbatch), d.cut_through});
   }
   for (auto b : from.buffers) {
     if (!b.permanent) {
       b.producer = moved(b.producer, f, microbatch);
     }
-    code.buffers.push_back(b);
+    fragment.buffers.push_back(b);
   }
   for (const auto& r : from.reads) {
-    code.reads.push_back({moved(r.of, f, microbatch), moved(r.reader, f, microbatch)});
+    fragment.reads.push_back({moved(r.of, f, microbatch), moved(r.reader, f, microbatch)});
   }
 }
 
@@ -173,9 +174,9 @@ UNITY_INLINE pipeline_repeater::chunks_by_task pipeline_repeater::chunks_again()
       const tasks::fragment_id id{f};
       const auto owner_of = [&](const tasks::task_ref& t) { return t.fragment.valid() ? t.fragment : id; };
       const auto is_again = [&](const tasks::task_ref& t) {
-        return one_.code(owner_of(t)).tasks[t.index].kind == tasks::task_kind::recompute;
+        return one_[owner_of(t)].tasks[t.index].kind == tasks::task_kind::recompute;
       };
-      for (const auto& d : one_.code(id).dependencies) {
+      for (const auto& d : one_[id].dependencies) {
         if (is_again(d.before)) {
           const auto after = owner_of(d.after);
           const auto wanted = is_again(d.after) ? all[{after.index(), d.after.index}] : chunk_of(after);
@@ -198,16 +199,16 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& agai
   std::vector<std::vector<pass_tasks>> tasks(one_.resources().size(), std::vector<pass_tasks>(pipeline_.chunks));
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    const auto& code = one_.code(id);
-    for (std::uint32_t t = 0; t < code.tasks.size(); ++t) {
-      if (const auto pass = pass_of(code.tasks[t].kind); pass && code.tasks[t].resource.valid()) {
+    const auto& fragment = one_[id];
+    for (std::uint32_t t = 0; t < fragment.tasks.size(); ++t) {
+      if (const auto pass = pass_of(fragment.tasks[t].kind); pass && fragment.tasks[t].resource.valid()) {
         const auto own = again.find({f, t});
         const auto chunk = own == again.end() ? chunk_of(id) : own->second;
-        tasks[code.tasks[t].resource.index()][chunk][static_cast<std::size_t>(*pass)].push_back({id, t});
+        tasks[fragment.tasks[t].resource.index()][chunk][static_cast<std::size_t>(*pass)].push_back({id, t});
       }
     }
   }
-  tasks::fragment code;
+  tasks::fragment fragment;
   for (std::size_t r = 0; r < tasks.size(); ++r) {
     const auto& resource = one_.resources()[r];
     if (std::all_of(tasks[r].begin(), tasks[r].end(), [](const pass_tasks& of) { return of[0].empty(); })) {
@@ -216,21 +217,21 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& agai
     std::optional<tasks::task_ref> last;
     for (const auto& phase : phases_on(resource.device)) {
       const auto end =
-          code.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device});
+          fragment.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device});
       if (last) {
-        code.dependencies.push_back({*last, {{}, end}, false});
+        fragment.dependencies.push_back({*last, {{}, end}, false});
       }
       for (const auto& t : tasks[r][phase.chunk][static_cast<std::size_t>(phase.pass)]) {
         const auto own = moved(t, {}, phase.microbatch);
         if (last) {
-          code.dependencies.push_back({*last, own, false});
+          fragment.dependencies.push_back({*last, own, false});
         }
-        code.dependencies.push_back({own, {{}, end}, false});
+        fragment.dependencies.push_back({own, {{}, end}, false});
       }
       last = tasks::task_ref{{}, end};
     }
   }
-  return code;
+  return fragment;
 }
 
 template <class F>
@@ -241,19 +242,17 @@ pipeline_repeater::numbers_by_phase pipeline_repeater::by_phase(std::size_t coun
     const tasks::task_ref t = task(i);
     const auto own = again.find({t.fragment.index(), t.index});
     const auto chunk = own == again.end() ? chunk_of(t.fragment) : own->second;
-    all[chunk][static_cast<std::size_t>(*pass_of(one_.code(t.fragment).tasks[t.index].kind))].push_back(i);
+    all[chunk][static_cast<std::size_t>(*pass_of(one_[t.fragment].tasks[t.index].kind))].push_back(i);
   }
   return all;
 }
 
 UNITY_INLINE void pipeline_repeater::hold_back_fetches(const device_copies& of, const chunks_by_task& again,
-                                                       tasks::fragment& code) const {
+                                                       tasks::fragment& fragment) const {
   if (of.fetches.empty()) {
     return;
   }
-  const auto task_of = [&](const tasks::task_ref& t) -> const tasks::task& {
-    return one_.code(t.fragment).tasks[t.index];
-  };
+  const auto task_of = [&](const tasks::task_ref& t) -> const tasks::task& { return one_[t.fragment].tasks[t.index]; };
   const auto count = of.tasks.size();
   const auto tasks = by_phase(count, again, [&](std::size_t i) { return of.tasks[i]; });
   const auto fetches =
@@ -287,29 +286,29 @@ UNITY_INLINE void pipeline_repeater::hold_back_fetches(const device_copies& of, 
   const auto ended = ended_before(timed);
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (ended[i] > begun[i] + 1) {
-      code.dependencies.push_back({sequence[ended[i] - 1], held[i], false});
+      fragment.dependencies.push_back({sequence[ended[i] - 1], held[i], false});
     }
     if (i > 0) {
-      code.dependencies.push_back({held[i - 1], held[i], false});
+      fragment.dependencies.push_back({held[i - 1], held[i], false});
     }
   }
 }
 
 UNITY_INLINE void pipeline_repeater::limit_stores(const device_copies& of, const chunks_by_task& again,
-                                                  tasks::fragment& code) const {
+                                                  tasks::fragment& fragment) const {
   if (of.stores.empty()) {
     return;
   }
   const auto maker_of = [&](std::size_t i) { return of.tasks[of.stores[i].maker]; };
   const auto stores = by_phase(of.stores.size(), again, maker_of);
-  const auto stream = one_.code(maker_of(0).fragment).tasks[maker_of(0).index].resource;
+  const auto stream = one_[maker_of(0).fragment].tasks[maker_of(0).index].resource;
   std::vector<std::pair<std::size_t, std::int64_t>> before;  // number and micro-batch
   for (const auto& phase : phases_on(one_.resources()[stream.index()].device)) {
     for (const auto i : stores[phase.chunk][static_cast<std::size_t>(phase.pass)]) {
       if (before.size() >= tasks_with_stores) {
         const auto& [number, microbatch] = before[before.size() - tasks_with_stores];
         for (const auto& t : of.stores[number].tasks) {
-          code.dependencies.push_back({moved(t, {}, microbatch), moved(maker_of(i), {}, phase.microbatch), false});
+          fragment.dependencies.push_back({moved(t, {}, microbatch), moved(maker_of(i), {}, phase.microbatch), false});
         }
       }
       before.emplace_back(i, phase.microbatch);

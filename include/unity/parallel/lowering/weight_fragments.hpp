@@ -12,7 +12,7 @@
 namespace unity::parallel {
 
 class lowering;
-struct fragment_code;
+struct lowered_fragment;
 
 namespace detail {
 
@@ -25,7 +25,8 @@ namespace detail {
                                                              const weight_sync& how);
 
 // Effects: appends the fragments of all weights, all buckets, and divided weights, without gathers.
-void add_synchronization(lowering& l, const strategy& s, const synchronization& sync, std::vector<fragment_code>& all);
+void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
+                         std::vector<lowered_fragment>& all);
 
 }  // namespace detail
 
@@ -156,11 +157,11 @@ UNITY_INLINE std::vector<synchronized_part> parts_of_weight(lowering& l, const s
 }
 
 UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
-                                      std::vector<fragment_code>& all) {
+                                      std::vector<lowered_fragment>& all) {
   const auto& weights = l.training().weights();
   if (sync.is_trivial()) {
     for (std::uint32_t w = 0; w < weights.size(); ++w) {
-      all.push_back({l.weight_fragment(w), l.code_of_weight(s, w)});
+      all.push_back({l.weight_fragment(w), l.lowered_weight(s, w)});
     }
     return;
   }
@@ -172,12 +173,12 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
   for (std::uint32_t w = 0; w < weights.size(); ++w) {
     bucketed.push_back({parts[w], lowering::size_of(1, l.graph().type(weights[w].value)).count()});
   }
-  std::vector<fragment_code> shares;
+  std::vector<lowered_fragment> shares;
   for (const auto w : divided_weights(sync)) {
-    auto& own =
-        shares.emplace_back(fragment_code{l.weight_fragment(weights.size() + sync.buckets.size() + shares.size()), {}});
+    auto& own = shares.emplace_back(
+        lowered_fragment{l.weight_fragment(weights.size() + sync.buckets.size() + shares.size()), {}});
     for (auto& part : parts[w]) {
-      add_scatters(l, l.graph().type(weights[w].value), own.id, part, own.code);
+      add_scatters(l, l.graph().type(weights[w].value), own.id, part, own.body);
     }
   }
   bucket_ends begins;

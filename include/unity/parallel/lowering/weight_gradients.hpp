@@ -8,7 +8,7 @@
 namespace unity::parallel {
 
 class lowering;
-struct fragment_code;
+struct lowered_fragment;
 
 namespace detail {
 
@@ -17,7 +17,7 @@ namespace detail {
 // task keeps the remaining time. The additional task holds the inputs of the backward task until it ends, and the
 // synchronization of the weight's gradient waits for it.
 // Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024. Complexity: linear in the fragments.
-void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_code> all);
+void split_weight_gradients(lowering& l, const strategy& s, std::span<lowered_fragment> all);
 
 }  // namespace detail
 
@@ -53,7 +53,7 @@ struct split_tasks {
   }
 };
 
-UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::span<fragment_code> all) {
+UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::span<lowered_fragment> all) {
   std::vector<split_tasks> split(all.size());  // by fragment
   for (const auto n : node_ids(l.graph())) {
     const auto& weights = l.training().weights_of(n);
@@ -62,7 +62,7 @@ UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::sp
                      [&](std::uint32_t w) { return l.training().weights()[w].is_trained; })) {
       continue;
     }
-    auto& f = all[l.fragment_of(n).index()].code;
+    auto& f = all[l.fragment_of(n).index()].body;
     const auto& devices = s[n.index()].devices;
     const auto count = static_cast<std::uint32_t>(devices.size());
     split[l.fragment_of(n).index()] = {count, count, static_cast<std::uint32_t>(f.tasks.size())};
@@ -77,11 +77,11 @@ UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::sp
   }
   for (std::size_t f = 0; f < all.size(); ++f) {
     const auto fragment_of = [&](const tasks::task_ref& t) { return t.fragment.valid() ? t.fragment.index() : f; };
-    for (auto& r : all[f].code.reads) {
+    for (auto& r : all[f].body.reads) {
       split[fragment_of(r.reader)].move(r.reader);
     }
     if (f >= l.weight_fragment(0).index()) {
-      for (auto& d : all[f].code.dependencies) {
+      for (auto& d : all[f].body.dependencies) {
         split[fragment_of(d.before)].move(d.before);
       }
     }

@@ -14,7 +14,7 @@
 namespace unity::parallel {
 
 class lowering;
-struct fragment_code;
+struct lowered_fragment;
 
 // The indices of weights whose gradients are divided among replicas. Each has a separate fragment, after those of
 // buckets, which every micro-batch repeats.
@@ -22,11 +22,11 @@ struct fragment_code;
 
 namespace detail {
 
-// Effects: adds to the code, of the fragment `self`, the reduce-scatters of the part's gradient after all
+// Effects: adds to the fragment, which is `self`, the reduce-scatters of the part's gradient after all
 // contributions, and the memory of the gradient beyond the device's share until then. Records their ends in the part.
 // Source: Rajbhandari et al., ZeRO, SC 2020, section 5.2.
 void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_id self, synchronized_part& part,
-                  tasks::fragment& code);
+                  tasks::fragment& fragment);
 
 // Effects: adds to the fragments of divided weights, which are the last ones, the gathers of weights and the memory of
 // gathered elements until their last reader has ended. In each pass a device lets a gather begin, by a task without
@@ -34,7 +34,7 @@ void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_
 // linear in operators, and in the readers of these weights.
 // Source: Zhao et al., PyTorch FSDP, VLDB 2023.
 void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
-                 std::vector<fragment_code>& all);
+                 std::vector<lowered_fragment>& all);
 
 }  // namespace detail
 
@@ -73,15 +73,15 @@ UNITY_INLINE std::vector<std::uint32_t> divided_weights(const synchronization& s
 namespace unity::parallel::detail {
 
 // Effects: adds memory for the elements of a group beyond the device's share, from the start of `producer`.
-UNITY_INLINE tasks::buffer_ref add_rest(tasks::fragment& code, const replica_group& g, std::size_t place,
+UNITY_INLINE tasks::buffer_ref add_rest(tasks::fragment& fragment, const replica_group& g, std::size_t place,
                                         const tensor::tensor_type& type, const tasks::task_ref& producer) {
   const auto rest = lowering::size_of(g.elements - share_of(g, place), type);
-  code.buffers.push_back({rest, g.devices[place].index(), producer, false});
-  return {{}, static_cast<std::uint32_t>(code.buffers.size() - 1)};
+  fragment.buffers.push_back({rest, g.devices[place].index(), producer, false});
+  return {{}, static_cast<std::uint32_t>(fragment.buffers.size() - 1)};
 }
 
 UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_id self,
-                               synchronized_part& part, tasks::fragment& code) {
+                               synchronized_part& part, tasks::fragment& fragment) {
   const part_givers givers{part.of};
   if (!divides_gradient(part.how) || !givers.any()) {
     return;
@@ -97,11 +97,11 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tas
       first[static_cast<std::size_t>(std::lower_bound(g.devices.begin(), g.devices.end(), r.on) - g.devices.begin())] =
           r.task;
     }
-    auto end = add_collective(l.links(), code, hardware::exchange::reduce_scatter, g.devices,
+    auto end = add_collective(l.links(), fragment, hardware::exchange::reduce_scatter, g.devices,
                               lowering::size_of(g.elements, type), given);
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       if (first[i]) {
-        code.reads.push_back({add_rest(code, g, i, type, *first[i]), end});
+        fragment.reads.push_back({add_rest(fragment, g, i, type, *first[i]), end});
       }
     }
     end.fragment = self;
@@ -109,9 +109,9 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tas
   }
 }
 
-class gather_code {
+class gather_writer {
  public:
-  gather_code(lowering& l, const strategy& s, const synchronization& sync, std::vector<fragment_code>& all)
+  gather_writer(lowering& l, const strategy& s, const synchronization& sync, std::vector<lowered_fragment>& all)
       : lowering_{l}, strategy_{s}, sync_{sync}, all_{all}, divided_{divided_weights(sync)} {}
 
   void run(const weight_gathers& points) {
@@ -132,24 +132,25 @@ class gather_code {
   [[nodiscard]] by_device operators_at(std::span<const gather_point> points, bool is_backward) const;
   void add(std::span<const gather_point> points, bool is_backward);
   void add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point, bool is_backward,
-           tasks::fragment& code);
+           tasks::fragment& fragment);
   // The tasks of the reader in the forward pass, or in the backward pass including recomputation.
   [[nodiscard]] std::vector<tasks::task_ref> readers(const weight_reader& r, bool is_backward) const;
   // Effects: adds the task after which a gather may begin on a device: when the operator that synchronizer::prefetch
   // determines has ended, or the pass has begun.
   [[nodiscard]] tasks::task_ref add_begin(hardware::device_id d, std::size_t point, std::uint32_t prefetch,
-                                          bool is_backward, tasks::fragment& code) const;
+                                          bool is_backward, tasks::fragment& fragment) const;
 
   lowering& lowering_;
   const strategy& strategy_;
   const synchronization& sync_;
-  std::vector<fragment_code>& all_;
+  std::vector<lowered_fragment>& all_;
   std::vector<std::uint32_t> divided_;
   by_device forward_{};
   by_device backward_{};
 };
 
-UNITY_INLINE auto gather_code::operators_at(std::span<const gather_point> points, bool is_backward) const -> by_device {
+UNITY_INLINE auto gather_writer::operators_at(std::span<const gather_point> points, bool is_backward) const
+    -> by_device {
   by_device all(lowering_.device_count());
   for (std::size_t k = 0; k < points.size(); ++k) {
     const auto n = points[k].before;
@@ -166,22 +167,22 @@ UNITY_INLINE auto gather_code::operators_at(std::span<const gather_point> points
   return all;
 }
 
-UNITY_INLINE void gather_code::add(std::span<const gather_point> points, bool is_backward) {
+UNITY_INLINE void gather_writer::add(std::span<const gather_point> points, bool is_backward) {
   for (std::size_t k = 0; k < points.size(); ++k) {
     for (const auto w : points[k].weights) {
       const auto number = std::lower_bound(divided_.begin(), divided_.end(), w) - divided_.begin();
-      auto& code = all_[all_.size() - divided_.size() + static_cast<std::size_t>(number)].code;
+      auto& fragment = all_[all_.size() - divided_.size() + static_cast<std::size_t>(number)].body;
       const auto& type = lowering_.graph().type(lowering_.training().weights()[w].value);
       for (const auto& part : parts_of_weight(lowering_, strategy_, w, sync_.weights[w])) {
         if (divides_weight(part.how) && (!is_backward || part.how.is_resharded)) {
-          add(part, type, k, is_backward, code);
+          add(part, type, k, is_backward, fragment);
         }
       }
     }
   }
 }
 
-UNITY_INLINE std::vector<tasks::task_ref> gather_code::readers(const weight_reader& r, bool is_backward) const {
+UNITY_INLINE std::vector<tasks::task_ref> gather_writer::readers(const weight_reader& r, bool is_backward) const {
   if (!is_backward) {
     return {r.reads};
   }
@@ -189,7 +190,7 @@ UNITY_INLINE std::vector<tasks::task_ref> gather_code::readers(const weight_read
   if (r.is_read_back && r.task.fragment.valid()) {
     all.push_back(r.task);
   }
-  const auto& tasks = all_[r.reads.fragment.index()].code.tasks;
+  const auto& tasks = all_[r.reads.fragment.index()].body.tasks;
   for (std::uint32_t i = 0; i < tasks.size(); ++i) {
     if (tasks[i].kind == tasks::task_kind::recompute && tasks[i].shard == r.reads.index) {
       all.push_back({r.reads.fragment, i});
@@ -198,8 +199,8 @@ UNITY_INLINE std::vector<tasks::task_ref> gather_code::readers(const weight_read
   return all;
 }
 
-UNITY_INLINE tasks::task_ref gather_code::add_begin(hardware::device_id d, std::size_t point, std::uint32_t prefetch,
-                                                    bool is_backward, tasks::fragment& code) const {
+UNITY_INLINE tasks::task_ref gather_writer::add_begin(hardware::device_id d, std::size_t point, std::uint32_t prefetch,
+                                                      bool is_backward, tasks::fragment& fragment) const {
   const auto& own = (is_backward ? backward_ : forward_)[d.index()];
   const auto here =
       std::lower_bound(own.begin(), own.end(), point, [](const point_tasks& x, std::size_t p) { return x.point < p; });
@@ -207,18 +208,18 @@ UNITY_INLINE tasks::task_ref gather_code::add_begin(hardware::device_id d, std::
   const auto kind = is_backward ? tasks::task_kind::backward : tasks::task_kind::forward;
   const bool is_first = place <= prefetch;  // on the stream, where micro-batches take turns (pipelined_program.hpp)
   const tasks::task_ref begin{
-      {}, code.add({is_first ? network::stream(d) : tasks::resource_id{}, {}, {}, {}, kind, d.index()})};
+      {}, fragment.add({is_first ? network::stream(d) : tasks::resource_id{}, {}, {}, {}, kind, d.index()})};
   const auto& ahead = is_first ? forward_[d.index()] : own;
   if (!is_first || (is_backward && !ahead.empty())) {
     for (const auto& t : (is_first ? ahead.back() : ahead[place - 1 - prefetch]).tasks) {
-      code.dependencies.push_back({t, begin, false});
+      fragment.dependencies.push_back({t, begin, false});
     }
   }
   return begin;
 }
 
-UNITY_INLINE void gather_code::add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point,
-                                   bool is_backward, tasks::fragment& code) {
+UNITY_INLINE void gather_writer::add(const synchronized_part& part, const tensor::tensor_type& type, std::size_t point,
+                                     bool is_backward, tasks::fragment& fragment) {
   for (const auto& g : part.of.held.groups) {
     std::vector<std::vector<tasks::task_ref>> readers_on(g.devices.size());
     std::vector<std::vector<tasks::task_ref>> dropped_behind(g.devices.size());
@@ -245,29 +246,29 @@ UNITY_INLINE void gather_code::add(const synchronized_part& part, const tensor::
     }
     std::vector<tasks::task_ref> begins;
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
-      begins.push_back(add_begin(g.devices[i], point, part.how.prefetch, is_backward, code));
+      begins.push_back(add_begin(g.devices[i], point, part.how.prefetch, is_backward, fragment));
       for (const auto& t : dropped_behind[i]) {
-        code.dependencies.push_back({t, begins.back(), false});
+        fragment.dependencies.push_back({t, begins.back(), false});
       }
     }
-    const auto end = add_collective(lowering_.links(), code, hardware::exchange::all_gather, g.devices,
+    const auto end = add_collective(lowering_.links(), fragment, hardware::exchange::all_gather, g.devices,
                                     lowering::size_of(g.elements, type), begins);
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
-      const auto rest = add_rest(code, g, i, type, begins[i]);
-      code.reads.push_back({rest, end});
+      const auto rest = add_rest(fragment, g, i, type, begins[i]);
+      fragment.reads.push_back({rest, end});
       for (const auto& r : readers_on[i]) {
-        code.dependencies.push_back({end, r, false});
-        code.reads.push_back({rest, r});
+        fragment.dependencies.push_back({end, r, false});
+        fragment.reads.push_back({rest, r});
       }
     }
   }
 }
 
 UNITY_INLINE void add_gathers(lowering& l, const strategy& s, const synchronization& sync, const recomputation& again,
-                              std::vector<fragment_code>& all) {
+                              std::vector<lowered_fragment>& all) {
   const auto points = gathers_of(l.graph(), l.training(), sync, again, [&](node_id n) { return l.kept(n); });
   if (!points.forward.empty()) {
-    gather_code{l, s, sync, all}.run(points);
+    gather_writer{l, s, sync, all}.run(points);
   }
 }
 

@@ -83,7 +83,7 @@ class mesh_program_writer {
   [[nodiscard]] tasks::program run();
 
  private:
-  void add_fragment(tasks::owner_kind kind, std::uint32_t number, tasks::fragment code);
+  void add_fragment(tasks::owner_kind kind, std::uint32_t number, tasks::fragment fragment);
   [[nodiscard]] const mesh_option& option(std::uint32_t i) {
     return tables_.of(graph_.placed(i)).options[mapping_.options[i]];
   }
@@ -110,7 +110,7 @@ class mesh_program_writer {
     return static_cast<std::uint32_t>(graph_.placed(i).dimensions->outputs.size());
   }
 
-  // Recomputation. As in recomputed_code.hpp, results are recomputed when the stage has finished the backward task
+  // Recomputation. As in recomputation_writer.hpp, results are recomputed when the stage has finished the backward task
   // before the first one that needs them.
   static constexpr std::uint32_t never = operand_source::none;
   // Effects: finds, by operator, the operator whose backward task first needs its recomputed results, or never.
@@ -129,10 +129,10 @@ class mesh_program_writer {
 
   // Task 0: forward. Task 1: backward. Then recomputation. Buffers: the results, one each, then the cotangents of
   // operands, then the recomputed results.
-  [[nodiscard]] tasks::fragment operator_code(std::uint32_t i);
+  [[nodiscard]] tasks::fragment operator_fragment(std::uint32_t i);
 
   // The operands from other operators.
-  [[nodiscard]] tasks::fragment edge_code(std::uint32_t i);
+  [[nodiscard]] tasks::fragment edge_fragment(std::uint32_t i);
   // Whether an earlier operand is the same value in the same layout.
   [[nodiscard]] bool is_known(std::uint32_t i, std::uint32_t x);
   // A step of bringing an operand to where it is read, and its cotangent back.
@@ -146,7 +146,7 @@ class mesh_program_writer {
   void add_operand(tasks::fragment& f, std::uint32_t i, std::uint32_t x);
 
   // Reduces gradients and updates weights, once for all micro-batches.
-  [[nodiscard]] tasks::fragment weight_code(std::uint32_t i);
+  [[nodiscard]] tasks::fragment weight_fragment(std::uint32_t i);
 
   const tensor::algebra& algebra_;
   const hardware::topology& topology_;
@@ -159,7 +159,7 @@ class mesh_program_writer {
   std::map<fingerprint, backward_reads> kept_{};
   std::vector<std::uint32_t> first_reader_{};  // by operator
   std::vector<bool> crosses_{};                // per axis: neighbours are on different nodes
-  std::vector<tasks::fragment> codes_{};
+  std::vector<tasks::fragment> fragments_{};
   tasks::program all_{};
 };
 
@@ -219,28 +219,28 @@ UNITY_INLINE tasks::program mesh_program_writer::run() {
   }
   find_recomputed();
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-    add_fragment(tasks::owner_kind::node, i, operator_code(i));
+    add_fragment(tasks::owner_kind::node, i, operator_fragment(i));
   }
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-    if (auto code = edge_code(i); !code.dependencies.empty()) {
-      add_fragment(tasks::owner_kind::edge, i, std::move(code));
+    if (auto fragment = edge_fragment(i); !fragment.dependencies.empty()) {
+      add_fragment(tasks::owner_kind::edge, i, std::move(fragment));
     }
   }
   for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-    if (auto code = weight_code(i); !code.buffers.empty()) {
-      add_fragment(tasks::owner_kind::weight, i, std::move(code));
+    if (auto fragment = weight_fragment(i); !fragment.buffers.empty()) {
+      add_fragment(tasks::owner_kind::weight, i, std::move(fragment));
     }
   }
-  all_.replace(tasks::replacements_of(codes_));
+  all_.replace(tasks::replacements_of(fragments_));
   all_.commit();
   return std::move(all_);
 }
 
 UNITY_INLINE void mesh_program_writer::add_fragment(tasks::owner_kind kind, std::uint32_t number,
-                                                    tasks::fragment code) {
+                                                    tasks::fragment fragment) {
   all_.add_fragment(
       {kind, number, fmt::format("{} {}", algebra_.signature(graph_.placed(number).dimensions->op.kind).name, number)});
-  codes_.push_back(std::move(code));
+  fragments_.push_back(std::move(fragment));
 }
 
 UNITY_INLINE const backward_reads& mesh_program_writer::kept(std::uint32_t i) {
@@ -293,7 +293,7 @@ UNITY_INLINE tasks::task_ref mesh_program_writer::before_backward(std::uint32_t 
   return task(last, false);
 }
 
-UNITY_INLINE tasks::fragment mesh_program_writer::operator_code(std::uint32_t i) {
+UNITY_INLINE tasks::fragment mesh_program_writer::operator_fragment(std::uint32_t i) {
   const auto& o = option(i);
   const auto& d = *graph_.placed(i).dimensions;
   const auto stage = mapping_.stage_of(i);
@@ -330,7 +330,7 @@ UNITY_INLINE tasks::fragment mesh_program_writer::operator_code(std::uint32_t i)
   return f;
 }
 
-UNITY_INLINE tasks::fragment mesh_program_writer::edge_code(std::uint32_t i) {
+UNITY_INLINE tasks::fragment mesh_program_writer::edge_fragment(std::uint32_t i) {
   tasks::fragment f;
   const auto sources = graph_.sources(i);
   for (std::uint32_t x = 0; x < sources.size(); ++x) {
@@ -428,7 +428,7 @@ UNITY_INLINE void mesh_program_writer::add_operand(tasks::fragment& f, std::uint
   f.reads.push_back({{tasks::fragment_id{i}, results + x}, steps.empty() ? task(source.from, true) : back});
 }
 
-UNITY_INLINE tasks::fragment mesh_program_writer::weight_code(std::uint32_t i) {
+UNITY_INLINE tasks::fragment mesh_program_writer::weight_fragment(std::uint32_t i) {
   const auto& o = option(i);
   const auto& p = graph_.placed(i);
   tasks::fragment f;

@@ -67,7 +67,7 @@ class simulated_ranks {
   task_times times_;
   double host_rate_;
   network network_;
-  tasks::fragment code_{};
+  tasks::fragment fragment_{};
   std::uint32_t rank_ = 0;
   std::map<message_key, sent_message> sent_{};
   std::map<message_key, std::vector<tasks::task_ref>> received_{};               // waits
@@ -94,8 +94,8 @@ UNITY_INLINE simulated_ranks::simulated_ranks(const tensor::algebra& a, const ha
     : algebra_{a}, durations_{times}, times_{a, times, updates}, host_rate_{host_rate}, network_{m} {}
 
 UNITY_INLINE tasks::task_ref simulated_ranks::add_after(tasks::task_ref before, const tasks::task& t) {
-  const tasks::task_ref added{{}, code_.add(t)};
-  code_.dependencies.push_back({before, added, false});
+  const tasks::task_ref added{{}, fragment_.add(t)};
+  fragment_.dependencies.push_back({before, added, false});
   return added;
 }
 
@@ -138,7 +138,7 @@ UNITY_INLINE std::vector<picoseconds> simulated_ranks::add(const rank_program& p
   const auto met = [&](tasks::task_ref before) {
     return add_after(before, {{}, {}, {}, {}, tasks::task_kind::other, rank_});
   };
-  tasks::task_ref now{{}, code_.add({{}, {}, {}, {}, tasks::task_kind::other, rank_})};
+  tasks::task_ref now{{}, fragment_.add({{}, {}, {}, {}, tasks::task_kind::other, rank_})};
   std::vector<picoseconds> takes(p.steps.size());
   std::vector<std::uint32_t> numbers(p.steps.size());  // of collectives, within their groups
   std::map<std::uint32_t, std::uint32_t> counts;
@@ -206,9 +206,9 @@ UNITY_INLINE tasks::program simulated_ranks::finish(const std::vector<std::vecto
   for (const auto& [key, m] : sent_) {
     const auto [from, to, tag] = key;
     const auto route = network_.hops(hardware::device_id{from}, hardware::device_id{to}, m.size);
-    const auto arrived = tasks::add_transfer(code_, route, m.size, from, {&m.behind, 1});
+    const auto arrived = tasks::add_transfer(fragment_, route, m.size, from, {&m.behind, 1});
     for (const auto& w : received_[key]) {
-      code_.dependencies.push_back({arrived, w, false});
+      fragment_.dependencies.push_back({arrived, w, false});
     }
     received_.erase(key);
   }
@@ -222,15 +222,15 @@ UNITY_INLINE tasks::program simulated_ranks::finish(const std::vector<std::vecto
     for (const auto rank : groups[key.first]) {
       devices.push_back(hardware::device_id{rank});
     }
-    const auto done = add_collective(network_, code_, c.kind, devices, c.size, c.behind);
+    const auto done = add_collective(network_, fragment_, c.kind, devices, c.size, c.behind);
     for (const auto& w : c.waits) {
-      code_.dependencies.push_back({done, w, false});
+      fragment_.dependencies.push_back({done, w, false});
     }
   }
   tasks::program all;
   network_.declare(all);
   const auto f = all.add_fragment();
-  const tasks::replacement whole{f, &code_};
+  const tasks::replacement whole{f, &fragment_};
   all.replace({&whole, 1});
   all.commit();
   return all;

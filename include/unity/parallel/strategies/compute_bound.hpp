@@ -61,7 +61,7 @@ UNITY_INLINE picoseconds compute_bound(lowering& l, const hardware::machine& m, 
         s[n.index()] = configuration{degrees, {}};
         s[n.index()].devices.resize(placements::tasks_of(degrees), d);
         std::int64_t takes = 0;
-        for (const auto& t : l.code_of(s, n).tasks) {
+        for (const auto& t : l.lowered_operator(s, n).tasks) {
           takes += t.duration.count();
         }
         at->second = std::min(at->second, takes);

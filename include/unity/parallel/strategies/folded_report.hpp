@@ -53,7 +53,7 @@ UNITY_INLINE strategy_report folded_report(lowering& l, const tensor::tensor_gra
                                            const recomputation& again, std::size_t most) {
   check_gathers(g, l.training(), s, stages, sync);
   const auto folded = tasks::representatives(l.run_microbatch(s, sync, again, stages), most);
-  const auto p = pipelined(folded.code, stages, chunks_of(g, s, stages));
+  const auto p = pipelined(folded.program, stages, chunks_of(g, s, stages));
   simulate::full_simulation simulation;
   strategy_report r;
   r.simulated = folded.is_exact ? simulated_devices::one_of_each_kind : simulated_devices::one_of_joined_kinds;
@@ -64,7 +64,7 @@ UNITY_INLINE strategy_report folded_report(lowering& l, const tensor::tensor_gra
     ++stands_for[of.index()];
   }
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+    for (const auto& t : p[tasks::fragment_id{f}].tasks) {
       if (!t.resource.valid()) {
         continue;
       }

@@ -56,7 +56,7 @@ UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const hardwar
   r.tasks = p.task_count();
   const auto group = static_cast<std::int64_t>(stages.mesh.devices.size() / s.stage_count);
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+    for (const auto& t : p[tasks::fragment_id{f}].tasks) {
       const bool computes = p.resources()[t.resource.index()].kind == tasks::resource_kind::stream;
       (computes ? r.compute : r.communication) += picoseconds{t.duration.count() * group};
     }

@@ -34,7 +34,7 @@ namespace unity::parallel {
 enum class statement_devices : std::uint8_t { all, one_of_each_stage };
 
 struct statement_program {
-  tasks::program code{};
+  tasks::program program{};
   std::vector<hardware::device_id> devices{};  // by their number in the program
 };
 
@@ -165,7 +165,7 @@ class statement_lowering {
   std::vector<std::vector<piece_bucket>> buckets_{};  // by stage, in the order in which they are gathered
   std::vector<std::size_t> asked_for_{};              // of those, by stage
   std::vector<std::vector<phase_ends>> phases_{};     // by lane
-  std::vector<tasks::fragment> codes_{};           // by lane
+  std::vector<tasks::fragment> fragments_{};          // by lane
   std::map<hardware::resource_id, tasks::resource_id> links_{};
   statement_program all_{};
 };
@@ -237,12 +237,12 @@ UNITY_INLINE void statement_lowering::add_devices(statement_devices which) {
         lanes_.push_back({{k, i, j}, number, {}, {}, {}, {}, {}, {}, {}});
         all_.devices.push_back(groups_.device({k, i, j}));
         const auto& name = machine_.network[all_.devices.back()].name;
-        all_.code.add_resource({name, tasks::resource_kind::stream, number});
-        all_.code.add_fragment({tasks::owner_kind::other, number, fmt::format("stage {}", k)});
+        all_.program.add_resource({name, tasks::resource_kind::stream, number});
+        all_.program.add_fragment({tasks::owner_kind::other, number, fmt::format("stage {}", k)});
       }
     }
   }
-  codes_.resize(lanes_.size());
+  fragments_.resize(lanes_.size());
   phases_.assign(lanes_.size(), std::vector<phase_ends>(
                                     static_cast<std::size_t>(2 * statement_.interleave * statement_.microbatches())));
 }
@@ -299,8 +299,8 @@ UNITY_INLINE statement_program statement_lowering::run() {
   }
   add_messages();
   synchronize();
-  all_.code.replace(tasks::replacements_of(codes_));
-  all_.code.commit();
+  all_.program.replace(tasks::replacements_of(fragments_));
+  all_.program.commit();
   return std::move(all_);
 }
 
@@ -327,10 +327,10 @@ UNITY_INLINE statement_lowering::stage_lanes statement_lowering::lanes_of(std::i
 
 UNITY_INLINE tasks::task_ref statement_lowering::add(lane& l, const tasks::task& t,
                                                      std::span<const tasks::task_ref> before) {
-  auto& code = codes_[l.number];
-  const tasks::task_ref own{tasks::fragment_id{l.number}, code.add(t)};
+  auto& fragment = fragments_[l.number];
+  const tasks::task_ref own{tasks::fragment_id{l.number}, fragment.add(t)};
   for (const auto& b : before) {
-    code.dependencies.push_back({b, own, false});
+    fragment.dependencies.push_back({b, own, false});
   }
   return own;
 }
@@ -342,7 +342,7 @@ UNITY_INLINE tasks::resource_id statement_lowering::link(lane& l, group_kind gro
     const auto [at, is_new] = links_.try_emplace(real);
     if (is_new) {
       const auto& name = machine_.network[all_.devices[l.number]].name;
-      at->second = all_.code.add_resource(
+      at->second = all_.program.add_resource(
           {fmt::format("{}: link {}", name, real.index()), tasks::resource_kind::link, l.number});
     }
     own = at->second;
@@ -404,9 +404,9 @@ UNITY_INLINE void statement_lowering::gather(const stage_lanes& lanes, const pha
       auto& l = *group[i];
       l.gathered.push_back({ready, {}});
       if (!ready.empty()) {
-        auto& code = codes_[l.number];
-        l.gathered.back().held = {tasks::fragment_id{l.number}, static_cast<std::uint32_t>(code.buffers.size())};
-        code.buffers.push_back({size, l.number, ready[i], false});
+        auto& fragment = fragments_[l.number];
+        l.gathered.back().held = {tasks::fragment_id{l.number}, static_cast<std::uint32_t>(fragment.buffers.size())};
+        fragment.buffers.push_back({size, l.number, ready[i], false});
       }
     }
   }
@@ -418,11 +418,12 @@ UNITY_INLINE void statement_lowering::run_piece(const stage_lanes& lanes, const 
     return tasks::task_ref{tasks::fragment_id{l.number}, static_cast<std::uint32_t>(index)};
   };
   for (auto* l : lanes.all) {
-    auto& code = codes_[l->number];
+    auto& fragment = fragments_[l->number];
     if (k.is_backward && statement_.divides_gradients()) {
       for (const auto& [until, size] : c.shards[piece - c.first].begun) {
-        l->gradients[until].push_back({tasks::fragment_id{l->number}, static_cast<std::uint32_t>(code.buffers.size())});
-        code.buffers.push_back({size, l->number, own(*l, code.tasks.size()), false});
+        l->gradients[until].push_back(
+            {tasks::fragment_id{l->number}, static_cast<std::uint32_t>(fragment.buffers.size())});
+        fragment.buffers.push_back({size, l->number, own(*l, fragment.tasks.size()), false});
       }
     }
     if (statement_.divides_weights()) {
@@ -438,9 +439,9 @@ UNITY_INLINE void statement_lowering::run_piece(const stage_lanes& lanes, const 
   run_steps(lanes, k.is_backward ? work.backward : work.forward);
   for (auto* l : lanes.all) {
     if (statement_.divides_weights()) {
-      auto& code = codes_[l->number];
+      auto& fragment = fragments_[l->number];
       if (const auto held = l->gathered.front().held; held.fragment.valid()) {
-        code.reads.push_back({held, own(*l, code.tasks.size() - 1)});
+        fragment.reads.push_back({held, own(*l, fragment.tasks.size() - 1)});
       }
       l->gathered.pop_front();
     }
@@ -462,7 +463,7 @@ UNITY_INLINE void statement_lowering::scatter(const stage_lanes& lanes, const ch
       auto& l = *group[i];
       l.scattered = scattered;
       for (const auto& held : l.gradients[piece]) {
-        codes_[l.number].reads.push_back({held, scattered[i]});
+        fragments_[l.number].reads.push_back({held, scattered[i]});
       }
       l.gradients.erase(piece);
       auto before = scattered;
@@ -509,7 +510,7 @@ UNITY_INLINE void statement_lowering::gather_bucket(const stage_lanes& lanes) {
 
 UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const phase_key& k) {
   const auto& c = chunks_[static_cast<std::size_t>(k.chunk)];
-  const auto next = [&](const lane& l) { return static_cast<std::uint32_t>(codes_[l.number].tasks.size()); };
+  const auto next = [&](const lane& l) { return static_cast<std::uint32_t>(fragments_[l.number].tasks.size()); };
   gather(lanes, k, 0);
   gather(lanes, k, 1);
   const bool is_gathered = !k.is_backward && is_overlapped(k);
@@ -549,16 +550,16 @@ UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const 
   }
   for (std::size_t i = 0; i < lanes.all.size(); ++i) {
     auto& l = *lanes.all[i];
-    auto& code = codes_[l.number];
+    auto& fragment = fragments_[l.number];
     const tasks::fragment_id id{l.number};
     const tasks::task_ref begin{id, first[i]};
     const tasks::task_ref end{id, last[i]};
-    const tasks::buffer_ref held{id, static_cast<std::uint32_t>(code.buffers.size())};
-    code.buffers.push_back({k.is_backward ? c.again : c.kept, l.number, begin, false});
-    code.reads.push_back({held, end});
+    const tasks::buffer_ref held{id, static_cast<std::uint32_t>(fragment.buffers.size())};
+    fragment.buffers.push_back({k.is_backward ? c.again : c.kept, l.number, begin, false});
+    fragment.reads.push_back({held, end});
     ends(l, k) = {begin, l.last, held};
     if (k.is_backward) {
-      code.reads.push_back({ends(l, {k.chunk, k.microbatch, false}).held, end});
+      fragment.reads.push_back({ends(l, {k.chunk, k.microbatch, false}).held, end});
     }
   }
 }
@@ -591,13 +592,14 @@ UNITY_INLINE void statement_lowering::add_message(lane& to, const phase_key& key
   const auto group = key.is_backward ? group_kind::backward : group_kind::onward;
   const bytes size{what->handed_on.count() / (what->is_handed_on_whole ? statement_.tensor : 1)};
   const auto takes = groups_.time(group, hardware::exchange::message, size);
-  auto& code = codes_[to.number];
-  const tasks::task_ref message{tasks::fragment_id{to.number},
-                                code.add({link(from, group), takes, {}, size, tasks::task_kind::transfer, to.number})};
+  auto& fragment = fragments_[to.number];
+  const tasks::task_ref message{
+      tasks::fragment_id{to.number},
+      fragment.add({link(from, group), takes, {}, size, tasks::task_kind::transfer, to.number})};
   for (const auto& t : ends(from, sent).last) {
-    code.dependencies.push_back({t, message, false});
+    fragment.dependencies.push_back({t, message, false});
   }
-  code.dependencies.push_back({message, ends(to, key).first, false});
+  fragment.dependencies.push_back({message, ends(to, key).first, false});
 }
 
 UNITY_INLINE std::vector<statement_lowering::lane*> statement_lowering::members(group_kind kind, const lane& of) {
@@ -689,7 +691,7 @@ UNITY_INLINE void statement_lowering::update(lane& l, std::int64_t parts) {
             own * state_bytes(times_.updates(), element);
   }
   l.last = {add(l, {tasks::resource_id{l.number}, takes, {}, {}, tasks::task_kind::update, l.number}, l.last)};
-  codes_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});
+  fragments_[l.number].buffers.push_back({bytes{held}, l.number, {}, true});
 }
 
 // How long transfers of a device take while its stream does nothing.
@@ -725,13 +727,13 @@ UNITY_INLINE time_breakdown breakdown_of(const statement_program& p, std::span<c
   using spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
   time_breakdown all;
   std::int64_t end = 0;
-  for (std::size_t f = 0; f < p.code.fragment_count(); ++f) {
+  for (std::size_t f = 0; f < p.program.fragment_count(); ++f) {
     spans computing;
     spans moving;
     const tasks::fragment_id id{f};
-    const auto& tasks = p.code.code(id).tasks;
+    const auto& tasks = p.program[id].tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      const auto& t = times[p.code.find(id, i).index()];
+      const auto& t = times[p.program.find(id, i).index()];
       const auto seconds = to_seconds(picoseconds{t.end - t.start});
       end = std::max(end, t.end);
       (tasks[i].kind == tasks::task_kind::transfer ? moving : computing).emplace_back(t.start, t.end);
@@ -744,7 +746,7 @@ UNITY_INLINE time_breakdown breakdown_of(const statement_program& p, std::span<c
     }
     all.communication += to_seconds(picoseconds{detail::idle_transfers(std::move(computing), std::move(moving))});
   }
-  const auto devices = static_cast<double>(p.code.fragment_count());
+  const auto devices = static_cast<double>(p.program.fragment_count());
   for (auto* part : {&all.compute, &all.recompute, &all.optimizer, &all.communication}) {
     *part /= devices;
   }

@@ -266,9 +266,9 @@ UNITY_INLINE void statement_searcher::simulate(const candidate& c) {
   const bool is_inner = c.statement.overlaps_sums();  // the same work in fewer tasks is for some of the phases
   const auto p = program_of(c.statement, machine_, own && !is_inner ? *own : all, times_, g,
                             statement_devices::one_of_each_stage, own && is_inner ? &*own : nullptr);
-  const auto iteration = simulation_.run(p.code);
+  const auto iteration = simulation_.run(p.program);
   bytes peak{};
-  for (const auto& m : simulate::memory_profiles(p.code, simulation_.times())) {
+  for (const auto& m : simulate::memory_profiles(p.program, simulation_.times())) {
     peak = std::max(peak, m.peak);
   }
   if (is_too_much(peak)) {

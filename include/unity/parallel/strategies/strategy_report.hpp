@@ -98,7 +98,7 @@ UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& 
   };
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
-    for (const auto& t : p.code(id).tasks) {
+    for (const auto& t : p[id].tasks) {
       if (!t.resource.valid()) {
         continue;
       }
@@ -107,7 +107,7 @@ UNITY_INLINE strategy_report report_on(lowering& l, const tensor::tensor_graph& 
       r.compute += computes ? t.duration : picoseconds{};
       r.communication += !computes && t.volume > bytes{} ? t.duration : picoseconds{};
     }
-    const auto moved = message_bytes(p.code(id));
+    const auto moved = message_bytes(p[id]);
     if (moved > bytes{}) {
       r.communicated += moved;
       r.communicated_elements += moved.count() / size_of(p.owner_of(id));

@@ -206,11 +206,11 @@ UNITY_INLINE void strategy_tables::add_operators(lowering& l, const strategy_cho
     for (const auto& c : choices.configurations[i]) {
       auto s = empty_;
       s[n.index()] = c;
-      const auto code = l.code_of(s, n);
+      const auto fragment = l.lowered_operator(s, n);
       auto& o = operators_.back().emplace_back();
       for (std::size_t t = 0; t < c.task_count(); ++t) {
-        o.forward.push_back(code.tasks[t].duration.count());
-        o.backward.push_back(has_backward_.back() ? code.tasks[c.task_count() + t].duration.count() : 0);
+        o.forward.push_back(fragment.tasks[t].duration.count());
+        o.backward.push_back(has_backward_.back() ? fragment.tasks[c.task_count() + t].duration.count() : 0);
         o.devices.push_back(c.devices[t].index());
         o.work += o.forward.back() + o.backward.back();
       }
@@ -242,20 +242,20 @@ UNITY_INLINE void strategy_tables::add_edge(lowering& l, const strategy_choices&
     s[choices.operators[e.from].index()] = a;
     for (const auto& b : choices.configurations[e.to]) {
       s[choices.operators[e.to].index()] = b;
-      const auto code = l.code_of_edge(s, number);
+      const auto fragment = l.lowered_edge(s, number);
       const auto from = l.fragment_of(choices.operators[e.from]);
       const auto to = l.fragment_of(choices.operators[e.to]);
       const auto producers = static_cast<std::uint32_t>(a.task_count());
       const auto consumers = static_cast<std::uint32_t>(b.task_count());
-      edge_delays d{{producers, consumers}, {consumers, producers}, links_of(code)};
+      edge_delays d{{producers, consumers}, {consumers, producers}, links_of(fragment)};
       for (std::uint32_t p = 0; p < producers; ++p) {
-        const fragment_delays after{code, {from, p}};
+        const fragment_delays after{fragment, {from, p}};
         for (std::uint32_t c = 0; c < consumers; ++c) {
           d.forward(p, c) = after.until({to, c});
         }
       }
       for (std::uint32_t c = 0; c < consumers; ++c) {
-        const fragment_delays after{code, {to, consumers + c}};
+        const fragment_delays after{fragment, {to, consumers + c}};
         for (std::uint32_t p = 0; p < producers; ++p) {
           d.backward(c, p) = after.until({from, producers + p});
         }
@@ -340,17 +340,17 @@ UNITY_INLINE void strategy_tables::add_weight(lowering& l, const strategy_choice
 UNITY_INLINE weight_delays strategy_tables::delays_of(lowering& l, const strategy_choices& choices,
                                                       const std::vector<std::size_t>& users, const strategy& s,
                                                       std::uint32_t w) const {
-  const auto code = l.code_of_weight(s, w);
+  const auto fragment = l.lowered_weight(s, w);
   std::size_t rows = 0;
   for (const auto u : users) {
     rows += s[choices.operators[u].index()].task_count();
   }
-  weight_delays d{{rows, devices_}, std::vector<std::int64_t>(devices_, 0), links_of(code), 0};
-  for (std::size_t i = 0; i < code.tasks.size(); ++i) {
-    const auto on = code.tasks[i].resource.index();
+  weight_delays d{{rows, devices_}, std::vector<std::int64_t>(devices_, 0), links_of(fragment), 0};
+  for (std::size_t i = 0; i < fragment.tasks.size(); ++i) {
+    const auto on = fragment.tasks[i].resource.index();
     if (on < devices_) {
       UNITY_EXPECTS(d.update[on] == 0, "one update of a weight on a device");
-      d.update[on] = code.tasks[i].duration.count();
+      d.update[on] = fragment.tasks[i].duration.count();
       d.work += d.update[on];
     }
   }
@@ -359,9 +359,9 @@ UNITY_INLINE weight_delays strategy_tables::delays_of(lowering& l, const strateg
     const auto n = choices.operators[u];
     const auto tasks = static_cast<std::uint32_t>(s[n.index()].task_count());
     for (std::uint32_t t = 0; t < tasks; ++t, ++row) {
-      const fragment_delays after{code, {l.fragment_of(n), tasks + t}};
-      for (std::size_t i = 0; i < code.tasks.size(); ++i) {
-        if (const auto on = code.tasks[i].resource.index(); on < devices_) {
+      const fragment_delays after{fragment, {l.fragment_of(n), tasks + t}};
+      for (std::size_t i = 0; i < fragment.tasks.size(); ++i) {
+        if (const auto on = fragment.tasks[i].resource.index(); on < devices_) {
           d.until_update(row, on) = after.until_ready(i);
         }
       }

@@ -419,9 +419,9 @@ UNITY_INLINE parallel::plan sync_simulation::plan_with(parallel::synchronization
 
 UNITY_INLINE sync_outcome sync_simulation::operator()(const parallel::synchronization& s) {
   parallel::check(*algebra_, plan_->graph, s, plan_->machine.network.device_count());
-  const auto code = lowering_.run(plan_->configurations, s);
-  const auto carried = parallel::carried_dependencies(*algebra_, plan_with(s), code);
-  return {simulate::run_until_steady(code, carried, 8, 8).time, parallel::message_bytes(code)};
+  const auto program = lowering_.run(plan_->configurations, s);
+  const auto carried = parallel::carried_dependencies(*algebra_, plan_with(s), program);
+  return {simulate::run_until_steady(program, carried, 8, 8).time, parallel::message_bytes(program)};
 }
 
 UNITY_INLINE parallel::strategy_report sync_simulation::report(const parallel::synchronization& s) {

@@ -98,7 +98,7 @@ class dpro_space {
   [[nodiscard]] state_type initial() const { return at(start_); }
   [[nodiscard]] state_type at(const dpro_strategy& s) const { return {s, iteration_of(view_, s).count()}; }
   [[nodiscard]] cost_value cost(const state_type& s) const { return s.cost; }
-  [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const { return s.strategy.print(); }
+  [[nodiscard]] unity::fingerprint fingerprint_of(const state_type& s) const { return s.strategy.fingerprint(); }
   [[nodiscard]] std::span<const move_type> moves(const state_type&) const { return moves_; }
   void prepare(const state_type&, scratch_type&) const {}
   [[nodiscard]] std::optional<candidate> price(const state_type& s, move_type m, scratch_type&) const;
@@ -283,7 +283,7 @@ UNITY_INLINE std::optional<dpro_strategy> dpro_space::changed(const dpro_strateg
 
 UNITY_INLINE std::optional<candidate> dpro_space::price(const state_type& s, move_type m, scratch_type&) const {
   const auto next = changed(s.strategy, m);
-  return next ? std::optional{candidate{iteration_of(view_, *next).count(), next->print()}} : std::nullopt;
+  return next ? std::optional{candidate{iteration_of(view_, *next).count(), next->fingerprint()}} : std::nullopt;
 }
 
 UNITY_INLINE dpro_space::state_type dpro_space::apply(const state_type& s, move_type m, scratch_type&,

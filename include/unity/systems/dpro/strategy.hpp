@@ -16,7 +16,7 @@ struct dpro_strategy {
   std::vector<std::uint8_t> joined{};  // by tensor: 1: in the bucket of the tensor before it
   std::vector<std::uint32_t> parts{};  // by tensor: of the bucket whose last tensor it is; otherwise 1
 
-  [[nodiscard]] fingerprint print() const {
+  [[nodiscard]] unity::fingerprint fingerprint() const {
     hasher h{fused.size()};
     for (const auto f : fused) {
       h.add(f);

@@ -79,7 +79,7 @@ class strategy_evaluator {
   bool lower_all(cost_value bound);
   void add(tasks::fragment f) {
     count(f, true);
-    codes_.push_back(std::move(f));
+    fragments_.push_back(std::move(f));
   }
   [[nodiscard]] bool is_overloaded(std::size_t first, cost_value bound) const;
 
@@ -109,7 +109,7 @@ class strategy_evaluator {
   std::vector<std::uint32_t> edges_{};
   std::vector<std::uint32_t> weights_{};
   std::vector<tasks::fragment_id> touched_{};
-  std::vector<tasks::fragment> codes_{};
+  std::vector<tasks::fragment> fragments_{};
   std::vector<tasks::replacement> replacements_{};
 };
 
@@ -131,11 +131,11 @@ UNITY_INLINE cost_value strategy_evaluator::reset(const parallel::strategy& s) {
   UNITY_EXPECTS(!is_open_, "no open trial");
   simulation_.emplace(lowering_.run(s));
   state_ = s;
-  const auto& p = simulation_->code();
+  const auto& p = simulation_->program();
   loads_.assign(p.resources().size(), 0);
   sums_ = parallel::buffer_sums{limits_.size()};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    count(p.code(tasks::fragment_id{f}), true);
+    count(p[tasks::fragment_id{f}], true);
   }
   return cost_ = cost_of(simulation_->iteration_time());
 }
@@ -151,9 +151,9 @@ UNITY_INLINE std::optional<cost_value> strategy_evaluator::try_move(const strate
   }
   find_fragments();
   for (const auto f : touched_) {
-    count(simulation_->code().code(f), false);
+    count(simulation_->program()[f], false);
   }
-  codes_.clear();
+  fragments_.clear();
   if (!lower_all(bound)) {
     ++counts_.overloaded;
     restore();
@@ -226,27 +226,27 @@ UNITY_INLINE void strategy_evaluator::find_fragments() {
 
 UNITY_INLINE bool strategy_evaluator::lower_all(cost_value bound) {
   for (const auto& r : undo_) {
-    add(lowering_.code_of(state_, r.node));
+    add(lowering_.lowered_operator(state_, r.node));
   }
   if (is_overloaded(0, bound)) {
     return false;
   }
   for (const auto e : edges_) {
-    add(lowering_.code_of_edge(state_, e));
-    if (is_overloaded(codes_.size() - 1, bound)) {
+    add(lowering_.lowered_edge(state_, e));
+    if (is_overloaded(fragments_.size() - 1, bound)) {
       return false;
     }
   }
-  const auto first = codes_.size();
+  const auto first = fragments_.size();
   for (const auto w : weights_) {
-    add(lowering_.code_of_weight(state_, w));
+    add(lowering_.lowered_weight(state_, w));
   }
   return !is_overloaded(first, bound);
 }
 
 UNITY_INLINE bool strategy_evaluator::is_overloaded(std::size_t first, cost_value bound) const {
-  for (auto i = first; i < codes_.size(); ++i) {
-    for (const auto& t : codes_[i].tasks) {
+  for (auto i = first; i < fragments_.size(); ++i) {
+    for (const auto& t : fragments_[i].tasks) {
       if (t.resource.valid() && loads_[t.resource.index()] > bound) {
         return true;
       }
@@ -258,8 +258,8 @@ UNITY_INLINE bool strategy_evaluator::is_overloaded(std::size_t first, cost_valu
 UNITY_INLINE std::optional<cost_value> strategy_evaluator::simulated(cost_value bound) {
   ++counts_.simulated;
   replacements_.clear();
-  for (std::size_t i = 0; i < codes_.size(); ++i) {
-    replacements_.push_back({touched_[i], &codes_[i]});
+  for (std::size_t i = 0; i < fragments_.size(); ++i) {
+    replacements_.push_back({touched_[i], &fragments_[i]});
   }
   const auto iteration = simulation_->try_replace(replacements_, picoseconds{bound});
   if (!iteration) {
@@ -278,7 +278,7 @@ UNITY_INLINE cost_value strategy_evaluator::cost_of(picoseconds iteration) {
   if (parallel::excess_over(limits_, sums_.sums()).empty()) {
     return time;
   }
-  const auto& p = simulation_->code();
+  const auto& p = simulation_->program();
   const auto times = simulation_->times();
   if (parallel::excess_over(limits_, simulate::memory_bounds(p, times, limits_.size(), iteration)).empty()) {
     return time;
@@ -308,11 +308,11 @@ UNITY_INLINE void strategy_evaluator::count(const tasks::fragment& f, bool on) {
 }
 
 UNITY_INLINE void strategy_evaluator::restore() {
-  for (const auto& f : codes_) {
+  for (const auto& f : fragments_) {
     count(f, false);
   }
   for (const auto f : touched_) {
-    count(simulation_->code().code(f), true);
+    count(simulation_->program()[f], true);
   }
   for (auto i = undo_.size(); i-- > 0;) {
     state_[undo_[i].node.index()] = std::move(undo_[i].to);

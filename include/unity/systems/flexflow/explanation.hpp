@@ -139,10 +139,10 @@ UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a,
                                                        const std::function<bool()>& go_on) {
   const auto& p = prices.plan();
   auto& l = prices.lowering();
-  const auto code = l.run(p.configurations, p.synchronization, p.recomputed, {}, p.offloaded);
+  const auto program = l.run(p.configurations, p.synchronization, p.recomputed, {}, p.offloaded);
   const auto taken = [&](tasks::fragment_id f) {
     picoseconds sum{};
-    for (const auto& t : code.code(f).tasks) {
+    for (const auto& t : program[f].tasks) {
       sum += t.duration;
     }
     return sum;
@@ -156,7 +156,7 @@ UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a,
   }
   std::vector<operator_explanation> all;
   for (const auto n : moves.operators()) {
-    operator_explanation e{n, code.owner_of(l.fragment_of(n)).name, taken(l.fragment_of(n)), {}, {}, 0, {}};
+    operator_explanation e{n, program.owner_of(l.fragment_of(n)).name, taken(l.fragment_of(n)), {}, {}, 0, {}};
     for (const auto edge : l.training().edges_of(n)) {
       e.receiving += l.training().edges()[edge].to == n ? taken(l.edge_fragment(edge)) : picoseconds{};
     }

@@ -19,10 +19,10 @@
 
 namespace unity::parallel {
 
-// Caches the code of equal edges.
+// Caches the fragments of equal edges.
 
-// Everything that determines the code of an edge, except the fragments of its ends. Refers to lists and configurations,
-// or owns them.
+// Everything that determines the fragment of an edge, except which fragments its ends have. Refers to lists and
+// configurations, or owns them.
 template <class Operands, class Configuration>
 struct basic_edge_pattern_key {
   std::uint32_t from = 0;  // kinds of operators (graph_dimensions)
@@ -36,14 +36,15 @@ struct basic_edge_pattern_key {
 };
 using edge_pattern_key = basic_edge_pattern_key<std::span<const std::uint32_t>, const configuration&>;
 
-// A cache of code with placeholders for the fragments of the ends. A value; it is emptied when it becomes too large.
+// A cache of fragments of edges, with placeholders for the ids of the fragments of the ends. A value; it is emptied
+// when it becomes too large.
 class edge_patterns {
  public:
   static constexpr tasks::fragment_id producer{0xfffffff0U};
   static constexpr tasks::fragment_id consumer{0xfffffff1U};
 
-  // Effects: sets `f` to the code between these ends. make(fragment): writes the code with the placeholders above;
-  // called if it is not cached. Complexity: linear in the code.
+  // Effects: sets `f` to the fragment between these ends. make(fragment): writes it with the placeholders above; called
+  // if it is not cached. Complexity: linear in the fragment.
   template <class Make>
   void write(const edge_pattern_key& key, tasks::fragment_id from, tasks::fragment_id to, tasks::fragment& f,
              const Make& make) {
@@ -62,7 +63,7 @@ class edge_patterns {
  private:
   struct pattern {
     basic_edge_pattern_key<std::vector<std::uint32_t>, configuration> key;
-    tasks::fragment code{};
+    tasks::fragment fragment{};
   };
 
   [[nodiscard]] static bool is_of(const pattern& p, const edge_pattern_key& k);
@@ -71,7 +72,7 @@ class edge_patterns {
     const auto hash = hash_of(key);
     for (const auto& p : known_[hash]) {
       if (is_of(p, key)) {
-        return p.code;
+        return p.fragment;
       }
     }
     pattern made{{key.from,
@@ -83,20 +84,20 @@ class edge_patterns {
                   key.producer,
                   key.consumer},
                  {}};
-    make(made.code);
-    held_ +=
-        64 + made.code.tasks.size() + made.code.dependencies.size() + made.code.buffers.size() + made.code.reads.size();
+    make(made.fragment);
+    held_ += 64 + made.fragment.tasks.size() + made.fragment.dependencies.size() + made.fragment.buffers.size() +
+             made.fragment.reads.size();
     if (held_ > most) {
       known_.clear();
       held_ = 0;
     }
     auto& all = known_[hash];
     all.push_back(std::move(made));
-    return all.back().code;
+    return all.back().fragment;
   }
   [[nodiscard]] static std::uint64_t hash_of(const edge_pattern_key& k);
 
-  static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of code: about 150 MB
+  static constexpr std::size_t most = std::size_t{1} << 22U;  // entries of fragments: about 150 MB
   std::unordered_map<std::uint64_t, std::vector<pattern>> known_{};
   std::size_t held_ = 0;
 };
@@ -135,9 +136,9 @@ struct sent_value {
 };
 
 // Appends to a fragment.
-class edge_code {
+class edge_writer {
  public:
-  edge_code(tasks::fragment& f, const edge_ends& ends) : code_{f}, ends_{ends} {}
+  edge_writer(tasks::fragment& f, const edge_ends& ends) : fragment_{f}, ends_{ends} {}
 
   // Adds the dependencies for two tasks on the same device.
   void use(std::uint32_t producer, std::uint32_t consumer);
@@ -169,7 +170,7 @@ class edge_code {
   // keep: the receivers' backward tasks also read what was received.
   void end_exchange(bool keep);
 
-  tasks::fragment& code_;
+  tasks::fragment& fragment_;
   const edge_ends& ends_;
   std::vector<tasks::task_ref> senders_{};
 
@@ -182,7 +183,7 @@ class edge_code {
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EDGE_CODE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_EDGE_WRITER)
 
 #include <algorithm>
 
@@ -216,41 +217,41 @@ UNITY_INLINE std::uint64_t edge_patterns::hash_of(const edge_pattern_key& k) {
   return h;
 }
 
-UNITY_INLINE void edge_code::use(std::uint32_t producer, std::uint32_t consumer) {
+UNITY_INLINE void edge_writer::use(std::uint32_t producer, std::uint32_t consumer) {
   const auto result = ends_.result_of(producer);
-  code_.dependencies.push_back({ends_.written(producer), ends_.read(consumer), false});
-  code_.reads.push_back({result, ends_.read(consumer)});
+  fragment_.dependencies.push_back({ends_.written(producer), ends_.read(consumer), false});
+  fragment_.reads.push_back({result, ends_.read(consumer)});
   if (ends_.consumer_keeps) {
-    code_.reads.push_back({result, ends_.read_back(consumer)});
+    fragment_.reads.push_back({result, ends_.read_back(consumer)});
   }
   if (ends_.is_wanted) {
-    code_.dependencies.push_back({ends_.read_back(consumer), ends_.written_back(producer), false});
-    code_.reads.push_back({ends_.cotangent_of(consumer), ends_.written_back(producer)});
+    fragment_.dependencies.push_back({ends_.read_back(consumer), ends_.written_back(producer), false});
+    fragment_.reads.push_back({ends_.cotangent_of(consumer), ends_.written_back(producer)});
   }
 }
 
-UNITY_INLINE void edge_code::send(const sent_value& s, std::span<const tasks::hop> hops) {
+UNITY_INLINE void edge_writer::send(const sent_value& s, std::span<const tasks::hop> hops) {
   const auto sender = ends_.written(s.producer);
-  const auto first = static_cast<std::uint32_t>(code_.tasks.size());
-  const auto last = tasks::add_transfer(code_, hops, s.volume, s.producer, {&sender, 1});
-  code_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
-  const tasks::buffer_ref received{{}, static_cast<std::uint32_t>(code_.buffers.size())};
-  code_.buffers.push_back({s.volume, s.to, last, false});
+  const auto first = static_cast<std::uint32_t>(fragment_.tasks.size());
+  const auto last = tasks::add_transfer(fragment_, hops, s.volume, s.producer, {&sender, 1});
+  fragment_.reads.push_back({ends_.result_of(s.producer), {{}, first}});
+  const tasks::buffer_ref received{{}, static_cast<std::uint32_t>(fragment_.buffers.size())};
+  fragment_.buffers.push_back({s.volume, s.to, last, false});
   for (const auto c : s.consumers) {
-    code_.dependencies.push_back({last, ends_.read(c), false});
-    code_.reads.push_back({received, ends_.read(c)});
+    fragment_.dependencies.push_back({last, ends_.read(c), false});
+    fragment_.reads.push_back({received, ends_.read(c)});
     if (ends_.consumer_keeps) {
-      code_.reads.push_back({received, ends_.read_back(c)});
+      fragment_.reads.push_back({received, ends_.read_back(c)});
     }
   }
 }
 
-UNITY_INLINE void edge_code::send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
+UNITY_INLINE void edge_writer::send_together(std::span<const sent_value> all, network& n, exchange_builder& exchanges) {
   routed_.clear();
   for (const auto& s : all) {
     routed_.push_back({hardware::device_id{s.from}, hardware::device_id{s.to}, s.volume});
   }
-  const auto there = exchanges.add(n, code_, routed_);
+  const auto there = exchanges.add(n, fragment_, routed_);
   begin_exchange();
   for (std::size_t i = 0; i < all.size(); ++i) {
     sent_.push_back({ends_.written(all[i].producer), ends_.result_of(all[i].producer), there[i].first});
@@ -266,7 +267,7 @@ UNITY_INLINE void edge_code::send_together(std::span<const sent_value> all, netw
   for (auto& m : routed_) {
     std::swap(m.from, m.to);
   }
-  const auto back = exchanges.add(n, code_, routed_);
+  const auto back = exchanges.add(n, fragment_, routed_);
   begin_exchange();
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (const auto c : all[i].consumers) {
@@ -278,52 +279,52 @@ UNITY_INLINE void edge_code::send_together(std::span<const sent_value> all, netw
   end_exchange(false);
 }
 
-UNITY_INLINE void edge_code::send_back(const sent_value& s, std::span<const tasks::hop> hops) {
+UNITY_INLINE void edge_writer::send_back(const sent_value& s, std::span<const tasks::hop> hops) {
   senders_.clear();
   for (const auto c : s.consumers) {
     senders_.push_back(ends_.read_back(c));
   }
   const auto receiver = ends_.written_back(s.producer);
-  const auto first = static_cast<std::uint32_t>(code_.tasks.size());
-  const auto last = tasks::add_transfer(code_, hops, s.volume, s.producer, senders_);
-  code_.dependencies.push_back({last, receiver, false});
+  const auto first = static_cast<std::uint32_t>(fragment_.tasks.size());
+  const auto last = tasks::add_transfer(fragment_, hops, s.volume, s.producer, senders_);
+  fragment_.dependencies.push_back({last, receiver, false});
   for (const auto c : s.consumers) {
-    code_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
+    fragment_.reads.push_back({ends_.cotangent_of(c), {{}, first}});
   }
-  code_.reads.push_back({{{}, static_cast<std::uint32_t>(code_.buffers.size())}, receiver});
-  code_.buffers.push_back({s.volume, s.from, last, false});
+  fragment_.reads.push_back({{{}, static_cast<std::uint32_t>(fragment_.buffers.size())}, receiver});
+  fragment_.buffers.push_back({s.volume, s.from, last, false});
 }
 
-UNITY_INLINE void edge_code::begin_exchange() {
+UNITY_INLINE void edge_writer::begin_exchange() {
   sent_.clear();
   received_.clear();
-  buffer_of_.assign(code_.tasks.size(), none);
+  buffer_of_.assign(fragment_.tasks.size(), none);
 }
 
-UNITY_INLINE tasks::buffer_ref edge_code::buffer_at(std::uint32_t link, tasks::device_index device, bytes volume) {
+UNITY_INLINE tasks::buffer_ref edge_writer::buffer_at(std::uint32_t link, tasks::device_index device, bytes volume) {
   auto& at = buffer_of_[link];
   if (at == none) {
-    at = static_cast<std::uint32_t>(code_.buffers.size());
-    code_.buffers.push_back({bytes{}, device, {{}, link}, false});
+    at = static_cast<std::uint32_t>(fragment_.buffers.size());
+    fragment_.buffers.push_back({bytes{}, device, {{}, link}, false});
   }
-  code_.buffers[at].size += volume;
+  fragment_.buffers[at].size += volume;
   return {{}, at};
 }
 
-UNITY_INLINE void edge_code::end_exchange(bool keep) {
+UNITY_INLINE void edge_writer::end_exchange(bool keep) {
   for (auto* uses : {&sent_, &received_}) {
     std::sort(uses->begin(), uses->end(), [](const link_use& a, const link_use& b) { return a.rank() < b.rank(); });
     uses->erase(std::unique(uses->begin(), uses->end()), uses->end());
   }
   for (const auto& u : sent_) {
-    code_.dependencies.push_back({u.task, {{}, u.link}, false});
-    code_.reads.push_back({u.buffer, {{}, u.link}});
+    fragment_.dependencies.push_back({u.task, {{}, u.link}, false});
+    fragment_.reads.push_back({u.buffer, {{}, u.link}});
   }
   for (const auto& u : received_) {
-    code_.dependencies.push_back({{{}, u.link}, u.task, false});
-    code_.reads.push_back({u.buffer, u.task});
+    fragment_.dependencies.push_back({{{}, u.link}, u.task, false});
+    fragment_.reads.push_back({u.buffer, u.task});
     if (keep) {
-      code_.reads.push_back({u.buffer, ends_.read_back(u.task.index)});
+      fragment_.reads.push_back({u.buffer, ends_.read_back(u.task.index)});
     }
   }
 }

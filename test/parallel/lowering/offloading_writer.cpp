@@ -1,5 +1,5 @@
 // Results offloaded to the host, in simulation: what is copied, when, and how much memory that saves.
-#include <unity/parallel/lowering/offloaded_code.hpp>
+#include <unity/parallel/lowering/offloading_writer.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -33,7 +33,7 @@
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
-namespace tests_of_offloaded_code {
+namespace tests_of_offloading_writer {
 
 namespace {
 
@@ -77,7 +77,7 @@ outcome outcome_of(const tasks::program& p) {
 bytes weights_of(const tasks::program& p, std::optional<tasks::device_index> device = {}) {
   bytes sum{};
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-    for (const auto& b : p.code(tasks::fragment_id{f}).buffers) {
+    for (const auto& b : p[tasks::fragment_id{f}].buffers) {
       sum += b.permanent && (!device || b.device == *device) ? b.size : bytes{};
     }
   }
@@ -113,7 +113,7 @@ TEST_CASE("slow offloading copies keep the host link busy and hold at most 8 res
   std::map<std::string, std::int64_t> busy;
   std::size_t copies = 0;
   for (std::size_t f = 0; f < program.fragment_count(); ++f) {
-    for (const auto& t : program.code(tasks::fragment_id{f}).tasks) {
+    for (const auto& t : program[tasks::fragment_id{f}].tasks) {
       if (is_copy(program, t)) {
         busy[program.resources()[t.resource.index()].name] += t.duration.count();
         ++copies;
@@ -176,16 +176,16 @@ TEST_CASE("the backward pass reads offloaded results from fetched copies after t
       return simulation.times()[p.find(t.fragment.valid() ? t.fragment : tasks::fragment_id{own}, t.index).index()];
     };
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& read : p.code(tasks::fragment_id{f}).reads) {
+      for (const auto& read : p[tasks::fragment_id{f}].reads) {
         const auto of = read.of.fragment.valid() ? read.of.fragment : tasks::fragment_id{f};
         const auto& owner = p.owner_of(of);
         if (owner.kind != tasks::owner_kind::node || !away[owner.index]) {
           continue;
         }
-        const auto& buffer = p.code(of).buffers[read.of.index];
-        const auto& maker = p.code(of).tasks[buffer.producer.index];
-        const auto& reader = p.code(read.reader.fragment.valid() ? read.reader.fragment : tasks::fragment_id{f})
-                                 .tasks[read.reader.index];
+        const auto& buffer = p[of].buffers[read.of.index];
+        const auto& maker = p[of].tasks[buffer.producer.index];
+        const auto& reader =
+            p[read.reader.fragment.valid() ? read.reader.fragment : tasks::fragment_id{f}].tasks[read.reader.index];
         const bool is_back = reader.kind == task_kind::backward || reader.kind == task_kind::recompute;
         if (maker.kind == task_kind::forward) {
           REQUIRE_FALSE(is_back);
@@ -226,7 +226,7 @@ TEST_CASE("offloading plans run under each pipeline schedule and copy once per m
     const auto copies_of = [](const tasks::program& p) {
       std::size_t sum = 0;
       for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-        for (const auto& t : p.code(tasks::fragment_id{f}).tasks) {
+        for (const auto& t : p[tasks::fragment_id{f}].tasks) {
           sum += is_copy(p, t) ? 1 : 0;
         }
       }
@@ -254,4 +254,4 @@ TEST_CASE("lowering an offloading plan on a machine without host rate is an erro
   CHECK_THROWS_WITH(x.lower.run(x.data(), {}, {}, {}, o), Catch::Contains("no rate between it and its host"));
 }
 
-}  // namespace tests_of_offloaded_code
+}  // namespace tests_of_offloading_writer

@@ -13,7 +13,7 @@
 namespace unity::parallel {
 
 class lowering;
-struct fragment_code;
+struct lowered_fragment;
 
 namespace detail {
 
@@ -29,13 +29,13 @@ namespace detail {
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
 std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, const offloading& o,
                                           std::span<const std::uint32_t> chunks, tasks::program& p,
-                                          std::span<fragment_code> all);
+                                          std::span<lowered_fragment> all);
 
 }  // namespace detail
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OFFLOADED_CODE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OFFLOADING_WRITER)
 
 #include <algorithm>
 #include <cstddef>
@@ -56,10 +56,10 @@ std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, 
 
 namespace unity::parallel::detail {
 
-class offloaded_code {
+class offloading_writer {
  public:
-  offloaded_code(const lowering& l, const strategy& s, const offloading& o, std::span<const std::uint32_t> chunks,
-                 tasks::program& p, std::span<fragment_code> all)
+  offloading_writer(const lowering& l, const strategy& s, const offloading& o, std::span<const std::uint32_t> chunks,
+                    tasks::program& p, std::span<lowered_fragment> all)
       : lowering_{l}, strategy_{s}, offloaded_{o}, chunks_{chunks}, program_{p}, all_{all} {}
 
   [[nodiscard]] std::vector<device_copies> run() &&;
@@ -93,7 +93,7 @@ class offloaded_code {
   [[nodiscard]] std::vector<std::int64_t> ends_of(const device_order& own, std::size_t device) const;
   void limit_stores(const device_copies& copies);
   [[nodiscard]] const tasks::task& task_of(const tasks::task_ref& t) const {
-    return all_[t.fragment.index()].code.tasks[t.index];
+    return all_[t.fragment.index()].body.tasks[t.index];
   }
   [[nodiscard]] picoseconds copy_time(std::size_t device, bytes size) const;
 
@@ -102,7 +102,7 @@ class offloaded_code {
   const offloading& offloaded_;
   std::span<const std::uint32_t> chunks_;
   tasks::program& program_;
-  std::span<fragment_code> all_;
+  std::span<lowered_fragment> all_;
   std::vector<tasks::resource_id> to_host_{};  // by device
   std::vector<tasks::resource_id> from_host_{};
   std::vector<device_order> devices_{};
@@ -110,7 +110,7 @@ class offloaded_code {
   std::map<task_key, std::vector<tasks::task_ref>> again_for_{};  // the recomputing tasks that a task needs
 };
 
-UNITY_INLINE std::vector<device_copies> offloaded_code::run() && {
+UNITY_INLINE std::vector<device_copies> offloading_writer::run() && {
   declare();
   find_order();
   find_results();
@@ -121,7 +121,7 @@ UNITY_INLINE std::vector<device_copies> offloaded_code::run() && {
   return all;
 }
 
-UNITY_INLINE void offloaded_code::declare() {
+UNITY_INLINE void offloading_writer::declare() {
   const auto& machine = lowering_.machine();
   expect_host_rates(machine);
   for (std::size_t d = 0; d < lowering_.device_count(); ++d) {
@@ -133,7 +133,7 @@ UNITY_INLINE void offloaded_code::declare() {
   devices_.resize(lowering_.device_count());
 }
 
-UNITY_INLINE void offloaded_code::find_order() {
+UNITY_INLINE void offloading_writer::find_order() {
   const auto& g = lowering_.graph();
   std::vector<node_id> order;
   for (const auto n : node_ids(g)) {
@@ -151,7 +151,7 @@ UNITY_INLINE void offloaded_code::find_order() {
   }
   std::reverse(order.begin(), order.end());
   for (std::size_t f = 0; f < all_.size(); ++f) {
-    for (const auto& d : all_[f].code.dependencies) {
+    for (const auto& d : all_[f].body.dependencies) {
       const auto in = [&](tasks::task_ref t) {
         t.fragment = t.fragment.valid() ? t.fragment : tasks::fragment_id{f};
         return t;
@@ -167,7 +167,7 @@ UNITY_INLINE void offloaded_code::find_order() {
   const auto each = [&](tasks::task_kind kind, const auto& visit) {
     for (const auto n : order) {
       const auto f = lowering_.fragment_of(n);
-      const auto& tasks = all_[f.index()].code.tasks;
+      const auto& tasks = all_[f.index()].body.tasks;
       for (std::uint32_t t = 0; t < tasks.size(); ++t) {
         if (tasks[t].kind == kind) {
           visit(tasks::task_ref{f, t});
@@ -180,7 +180,7 @@ UNITY_INLINE void offloaded_code::find_order() {
   each(tasks::task_kind::weight_gradient, [&](const tasks::task_ref& t) { place(t); });
 }
 
-UNITY_INLINE void offloaded_code::place_again(const tasks::task_ref& needed_by) {
+UNITY_INLINE void offloading_writer::place_again(const tasks::task_ref& needed_by) {
   if (const auto again = again_for_.find({needed_by.fragment.index(), needed_by.index}); again != again_for_.end()) {
     for (const auto& before : again->second) {
       place(before);
@@ -188,7 +188,7 @@ UNITY_INLINE void offloaded_code::place_again(const tasks::task_ref& needed_by) 
   }
 }
 
-UNITY_INLINE void offloaded_code::place(const tasks::task_ref& t) {
+UNITY_INLINE void offloading_writer::place(const tasks::task_ref& t) {
   const task_key key{t.fragment.index(), t.index};
   if (places_.contains(key)) {
     return;
@@ -200,7 +200,7 @@ UNITY_INLINE void offloaded_code::place(const tasks::task_ref& t) {
   own.tasks.push_back(t);
 }
 
-UNITY_INLINE void offloaded_code::find_results() {
+UNITY_INLINE void offloading_writer::find_results() {
   std::map<std::pair<std::size_t, std::uint32_t>, std::pair<std::size_t, std::size_t>> known;  // by fragment and buffer
   const auto& g = lowering_.graph();
   for (const auto n : node_ids(g)) {
@@ -210,14 +210,14 @@ UNITY_INLINE void offloaded_code::find_results() {
     const auto f = lowering_.fragment_of(n);
     const auto results = static_cast<std::uint32_t>(strategy_[n.index()].task_count() * g.results(n).size());
     for (std::uint32_t b = 0; b < results; ++b) {
-      const auto device = all_[f.index()].code.buffers[b].device;
+      const auto device = all_[f.index()].body.buffers[b].device;
       known[{f.index(), b}] = {device, devices_[device].results.size()};
       devices_[device].results.push_back({f, b});
     }
   }
   for (std::size_t f = 0; f < all_.size(); ++f) {
     const tasks::fragment_id id{f};
-    const auto& reads = all_[f].code.reads;
+    const auto& reads = all_[f].body.reads;
     for (std::uint32_t r = 0; r < reads.size(); ++r) {
       const auto of = reads[r].of.fragment.valid() ? reads[r].of.fragment : id;
       const auto reader = reads[r].reader.fragment.valid() ? reads[r].reader.fragment : id;
@@ -232,7 +232,7 @@ UNITY_INLINE void offloaded_code::find_results() {
   }
 }
 
-UNITY_INLINE device_copies offloaded_code::add_copies(std::size_t device) {
+UNITY_INLINE device_copies offloading_writer::add_copies(std::size_t device) {
   auto& own = devices_[device];
   device_copies copies{own.forward, {}, {}};
   copies.tasks.insert(copies.tasks.end(), own.tasks.begin(), own.tasks.end());
@@ -246,36 +246,36 @@ UNITY_INLINE device_copies offloaded_code::add_copies(std::size_t device) {
   std::optional<tasks::task_ref> later;                     // fetch
   std::map<task_key, std::vector<tasks::task_ref>> stores;  // by maker
   for (const auto& r : own.results) {
-    auto& code = all_[r.fragment.index()].code;
-    const auto size = code.buffers[r.buffer].size;
-    const auto maker = code.buffers[r.buffer].producer.index;
+    auto& body = all_[r.fragment.index()].body;
+    const auto size = body.buffers[r.buffer].size;
+    const auto maker = body.buffers[r.buffer].producer.index;
     const auto takes = copy_time(device, size);
     const auto add = [&](tasks::resource_id on) {
-      return code.add({on, takes, {}, {}, tasks::task_kind::other, static_cast<std::uint32_t>(device)});
+      return body.add({on, takes, {}, {}, tasks::task_kind::other, static_cast<std::uint32_t>(device)});
     };
     const auto store = add(to_host_[device]);
     const auto fetch = add(from_host_[device]);
-    code.dependencies.push_back({{{}, maker}, {{}, store}, false});
-    code.dependencies.push_back({{{}, store}, {{}, fetch}, false});
-    code.reads.push_back({{{}, r.buffer}, {{}, store}});
+    body.dependencies.push_back({{{}, maker}, {{}, store}, false});
+    body.dependencies.push_back({{{}, store}, {{}, fetch}, false});
+    body.reads.push_back({{{}, r.buffer}, {{}, store}});
     next = std::min(next, ends[r.needed] - task_of(own.tasks[r.needed]).duration.count()) - takes.count();
     const auto ended = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), next) - ends.begin());
     const auto begun = own.forward.size() + ended - 1;  // the last task of the forward pass, if none has
-    code.dependencies.push_back({copies.tasks[begun], {{}, fetch}, false});
+    body.dependencies.push_back({copies.tasks[begun], {{}, fetch}, false});
     copies.fetches.push_back({{r.fragment, fetch}, begun, own.forward.size() + r.needed});
     if (later) {
-      all_[later->fragment.index()].code.dependencies.push_back({{r.fragment, fetch}, *later, false});
+      all_[later->fragment.index()].body.dependencies.push_back({{r.fragment, fetch}, *later, false});
     }
     later = tasks::task_ref{r.fragment, fetch};
     stores[{r.fragment.index(), maker}].push_back({r.fragment, store});
-    const auto copy = static_cast<std::uint32_t>(code.buffers.size());
-    code.buffers.push_back({size, static_cast<tasks::device_index>(device), {{}, fetch}, false});
+    const auto copy = static_cast<std::uint32_t>(body.buffers.size());
+    body.buffers.push_back({size, static_cast<tasks::device_index>(device), {{}, fetch}, false});
     for (const auto& [f, number] : r.reads) {
-      auto& reading = all_[f.index()].code;
+      auto& reading = all_[f.index()].body;
       auto& read = reading.reads[number];
       read.of = {r.fragment, copy};
       const auto reader = read.reader.fragment.valid() ? read.reader.fragment : f;
-      code.dependencies.push_back({{{}, fetch}, {reader, read.reader.index}, false});
+      body.dependencies.push_back({{{}, fetch}, {reader, read.reader.index}, false});
     }
   }
   for (std::size_t i = 0; i < own.forward.size(); ++i) {
@@ -288,14 +288,14 @@ UNITY_INLINE device_copies offloaded_code::add_copies(std::size_t device) {
   return copies;
 }
 
-UNITY_INLINE std::vector<std::int64_t> offloaded_code::ends_of(const device_order& own, std::size_t device) const {
+UNITY_INLINE std::vector<std::int64_t> offloading_writer::ends_of(const device_order& own, std::size_t device) const {
   std::vector<std::int64_t> ends;
   std::int64_t copied = 0;
   std::int64_t now = 0;
   auto r = own.results.rbegin();
   for (std::size_t i = 0; i < own.tasks.size(); ++i) {
     for (; r != own.results.rend() && r->needed == i; ++r) {
-      copied += copy_time(device, all_[r->fragment.index()].code.buffers[r->buffer].size).count();
+      copied += copy_time(device, all_[r->fragment.index()].body.buffers[r->buffer].size).count();
       now = std::max(now, copied);
     }
     now += task_of(own.tasks[i]).duration.count();
@@ -304,16 +304,16 @@ UNITY_INLINE std::vector<std::int64_t> offloaded_code::ends_of(const device_orde
   return ends;
 }
 
-UNITY_INLINE void offloaded_code::limit_stores(const device_copies& copies) {
+UNITY_INLINE void offloading_writer::limit_stores(const device_copies& copies) {
   for (std::size_t i = tasks_with_stores; i < copies.stores.size(); ++i) {
     const auto& waiting = copies.tasks[copies.stores[i].maker];
     for (const auto& before : copies.stores[i - tasks_with_stores].tasks) {
-      all_[waiting.fragment.index()].code.dependencies.push_back({before, waiting, false});
+      all_[waiting.fragment.index()].body.dependencies.push_back({before, waiting, false});
     }
   }
 }
 
-UNITY_INLINE picoseconds offloaded_code::copy_time(std::size_t device, bytes size) const {
+UNITY_INLINE picoseconds offloading_writer::copy_time(std::size_t device, bytes size) const {
   const auto& model = hardware::model_of(lowering_.machine(), hardware::device_id{device});
   const auto seconds = model.launch_seconds + static_cast<double>(size.count()) / model.host_bytes_per_second;
   return std::clamp(from_seconds(seconds), picoseconds{1}, tasks::longest_task);
@@ -321,8 +321,8 @@ UNITY_INLINE picoseconds offloaded_code::copy_time(std::size_t device, bytes siz
 
 UNITY_INLINE std::vector<device_copies> add_offloading(const lowering& l, const strategy& s, const offloading& o,
                                                        std::span<const std::uint32_t> chunks, tasks::program& p,
-                                                       std::span<fragment_code> all) {
-  return offloaded_code{l, s, o, chunks, p, all}.run();
+                                                       std::span<lowered_fragment> all) {
+  return offloading_writer{l, s, o, chunks, p, all}.run();
 }
 
 }  // namespace unity::parallel::detail

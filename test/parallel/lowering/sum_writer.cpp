@@ -1,4 +1,4 @@
-#include <unity/parallel/lowering/sum_code.hpp>
+#include <unity/parallel/lowering/sum_writer.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -25,7 +25,7 @@
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
-namespace tests_of_sum_code {
+namespace tests_of_sum_writer {
 
 using namespace unity;
 using hardware::device_id;
@@ -152,11 +152,11 @@ TEST_CASE("partial sums on random edges move the lower bound of bytes up to roun
         const auto [least, slack] = least_bytes(x, s, edge);
         summed += slack > 0 ? 1U : 0U;
         reduced += slack > 1 ? 1U : 0U;
-        const auto code = x.lower.code_of_edge(s, e);
+        const auto fragment = x.lower.lowered_edge(s, e);
         const std::int64_t ways = x.lower.training().wanted(edge.to)[edge.operands[0]] ? 2 : 1;
         CAPTURE(round, e);
-        REQUIRE(parallel::message_bytes(code).count() >= ways * least);
-        REQUIRE(parallel::message_bytes(code).count() <= ways * (least + slack));
+        REQUIRE(parallel::message_bytes(fragment).count() >= ways * least);
+        REQUIRE(parallel::message_bytes(fragment).count() <= ways * (least + slack));
       }
     }
   }
@@ -240,11 +240,11 @@ TEST_CASE("partial sums and received sums take memory; a bias is held by one dev
   }
   const auto p = x.lower.run(s);
   constexpr std::int64_t block = 64 * 512 * 4;
-  for (const auto& buffer : p.code(x.lower.fragment_of(node_id{dense})).buffers) {
+  for (const auto& buffer : p[x.lower.fragment_of(node_id{dense})].buffers) {
     CHECK((buffer.size.count() == block || buffer.size.count() == 0));  // no cotangent of the input is computed
   }
   // The sum and its cotangent, on each of the two devices.
-  const auto& edge = p.code(x.lower.edge_fragment(0));
+  const auto& edge = p[x.lower.edge_fragment(0)];
   REQUIRE(edge.buffers.size() == 4);
   for (const auto& buffer : edge.buffers) {
     CHECK(buffer.size.count() == block);
@@ -252,7 +252,7 @@ TEST_CASE("partial sums and received sums take memory; a bias is held by one dev
   // The weight and its gradient are halved; the bias is on the first device alone.
   std::vector<std::int64_t> weights(2, 0);
   for (std::size_t w = 0; w < 2; ++w) {
-    for (const auto& buffer : p.code(x.lower.weight_fragment(w)).buffers) {
+    for (const auto& buffer : p[x.lower.weight_fragment(w)].buffers) {
       weights[buffer.device] += buffer.size.count();
     }
   }
@@ -270,4 +270,4 @@ TEST_CASE("a graph output with unreduced partial sums is rejected") {
   CHECK_NOTHROW(x.lower.run(s));
 }
 
-}  // namespace tests_of_sum_code
+}  // namespace tests_of_sum_writer

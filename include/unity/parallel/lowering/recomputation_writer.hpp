@@ -10,7 +10,7 @@
 namespace unity::parallel {
 
 class lowering;
-struct fragment_code;
+struct lowered_fragment;
 
 namespace detail {
 
@@ -21,13 +21,13 @@ namespace detail {
 // are not made too early. chunks: by node, as chunks_of gives them. Complexity: linear in the fragments, and n log n in
 // the nodes.
 void add_recomputation(const lowering& l, const strategy& s, const recomputation& r,
-                       std::span<const std::uint32_t> chunks, std::span<fragment_code> all);
+                       std::span<const std::uint32_t> chunks, std::span<lowered_fragment> all);
 
 }  // namespace detail
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_RECOMPUTED_CODE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_RECOMPUTATION_WRITER)
 
 #include <algorithm>
 #include <cstddef>
@@ -47,10 +47,10 @@ void add_recomputation(const lowering& l, const strategy& s, const recomputation
 
 namespace unity::parallel::detail {
 
-class recomputed_code {
+class recomputation_writer {
  public:
-  recomputed_code(const lowering& l, const strategy& s, const recomputation& r, std::span<const std::uint32_t> chunks,
-                  std::span<fragment_code> all)
+  recomputation_writer(const lowering& l, const strategy& s, const recomputation& r,
+                       std::span<const std::uint32_t> chunks, std::span<lowered_fragment> all)
       : lowering_{l}, strategy_{s}, recomputed_{r}, chunks_{chunks}, all_{all}, operators_(l.graph().node_count()) {}
 
   void run() &&;
@@ -61,7 +61,7 @@ class recomputed_code {
     tasks::fragment_id fragment{};
     std::uint32_t read = 0;
   };
-  struct operator_code {
+  struct operator_state {
     std::vector<std::vector<place>> forward{};  // by task
     std::vector<std::vector<place>> backward{};
     std::vector<std::optional<tasks::task_ref>> again{};    // by task
@@ -69,7 +69,7 @@ class recomputed_code {
   };
 
   void find_reads();
-  [[nodiscard]] tasks::fragment& code_of(tasks::fragment_id f) { return all_[f.index()].code; }
+  [[nodiscard]] tasks::fragment& body_of(tasks::fragment_id f) { return all_[f.index()].body; }
   [[nodiscard]] tasks::buffer_ref read_at(const place& p);
   // The recomputed operator whose result the buffer is, if any.
   [[nodiscard]] std::optional<node_id> recomputed(const tasks::buffer_ref& b) const;
@@ -81,12 +81,12 @@ class recomputed_code {
   const strategy& strategy_;
   const recomputation& recomputed_;
   std::span<const std::uint32_t> chunks_;
-  std::span<fragment_code> all_;
-  std::vector<operator_code> operators_;
+  std::span<lowered_fragment> all_;
+  std::vector<operator_state> operators_;
   std::vector<node_id> node_of_{};  // by fragment
 };
 
-UNITY_INLINE void recomputed_code::run() && {
+UNITY_INLINE void recomputation_writer::run() && {
   find_reads();
   const auto& g = lowering_.graph();
   // The order of the forward pass. An operator that depends only on weights is in chunk 0, wherever it is in the graph.
@@ -114,8 +114,8 @@ UNITY_INLINE void recomputed_code::run() && {
         auto buffer = read_at(p);
         if (const auto of = recomputed(buffer)) {
           const auto made = redirect(*of, buffer, before);
-          code_of(p.fragment).reads[p.read].of = buffer;
-          code_of(lowering_.fragment_of(*of)).dependencies.push_back({made, own, false});
+          body_of(p.fragment).reads[p.read].of = buffer;
+          body_of(lowering_.fragment_of(*of)).dependencies.push_back({made, own, false});
         }
       }
       before = own;
@@ -123,7 +123,7 @@ UNITY_INLINE void recomputed_code::run() && {
   }
 }
 
-UNITY_INLINE void recomputed_code::find_reads() {
+UNITY_INLINE void recomputation_writer::find_reads() {
   node_of_.resize(all_.size());
   for (const auto n : node_ids(lowering_.graph())) {
     if (const auto f = lowering_.fragment_of(n); f.valid()) {
@@ -135,7 +135,7 @@ UNITY_INLINE void recomputed_code::find_reads() {
     }
   }
   for (std::size_t f = 0; f < all_.size(); ++f) {
-    const auto& reads = all_[f].code.reads;
+    const auto& reads = all_[f].body.reads;
     for (std::uint32_t r = 0; r < reads.size(); ++r) {
       const auto reader = reads[r].reader.fragment.valid() ? reads[r].reader.fragment : tasks::fragment_id{f};
       if (!node_of_[reader.index()].valid()) {
@@ -149,13 +149,13 @@ UNITY_INLINE void recomputed_code::find_reads() {
   }
 }
 
-UNITY_INLINE tasks::buffer_ref recomputed_code::read_at(const place& p) {
-  auto b = code_of(p.fragment).reads[p.read].of;
+UNITY_INLINE tasks::buffer_ref recomputation_writer::read_at(const place& p) {
+  auto b = body_of(p.fragment).reads[p.read].of;
   b.fragment = b.fragment.valid() ? b.fragment : p.fragment;
   return b;
 }
 
-UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const tasks::buffer_ref& b) const {
+UNITY_INLINE std::optional<node_id> recomputation_writer::recomputed(const tasks::buffer_ref& b) const {
   const auto n = node_of_[b.fragment.index()];
   if (!n.valid() || !recomputed_[n.index()]) {
     return std::nullopt;
@@ -164,7 +164,8 @@ UNITY_INLINE std::optional<node_id> recomputed_code::recomputed(const tasks::buf
   return b.index < results ? std::optional{n} : std::nullopt;  // buffers of cotangents follow those of results
 }
 
-UNITY_INLINE tasks::task_ref recomputed_code::redirect(node_id n, tasks::buffer_ref& b, const tasks::task_ref& behind) {
+UNITY_INLINE tasks::task_ref recomputation_writer::redirect(node_id n, tasks::buffer_ref& b,
+                                                            const tasks::task_ref& behind) {
   const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
   const auto task = b.index / results;
   const auto made = add(n, task, behind);
@@ -172,7 +173,7 @@ UNITY_INLINE tasks::task_ref recomputed_code::redirect(node_id n, tasks::buffer_
   return made;
 }
 
-UNITY_INLINE tasks::task_ref recomputed_code::add(node_id n, std::uint32_t task, const tasks::task_ref& behind) {
+UNITY_INLINE tasks::task_ref recomputation_writer::add(node_id n, std::uint32_t task, const tasks::task_ref& behind) {
   auto& own = operators_[n.index()];
   if (own.again[task]) {
     return *own.again[task];
@@ -187,30 +188,30 @@ UNITY_INLINE tasks::task_ref recomputed_code::add(node_id n, std::uint32_t task,
     }
     operands.push_back(buffer);
   }
-  auto& code = code_of(id);
-  auto again = code.tasks[task];
+  auto& body = body_of(id);
+  auto again = body.tasks[task];
   again.kind = tasks::task_kind::recompute;
-  const tasks::task_ref made{id, code.add(again)};
+  const tasks::task_ref made{id, body.add(again)};
   own.again[task] = made;
-  own.buffers[task] = static_cast<std::uint32_t>(code.buffers.size());
+  own.buffers[task] = static_cast<std::uint32_t>(body.buffers.size());
   const auto results = static_cast<std::uint32_t>(lowering_.graph().results(n).size());
   for (std::uint32_t r = 0; r < results; ++r) {
-    auto buffer = code.buffers[task * results + r];
+    auto buffer = body.buffers[task * results + r];
     buffer.producer = {{}, made.index};
-    code.buffers.push_back(buffer);
+    body.buffers.push_back(buffer);
   }
   for (const auto& b : before) {
-    code.dependencies.push_back({b, made, false});
+    body.dependencies.push_back({b, made, false});
   }
   for (const auto& b : operands) {
-    code.reads.push_back({b, made});
+    body.reads.push_back({b, made});
   }
   return made;
 }
 
 UNITY_INLINE void add_recomputation(const lowering& l, const strategy& s, const recomputation& r,
-                                    std::span<const std::uint32_t> chunks, std::span<fragment_code> all) {
-  recomputed_code{l, s, r, chunks, all}.run();
+                                    std::span<const std::uint32_t> chunks, std::span<lowered_fragment> all) {
+  recomputation_writer{l, s, r, chunks, all}.run();
 }
 
 }  // namespace unity::parallel::detail

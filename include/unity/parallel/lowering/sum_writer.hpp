@@ -13,7 +13,7 @@
 #include <unity/core/units.hpp>
 #include <unity/hardware/collective.hpp>
 #include <unity/hardware/topology.hpp>
-#include <unity/parallel/lowering/edge_code.hpp>
+#include <unity/parallel/lowering/edge_writer.hpp>
 #include <unity/parallel/lowering/exchanges.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
@@ -106,9 +106,10 @@ struct sum_network {
 // along the same routes: those of all readers of an element are summed, and every device with a term gets the sum, by
 // the same all-reduce, or by messages to where the sums ended and from there around the ring. Adding up is not priced.
 // Readers of a reduce-scatter start when all its sums are available.
-class sum_code {
+class sum_writer {
  public:
-  sum_code(tasks::fragment& f, const edge_ends& ends, const sum_network& n) : code_{f}, ends_{ends}, network_{n} {}
+  sum_writer(tasks::fragment& f, const edge_ends& ends, const sum_network& n)
+      : fragment_{f}, ends_{ends}, network_{n} {}
 
   void add(const summed_value& s);
 
@@ -118,8 +119,8 @@ class sum_code {
 
   [[nodiscard]] tasks::buffer_ref add_buffer(std::int64_t elements, hardware::device_id d,
                                              const tasks::task_ref& producer) {
-    code_.buffers.push_back({size_of(elements), d.index(), producer, false});
-    return {{}, static_cast<std::uint32_t>(code_.buffers.size() - 1)};
+    fragment_.buffers.push_back({size_of(elements), d.index(), producer, false});
+    return {{}, static_cast<std::uint32_t>(fragment_.buffers.size() - 1)};
   }
   void give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers);
   [[nodiscard]] std::vector<tasks::task_ref> terms() const;
@@ -141,7 +142,7 @@ class sum_code {
   void hand_out(const tasks::task_ref& done);
   void hand_back();
 
-  tasks::fragment& code_;
+  tasks::fragment& fragment_;
   const edge_ends& ends_;
   sum_network network_;
   const summed_value* value_ = nullptr;
@@ -152,7 +153,7 @@ class sum_code {
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SUM_CODE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SUM_WRITER)
 
 #include <numeric>
 #include <tuple>
@@ -207,7 +208,7 @@ UNITY_INLINE void scatter(const summed_value& s, const replica_group& g, sum_rou
 
 namespace unity::parallel {
 
-UNITY_INLINE void sum_code::add(const summed_value& s) {
+UNITY_INLINE void sum_writer::add(const summed_value& s) {
   value_ = &s;
   ways_ = routes_of(network_.links.topology(), s);
   if (ways_.reduced > 0) {
@@ -218,16 +219,16 @@ UNITY_INLINE void sum_code::add(const summed_value& s) {
   }
 }
 
-UNITY_INLINE void sum_code::give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers) {
+UNITY_INLINE void sum_writer::give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers) {
   for (const auto c : consumers) {
-    code_.reads.push_back({sum, ends_.read(c)});
+    fragment_.reads.push_back({sum, ends_.read(c)});
     if (ends_.consumer_keeps) {
-      code_.reads.push_back({sum, ends_.read_back(c)});
+      fragment_.reads.push_back({sum, ends_.read_back(c)});
     }
   }
 }
 
-UNITY_INLINE std::vector<tasks::task_ref> sum_code::terms() const {
+UNITY_INLINE std::vector<tasks::task_ref> sum_writer::terms() const {
   std::vector<tasks::task_ref> all;
   for (const auto p : value_->producers) {
     all.push_back(ends_.written(p));
@@ -235,33 +236,34 @@ UNITY_INLINE std::vector<tasks::task_ref> sum_code::terms() const {
   return all;
 }
 
-UNITY_INLINE void sum_code::end_terms(const tasks::task_ref& done) {
+UNITY_INLINE void sum_writer::end_terms(const tasks::task_ref& done) {
   for (const auto p : value_->producers) {
-    code_.reads.push_back({ends_.result_of(p), done});
+    fragment_.reads.push_back({ends_.result_of(p), done});
   }
 }
 
-UNITY_INLINE void sum_code::give_back(std::int64_t elements, const tasks::task_ref& done) {
+UNITY_INLINE void sum_writer::give_back(std::int64_t elements, const tasks::task_ref& done) {
   for (const auto d : ways_.holders) {
     const auto cotangent = add_buffer(elements, d, done);
     for (std::size_t i = 0; i < value_->producers.size(); ++i) {
       if (value_->from[i] == d) {
-        code_.dependencies.push_back({done, ends_.written_back(value_->producers[i]), false});
-        code_.reads.push_back({cotangent, ends_.written_back(value_->producers[i])});
+        fragment_.dependencies.push_back({done, ends_.written_back(value_->producers[i]), false});
+        fragment_.reads.push_back({cotangent, ends_.written_back(value_->producers[i])});
       }
     }
   }
 }
 
-UNITY_INLINE void sum_code::reduce() {
+UNITY_INLINE void sum_writer::reduce() {
   const auto size = size_of(ways_.reduced);
-  const auto done = add_collective(network_.links, code_, hardware::exchange::all_reduce, ways_.holders, size, terms());
+  const auto done =
+      add_collective(network_.links, fragment_, hardware::exchange::all_reduce, ways_.holders, size, terms());
   end_terms(done);
   std::vector<tasks::task_ref> cotangents;
   for (const auto& [device, consumers] : ways_.reduced_for) {
     give(add_buffer(ways_.reduced, device, done), consumers);
     for (const auto c : consumers) {
-      code_.dependencies.push_back({done, ends_.read(c), false});
+      fragment_.dependencies.push_back({done, ends_.read(c), false});
       cotangents.push_back(ends_.read_back(c));
     }
   }
@@ -269,17 +271,17 @@ UNITY_INLINE void sum_code::reduce() {
     return;
   }
   const auto back =
-      add_collective(network_.links, code_, hardware::exchange::all_reduce, ways_.holders, size, cotangents);
+      add_collective(network_.links, fragment_, hardware::exchange::all_reduce, ways_.holders, size, cotangents);
   for (const auto& [device, consumers] : ways_.reduced_for) {
     for (const auto c : consumers) {
-      code_.reads.push_back({ends_.cotangent_of(c), back});
+      fragment_.reads.push_back({ends_.cotangent_of(c), back});
     }
   }
   give_back(ways_.reduced, back);
 }
 
-UNITY_INLINE void sum_code::scatter() {
-  const auto done = add_rounds(add_meeting(code_, terms(), shard()), false);
+UNITY_INLINE void sum_writer::scatter() {
+  const auto done = add_rounds(add_meeting(fragment_, terms(), shard()), false);
   end_terms(done);
   hand_out(done);
   if (ends_.is_wanted) {
@@ -287,7 +289,7 @@ UNITY_INLINE void sum_code::scatter() {
   }
 }
 
-UNITY_INLINE tasks::task_ref sum_code::add_rounds(const tasks::task_ref& ready, bool backwards) {
+UNITY_INLINE tasks::task_ref sum_writer::add_rounds(const tasks::task_ref& ready, bool backwards) {
   std::vector<flow_message> messages;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
     const auto here = hardware::topology::vertex_of(ways_.ring[i]);
@@ -301,11 +303,11 @@ UNITY_INLINE tasks::task_ref sum_code::add_rounds(const tasks::task_ref& ready, 
   }
   const auto rounds = static_cast<std::int64_t>(ways_.ring.size() - 1);
   const auto first = ways_.holders.front();
-  const auto started = add_start(network_.links, code_, {&ready, 1}, first, rounds);
-  return add_phase(network_.links, code_, messages, rounds, started, shard());
+  const auto started = add_start(network_.links, fragment_, {&ready, 1}, first, rounds);
+  return add_phase(network_.links, fragment_, messages, rounds, started, shard());
 }
 
-UNITY_INLINE std::span<const message_ends> sum_code::add_messages(bool backwards) {
+UNITY_INLINE std::span<const message_ends> sum_writer::add_messages(bool backwards) {
   routed_.clear();
   for (const auto& [at, way] : ways_.routes) {
     const auto owner = ways_.ring[at.first];
@@ -313,21 +315,21 @@ UNITY_INLINE std::span<const message_ends> sum_code::add_messages(bool backwards
       routed_.push_back({backwards ? at.second : owner, backwards ? owner : at.second, size_of(way.elements)});
     }
   }
-  return network_.together ? network_.exchanges.add(network_.links, code_, routed_)
-                           : network_.exchanges.add_apart(network_.links, code_, routed_);
+  return network_.together ? network_.exchanges.add(network_.links, fragment_, routed_)
+                           : network_.exchanges.add_apart(network_.links, fragment_, routed_);
 }
 
-UNITY_INLINE void sum_code::end_waits() {
+UNITY_INLINE void sum_writer::end_waits() {
   const auto rank = [](const tasks::dependency& d) {
     return std::tuple{d.before.fragment.index(), d.before.index, d.after.fragment.index(), d.after.index};
   };
   std::sort(waits_.begin(), waits_.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   waits_.erase(std::unique(waits_.begin(), waits_.end()), waits_.end());
-  code_.dependencies.insert(code_.dependencies.end(), waits_.begin(), waits_.end());
+  fragment_.dependencies.insert(fragment_.dependencies.end(), waits_.begin(), waits_.end());
   waits_.clear();
 }
 
-UNITY_INLINE void sum_code::hand_out(const tasks::task_ref& done) {
+UNITY_INLINE void sum_writer::hand_out(const tasks::task_ref& done) {
   const auto ends = add_messages(false);
   std::vector<tasks::buffer_ref> sums;
   for (std::size_t i = 0; i < ways_.ring.size(); ++i) {
@@ -341,7 +343,7 @@ UNITY_INLINE void sum_code::hand_out(const tasks::task_ref& done) {
       give(sums[at.first], way.consumers);
     } else {
       wait(done, {{}, message->first});
-      code_.reads.push_back({sums[at.first], {{}, message->first}});
+      fragment_.reads.push_back({sums[at.first], {{}, message->first}});
       give(add_buffer(way.elements, at.second, last), way.consumers);
       ++message;
     }
@@ -352,7 +354,7 @@ UNITY_INLINE void sum_code::hand_out(const tasks::task_ref& done) {
   end_waits();
 }
 
-UNITY_INLINE void sum_code::hand_back() {
+UNITY_INLINE void sum_writer::hand_back() {
   const auto ends = add_messages(true);
   std::vector<tasks::task_ref> contributions;
   std::vector<tasks::buffer_ref> cotangents;  // to be summed
@@ -365,7 +367,7 @@ UNITY_INLINE void sum_code::hand_back() {
         cotangents.push_back(ends_.cotangent_of(c));
       } else {
         wait(ends_.read_back(c), {{}, message->first});
-        code_.reads.push_back({ends_.cotangent_of(c), {{}, message->first}});
+        fragment_.reads.push_back({ends_.cotangent_of(c), {{}, message->first}});
       }
     }
     if (!is_here) {
@@ -376,13 +378,13 @@ UNITY_INLINE void sum_code::hand_back() {
     }
   }
   end_waits();
-  const auto ready = add_meeting(code_, {}, shard());
+  const auto ready = add_meeting(fragment_, {}, shard());
   for (const auto& c : contributions) {
     wait(c, ready);
   }
   end_waits();
   for (const auto& c : cotangents) {
-    code_.reads.push_back({c, ready});
+    fragment_.reads.push_back({c, ready});
   }
   give_back(std::accumulate(ways_.held.begin(), ways_.held.end(), std::int64_t{0}), add_rounds(ready, true));
 }

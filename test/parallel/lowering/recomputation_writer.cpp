@@ -1,6 +1,6 @@
 // Recomputed operators, in simulation: it recomputes the operators that ranks recompute, when their results are needed,
 // and holds results no longer than that.
-#include <unity/parallel/lowering/recomputed_code.hpp>
+#include <unity/parallel/lowering/recomputation_writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -33,7 +33,7 @@
 #include "../lowered_graph.hpp"
 #include "../operators.hpp"
 
-namespace tests_of_recomputed_code {
+namespace tests_of_recomputation_writer {
 
 namespace {
 
@@ -73,7 +73,7 @@ std::vector<std::size_t> again_by_node(const parallel::lowering& l, const tasks:
   std::vector<std::size_t> all(l.graph().node_count());
   for (const auto n : node_ids(l.graph())) {
     if (l.fragment_of(n).valid()) {
-      const auto& tasks = p.code(l.fragment_of(n)).tasks;
+      const auto& tasks = p[l.fragment_of(n)].tasks;
       all[n.index()] = static_cast<std::size_t>(std::count_if(
           tasks.begin(), tasks.end(), [](const tasks::task& t) { return t.kind == task_kind::recompute; }));
     }
@@ -95,11 +95,11 @@ TEST_CASE("recomputation on one device adds the forward time of the recomputed o
       if (!x.lower.fragment_of(n).valid()) {
         continue;
       }
-      const auto& code = after.code(x.lower.fragment_of(n));
-      for (const auto& t : code.tasks) {
+      const auto& fragment = after[x.lower.fragment_of(n)];
+      for (const auto& t : fragment.tasks) {
         if (t.kind == task_kind::recompute) {
           CHECK(all[n.index()]);
-          CHECK(t.duration == code.tasks[t.shard].duration);
+          CHECK(t.duration == fragment.tasks[t.shard].duration);
           more += t.duration.count();
           ++count;
         }
@@ -180,13 +180,13 @@ TEST_CASE("backward tasks read no dropped result; recomputation follows the forw
     simulation.run(p);
     const auto kind_of = [&](const tasks::task_ref& t, std::size_t own) {
       const auto f = t.fragment.valid() ? t.fragment : tasks::fragment_id{own};
-      return p.code(f).tasks[t.index].kind;
+      return p[f].tasks[t.index].kind;
     };
     for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      for (const auto& read : p.code(tasks::fragment_id{f}).reads) {
+      for (const auto& read : p[tasks::fragment_id{f}].reads) {
         const auto of = read.of.fragment.valid() ? read.of.fragment : tasks::fragment_id{f};
         const auto& owner = p.owner_of(of);
-        const auto& buffer = p.code(of).buffers[read.of.index];
+        const auto& buffer = p[of].buffers[read.of.index];
         if (owner.kind == tasks::owner_kind::node && r[owner.index] && !buffer.permanent &&
             kind_of(buffer.producer, of.index()) == task_kind::forward) {
           REQUIRE(kind_of(read.reader, f) != task_kind::backward);
@@ -204,7 +204,7 @@ TEST_CASE("backward tasks read no dropped result; recomputation follows the forw
       if (!x.lower.fragment_of(n).valid()) {
         continue;
       }
-      const auto& tasks = p.code(x.lower.fragment_of(n)).tasks;
+      const auto& tasks = p[x.lower.fragment_of(n)].tasks;
       for (std::uint32_t t = 0; t < tasks.size(); ++t) {
         if (tasks[t].kind == task_kind::recompute) {
           REQUIRE(simulation.times()[p.find(x.lower.fragment_of(n), t).index()].start >=
@@ -235,7 +235,7 @@ TEST_CASE("a pipeline recomputes once per micro-batch with less memory and more 
   const auto count = [](const tasks::program& of) {
     std::size_t all = 0;
     for (std::size_t f = 0; f < of.fragment_count(); ++f) {
-      for (const auto& t : of.code(tasks::fragment_id{f}).tasks) {
+      for (const auto& t : of[tasks::fragment_id{f}].tasks) {
         all += t.kind == task_kind::recompute ? 1 : 0;
       }
     }
@@ -260,7 +260,7 @@ TEST_CASE("a plan with recomputation is not folded; the reason is given") {
   CHECK(kept.order > 1);
   CHECK(again.order == 1);
   CHECK(again.why_not_more == "operators are recomputed");
-  CHECK(again.code.task_count() == x.lower.run(x.data(), {}, everything(x.graph)).task_count());
+  CHECK(again.program.task_count() == x.lower.run(x.data(), {}, everything(x.graph)).task_count());
 }
 
-}  // namespace tests_of_recomputed_code
+}  // namespace tests_of_recomputation_writer
