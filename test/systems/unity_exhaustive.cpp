@@ -59,8 +59,8 @@ struct comparison {
   [[nodiscard]] double ratio() const { return static_cast<double>(found) / static_cast<double>(best); }
 };
 
-// What the fastest plan of all takes, as far as so many prefixes of each graph find it. Nothing of it comes from Unity's
-// search.
+// The memory of the fastest plan of all, as far as so many prefixes of each graph find it. Nothing of it comes from
+// Unity's search.
 bytes memory_of_fastest(const tensor::tensor_graph& g, const hardware::machine& m, std::uint64_t most_prefixes) {
   auto least = std::numeric_limits<cost_value>::max();
   bytes peak{};
