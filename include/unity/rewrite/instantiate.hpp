@@ -135,7 +135,7 @@ class target_builder {
     for (const auto& c : s_.conditions) {
       for (std::size_t i = 0; i < (c.indexed ? times_ : 1); ++i) {
         const auto value = evaluate(c, env_, i);
-        if (!value || !truth(*value)) {
+        if (!value || !truth_of(*value)) {
           return false;
         }
       }

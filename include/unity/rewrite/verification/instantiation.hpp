@@ -299,7 +299,7 @@ class instantiator {
     for (const auto& c : form_->equation.conditions) {
       for (std::size_t w = 0; w < tables_.worlds(); ++w) {
         const auto value = evaluate(c, world_environment<Algebra>{tables_, graph_, *match_, w});
-        if (!value || !truth(*value)) {
+        if (!value || !truth_of(*value)) {
           return false;
         }
       }
