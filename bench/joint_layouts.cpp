@@ -8,7 +8,7 @@
 
 namespace {
 
-double optimized(const unity::rule_set& rules, unity::layouts how, unity::tensor::tensor_graph& g) {
+double optimized(const unity::rule_set& rules, unity::variants how, unity::tensor::tensor_graph& g) {
   auto o = bench::options("v100", 1000);
   o.layouts = how;
   auto r = unity::systems::taso(bench::operators(), rules, g, o);
@@ -17,17 +17,17 @@ double optimized(const unity::rule_set& rules, unity::layouts how, unity::tensor
 }
 
 void joint_search_beats_the_three_others(benchmark::State& state) {
-  using unity::layouts;
+  using unity::variants;
   const auto start = bench::model("zoo:bert?form=taso");
   const unity::rule_set none;
   for (auto _ : state) {
     auto g = start;
-    const auto substitution = optimized(bench::rules(), layouts::kept, g);
-    const auto sequential = optimized(none, layouts::searched, g);
+    const auto substitution = optimized(bench::rules(), variants::kept, g);
+    const auto sequential = optimized(none, variants::searched, g);
     g = start;
-    const auto layout = optimized(none, layouts::searched, g);
+    const auto layout = optimized(none, variants::searched, g);
     g = start;
-    const auto joint = optimized(bench::rules(), layouts::searched, g);
+    const auto joint = optimized(bench::rules(), variants::searched, g);
     state.counters["substitution_us"] = substitution * 1e6;
     state.counters["layout_us"] = layout * 1e6;
     state.counters["sequential_us"] = sequential * 1e6;

@@ -106,7 +106,7 @@ const std::map<std::string, systems::algorithm> algorithms{{"backtracking", syst
                                                            {"exact", systems::algorithm::exact}};
 const std::map<std::string, tensor::mode> modes{{"inference", tensor::mode::inference},
                                                 {"training", tensor::mode::training}};
-const std::map<std::string, layouts> layout_choices{{"kept", layouts::kept}, {"searched", layouts::searched}};
+const std::map<std::string, variants> layout_choices{{"kept", variants::kept}, {"searched", variants::searched}};
 
 void declare(CLI::App& app, arguments& a) {
   auto& o = a.options;

@@ -77,7 +77,7 @@ TEST_CASE("optimized full-size models give the outputs of their originals on the
                            "zoo:bert?layers=2&hidden=256&heads=4&seq=48&vocab=1000"}) {
     CAPTURE(text);
     const auto full = unity::tensor::zoo::build(standard(), text);
-    const auto best = optimized(full, unity::layouts::kept, 40);
+    const auto best = optimized(full, unity::variants::kept, 40);
     const executor_options options{.data = unity::tensor::balanced_values(standard(), full, 5)};
     CHECK(max_relative_error(b, standard(), full, best, options) < 1e-5);
     const executor e{b, standard(), best, options};

@@ -31,7 +31,7 @@ namespace unity::backend::test {
 
 using tensor::test::standard;
 
-inline tensor::tensor_graph optimized(const tensor::tensor_graph& g, layouts searched, std::uint64_t expansions) {
+inline tensor::tensor_graph optimized(const tensor::tensor_graph& g, variants searched, std::uint64_t expansions) {
   static const auto rules = compile_rules(standard(), parse_rules(tensor::standard_rules));
   systems::taso_options o;
   o.limits.expansions = expansions;
@@ -78,7 +78,7 @@ void check_models(Backend& backend) {
        {"zoo:resnext50", "zoo:squeezenet1_1", "zoo:nasrnn?hidden=64&seq=3", "zoo:bert?layers=2&seq=8"}) {
     CAPTURE(text);
     const auto full = tensor::zoo::build(standard(), text);
-    const auto best = optimized(full, layouts::kept, 40);
+    const auto best = optimized(full, variants::kept, 40);
     CHECK_FALSE(best == full);
     static_cast<void>(check_shrunk(backend, full, best, 3));
   }
@@ -87,7 +87,7 @@ void check_models(Backend& backend) {
 template <device_backend Backend>
 void check_searched_layouts(Backend& backend) {
   const auto full = tensor::zoo::build(standard(), "zoo:bert?form=taso&layers=1");
-  const auto small = check_shrunk(backend, full, optimized(full, layouts::searched, 100), 4);
+  const auto small = check_shrunk(backend, full, optimized(full, variants::searched, 100), 4);
   int turned = 0;
   for (const auto v : value_ids(small)) {
     turned += small.type(v).order == tensor::layout::column_major ? 1 : 0;

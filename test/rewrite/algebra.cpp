@@ -59,7 +59,7 @@ struct costed_algebra : algebra {
   unity::operator_work work(op, values, values) const;
 };
 
-struct layout_algebra : algebra {
+struct variant_algebra : algebra {
   std::vector<op> variants(op, values) const;
 };
 
@@ -68,9 +68,9 @@ struct layout_algebra : algebra {
 static_assert(unity::algebra<archetype::algebra>);
 static_assert(unity::pattern_algebra<archetype::pattern_algebra> && unity::algebra<archetype::pattern_algebra>);
 static_assert(unity::costed_algebra<archetype::costed_algebra>);
-static_assert(unity::layout_algebra<archetype::layout_algebra>);
+static_assert(unity::variant_algebra<archetype::variant_algebra>);
 static_assert(!unity::pattern_algebra<archetype::algebra> && !unity::costed_algebra<archetype::algebra>);
-static_assert(!unity::layout_algebra<archetype::algebra>);
+static_assert(!unity::variant_algebra<archetype::algebra>);
 
 namespace near_miss {
 
@@ -118,7 +118,7 @@ struct work_in_seconds : archetype::costed_algebra {
 struct work_of_inputs_alone : archetype::costed_algebra {
   unity::operator_work work(op, values) const;
 };
-struct one_variant : archetype::layout_algebra {
+struct one_variant : archetype::variant_algebra {
   op variants(op, values) const;
 };
 
@@ -145,7 +145,7 @@ static_assert(!unity::pattern_algebra<near_miss::no_kinds> && !unity::pattern_al
 
 static_assert(unity::algebra<near_miss::work_in_seconds> && !unity::costed_algebra<near_miss::work_in_seconds>);
 static_assert(!unity::costed_algebra<near_miss::work_of_inputs_alone>);
-static_assert(unity::algebra<near_miss::one_variant> && !unity::layout_algebra<near_miss::one_variant>);
+static_assert(unity::algebra<near_miss::one_variant> && !unity::variant_algebra<near_miss::one_variant>);
 
 static_assert(unity::hashable<std::string> && unity::hashable<unity::node_id>);
 static_assert(!unity::hashable<near_miss::no_hash>);

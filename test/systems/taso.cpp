@@ -46,7 +46,7 @@ TEST_CASE("a joint search of substitutions and layouts beats each alone and both
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=2");
   auto o = options("v100", 400);
   const auto substitution = systems::taso(operators(), shipped(), bert, o);
-  o.layouts = layouts::searched;
+  o.layouts = variants::searched;
   const auto layout = systems::taso(operators(), {}, bert, o);
   const auto sequential = systems::taso(operators(), {}, substitution.graph, o);
   const auto joint = systems::taso(operators(), shipped(), bert, o);
@@ -111,7 +111,7 @@ TEST_CASE("taso_space prices with layouts equal state costs and graphs stay equi
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=1");
   systems::objective objective;
   systems::taso_space space{operators(), systems::make_cost(operators(), objective), shipped(), bert,
-                            layouts::searched};
+                            variants::searched};
   systems::taso_space::scratch_type from;
   systems::taso_space::scratch_type to;
   auto state = space.initial();
@@ -130,7 +130,7 @@ TEST_CASE("taso_space prices with layouts equal state costs and graphs stay equi
     REQUIRE(space.fingerprint_of(state) == priced->fingerprint);
     // The same graph, interned afresh, has the same cost.
     systems::taso_space again{
-        operators(), systems::make_cost(operators(), objective), {}, space.graph(state), layouts::kept};
+        operators(), systems::make_cost(operators(), objective), {}, space.graph(state), variants::kept};
     REQUIRE(again.cost(again.initial()) == priced->cost);
   }
   CHECK(relayouts > 0);
@@ -150,7 +150,7 @@ TEST_CASE("an exact search with layouts ends without creating cycles") {
   )"));
   auto o = options("v100", 2000);
   o.algorithm = systems::algorithm::exact;
-  o.layouts = layouts::searched;
+  o.layouts = variants::searched;
   const auto found = systems::taso(operators(), rules, g, o);
   CHECK(found.stopped == stop_reason::exhausted);
   CHECK(found.counts.expanded > 3);

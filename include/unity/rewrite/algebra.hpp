@@ -144,11 +144,11 @@ concept costed_algebra =
   { a.work(op, inputs, outputs) } -> std::same_as<operator_work>;
     };
 
-// Equivalent operators that place or lay out their results differently: a move is a match together with a choice of
-// variants.
-//   variants(op, inputs)   operators other than op whose results equal those of op except for the layout
+// For an algebra whose operators have variants, such as a product that writes its result in another layout. A move of a
+// search is then a match together with a choice of variants.
+//   variants(op, inputs)   operators other than op with the same results up to how values are stored, which types state
 template <class A>
-concept layout_algebra =
+concept variant_algebra =
     algebra<A> && requires(const A& a, const typename A::op_type& op, std::span<const typename A::value_type> inputs) {
       { a.variants(op, inputs) } -> std::same_as<std::vector<typename A::op_type>>;
     };

@@ -230,7 +230,7 @@ class target_builder {
   }
   // Consumes the digit of this node from the choice.
   typename Store::op_type choose(const typename Store::op_type& op, std::span<const value_id> operands) {
-    if constexpr (layout_algebra<typename Store::algebra_type>) {
+    if constexpr (variant_algebra<typename Store::algebra_type>) {
       if (choice_ != 0) {
         const auto others = store_.algebra().variants(op, store_.types(operands));
         const auto digit = choice_ % (others.size() + 1);
@@ -243,7 +243,7 @@ class target_builder {
   // An output keeps its type, so its operator must be the variant with that type.
   bool define_as_variant(std::size_t slot, std::size_t i, const typename Store::op_type& op,
                          std::span<const value_id> operands) {
-    if constexpr (layout_algebra<typename Store::algebra_type>) {
+    if constexpr (variant_algebra<typename Store::algebra_type>) {
       for (const auto& other : store_.algebra().variants(op, store_.types(operands))) {
         if (define(slot, i, store_.intern(other), operands)) {
           return true;

@@ -39,7 +39,7 @@ struct match_record {
 template <class Store>
 class match_store {
  public:
-  // The match of `b` with the `choice`-th combination of layouts inside the target. Nothing if there is no such
+  // The match of `b` with the `choice`-th combination of variants inside the target. Nothing if there is no such
   // combination, the conditions of the rule fail, the target cannot be built, its outputs have other types, or it
   // changes nothing.
   std::optional<match_id> intern(Store& store, const rule_index& rules, const bindings& b, std::size_t choice = 0) {
@@ -247,12 +247,12 @@ void find_duplicates(const Store& store, match_store<Store>& matches, state_view
   }
 }
 
-// Moves that change only the place or the layout of a result.
+// Moves that replace an operator by one of its variants.
 // Source: Jia's dissertation (TASO, 2020), section 2.7 and figure 2.5.
 
 namespace detail {
 
-// The operators that read v, each once; nothing if v is an output of the graph, whose layout must not change.
+// The operators that read v, each once; nothing if v is an output of the graph, whose type must not change.
 template <class Store>
 std::optional<std::vector<node_id>> operators_reading(const Store& store, const state_view& view, value_id v) {
   std::vector<node_id> readers;
@@ -307,7 +307,7 @@ std::optional<match_id> redirect_readers(Store& store, match_store<Store>& match
 // all readers: sink(match). None for nodes with several results, for outputs of the graph, and if the type of a
 // reader's results would change. The moves carry `rule` as their rule.
 template <class Store, class Sink>
-void find_relayouts(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n,
+void find_variants(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n,
                     Sink&& sink) {
   if (!store.op(n).valid() || store.results(n).size() != 1 || store.operands(n).empty()) {
     return;

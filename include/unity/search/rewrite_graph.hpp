@@ -52,7 +52,7 @@ template <class Algebra>
 [[nodiscard]] bool is_made_again(const Algebra& a, const typename Algebra::op_type& op) {
   const auto attributes = a.attributes_of(op);
   const auto made = a.make(a.kind_of(op), attributes);
-  if constexpr (layout_algebra<Algebra>) {
+  if constexpr (variant_algebra<Algebra>) {
     return made && a.kind_of(*made) == a.kind_of(op) && a.attributes_of(*made) == attributes;
   }
   return made == std::optional{op};

@@ -32,8 +32,8 @@
 
 namespace unity {
 
-// Whether a search keeps the layouts of operators or chooses among the possible ones.
-enum class layouts : std::uint8_t { kept, searched };
+// Whether a search keeps the operators' variants (variant_algebra) or chooses among them.
+enum class variants : std::uint8_t { kept, searched };
 
 // Models search_space, canonical_space, commuting_space, timed_space and measured_space; bounded_space over a
 // bounded_cost_model.
@@ -62,19 +62,19 @@ class rewrite_space {
     merkle_hasher merkle_;
   };
 
-  // Starts from `graph`. Copies the rules. With layouts::searched, a move is a match and a choice of layouts inside its
-  // target, and there are moves that only change a layout; the algebra must then be a layout_algebra.
+  // Starts from `graph`. Copies the rules. With variants::searched, a move is a match and a choice of variants inside its
+  // target, and there are moves that only change a variant; the algebra must then be a variant_algebra.
   // Throws: unity::error if the graph is cyclic or operands of a node do not fit its operator.
   template <dataflow_graph Graph>
-  rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, layouts how = layouts::kept)
+  rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, variants how = variants::kept)
       : store_{std::move(algebra)},
         model_{std::move(model)},
         rules_{std::move(rules)},
         index_{rules_, store_},
-        layouts_{how} {
-    UNITY_EXPECTS(how == layouts::kept || layout_algebra<Algebra>, "an algebra with variants");
+        variants_{how} {
+    UNITY_EXPECTS(how == variants::kept || variant_algebra<Algebra>, "an algebra with variants");
     merge_.name = "common_subexpression";
-    relayout_.name = "relayout";
+    variant_rule_.name = "relayout";
     first_nodes_ = intern_graph(store_, graph, &origins_);
     price_new_nodes();
   }
@@ -151,8 +151,8 @@ class rewrite_space {
     to.view_.load(store_, child.nodes);
     to.serial_ = child.serial;
     inherit_matches(s, child, to.view_);
-    if (layouts_ == layouts::searched) {
-      find_changed_layouts(e, to.view_, child.matches);
+    if (variants_ == variants::searched) {
+      find_changed_variants(e, to.view_, child.matches);
     }
     price_new_nodes();
     return child;
@@ -214,12 +214,12 @@ class rewrite_space {
   [[nodiscard]] const rule_set& rules() const noexcept { return rules_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
   // The index of the rule that a move applies; after the rules come moves that merge equal nodes, then moves that
-  // change a layout.
+  // change a variant.
   [[nodiscard]] std::size_t rule_number(match_id m) const { return matches_.record(m).rule; }
-  // The rule that a move applies; for moves that merge equal nodes or change a layout, a rule with only a name.
+  // The rule that a move applies; for moves that merge equal nodes or change a variant, a rule with only a name.
   [[nodiscard]] const substitution& rule_of(match_id m) const {
     const auto rule = matches_.record(m).rule;
-    return rule < rules_.size() ? rules_[rule] : rule == merge_rule() ? merge_ : relayout_;
+    return rule < rules_.size() ? rules_[rule] : rule == merge_rule() ? merge_ : variant_rule_;
   }
 
  private:
@@ -236,7 +236,7 @@ class rewrite_space {
     mark_listed({});
     for (std::size_t i = 0; i < first_nodes_.size() && (i % 64 != 63 || !is_past_deadline()); ++i) {
       find_matches(first_nodes_[i], view, s.matches);
-      find_layouts(first_nodes_[i], view, s.matches);
+      find_variants_of(first_nodes_[i], view, s.matches);
     }
     find_unconnected(view, s.matches);
     price_new_nodes();
@@ -400,7 +400,7 @@ class rewrite_space {
       return;
     }
     list_match(first, list);
-    for (std::size_t choice = 1; layouts_ == layouts::searched && choice < most_choices; ++choice) {
+    for (std::size_t choice = 1; variants_ == variants::searched && choice < most_choices; ++choice) {
       list_match(matches_.intern(store_, index_, b, choice), list);
     }
   }
@@ -427,26 +427,26 @@ class rewrite_space {
   // Moves without a rule are numbered after the rules.
   [[nodiscard]] std::uint32_t merge_rule() const noexcept { return static_cast<std::uint32_t>(rules_.size()); }
 
-  void find_layouts(node_id n, const state_view& view, std::vector<match_id>& list) {
-    if constexpr (layout_algebra<Algebra>) {
-      if (layouts_ == layouts::searched) {
-        find_relayouts(store_, matches_, view, merge_rule() + 1, n, [&](match_id m) { list_match(m, list); });
+  void find_variants_of(node_id n, const state_view& view, std::vector<match_id>& list) {
+    if constexpr (variant_algebra<Algebra>) {
+      if (variants_ == variants::searched) {
+        find_variants(store_, matches_, view, merge_rule() + 1, n, [&](match_id m) { list_match(m, list); });
       }
     }
   }
-  // Moves that change a layout depend on the readers of a result. New ones are those of new nodes and of operands of
+  // Moves that change a variant depend on the readers of a result. New ones are those of new nodes and of operands of
   // new or removed nodes.
-  void find_changed_layouts(const rewrite_effect& e, const state_view& view, std::vector<match_id>& list) {
+  void find_changed_variants(const rewrite_effect& e, const state_view& view, std::vector<match_id>& list) {
     const auto look_below = [&](node_id n) {
       const std::vector<value_id> operands(store_.operands(n).begin(), store_.operands(n).end());
       for (const auto v : operands) {
         if (const auto d = view.definition(v); d.valid()) {
-          find_layouts(d, view, list);
+          find_variants_of(d, view, list);
         }
       }
     };
     for (const auto n : added_) {
-      find_layouts(n, view, list);
+      find_variants_of(n, view, list);
       look_below(n);
     }
     for (const auto n : e.killed()) {
@@ -494,15 +494,15 @@ class rewrite_space {
     return false;
   }
 
-  static constexpr std::size_t most_choices = 16;  // combinations of layouts inside one target
+  static constexpr std::size_t most_choices = 16;  // combinations of variants inside one target
 
   store_type store_;
   Model model_;
   rule_set rules_;
   rule_index index_;
-  layouts layouts_;
+  variants variants_;
   substitution merge_;
-  substitution relayout_;
+  substitution variant_rule_;
   match_store<store_type> matches_;
   matcher<store_type> matcher_;
   std::vector<cost_type> costs_;

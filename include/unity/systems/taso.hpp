@@ -53,7 +53,7 @@ struct objective {
 struct taso_options : backtracking_options {
   systems::objective objective{};
   systems::algorithm algorithm = systems::algorithm::backtracking;
-  unity::layouts layouts = unity::layouts::kept;
+  variants layouts = variants::kept;
   std::string resume{};  // checkpoint to resume from; empty: start anew
   std::size_t width = beam_options{}.width;
   double beta = mcmc_options{}.beta;

@@ -26,7 +26,7 @@
 
 namespace unity::tensor {
 
-// A set of operator definitions. A value; models pattern_algebra, costed_algebra and layout_algebra. The layout of an
+// A set of operator definitions. A value; models pattern_algebra, costed_algebra and variant_algebra. The layout of an
 // operation is not an attribute: make() gives row_major results, variants() the other layouts.
 class algebra {
  public:

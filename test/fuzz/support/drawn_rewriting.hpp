@@ -62,7 +62,7 @@ class rewriting_drawer {
     if (rules.empty()) {
       return {};
     }
-    const auto how = in.below(8) == 1 ? layouts::searched : layouts::kept;
+    const auto how = in.below(8) == 1 ? variants::searched : variants::kept;
     evaluated_graphs evaluated{algebra_, 1};
     const auto expected = evaluated.outputs(graph);
     rewrite_space space{algebra_, random_prices{in.below(4), true}, std::move(rules), graph, how};
