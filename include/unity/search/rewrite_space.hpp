@@ -62,8 +62,8 @@ class rewrite_space {
     merkle_hasher merkle_;
   };
 
-  // Starts from `graph`. Copies the rules. With variants::searched, a move is a match and a choice of variants inside its
-  // target, and there are moves that only change a variant; the algebra must then be a variant_algebra.
+  // Starts from `graph`. Copies the rules. With variants::searched, a move is a match and a choice of variants inside
+  // its target, and there are moves that only change a variant; the algebra must then be a variant_algebra.
   // Throws: unity::error if the graph is cyclic or operands of a node do not fit its operator.
   template <dataflow_graph Graph>
   rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, variants how = variants::kept)
