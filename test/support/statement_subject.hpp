@@ -67,8 +67,8 @@ struct statement_subject {
     const auto p = unity::parallel::program_of(s, on, w, times, groups,
                                                unity::parallel::statement_devices::one_of_each_stage, inner);
     unity::simulate::full_simulation run;
-    simulated_statement r{s, run.run(p.code), {}};
-    for (const auto& m : unity::simulate::memory_profiles(p.code, run.times())) {
+    simulated_statement r{s, run.run(p.program), {}};
+    for (const auto& m : unity::simulate::memory_profiles(p.program, run.times())) {
       r.peak = std::max(r.peak, m.peak);
     }
     return r;

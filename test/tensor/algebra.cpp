@@ -26,7 +26,7 @@ static_assert(std::semiregular<algebra>);
 static_assert(unity::algebra<algebra>);
 static_assert(unity::pattern_algebra<algebra>);
 static_assert(unity::costed_algebra<algebra>);
-static_assert(unity::layout_algebra<algebra>);
+static_assert(unity::variant_algebra<algebra>);
 
 namespace {
 
