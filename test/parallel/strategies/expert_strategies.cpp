@@ -176,7 +176,8 @@ TEST_CASE("expert strategies of zoo models run on machines of one to eight devic
   if (name.starts_with("zoo:nmt")) {
     CHECK(x.experts() == std::vector<strategy>{expert_recurrent(operators(), x.graph, x.dimensions(), t)});
   } else if (name.starts_with("zoo:embedding_bag")) {
-    CHECK(x.experts() == std::vector<strategy>{detail::whole_tables(operators(), x.graph, x.dimensions(), t)});
+    REQUIRE(x.experts().size() == 1);
+    CHECK(x.experts()[0][x.find("embedding_bag").index()].devices.size() == 1);  // a whole table
   } else if (name.starts_with("zoo:candle_uno")) {
     CHECK(x.experts() == std::vector<strategy>{expert_convolutional(operators(), x.graph, x.dimensions(), t)});
   } else if (name.starts_with("zoo:bert") || name.starts_with("zoo:gpt")) {
