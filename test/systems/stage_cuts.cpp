@@ -263,7 +263,7 @@ TEST_CASE("stage cutting with a memory limit that runs out of time returns a val
     for (std::size_t reads = 0; reads < 40; ++reads) {
       CAPTURE(limit.count(), reads);
       std::size_t left = reads;
-      x.goal.is_late = [&] { return left == 0 || --left == 0; };
+      x.goal.is_past_deadline = [&] { return left == 0 || --left == 0; };
       const auto some = systems::cut_into_stages(ways, x.nodes, x.goal);
       REQUIRE(some.has_value() == (reads > 8));  // the first cut takes a look at the clock for each stage
       if (!some) {
