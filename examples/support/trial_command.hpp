@@ -3,19 +3,19 @@
 
 #include <cctype>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <unity/core/error.hpp>
 #include <unity/core/file.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
+
+#include "scratch_folder.hpp"
 
 namespace support {
 
@@ -66,7 +66,8 @@ class trial_command {
   // Effects: writes the text to a file, which is removed afterwards.
   // Throws: unity::error if the command fails, or its last line is not a number of seconds.
   [[nodiscard]] unity::picoseconds operator()(std::string_view plan) const {
-    const auto file = std::filesystem::temp_directory_path() / fmt::format("unity-trial-{}.json", ::getpid());
+    const scratch_folder folder{"trial"};
+    const auto file = folder.path() / "plan.json";
     unity::atomic_write(file, plan);
     auto line = line_;
     for (auto at = line.find("{plan}"); at != std::string::npos; at = line.find("{plan}", at)) {
@@ -74,8 +75,6 @@ class trial_command {
       at += file.string().size();
     }
     auto [printed, status] = detail::command_output{line}.finish();
-    std::error_code ignored;
-    std::filesystem::remove(file, ignored);
     while (!printed.empty() && std::isspace(static_cast<unsigned char>(printed.back())) != 0) {
       printed.pop_back();
     }
