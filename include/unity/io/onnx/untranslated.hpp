@@ -217,9 +217,6 @@ UNITY_INLINE std::vector<tensor::tensor_type> opaque_importer::result_types(cons
                   fmt::format("{} as value_info says", tensor::to_string(hint->second))};
     }
     types.push_back(hint != hints_.end() ? hint->second : found->second);
-    if (std::ranges::find(types.back().dims, 0) != types.back().dims.end()) {
-      throw no_counterpart{where, fmt::format("output {} has no elements", in_quotes(out)), "a tensor with elements"};
-    }
   }
   return types;
 }
