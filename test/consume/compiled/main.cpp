@@ -1,3 +1,8 @@
-#include <unity/hardware/kernel_model.hpp>
+#include <cstddef>
 
-int main() { return unity::hardware::id_of_board("Tesla-T4") == "t4" ? 0 : 1; }
+#include <unity/core/mapped_file.hpp>
+
+int main() {
+  const unity::mapped_file program{"/proc/self/exe"};
+  return program.bytes().size() > 4 && program.bytes()[1] == std::byte{'E'} ? 0 : 1;  // "\x7fELF"
+}
