@@ -10,16 +10,24 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/error.hpp>
+
 namespace support {
 
 // No other folder, of this process or another, has its name. Is removed with its files at the end of its lifetime.
 class scratch_folder {
  public:
-  // Throws: std::filesystem::filesystem_error if it cannot be made.
+  // Throws: unity::error if it cannot be made.
   explicit scratch_folder(std::string_view purpose) {
-    auto name = (std::filesystem::temp_directory_path() / fmt::format("unity-{}-XXXXXX", purpose)).string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw std::filesystem::filesystem_error{"mkdtemp", name, std::error_code{errno, std::generic_category()}};
+    std::error_code problem;
+    const auto parent = std::filesystem::temp_directory_path(problem);
+    auto name = (parent / fmt::format("unity-{}-XXXXXX", purpose)).string();
+    if (!problem && ::mkdtemp(name.data()) == nullptr) {
+      problem = {errno, std::generic_category()};
+    }
+    if (problem) {
+      throw unity::error{parent.empty() ? "TMPDIR" : parent.string(),
+                         fmt::format("no folder can be made there ({})", problem.message()), "a writable folder"};
     }
     path_ = name;
   }

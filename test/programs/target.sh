@@ -107,6 +107,8 @@ check 'an engine that nobody knows' complains 1 "--target: no engine 'abacus'; e
   "${small[@]}" --target abacus
 check 'a Python that is not there' complains 1 "'$scratch/nowhere' does not start \(No such file.*--python" \
   "${small[@]}" --target onnxruntime --python "$scratch/nowhere"
+check 'no folder for the files to time' complains 1 'TMPDIR: no folder can be made there .*expected a writable' \
+  env TMPDIR="$scratch/nowhere" "${fake[@]}"
 check 'a script that is not there' complains 1 'died \(exit code 2: .*nowhere.py' \
   "${target[@]}" --timer "$scratch/nowhere.py"
 check 'a model without a file' complains 1 '--target: zoo:nasrnn, which has no file' \
