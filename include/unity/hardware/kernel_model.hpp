@@ -70,8 +70,8 @@ struct kernel_sample {
 // Rates of large products, in operations per second. Small boards are faster for milliseconds than they can sustain.
 struct product_rates {
   double brief = 0;       // for products of 2 to 6 ms
-  double sustained = 0;   // for 40 ms and more
-  double deep_share = 1;  // factor for products that sum over 30,000 or more
+  double sustained = 0;   // for 40 ms and more; measured by calls of more than 20 ms
+  double deep_share = 1;  // factor for sums over 30,000; measured by sums over more than 16,000
 };
 
 inline constexpr int any_tile = -1;

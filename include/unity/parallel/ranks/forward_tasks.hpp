@@ -29,7 +29,7 @@ namespace unity::parallel::detail {
 // The state of the tasks of one micro-batch while they are written.
 
 struct task_state {
-  task_operation code{};
+  task_operation operation{};
   std::vector<value_id> operands{};  // as the operator reads them
   std::vector<value_id> raw{};       // results before scaling
   std::vector<value_id> results{};
@@ -46,7 +46,7 @@ struct node_state {
 };
 
 // Returns an operand as the operator reads it. Effects: adds a subtraction if it contains row numbers of a part.
-[[nodiscard]] value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& code,
+[[nodiscard]] value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& operation,
                                std::uint32_t operand, value_id v);
 // Effects: runs the operator of the task on its operands; the results are in the writer's graph.
 void run_operation(region_writer& w, task_state& task);
@@ -111,9 +111,9 @@ class forward_tasks {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& code,
+UNITY_INLINE value_id shifted(const tensor::algebra& a, region_writer& w, const task_operation& operation,
                               std::uint32_t operand, value_id v) {
-  for (const auto& shift : code.shifts) {
+  for (const auto& shift : operation.shifts) {
     if (shift.operand == operand) {
       const auto& type = w.graph().type(v);
       const std::vector<value_id> both{v, w.filled(type.dims, type.element, static_cast<double>(shift.by))};
@@ -124,10 +124,10 @@ UNITY_INLINE value_id shifted(const tensor::algebra& a, region_writer& w, const 
 }
 
 UNITY_INLINE void run_operation(region_writer& w, task_state& task) {
-  task.raw = w.run(task.code.part.op, task.operands, task.code.part.outputs);
+  task.raw = w.run(task.operation.part.op, task.operands, task.operation.part.outputs);
   task.results = task.raw;
   for (auto& r : task.results) {
-    r = task.code.share != 1 ? w.scaled(r, task.code.share) : r;
+    r = task.operation.share != 1 ? w.scaled(r, task.operation.share) : r;
   }
 }
 
@@ -191,8 +191,8 @@ UNITY_INLINE void forward_tasks::run_task(node_id n, std::uint32_t t) {
   for (const auto& w : node.waits[t]) {
     streams_.wait(rank, w);
   }
-  task.code = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(),
-                                training_.parts_of(n).parts[t]);
+  task.operation = operation_of_task(training_.algebra(), training_.dimensions_of(n), training_.division_of(n).grid(),
+                                     training_.parts_of(n).parts[t]);
   const auto table = training_.graph().operands(n)[0];
   if (const auto parts =
           weights_.is_weight(table) ? weights_.served_parts(table) : std::vector<weight_cells::served_part>{};
@@ -205,7 +205,7 @@ UNITY_INLINE void forward_tasks::run_task(node_id n, std::uint32_t t) {
   }
   auto& w = streams_.on(rank, n);
   for (std::uint32_t x = 0; x < task.operands.size(); ++x) {
-    task.operands[x] = shifted(training_.algebra(), w, task.code, x, task.operands[x]);
+    task.operands[x] = shifted(training_.algebra(), w, task.operation, x, task.operands[x]);
   }
   run_operation(w, task);
 }
@@ -230,7 +230,7 @@ UNITY_INLINE void forward_tasks::look_up(node_id n, std::uint32_t t, std::span<c
       asked = server.run(training_.algebra().make_operation("sub"), both);
     }
     const std::vector<value_id> both{part.table.value, asked};
-    auto rows = server.run(task.code.part.op, both, task.code.part.outputs)[0];
+    auto rows = server.run(task.operation.part.op, both, task.operation.part.outputs)[0];
     if (part.server != rank) {
       const auto back = streams_.sent(n, rows, part.server, rank);
       streams_.wait(rank, back.wait);

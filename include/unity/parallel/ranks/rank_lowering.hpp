@@ -145,7 +145,7 @@ UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
   if (!is_read) {
     return;  // its cotangents are zero
   }
-  const auto& part = task.code.part;
+  const auto& part = task.operation.part;
   const auto adjoint = tensor::adjoint_of(training_.algebra(), part.op, part.inputs, training_.training().wanted(n));
   const auto read = read_by(adjoint, n, t);  // before cotangents arrive
   for (const auto& w : node.waits_back[t]) {
@@ -161,8 +161,8 @@ UNITY_INLINE void backward_tasks::run_task(node_id n, std::uint32_t t) {
     if (!given[r] && tensor::is_floating(part.outputs[r].element)) {
       given[r] = w.filled(part.outputs[r].dims, part.outputs[r].element, 0);
     }
-    if (given[r] && task.code.share != 1) {
-      given[r] = w.scaled(*given[r], task.code.share);
+    if (given[r] && task.operation.share != 1) {
+      given[r] = w.scaled(*given[r], task.operation.share);
     }
   }
   run_adjoint(n, t, adjoint, read, given);

@@ -93,7 +93,7 @@ UNITY_INLINE const task_state& recomputed_tasks::again(node_id n, std::uint32_t 
     return known->second;
   }
   task_state made;
-  made.code = nodes_[n.index()].tasks[t].code;
+  made.operation = nodes_[n.index()].tasks[t].operation;
   for (std::uint32_t x = 0; x < training_.graph().operands(n).size(); ++x) {
     made.operands.push_back(operand(n, t, x));
   }
@@ -145,7 +145,7 @@ UNITY_INLINE value_id recomputed_tasks::joined_again(std::uint32_t edge, node_id
   auto& w = streams_.on(rank, n);
   const auto joined =
       w.joined(training_.parts_of(n).parts[t].operands[x], std::move(parts), training_.graph().type(e.value).element);
-  return shifted(training_.algebra(), w, node.tasks[t].code, x, joined);
+  return shifted(training_.algebra(), w, node.tasks[t].operation, x, joined);
 }
 
 }  // namespace unity::parallel::detail
