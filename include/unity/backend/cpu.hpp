@@ -115,8 +115,12 @@ class cpu_backend {
   [[nodiscard]] routine_ptr make_body(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_plain(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
   [[nodiscard]] routine_ptr make_adjoint(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const;
-  [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs, bool elements,
-                                    bool layouts) const;
+  struct conversions {
+    bool elements = true;  // of reals, and of integers without reals beside them, to float32
+    bool layouts = true;   // to row-major order
+  };
+  [[nodiscard]] routine_ptr convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
+                                    conversions to_plain) const;
 
   const tensor::algebra* algebra_;
   int threads_;
@@ -217,10 +221,10 @@ UNITY_INLINE auto cpu_backend::make_primitive(const tensor::operation& op, cpu::
     return r;  // vectors have no layout
   }
   if (name.starts_with("embedding") || name == "scatter_sum") {
-    return convert(op, inputs, outputs, false, true);
+    return convert(op, inputs, outputs, {.elements = false});
   }
   // Matrix products take any layout.
-  return convert(op, inputs, outputs, true, name != "matmul" && name != "linear");
+  return convert(op, inputs, outputs, {.layouts = name != "matmul" && name != "linear"});
 }
 
 UNITY_INLINE auto cpu_backend::make_composite(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
@@ -231,16 +235,16 @@ UNITY_INLINE auto cpu_backend::make_composite(const tensor::operation& op, cpu::
   }
   if (name == "softmax" || name.starts_with("layer_norm") || name.starts_with("batch_norm") ||
       cpu::pool_adjoint_of(name)) {
-    return convert(op, inputs, outputs, true, true);
+    return convert(op, inputs, outputs, {});
   }
   const bool narrow = std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
     return t.element == tensor::dtype::float16 || t.element == tensor::dtype::bfloat16;
   });
   if (name.starts_with("segment_")) {
-    return convert(op, inputs, outputs, narrow && name != "segment_sum" && name != "segment_mean", true);
+    return convert(op, inputs, outputs, {.elements = narrow && name != "segment_sum" && name != "segment_mean"});
   }
   // Intermediate results are not rounded to 16 bits.
-  return narrow ? convert(op, inputs, outputs, true, false) : make_body(op, inputs, outputs);
+  return narrow ? convert(op, inputs, outputs, {.layouts = false}) : make_body(op, inputs, outputs);
 }
 
 UNITY_INLINE auto cpu_backend::make_body(const tensor::operation& op, cpu::types inputs, cpu::types outputs) const
@@ -261,16 +265,16 @@ UNITY_INLINE auto cpu_backend::make_body(const tensor::operation& op, cpu::types
 // The operator on float32 elements in row-major order, with conversions around it where needed. Integers beside reals
 // are indices, and stay.
 UNITY_INLINE auto cpu_backend::convert(const tensor::operation& op, cpu::types inputs, cpu::types outputs,
-                                       bool elements, bool layouts) const -> cpu_backend::routine_ptr {
+                                       conversions to_plain) const -> cpu_backend::routine_ptr {
   bool same = true;
   const bool has_reals =
       std::any_of(inputs.begin(), inputs.end(), [](const auto& t) { return tensor::is_floating(t.element); });
   const auto plain = [&](cpu::types given) {
     std::vector<tensor::tensor_type> all{given.begin(), given.end()};
     for (auto& t : all) {
-      const bool changes = elements && (tensor::is_floating(t.element) || !has_reals);
+      const bool changes = to_plain.elements && (tensor::is_floating(t.element) || !has_reals);
       const auto element = changes ? tensor::dtype::float32 : t.element;
-      const auto order = layouts && !is_row_major(t) ? tensor::layout::row_major : t.order;
+      const auto order = to_plain.layouts && !is_row_major(t) ? tensor::layout::row_major : t.order;
       if (element != t.element || order != t.order) {
         t = {element, order, false, t.dims};
         same = false;
@@ -281,7 +285,7 @@ UNITY_INLINE auto cpu_backend::convert(const tensor::operation& op, cpu::types i
   const auto in = plain(inputs);
   const auto out = plain(outputs);
   auto inner_op = op;
-  inner_op.order = layouts ? tensor::layout::row_major : op.order;
+  inner_op.order = to_plain.layouts ? tensor::layout::row_major : op.order;
   auto inner = make_plain(inner_op, in, out);
   if (same || inner == nullptr) {
     return inner;

@@ -21,6 +21,10 @@ namespace unity {
 
 using match_id = id<struct match_tag>;
 
+// Whether new nodes can close a cycle while none of their results lives yet. They cannot if results of a single node
+// are replaced, or if they read only what the old nodes read.
+enum class cycle_risk : std::uint8_t { none, possible };
+
 // The effect of a match on any state that contains its nodes. It does not include conditions that depend on the state:
 // uses from outside, cycles, and which parts of it are live already (see rewrite_effect).
 struct match_record {
@@ -31,9 +35,7 @@ struct match_record {
   std::uint16_t replaced = 0;
   std::uint16_t defining = 0;
   std::uint16_t aliases = 0;
-  bool several = false;  // replaces results of several nodes: may close a cycle
-  bool keeps_order =
-      false;  // new nodes read only what the old ones read: cannot close a cycle, unless their results live already
+  cycle_risk cycles = cycle_risk::none;
 };
 
 template <class Store>
@@ -61,7 +63,7 @@ class match_store {
   // Adds a move without a rule: `defining` nodes define the `replaced` values anew, in states where `nodes` are live.
   match_id add(std::uint32_t rule, std::span<const node_id> nodes, std::span<const value_id> bound,
                std::span<const value_id> replaced, std::span<const node_id> defining,
-               std::span<const std::pair<value_id, value_id>> aliases, bool several, bool keeps_order) {
+               std::span<const std::pair<value_id, value_id>> aliases, cycle_risk cycles) {
     const auto hash = effect_hash(nodes, defining, aliases);
     const auto known =
         effect_table_.find(hash, [&](auto i) { return same_effect(match_id{i}, nodes, defining, aliases); });
@@ -75,8 +77,7 @@ class match_store {
                    static_cast<std::uint16_t>(replaced.size()),
                    static_cast<std::uint16_t>(defining.size()),
                    static_cast<std::uint16_t>(aliases.size()),
-                   several,
-                   keeps_order};
+                   cycles};
     const auto put = [&](const auto& ids) {
       for (const auto i : ids) {
         pool_.push_back(i.index());
@@ -196,7 +197,7 @@ class match_store {
       return std::nullopt;
     }
     return add(b.rule, builder.matched(), builder.bound(), builder.replaced(), builder.defining(), builder.aliases(),
-               builder.several(), false);
+               builder.several() ? cycle_risk::possible : cycle_risk::none);
   }
 
   std::vector<match_record> records_;
@@ -238,7 +239,7 @@ void find_duplicates(const Store& store, match_store<Store>& matches, state_view
     std::vector<value_id> bound(store.operands(n).begin(), store.operands(n).end());
     bound.insert(bound.end(), kept.begin(), kept.end());
     const std::vector<value_id> replaced(dropped.begin(), dropped.end());
-    sink(matches.add(rule, nodes, bound, replaced, std::span<const node_id>{}, aliases, false, true));
+    sink(matches.add(rule, nodes, bound, replaced, std::span<const node_id>{}, aliases, cycle_risk::none));
   };
   if (view.use_count(v) > state_view::most_neighbours) {
     std::ranges::for_each(view.users_near(v, n, state_view::few_neighbours), merge_with);
@@ -298,7 +299,7 @@ std::optional<match_id> redirect_readers(Store& store, match_store<Store>& match
   }
   const std::vector<value_id> bound(store.operands(n).begin(), store.operands(n).end());
   const std::span<const std::pair<value_id, value_id>> no_aliases;
-  return matches.add(rule, nodes, bound, replaced, defining, no_aliases, true, true);
+  return matches.add(rule, nodes, bound, replaced, defining, no_aliases, cycle_risk::none);
 }
 
 }  // namespace detail
@@ -308,7 +309,7 @@ std::optional<match_id> redirect_readers(Store& store, match_store<Store>& match
 // reader's results would change. The moves carry `rule` as their rule.
 template <class Store, class Sink>
 void find_variants(Store& store, match_store<Store>& matches, const state_view& view, std::uint32_t rule, node_id n,
-                    Sink&& sink) {
+                   Sink&& sink) {
   if (!store.op(n).valid() || store.results(n).size() != 1 || store.operands(n).empty()) {
     return;
   }

@@ -310,7 +310,7 @@ class rewrite_effect {
   template <class Store>
   [[nodiscard]] bool acyclic(const Store& store, state_view& view, const match_store<Store>& matches,
                              const match_record& r) const {
-    if (!foreign_ && (r.keeps_order || !r.several)) {
+    if (!foreign_ && r.cycles == cycle_risk::none) {
       return true;
     }
     return std::none_of(leaves_.begin(), leaves_.end(), [&](value_id leaf) {
