@@ -197,10 +197,10 @@ TEST_CASE("expression compose and inverse work on permutations and refuse others
 }
 
 TEST_CASE("each expression function can be called with its declared number of arguments") {
-  for (const auto& s : functions) {
+  for (const auto& s : rule_functions) {
     CAPTURE(s.name);
     const std::vector<attribute> ones(s.arguments, attribute{0});
-    CHECK_NOTHROW((void)evaluate_function(s.code, ones));
+    CHECK_NOTHROW((void)evaluate_function(s.function, ones));
   }
 }
 

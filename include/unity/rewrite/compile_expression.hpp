@@ -180,13 +180,13 @@ class expression_compiler {
         return r;
       }
     }
-    const auto f = std::find_if(functions.begin(), functions.end(), [&](const auto& known) {
+    const auto f = std::find_if(rule_functions.begin(), rule_functions.end(), [&](const auto& known) {
       return known.name == e.name && known.arguments == e.arguments.size();
     });
     if (context != nullptr && context->form == attribute_form::real) {
       return negated_real(e, context);
     }
-    if (f == functions.end()) {
+    if (f == rule_functions.end()) {
       fail(to_text(e), fmt::format("a function or measure with {} argument(s)", e.arguments.size()));
     }
     if (std::any_of(e.arguments.begin(), e.arguments.end(),
@@ -195,8 +195,8 @@ class expression_compiler {
     }
     compiled_expression r;
     r.kind = compiled_expression::form::call;
-    r.callee = f->code;
-    if (is_comparison(f->code)) {
+    r.callee = f->function;
+    if (is_comparison(f->function)) {
       add_compared(r, e);
     } else {
       add_arguments(r, e, context, 0);

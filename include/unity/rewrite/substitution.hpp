@@ -66,11 +66,11 @@ enum class rule_function : std::uint8_t {
 
 struct function_signature {
   std::string_view name;
-  rule_function code;
+  rule_function function;
   std::size_t arguments;
 };
 
-inline constexpr std::array<function_signature, 38> functions{{
+inline constexpr std::array<function_signature, 38> rule_functions{{
     {"+", rule_function::add, 2},
     {"-", rule_function::subtract, 2},
     {"*", rule_function::multiply, 2},

@@ -84,7 +84,7 @@ class samples {
   }
 
   // The fingerprint of a variable, consistent with that of other terms.
-  [[nodiscard]] std::uint64_t variable_fingerprint(const orbit& o) const {
+  [[nodiscard]] std::uint64_t variable_fingerprint(const term_orbit& o) const {
     std::vector<residue> chosen;
     for (const auto e : language_.probe_elements(o.facts.type)) {
       chosen.push_back(values_[o.values + e]);
@@ -196,7 +196,7 @@ class samples {
       const auto& o = store[t.operands[i].orbit];
       const auto own = t.operands[i].map.then(names, o.facts.variables);
       const auto offset = rank(o.facts, own) * language_.elements(o.facts.type);
-      if (o.values != orbit::not_kept) {
+      if (o.values != term_orbit::not_kept) {
         at[i] = values_.data() + o.values + offset;
         continue;
       }
@@ -222,8 +222,8 @@ class samples {
     return rows;
   }
   // Precondition: the operands are kept.
-  [[nodiscard]] const residue* computed(const term_store& store, const orbit& o, variable_map names, std::size_t offset,
-                                        computed_rows& rows, scratch& s) const {
+  [[nodiscard]] const residue* computed(const term_store& store, const term_orbit& o, variable_map names,
+                                        std::size_t offset, computed_rows& rows, scratch& s) const {
     auto* const out = rows.values.data() + offset;
     const auto number = offset / language_.elements(o.facts.type);
     if (!rows.have[number]) {
@@ -232,7 +232,7 @@ class samples {
     }
     return out;
   }
-  void compute(const term_store& store, const orbit& o, variable_map names, scratch& s, residue* out) const {
+  void compute(const term_store& store, const term_orbit& o, variable_map names, scratch& s, residue* out) const {
     const auto& p = language_.program(o.program);
     const auto at = operands(store, o.term, names, s);
     s.temporaries.resize(std::max(s.temporaries.size(), p.temporaries()));

@@ -135,7 +135,7 @@ class term_generator {
   };
 
   // Whether it leaves room for only one more operator.
-  [[nodiscard]] bool is_large(const orbit& o) const noexcept { return o.facts.size + std::size_t{1} == size_; }
+  [[nodiscard]] bool is_large(const term_orbit& o) const noexcept { return o.facts.size + std::size_t{1} == size_; }
 
   // The terms with an operand of the previous size.
   void around(orbit_id id) {

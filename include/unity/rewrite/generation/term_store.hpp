@@ -110,7 +110,7 @@ struct term_facts {
   std::uint8_t repeats = 0;    // occurrences of variables beyond the first
 };
 
-struct orbit {
+struct term_orbit {
   static constexpr std::uint64_t not_kept = ~std::uint64_t{0};
 
   stored_term term{};
@@ -128,16 +128,16 @@ class term_store {
   explicit term_store(std::span<const std::uint16_t> sorts);
 
   [[nodiscard]] std::size_t size() const noexcept { return orbits_.size(); }
-  [[nodiscard]] const orbit& operator[](orbit_id o) const noexcept { return orbits_[o]; }
-  [[nodiscard]] orbit& at(orbit_id o) noexcept { return orbits_[o]; }
-  [[nodiscard]] std::span<const term_instance> nodes(const orbit& o) const noexcept {
+  [[nodiscard]] const term_orbit& operator[](orbit_id o) const noexcept { return orbits_[o]; }
+  [[nodiscard]] term_orbit& at(orbit_id o) noexcept { return orbits_[o]; }
+  [[nodiscard]] std::span<const term_instance> nodes(const term_orbit& o) const noexcept {
     return std::span{nodes_}.subspan(o.nodes, o.facts.size);
   }
-  [[nodiscard]] std::span<const variable_map> automorphisms(const orbit& o) const noexcept {
+  [[nodiscard]] std::span<const variable_map> automorphisms(const term_orbit& o) const noexcept {
     return std::span{automorphisms_}.subspan(o.automorphisms, o.automorphism_count);
   }
   [[nodiscard]] std::size_t bytes() const noexcept {
-    return orbits_.capacity() * sizeof(orbit) + nodes_.capacity() * sizeof(term_instance) +
+    return orbits_.capacity() * sizeof(term_orbit) + nodes_.capacity() * sizeof(term_instance) +
            automorphisms_.capacity() * sizeof(variable_map);
   }
 
@@ -155,7 +155,7 @@ class term_store {
                std::span<const variable_map> automorphisms);
 
  private:
-  std::vector<orbit> orbits_;
+  std::vector<term_orbit> orbits_;
   std::vector<term_instance> nodes_;
   std::vector<variable_map> automorphisms_;
   std::vector<term_instance> scratch_;
@@ -211,7 +211,7 @@ UNITY_INLINE term_store::term_store(std::span<const std::uint16_t> sorts) {
     facts.sorts.set(0, s);
     facts.type = sorts[s];
     facts.variables = 1;
-    orbits_.push_back({{}, facts, 0, orbit::not_kept, 0, 0, 1});
+    orbits_.push_back({{}, facts, 0, term_orbit::not_kept, 0, 0, 1});
   }
   automorphisms_.push_back(variable_map::identity());
 }
@@ -254,7 +254,7 @@ UNITY_INLINE void term_store::collect_nodes(const stored_term& t, std::vector<te
 UNITY_INLINE orbit_id term_store::add(const stored_term& t, const term_facts& facts, std::uint32_t program,
                                       std::span<const variable_map> automorphisms) {
   const auto id = static_cast<orbit_id>(orbits_.size());
-  orbit o;
+  term_orbit o;
   o.term = t;
   o.facts = facts;
   o.program = program;
