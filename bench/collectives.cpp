@@ -115,14 +115,14 @@ class event_loop {
 };
 
 void agrees_but_for_contention(benchmark::State& state, const std::string& preset, exchange kind,
-                               collective_algorithm how, std::int64_t size) {
+                               collective_algorithm algorithm, std::int64_t size) {
   const auto m = hardware::preset(preset);
   const hardware::route_table routes{m.network};
   std::vector<device_id> devices;
   for (std::size_t i = 0; i < m.network.device_count(); ++i) {
     devices.emplace_back(i);
   }
-  const hardware::collective c{kind, how, devices, bytes{size}, 0};
+  const hardware::collective c{kind, algorithm, devices, bytes{size}, 0};
   for (auto _ : state) {
     const auto g = hardware::lower(m.network, c);
     const auto closed = to_seconds(hardware::collective_time(m.network, routes, c));
@@ -131,7 +131,7 @@ void agrees_but_for_contention(benchmark::State& state, const std::string& prese
     state.counters["closed_us"] = closed * 1e6;
     state.counters["contention"] = timed / closed;
     state.counters["waiting"] = timed / free;
-    state.counters["chosen"] = hardware::fastest_algorithm(m.network, routes, c).first == how ? 1 : 0;
+    state.counters["chosen"] = hardware::fastest_algorithm(m.network, routes, c).first == algorithm ? 1 : 0;
   }
 }
 
@@ -140,19 +140,19 @@ void add_rows() {
     for (const auto kind : {exchange::all_reduce, exchange::all_gather, exchange::all_to_all, exchange::broadcast}) {
       for (std::size_t a = 0; a < hardware::collective_algorithm_names.size(); ++a) {
         for (const std::int64_t size : {std::int64_t{1} << 13U, std::int64_t{3} << 25U}) {
-          const auto how = static_cast<collective_algorithm>(a);
+          const auto algorithm = static_cast<collective_algorithm>(a);
           const auto m = hardware::preset(preset);
           std::vector<device_id> devices;
           for (std::size_t i = 0; i < m.network.device_count(); ++i) {
             devices.emplace_back(i);
           }
-          if (!hardware::applies(m.network, {kind, how, devices})) {
+          if (!hardware::applies(m.network, {kind, algorithm, devices})) {
             continue;
           }
           const auto name = fmt::format("{}/{}/{}/{}", preset, hardware::exchange_names[static_cast<std::size_t>(kind)],
                                         hardware::collective_algorithm_names[a], size);
           benchmark::RegisterBenchmark(
-              name.c_str(), [=](benchmark::State& s) { agrees_but_for_contention(s, preset, kind, how, size); })
+              name.c_str(), [=](benchmark::State& s) { agrees_but_for_contention(s, preset, kind, algorithm, size); })
               ->Iterations(1)
               ->Unit(benchmark::kMillisecond);
         }

@@ -8,9 +8,9 @@
 
 namespace {
 
-double optimized(const unity::rule_set& rules, unity::variants how, unity::tensor::tensor_graph& g) {
+double optimized(const unity::rule_set& rules, unity::variants allowed, unity::tensor::tensor_graph& g) {
   auto o = bench::options("v100", 1000);
-  o.layouts = how;
+  o.layouts = allowed;
   auto r = unity::systems::taso(bench::operators(), rules, g, o);
   g = std::move(r.graph);
   return r.cost_after_s;

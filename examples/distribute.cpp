@@ -225,18 +225,18 @@ std::optional<io::synchronization_on> file_of(const tensor::algebra& operators, 
   }
   if (a.strategy.ends_with(".pb")) {
     const auto found = io::from_autodist(operators, graph, network, io::read_autodist_strategy(a.strategy), a.strategy);
-    return io::synchronization_on{found.how, found.replicas};
+    return io::synchronization_on{found.sync, found.replicas};
   }
   return std::nullopt;
 }
 
 // Why the strategy of a rule does not meet the request; "" if it does.
-std::string why_not(const arguments& a, const parallel::synchronization& how) {
-  if (const auto option = systems::left_out_of(how, a.options); !option.empty()) {
+std::string why_not(const arguments& a, const parallel::synchronization& sync) {
+  if (const auto option = systems::left_out_of(sync, a.options); !option.empty()) {
     return fmt::format("no weight has the {}", option);
   }
   std::size_t most = 0;
-  for (const auto& w : how.weights) {
+  for (const auto& w : sync.weights) {
     most = std::max(most, w.parts.size());  // if the number of rows is prime, each row is a part
   }
   return most <= parallel::most_weight_parts
@@ -246,9 +246,9 @@ std::string why_not(const arguments& a, const parallel::synchronization& how) {
 
 // Throws: unity::error for a flag that has no effect on the rule.
 void expect_effects(const arguments& a, const systems::named_builder& b, const systems::sync_problem& p) {
-  const auto how = b.build(p, a.options);
+  const auto sync = b.build(p, a.options);
   const auto compare = [&](std::string_view flag, bool is_given, const systems::sync_problem& problem, const auto& o) {
-    if (is_given && b.build(problem, o) == how) {
+    if (is_given && b.build(problem, o) == sync) {
       throw error{flag, fmt::format("given with '{}'", a.strategy), "none: this rule does the same without"};
     }
   };
@@ -273,10 +273,10 @@ void add_rules(const arguments& a, support::sync_comparison& c) {
     if (a.strategy == b.name) {
       expect_effects(a, b, c.problem());
     }
-    auto how = b.build(c.problem(), a.options);
-    const auto reason = why_not(a, how);
+    auto sync = b.build(c.problem(), a.options);
+    const auto reason = why_not(a, sync);
     if (reason.empty()) {
-      c.add(std::string{b.name}, std::move(how));
+      c.add(std::string{b.name}, std::move(sync));
     } else if (a.strategy == b.name) {
       throw error{"--strategy", fmt::format("of {} {}", b.name, reason), "a rule, or options, that go with the model"};
     } else {
@@ -482,7 +482,7 @@ void run(arguments& a) {
     problem.is_per_node = !a.is_per_device;
     support::sync_comparison c{operators, r, std::move(problem), simulation, measured};
     if (file) {
-      c.add(a.strategy, file->how);
+      c.add(a.strategy, file->sync);
     } else {
       compare(a, seconds, c);
     }
@@ -493,7 +493,7 @@ void run(arguments& a) {
     std::vector<support::output> files;
     std::optional<std::string> autodist;
     if (!a.out.empty()) {
-      const auto plan = simulation.plan_with(c.best().how);
+      const auto plan = simulation.plan_with(c.best().sync);
       autodist = autodist_bytes(operators, c.best().name, plan);
       files = files_of(operators, a, plan, autodist);
     }

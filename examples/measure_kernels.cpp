@@ -99,12 +99,12 @@ void grow(fusion::fusion_session& s, const fusion::instruction_graph& g, random_
 class measurement_of_model {
  public:
   measurement_of_model(const arguments& a, const tensor::algebra& operators, const std::string& model,
-                       backend::cpu_backend& b, const backend::timing_options& how, const tensor::durations& times)
+                       backend::cpu_backend& b, const backend::timing_options& timing, const tensor::durations& times)
       : arguments_{a},
         operators_{operators},
         model_{model},
         backend_{b},
-        how_{how},
+        timing_{timing},
         job_{support::load_fusion_job(operators, model, a.dimensions, hardware::preset("host:1x2"),
                                       parallel::optimizer::sgd, true)} {
     support::add_instructions(operators, times, job_);
@@ -153,7 +153,7 @@ class measurement_of_model {
       if (!known_.insert(fusion::fingerprint_of(description)).second) {
         continue;
       }
-      const auto time = backend::time_region(backend_, operators_, fusion::region_of(operators_, fused, k), how_);
+      const auto time = backend::time_region(backend_, operators_, fusion::region_of(operators_, fused, k), timing_);
       to.push_back({model_, std::move(description), std::max(time.median, picoseconds{1})});
       ++found_;
       ++made;
@@ -165,7 +165,7 @@ class measurement_of_model {
   const tensor::algebra& operators_;
   const std::string& model_;
   backend::cpu_backend& backend_;
-  const backend::timing_options& how_;
+  const backend::timing_options& timing_;
   support::fusion_job job_;
   fusion::fusion_target target_{};
   std::set<fingerprint> known_{};
@@ -178,9 +178,9 @@ void run(arguments& a) {
   backend::cpu_options o;
   o.threads = a.threads;
   backend::cpu_backend backend{operators, o};
-  backend::timing_options how;
-  how.seconds = a.seconds;
-  timer device{backend, how};
+  backend::timing_options timing;
+  timing.seconds = a.seconds;
+  timer device{backend, timing};
   const auto warn = [](const std::string& line) { fmt::print(stderr, "measure_kernels: {}\n", line); };
   support::warn_if_busy(warn);
   // Separate operators are timed here, too, and not looked up, so that the machine is in the same state.
@@ -188,7 +188,7 @@ void run(arguments& a) {
   const tensor::durations times{tensor::measured_durations{operators, cache}};
   std::vector<learn::kernel_sample> samples;
   for (const auto& model : a.models) {
-    measurement_of_model{a, operators, model, backend, how, times}.run(samples);
+    measurement_of_model{a, operators, model, backend, timing, times}.run(samples);
   }
   learn::write_kernel_samples(a.out, samples);
   fmt::print("{} kernels and {} operators on {}\n", samples.size(), cache.measured(), device.description());

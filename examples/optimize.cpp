@@ -488,15 +488,15 @@ void write(const tensor::algebra& operators, const arguments& a, const io::onnx_
 tensor::equivalence_report check(const tensor::algebra& operators, const arguments& a, const io::onnx_model& before,
                                  const systems::taso_result& found) {
   // Exporters round constants such as sqrt(2) to float.
-  const tensor::equivalence_options how{
+  const tensor::equivalence_options options{
       .modular = !found.real_only, .seed = a.options.seed, .tolerance = found.real_only ? 1e-6 : 1e-9};
   if (!before.open.empty()) {
     const std::filesystem::path file{a.model};
     return io::check_open(operators, read_file(file), a.model, file.parent_path(),
                           written_model(operators, before, found, false),
-                          {.dimensions = support::parse_dimensions(a.dimensions), .keep_rest = true}, how);
+                          {.dimensions = support::parse_dimensions(a.dimensions), .keep_rest = true}, options);
   }
-  auto report = tensor::check_equivalence(operators, before.graph, found.graph, how);
+  auto report = tensor::check_equivalence(operators, before.graph, found.graph, options);
   if (!report.passed) {
     throw error{a.model, fmt::format("the optimized graph differs: {}", report.problem),
                 "equal graphs; please report this"};

@@ -143,9 +143,9 @@ nlohmann::json engine_process::answer(std::chrono::milliseconds limit) {
   return said;
 }
 
-void engine_process::lose(const std::string& how, const std::string& expected) {
+void engine_process::lose(const std::string& found, const std::string& expected) {
   end();
-  throw unity::error{name_, how, expected};
+  throw unity::error{name_, found, expected};
 }
 
 std::string engine_process::last_words() const {
@@ -159,9 +159,9 @@ std::string engine_process::last_words() const {
   }
   all.erase(all.find_last_not_of(" \n\r\t") + 1);
   all.erase(0, all.rfind('\n') + 1);  // npos + 1 is 0
-  const auto how = WIFSIGNALED(status_) ? fmt::format("signal {}", WTERMSIG(status_))
-                                        : fmt::format("exit code {}", WEXITSTATUS(status_));
-  return all.empty() ? how : fmt::format("{}: {}", how, unity::printable(all, 200));
+  const auto ended = WIFSIGNALED(status_) ? fmt::format("signal {}", WTERMSIG(status_))
+                                          : fmt::format("exit code {}", WEXITSTATUS(status_));
+  return all.empty() ? ended : fmt::format("{}: {}", ended, unity::printable(all, 200));
 }
 
 void engine_process::end() noexcept {

@@ -42,7 +42,7 @@ class engine_process {
   [[nodiscard]] std::string line_within(std::chrono::milliseconds limit);
   [[nodiscard]] nlohmann::json answer(std::chrono::milliseconds limit);
   // Effects: kills it.
-  [[noreturn]] void lose(const std::string& how, const std::string& expected);
+  [[noreturn]] void lose(const std::string& found, const std::string& expected);
   // Why it died, if it reported a reason.
   [[nodiscard]] std::string last_words() const;
   void end() noexcept;

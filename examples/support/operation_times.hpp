@@ -111,9 +111,9 @@ void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, 
   const auto warn = [&](const std::string& line) { fmt::print(stderr, "{}: {}\n", program, line); };
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
     warn_if_busy(warn);
-    backend::timing_options how;
-    how.activation_bytes = std::size_t{32} << 20U;  // some operands of a step are recent, some are old
-    backend::device_timer device{backend, how};
+    backend::timing_options timing;
+    timing.activation_bytes = std::size_t{32} << 20U;  // some operands of a step are recent, some are old
+    backend::device_timer device{backend, timing};
     any_timer timer{[&](const auto& op, auto inputs, auto outputs) { return device.time(op, inputs, outputs); },
                     device.description()};
     tensor::timing_cache<any_timer> cache{a, timer, timings_file(flags.timings, timer.about, warn), warn};

@@ -88,8 +88,8 @@ inline unity::parallel::synchronization sync_of(const std::string& flag, unity::
   if (const auto size = check_sync(flag); size > 0) {
     return unity::parallel::bucketed_sync(l, s, unity::bytes{size});
   }
-  const auto how = sharding_of(flag);
-  return how ? unity::parallel::sharded_sync(l, *how) : unity::parallel::served_sync(l, s);
+  const auto sharding = sharding_of(flag);
+  return sharding ? unity::parallel::sharded_sync(l, *sharding) : unity::parallel::served_sync(l, s);
 }
 
 // Effects: applies the flag to the plan, if it is given.

@@ -32,16 +32,16 @@ picoseconds sync_comparison::computing() {
   return simulation_(apart).iteration;
 }
 
-void sync_comparison::add(std::string name, parallel::synchronization how) {
-  const auto measured = run_ ? std::optional{run_(how)} : std::nullopt;
-  add(std::move(name), std::move(how), measured);
+void sync_comparison::add(std::string name, parallel::synchronization sync) {
+  const auto measured = run_ ? std::optional{run_(sync)} : std::nullopt;
+  add(std::move(name), std::move(sync), measured);
 }
 
-void sync_comparison::add(std::string name, parallel::synchronization how, std::optional<picoseconds> measured) {
-  const auto simulated = simulation_(how);
-  auto report = simulation_.report(how);
+void sync_comparison::add(std::string name, parallel::synchronization sync, std::optional<picoseconds> measured) {
+  const auto simulated = simulation_(sync);
+  auto report = simulation_.report(sync);
   sync_outcome o{.name = std::move(name),
-                 .how = std::move(how),
+                 .sync = std::move(sync),
                  .iteration = simulated.iteration,
                  .moved = simulated.moved,
                  .memory_peak = report.memory_peak(),
@@ -49,7 +49,7 @@ void sync_comparison::add(std::string name, parallel::synchronization how, std::
                  .measured = measured,
                  .runs = measured ? 1U : 0U,
                  .is_rule = rules_.empty()};
-  const auto loads = systems::served_bytes(problem_, o.how);
+  const auto loads = systems::served_bytes(problem_, o.sync);
   bytes sum{};
   for (const auto b : loads) {
     sum += b;
@@ -79,7 +79,7 @@ void sync_comparison::run_again(std::size_t rounds) {
   }
   const auto rules = std::count_if(all_.begin(), all_.end(), [](const sync_outcome& o) { return o.is_rule; });
   const auto found = systems::run_again(first, static_cast<std::size_t>(rules),
-                                        [&](std::size_t i) { return run_(all_[i].how); }, {.rounds = rounds});
+                                        [&](std::size_t i) { return run_(all_[i].sync); }, {.rounds = rounds});
   for (std::size_t i = 0; i < all_.size(); ++i) {
     if (const auto& again = found.again[i]) {
       all_[i].measured = again->median;
@@ -107,7 +107,7 @@ void sync_comparison::sample(bool is_ranked, std::size_t trials, double seconds,
   for (std::size_t i = 0; i < fastest.size(); ++i) {
     const auto& t = found.trials[fastest[i]];
     const std::string name = is_ranked ? "auto" : "random";
-    add(i == 0 ? name : fmt::format("{}_{}", name, i + 1), t.how, run_ ? std::optional{t.time} : std::nullopt);
+    add(i == 0 ? name : fmt::format("{}_{}", name, i + 1), t.sync, run_ ? std::optional{t.time} : std::nullopt);
   }
   if (is_ranked) {
     trials_ = std::move(found);
@@ -115,7 +115,7 @@ void sync_comparison::sample(bool is_ranked, std::size_t trials, double seconds,
 }
 
 void sync_comparison::walk(bool is_beam, std::size_t trials, double seconds, std::uint64_t seed) {
-  auto start = rules_[0].how;
+  auto start = rules_[0].sync;
   start.weights.resize(problem_.weights.size());  // all by default is written as none
   if (is_beam) {
     beam_options o;

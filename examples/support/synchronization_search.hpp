@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 4> sync_searches{"auto", "random",
 // A way to synchronize, with its time and memory.
 struct sync_outcome {
   std::string name{};
-  unity::parallel::synchronization how{};
+  unity::parallel::synchronization sync{};
   unity::picoseconds iteration{};  // simulated
   unity::bytes moved{};
   unity::bytes memory_peak{};  // of the device that holds most
@@ -70,7 +70,7 @@ class sync_comparison {
   // The simulated time of an iteration in which every device updates by its own gradients, without messages.
   [[nodiscard]] unity::picoseconds computing();
 
-  void add(std::string name, unity::parallel::synchronization how);
+  void add(std::string name, unity::parallel::synchronization sync);
   // With this number of trials and seconds; each search begins with the results of rules only.
   // If trials are run, the three fastest are added. Precondition: a way was added before.
   void search(std::string_view name, std::size_t trials, double seconds, std::uint64_t seed);
@@ -79,7 +79,7 @@ class sync_comparison {
 
  private:
   // measured: by its first run, where it had one.
-  void add(std::string name, unity::parallel::synchronization how, std::optional<unity::picoseconds> measured);
+  void add(std::string name, unity::parallel::synchronization sync, std::optional<unity::picoseconds> measured);
   void sample(bool is_ranked, std::size_t trials, double seconds, std::uint64_t seed);
   void walk(bool is_beam, std::size_t trials, double seconds, std::uint64_t seed);
 

@@ -259,8 +259,9 @@ class host_pooling final : public cuda::routine<host_queue> {
       }
     }
     const auto all = static_cast<double>(plan_.y.kernel * plan_.x.kernel);
-    return plan_.how == kind::largest ? largest
-                                      : static_cast<float>(sum / (plan_.how == kind::average_of_window ? all : inside));
+    return plan_.pooling == kind::largest
+               ? largest
+               : static_cast<float>(sum / (plan_.pooling == kind::average_of_window ? all : inside));
   }
 
   cuda::pooling_plan plan_;

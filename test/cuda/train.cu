@@ -114,15 +114,15 @@ TEST_CASE("training losses on GPUs match the reference backend", "[cuda]") {
         break;
       }
       for (const bool is_data : {true, false}) {
-        const std::string how = is_data ? "data" : "model";
-        CAPTURE(model, ranks, how);
+        const std::string parallelism = is_data ? "data" : "model";
+        CAPTURE(model, ranks, parallelism);
         const auto p = plan_of(model, ranks, is_data);
         const auto expected = on_ranks(ranks, [&](backend::local_communicator& host) {
           backend::reference_backend b{operators()};
           return losses_of(b, p, host);
         });
         const auto error = error_of(on_gpus(p, ranks), expected);
-        std::printf("%s, %d ranks, %s: losses differ by %.2g\n", model, ranks, how.c_str(), error);
+        std::printf("%s, %d ranks, %s: losses differ by %.2g\n", model, ranks, parallelism.c_str(), error);
         CHECK(error < 1e-4);
       }
     }

@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     p.configurations =
         parallel::replicated_data_parallel(parallel::graph_dimensions{algebra, p.graph}, found->replicas);
-    p.synchronization = found->how;
+    p.synchronization = found->sync;
     parallel::check(algebra, p);
   } catch (const error& e) {
     test::expect_one_line(e);
@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = io::from_autodist(
       algebra, graph, nodes.machine.network,
       io::parse_autodist_strategy(io::to_bytes(io::to_autodist(algebra, p, strategy.id)), "again"), "again");
-  if (!(again.how.weights == found->how.weights && again.replicas == found->replicas)) {
+  if (!(again.sync.weights == found->sync.weights && again.replicas == found->replicas)) {
     __builtin_trap();
   }
   return 0;

@@ -231,7 +231,7 @@ TEST_CASE("lowered transfers deliver exactly the data of the collective in any a
   // Half of the time all devices, so that both levels of a hierarchy occur.
   const auto count = random.below(2) == 0 ? t.device_count() : 1 + random.below(t.device_count());
   const auto devices = some_devices(random, t, count);
-  for_all_kinds([&](exchange kind, collective_algorithm how) {
+  for_all_kinds([&](exchange kind, collective_algorithm algorithm) {
     auto used = std::span<const device_id>{devices};
     if (kind == exchange::message) {
       used = used.first(std::min<std::size_t>(2, used.size()));
@@ -239,7 +239,7 @@ TEST_CASE("lowered transfers deliver exactly the data of the collective in any a
     if (kind == exchange::message && used.size() < 2) {
       return;
     }
-    const collective c{kind, how, used, bytes{random.between(0, 5000)}, random.below(used.size())};
+    const collective c{kind, algorithm, used, bytes{random.between(0, 5000)}, random.below(used.size())};
     const auto g = hardware::lower(t, c);
     CAPTURE(c.devices.size(), c.size.count(), c.root);
     CHECK(keeps_promise(t, g, c, random));
@@ -261,11 +261,11 @@ TEST_CASE("the delivery check of collectives detects a missing transfer or missi
     devices.push_back(d(i));
   }
   random_engine random{1};
-  for_all_kinds([&](exchange kind, collective_algorithm how) {
+  for_all_kinds([&](exchange kind, collective_algorithm algorithm) {
     if (kind == exchange::message) {
       return;
     }
-    const collective c{kind, how, devices, bytes{800}, 3};
+    const collective c{kind, algorithm, devices, bytes{800}, 3};
     const auto g = hardware::lower(t, c);
     const auto changed = [&](std::size_t dropped, bool without_dependencies) {
       hardware::transfer_graph other;
@@ -301,9 +301,9 @@ TEST_CASE("ring and hierarchical collectives move the least possible number of b
     devices.push_back(d(i));
   }
   constexpr std::int64_t n = 16 * 1024;
-  for (const auto how : {collective_algorithm::ring, collective_algorithm::hierarchical}) {
+  for (const auto algorithm : {collective_algorithm::ring, collective_algorithm::hierarchical}) {
     const auto volume = [&](exchange kind) {
-      return moved(hardware::lower(t, {kind, how, devices, bytes{n}, 0})).count();
+      return moved(hardware::lower(t, {kind, algorithm, devices, bytes{n}, 0})).count();
     };
     CHECK(volume(exchange::all_reduce) == 2 * 15 * n);
     CHECK(volume(exchange::reduce_scatter) == 15 * n);
@@ -320,8 +320,8 @@ TEST_CASE("a hierarchical all-to-all crosses between nodes less often than a rin
   for (std::size_t i = 0; i < 16; ++i) {
     devices.push_back(d(i));
   }
-  const auto crossings = [&](exchange kind, collective_algorithm how) {
-    const auto g = hardware::lower(t, {kind, how, devices, bytes{16384}, 0});
+  const auto crossings = [&](exchange kind, collective_algorithm algorithm) {
+    const auto g = hardware::lower(t, {kind, algorithm, devices, bytes{16384}, 0});
     return std::count_if(g.transfers().begin(), g.transfers().end(), [&](const auto& x) {
       return t[device_id{x.from.index()}].node != t[device_id{x.to.index()}].node;
     });
@@ -348,12 +348,12 @@ TEST_CASE("collective_time is the longest chain of transfers if all links are eq
   for (std::size_t i = 0; i < 8; ++i) {
     devices.push_back(d(7 - i));
   }
-  for_all_kinds([&](exchange kind, collective_algorithm how) {
-    if (kind == exchange::all_reduce && how == collective_algorithm::in_switch) {
+  for_all_kinds([&](exchange kind, collective_algorithm algorithm) {
+    if (kind == exchange::all_reduce && algorithm == collective_algorithm::in_switch) {
       return;  // its chunks wait for links, not for one another: see parallel/lowering/collectives
     }
     auto used = std::span<const device_id>{devices};
-    const collective c{kind, how, kind == exchange::message ? used.first(2) : used, bytes{8 << 20}, 0};
+    const collective c{kind, algorithm, kind == exchange::message ? used.first(2) : used, bytes{8 << 20}, 0};
     const auto g = hardware::lower(m.network, c);
     const auto rounding = static_cast<std::int64_t>(g.size());  // one picosecond per transfer
     const auto difference = hardware::collective_time(m.network, routes, c) - longest_chain(m.network, routes, g);
@@ -371,13 +371,13 @@ TEST_CASE("collective_time is at least the longest chain of transfers") {
   const auto t = some_machine(random);
   const hardware::route_table routes{t};
   const auto devices = some_devices(random, t, 2 + random.below(t.device_count() - 1));
-  for_all_kinds([&](exchange kind, collective_algorithm how) {
+  for_all_kinds([&](exchange kind, collective_algorithm algorithm) {
     auto used = std::span<const device_id>{devices};
     used = kind == exchange::message ? used.first(2) : used;
-    const collective c{kind, how, used, bytes{random.between(0, 1'000'000)}, random.below(used.size())};
+    const collective c{kind, algorithm, used, bytes{random.between(0, 1'000'000)}, random.below(used.size())};
     // Each chunk is rounded up to bytes; a flow is rounded once.
     const auto most = bytes{c.size.count() + static_cast<std::int64_t>(4 * hardware::chunk_count(t, c))};
-    const auto bound = hardware::collective_time(t, routes, {kind, how, used, most, c.root});
+    const auto bound = hardware::collective_time(t, routes, {kind, algorithm, used, most, c.root});
     CHECK(bound + picoseconds{1000} >= longest_chain(t, routes, hardware::lower(t, c)));
   });
 }
@@ -394,14 +394,14 @@ TEST_CASE("fastest_algorithm has the least closed-form time") {
   for (const auto& start : {hardware::collective_start{}, nccl}) {
     for (const auto size : {std::int64_t{64}, std::int64_t{1} << 30U}) {
       collective c{exchange::all_reduce, {}, devices, bytes{size}, 0};
-      const auto [how, time] = hardware::fastest_algorithm(m.network, routes, c, start);
+      const auto [algorithm, time] = hardware::fastest_algorithm(m.network, routes, c, start);
       for (std::size_t a = 0; a < hardware::collective_algorithm_names.size(); ++a) {
-        c.how = static_cast<collective_algorithm>(a);
+        c.algorithm = static_cast<collective_algorithm>(a);
         CHECK(hardware::collective_time(m.network, routes, c, start) >= time);
       }
-      c.how = how;
+      c.algorithm = algorithm;
       CHECK(hardware::collective_time(m.network, routes, c, start) == time);
-      chosen.push_back(how);
+      chosen.push_back(algorithm);
     }
   }
   CHECK(chosen == std::vector{collective_algorithm::tree, collective_algorithm::rails, collective_algorithm::tree,
@@ -469,9 +469,9 @@ TEST_CASE("rails carry at least the measured 85 GB/s where a ring through one ad
   for (std::size_t i = 0; i < 24; ++i) {
     all.push_back(d(i));
   }
-  const auto bus_rate = [&](collective_algorithm how) {  // bytes per second across the slowest cut
+  const auto bus_rate = [&](collective_algorithm algorithm) {  // bytes per second across the slowest cut
     constexpr double size = 1 << 30;
-    const collective c{exchange::all_reduce, how, all, bytes{1 << 30}, 0};
+    const collective c{exchange::all_reduce, algorithm, all, bytes{1 << 30}, 0};
     return 2.0 * 23 / 24 * size / to_seconds(hardware::collective_time(t, routes, c)) * 1e-9;
   };
   CHECK(bus_rate(collective_algorithm::ring) == Approx(25).epsilon(0.01));

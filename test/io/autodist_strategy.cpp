@@ -120,13 +120,13 @@ TEST_CASE("each builder's synchronization survives round trips in AutoDist's for
         CHECK(found.replicas == io::replicas_of(p));
         CHECK(found.replicas.size() == 4);
         auto again = p;
-        again.synchronization = found.how;
+        again.synchronization = found.sync;
         CHECK(io::to_autodist(operators(), again, "id") == s);
-        CHECK(found.how == p.synchronization);
+        CHECK(found.sync == p.synchronization);
         const auto text = io::to_synchronization_text(operators(), p);
         const auto ours = io::parse_synchronization(operators(), p.graph, p.machine.network, text, "s.json");
         auto same = p;
-        same.synchronization = ours.how;
+        same.synchronization = ours.sync;
         CHECK(io::to_synchronization_text(operators(), same) == text);
         CHECK(ours.replicas == found.replicas);
       }

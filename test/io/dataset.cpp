@@ -77,9 +77,9 @@ fs::path small_text(const fs::path& folder) {
 }
 
 std::vector<float> filled(const io::dataset& d, dataset_field field, const tensor_type& type, const parallel::box& part,
-                          std::int64_t step, const dataset_reading& how) {
+                          std::int64_t step, const dataset_reading& reading) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(part.volume() * unity::tensor::size_of(type.element)));
-  d.fill(field, type, part, step, how, bytes);
+  d.fill(field, type, part, step, reading, bytes);
   std::string text;
   for (const auto b : bytes) {
     text += static_cast<char>(b);
@@ -88,8 +88,8 @@ std::vector<float> filled(const io::dataset& d, dataset_field field, const tenso
 }
 
 std::vector<float> batch(const io::dataset& d, dataset_field field, const tensor_type& type, std::int64_t step,
-                         const dataset_reading& how) {
-  return filled(d, field, type, parallel::whole(type.dims), step, how);
+                         const dataset_reading& reading) {
+  return filled(d, field, type, parallel::whole(type.dims), step, reading);
 }
 
 const tensor_type some_images{.dims = {5, 1, 3, 4}};
@@ -204,7 +204,7 @@ TEST_CASE("any part of a batch has the same elements as the whole batch") {
   const auto folder = fresh_folder("dataset_division");
   const io::dataset images{small_images(folder)};
   const io::dataset text{small_text(folder)};
-  const dataset_reading how{random.below(2) == 0 ? dataset_part::train : dataset_part::test, random(), 1};
+  const dataset_reading reading{random.below(2) == 0 ? dataset_part::train : dataset_part::test, random(), 1};
   const auto step = random.between(0, 1000);
   const auto rows = random.between(1, 30);
   const auto element = random.below(2) == 0 ? dtype::float32 : dtype::float16;
@@ -217,14 +217,14 @@ TEST_CASE("any part of a batch has the same elements as the whole batch") {
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const auto& [field, type] = cases[c];
     const auto& d = c < 3 ? images : text;
-    const auto whole = batch(d, field, type, step, how);
+    const auto whole = batch(d, field, type, step, reading);
     for (int i = 0; i < 10; ++i) {
       parallel::box part = parallel::whole(type.dims);
       for (std::size_t k = 0; k < type.rank(); ++k) {
         part.begin[k] = random.between(0, type.dims[k] - 1);
         part.end[k] = random.between(part.begin[k], type.dims[k]);
       }
-      const auto found = filled(d, field, type, part, step, how);
+      const auto found = filled(d, field, type, part, step, reading);
       std::vector<float> expected;
       unity::parallel::for_each_run(type.dims, part, [&](std::int64_t at, std::int64_t, std::int64_t count) {
         expected.insert(expected.end(), whole.begin() + at, whole.begin() + at + count);

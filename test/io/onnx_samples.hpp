@@ -229,9 +229,9 @@ inline void add_layers(std::vector<onnx_sample>& all) {
       return b.linear(x, b.weight("w", {4, 5}), b.weight("b", {5}), activation);
     });
     on_input("conv2d " + activation, {1, 4, 5, 5}, [activation](auto& b, auto x) {
-      tensor::conv2d_options how;
-      how.activation = activation;
-      return b.conv2d(x, b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), how);
+      tensor::conv2d_options options;
+      options.activation = activation;
+      return b.conv2d(x, b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), options);
     });
   }
   on_input("linear of rank 3", {2, 3, 4}, [](auto& b, auto x) {
@@ -240,25 +240,25 @@ inline void add_layers(std::vector<onnx_sample>& all) {
   on_input("linear without bias", {2, 3, 4}, [](auto& b, auto x) { return b.linear(x, b.weight("w", {4, 5})); });
   for (const std::string padding : {"explicit", "same", "same_lower", "valid"}) {
     on_input("conv2d " + padding, {1, 4, 6, 7}, [padding](auto& b, auto x) {
-      tensor::conv2d_options how{{2, 1}, padding, {0, 0, 0, 0}, {1, 2}, 2, "none"};
+      tensor::conv2d_options options{{2, 1}, padding, {0, 0, 0, 0}, {1, 2}, 2, "none"};
       if (padding == "explicit") {
-        how.pads = {1, 0, 2, 3};
+        options.pads = {1, 0, 2, 3};
       }
-      return b.conv2d(x, b.weight("w", {6, 2, 2, 3}), how);
+      return b.conv2d(x, b.weight("w", {6, 2, 2, 3}), options);
     });
     on_input("max_pool " + padding, {1, 2, 6, 7}, [padding](auto& b, auto x) {
-      tensor::pool_options how{{2, 3}, {2, 2}, padding, {0, 0, 0, 0}, padding == "explicit"};
+      tensor::pool_options options{{2, 3}, {2, 2}, padding, {0, 0, 0, 0}, padding == "explicit"};
       if (padding == "explicit") {
-        how.pads = {1, 0, 0, 1};
+        options.pads = {1, 0, 0, 1};
       }
-      return b.max_pool(x, how);
+      return b.max_pool(x, options);
     });
     on_input("average_pool " + padding, {1, 2, 6, 7}, [padding](auto& b, auto x) {
-      tensor::pool_options how{{2, 3}, {2, 2}, padding, {0, 0, 0, 0}, false};
+      tensor::pool_options options{{2, 3}, {2, 2}, padding, {0, 0, 0, 0}, false};
       if (padding == "explicit") {
-        how.pads = {1, 0, 0, 1};
+        options.pads = {1, 0, 0, 1};
       }
-      return b.average_pool(x, how, padding == "explicit");
+      return b.average_pool(x, options, padding == "explicit");
     });
   }
   on_input("global_average_pool", {1, 2, 3, 3}, [](auto& b, auto x) { return b.global_average_pool(x); });
@@ -321,14 +321,14 @@ inline void add_layers(std::vector<onnx_sample>& all) {
   on_input("constant", {2, 3},
            [](auto& b, auto x) { return b.embedding(x, b.constant("ids", {2}, tensor::dtype::int64)); });
   on_input("pool_kernel", {1, 2, 4, 4}, [](auto& b, auto x) {
-    tensor::conv2d_options how;
-    how.groups = 2;
-    return b.conv2d(x, b.pool_kernel(2, {2, 2}), how);
+    tensor::conv2d_options options;
+    options.groups = 2;
+    return b.conv2d(x, b.pool_kernel(2, {2, 2}), options);
   });
   on_input("identity_kernel", {1, 4, 4, 4}, [](auto& b, auto x) {
-    tensor::conv2d_options how;
-    how.groups = 2;
-    return b.conv2d(x, b.identity_kernel(4, {3, 3}, 2), how);
+    tensor::conv2d_options options;
+    options.groups = 2;
+    return b.conv2d(x, b.identity_kernel(4, {3, 3}, 2), options);
   });
   on_input("identity_matrix", {2, 3}, [](auto& b, auto x) { return b.matmul(x, b.identity_matrix(3)); });
   add("attention", [](tensor::builder& b) {

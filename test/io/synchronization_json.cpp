@@ -47,10 +47,10 @@ TEST_CASE("invalid synchronization JSON is refused in one line") {
     CHECK((text.empty() || text.starts_with("s.json")));
     return text;
   };
-  const auto of_weight = [&](const nlohmann::json& how) {
+  const auto of_weight = [&](const nlohmann::json& weight) {
     return complaint([&](auto& all) {
       const auto node = all["weights"][0]["node"];
-      all["weights"][0] = how;
+      all["weights"][0] = weight;
       all["weights"][0]["node"] = node;
     });
   };
@@ -89,7 +89,7 @@ TEST_CASE("truncated or altered synchronization JSON is refused in one line or s
     }
     const auto text = unity::test::message_of([&] {
       const auto found = io::parse_synchronization(operators(), p.graph, p.machine.network, some, "s.json");
-      parallel::check(operators(), p.graph, found.how, 2);
+      parallel::check(operators(), p.graph, found.sync, 2);
     });
     CHECK(text.find('\n') == std::string::npos);
     CHECK((text.empty() || text.starts_with("s.json")));

@@ -22,18 +22,18 @@ using unity::tensor::dtype;
 
 namespace {
 
-void go_wrong(const std::string& how) {
-  if (how == "killed") {
+void go_wrong(const std::string& fault) {
+  if (fault == "killed") {
     std::raise(SIGKILL);
-  } else if (how == "stopped") {
+  } else if (fault == "stopped") {
     std::raise(SIGSTOP);
-  } else if (how == "exits") {
+  } else if (fault == "exits") {
     std::_Exit(3);
-  } else if (how == "throws") {
+  } else if (fault == "throws") {
     throw std::runtime_error{"out\nof luck"};
-  } else if (how == "throws_number") {
+  } else if (fault == "throws_number") {
     throw 42;
-  } else if (how == "slow") {
+  } else if (fault == "slow") {
     std::this_thread::sleep_for(std::chrono::seconds{10});  // longer than a rank may be silent
   } else {
     std::this_thread::sleep_for(std::chrono::minutes{2});  // late
@@ -54,7 +54,7 @@ class prompt_call {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-void run(mpi_communicator& c, const std::string& how, const std::string& where) {
+void run(mpi_communicator& c, const std::string& fault, const std::string& where) {
   std::vector<std::byte> data(400);
   c.all_reduce(data.data(), data.data(), 100, dtype::float32, reduction::sum).wait();
   if (where == "agree") {
@@ -76,7 +76,7 @@ void run(mpi_communicator& c, const std::string& how, const std::string& where) 
     std::vector<std::byte> large(std::size_t{16} << 20U);
     auto request = c.all_reduce(large.data(), large.data(), large.size(), dtype::uint8, reduction::sum);
     if (c.rank() == 1) {
-      go_wrong(how);
+      go_wrong(fault);
     }
     request.wait();
     return;
@@ -84,7 +84,7 @@ void run(mpi_communicator& c, const std::string& how, const std::string& where) 
   // Ranks 0 and 1, and the rest, which waits for rank 0.
   auto group = where == "group" ? c.split(c.rank() < 2 ? 0 : 1) : std::optional<mpi_communicator>{};
   if (c.rank() == 1) {
-    go_wrong(how);
+    go_wrong(fault);
   }
   if (where == "group" && c.rank() < 2) {
     group->barrier();

@@ -31,8 +31,8 @@ struct lowered_graph {
   unity::hardware::machine machine;
   lowering lower;
 
-  lowered_graph(tensor::tensor_graph g, std::string_view on, transfers how = transfers::exchanges)
-      : graph{std::move(g)}, machine{hardware::preset(on)}, lower{operators(), graph, machine, how} {}
+  lowered_graph(tensor::tensor_graph g, std::string_view on, transfers kind = transfers::exchanges)
+      : graph{std::move(g)}, machine{hardware::preset(on)}, lower{operators(), graph, machine, kind} {}
   lowered_graph(std::string_view model, std::string_view on)
       : lowered_graph{tensor::zoo::build(operators(), model), on} {}
   lowered_graph(const lowered_graph&) = delete;

@@ -159,8 +159,8 @@ class model_maker {
         const auto groups = c % 2 == 0 && random_.below(2) == 0 ? 2 : 1;
         const auto oc = groups * random_.between(1, 2);
         const auto w = weight({oc, c / groups, kernel[0], kernel[1]});
-        const tensor::conv2d_options how{stride, padding, {0, 0, 0, 0}, {1, 1}, groups, "none"};
-        return put({random_.below(2) == 0 ? b_.conv2d(v, w, how) : b_.conv2d(v, w, weight({oc}), how)});
+        const tensor::conv2d_options options{stride, padding, {0, 0, 0, 0}, {1, 1}, groups, "none"};
+        return put({random_.below(2) == 0 ? b_.conv2d(v, w, options) : b_.conv2d(v, w, weight({oc}), options)});
       }
       case 2: return put({b_.max_pool(v, {kernel, stride, padding, {0, 0, 0, 0}, false})});
       case 3: return put({b_.average_pool(v, {kernel, stride, padding, {0, 0, 0, 0}, false}, random_.below(2) == 0)});

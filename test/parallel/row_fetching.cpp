@@ -100,8 +100,8 @@ TEST_CASE("reading_devices counts each device of all lookups once") {
 
 TEST_CASE("rows are fetched only if all parts are served without copies and rows are fewer bytes") {
   looked_up x{single()};
-  const auto are_fetched = [&](const parallel::weight_sync& how) {
-    return are_rows_fetched(operators(), x.graph, x.configurations, x.table(), how);
+  const auto are_fetched = [&](const parallel::weight_sync& sync) {
+    return are_rows_fetched(operators(), x.graph, x.configurations, x.table(), sync);
   };
   constexpr std::int64_t rows = 20 * 8 + 20 * row;
   static_assert(4 * rows == table_bytes);
@@ -112,18 +112,18 @@ TEST_CASE("rows are fetched only if all parts are served without copies and rows
   x.put(0, {2, 3});
   CHECK(are_fetched(served(7)));  // the table would go to two devices
   CHECK_FALSE(are_fetched(served(8)));
-  auto how = served(2);
-  how.axis = 1;
-  CHECK_FALSE(are_fetched(how));
-  how = served(2);
-  how.parts[1].is_proxied = true;
-  CHECK_FALSE(are_fetched(how));
-  how = served(2);
-  how.parts[1].is_sparse = false;
-  CHECK_FALSE(are_fetched(how));
-  how = served(2);
-  how.parts[1].kind = parallel::sync_kind::all_reduce;
-  CHECK_FALSE(are_fetched(how));
+  auto sync = served(2);
+  sync.axis = 1;
+  CHECK_FALSE(are_fetched(sync));
+  sync = served(2);
+  sync.parts[1].is_proxied = true;
+  CHECK_FALSE(are_fetched(sync));
+  sync = served(2);
+  sync.parts[1].is_sparse = false;
+  CHECK_FALSE(are_fetched(sync));
+  sync = served(2);
+  sync.parts[1].kind = parallel::sync_kind::all_reduce;
+  CHECK_FALSE(are_fetched(sync));
   CHECK_FALSE(are_fetched({}));
 }
 

@@ -57,8 +57,8 @@ TEST_CASE("settings that do not apply to the kind of synchronizer are rejected; 
     p.kind = parallel::sync_kind::parameter_server;
     p.destination = hardware::device_id{std::size_t{1}};
   };
-  const auto compress = [](synchronizer& p, parallel::compression how, std::uint32_t amount) {
-    p.compressor.kind = how;
+  const auto compress = [](synchronizer& p, parallel::compression kind, std::uint32_t amount) {
+    p.compressor.kind = kind;
     p.compressor.amount = amount;
   };
   using parallel::compression;
@@ -107,8 +107,8 @@ TEST_CASE("settings that do not apply to the kind of synchronizer are rejected; 
           p.kind = sync_kind::sharded;
           compress(p, compression::float16, 0);
         }) == "a compressor of sharded; expected compressors of all_reduce alone");
-  const auto amount = [&](compression how, std::uint32_t of) {
-    return told([&](synchronizer& p) { compress(p, how, of); });
+  const auto amount = [&](compression kind, std::uint32_t of) {
+    return told([&](synchronizer& p) { compress(p, kind, of); });
   };
   const std::string amounts = "; expected of top_k and power_sgd one of at least 1, of others none";
   CHECK(amount(compression::top_k, 0) == "an amount of 0 of all_reduce" + amounts);

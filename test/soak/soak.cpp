@@ -111,8 +111,8 @@ class soak {
     const auto model = test::random_model(algebra_, rules, random);
     test::evaluated_graphs evaluated{algebra_, random()};
     const auto expected = evaluated.outputs(model.graph);
-    const auto how = random.below(3) == 0 ? variants::searched : variants::kept;
-    rewrite_space space{algebra_, test::random_prices{random(), fixed}, rules, model.graph, how};
+    const auto allowed = random.below(3) == 0 ? variants::searched : variants::kept;
+    rewrite_space space{algebra_, test::random_prices{random(), fixed}, rules, model.graph, allowed};
     using space_type = decltype(space);
     std::unordered_set<fingerprint, hash_of_fingerprint> met;  // by node ids: a graph reached on two paths counts twice
     typename space_type::scratch_type scratch{};

@@ -217,11 +217,11 @@ TEST_CASE("synchronization fingerprints differ by compressor and staleness") {
   const systems::sync_moves moves{s.problem};
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
   const auto add = [&](const parallel::compressor& c, std::uint32_t staleness) {
-    parallel::synchronization how;
-    how.weights.resize(s.problem.weights.size());
-    how.weights.front().parts.front().compressor = c;
-    how.weights.front().parts.front().staleness = staleness;
-    const auto f = moves.fingerprint_of(how);
+    parallel::synchronization sync;
+    sync.weights.resize(s.problem.weights.size());
+    sync.weights.front().parts.front().compressor = c;
+    sync.weights.front().parts.front().staleness = staleness;
+    const auto f = moves.fingerprint_of(sync);
     seen.emplace(f.low, f.high);
   };
   using parallel::compression;
@@ -311,20 +311,20 @@ TEST_CASE("find_by_trials is reproducible by seed and makes no duplicate trials"
       const auto& t = found.trials[i];
       hits += t.time < baseline ? 1U : 0U;
       CHECK(found.trials[found.best].time <= t.time);
-      CHECK(t.time == simulation(t.how).iteration);
+      CHECK(t.time == simulation(t.sync).iteration);
       if (found.first_hit && i < *found.first_hit) {
         CHECK(t.time >= baseline);
       }
-      made.insert(systems::detail::sync_hash(t.how));
+      made.insert(systems::detail::sync_hash(t.sync));
     }
     CHECK(made.size() == 25);  // no duplicates
     CHECK(found.hits == hits);
     CHECK(found.first_hit.has_value() == (hits > 0));
     const auto again = find(1);
     for (std::size_t i = 0; i < 25; ++i) {
-      CHECK(again.trials[i].how == found.trials[i].how);
+      CHECK(again.trials[i].sync == found.trials[i].sync);
     }
-    CHECK_FALSE(find(2).trials[0].how == found.trials[0].how);
+    CHECK_FALSE(find(2).trials[0].sync == found.trials[0].sync);
     CHECK(found.phases.size() == (is_ranked ? 20 : 0));
   }
 }

@@ -239,15 +239,15 @@ TEST_CASE("check_equivalence decides folding a batch norm into a convolution") {
     const auto x = b.input("x", {8, 3, 224, 224});
     const auto w = b.weight("w", {64, 3, 7, 7});
     const std::array p{b.weight("scale", {64}), b.weight("shift", {64}), b.weight("mean", {64}), b.weight("var", {64})};
-    const conv2d_options how{.stride = {2, 2}, .pads = {3, 3, 3, 3}};
+    const conv2d_options options{.stride = {2, 2}, .pads = {3, 3, 3, 3}};
     if (!folded) {
-      return finish(b, {b.relu(b.batch_norm(b.conv2d(x, w, how), p[0], p[1], p[2], p[3]))});
+      return finish(b, {b.relu(b.batch_norm(b.conv2d(x, w, options), p[0], p[1], p[2], p[3]))});
     }
     const auto deviation = b.apply("sqrt", {b.add(p[3], b.fill(epsilon))})[0];
     const auto factor = b.div(p[0], deviation);
     const auto scaled = b.mul(w, b.reshape(factor, {64, 1, 1, 1}));
     const auto bias = b.sub(p[1], b.mul(p[2], factor));
-    return finish(b, {b.relu(b.conv2d(x, scaled, bias, how))});
+    return finish(b, {b.relu(b.conv2d(x, scaled, bias, options))});
   };
   check_equal(graph(false, 0), graph(true, 1e-5));
   check_different(graph(false, 0), graph(true, 1e-3));

@@ -61,9 +61,9 @@ TEST_CASE("a convolution as separate branches equals the grouped convolution", "
   const auto graph = [&](bool branches) {
     builder b{operators()};
     const auto x = b.input("x", {2, 8, 5, 5});
-    const unity::tensor::conv2d_options how{.stride = {2, 2}, .pads = {1, 1, 1, 1}, .groups = groups};
-    const auto y = branches ? zoo::detail::branched(b, "conv", x, 12, {3, 3}, how, false)
-                            : zoo::convolution(b, "conv", x, 12, {3, 3}, how);
+    const unity::tensor::conv2d_options options{.stride = {2, 2}, .pads = {1, 1, 1, 1}, .groups = groups};
+    const auto y = branches ? zoo::detail::branched(b, "conv", x, 12, {3, 3}, options, false)
+                            : zoo::convolution(b, "conv", x, 12, {3, 3}, options);
     return std::move(b).finish({y});
   };
   const auto weights = [&](const operation& op, const tensor_type& type) -> std::optional<dense<double>> {

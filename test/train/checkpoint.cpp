@@ -46,12 +46,13 @@ fs::path fresh(const std::string& name) {
 }
 
 struct strategy_of {
-  const char* how;
+  const char* parallelism;
   std::size_t devices;
 };
 
 parallel::plan plan_of(const std::string& model, const strategy_of& s) {
-  return train::with_loss(operators(), train::test::plan_for(model, s.devices, s.how), tensor::loss::mean_square);
+  return train::with_loss(operators(), train::test::plan_for(model, s.devices, s.parallelism),
+                          tensor::loss::mean_square);
 }
 
 train::run_settings settings_for(const parallel::plan& p, const train::update_rule& rule) {
@@ -79,7 +80,7 @@ TEST_CASE("a run resumed from a checkpoint under another plan and rank count kee
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, static_cast<int>(updates), first.how, first.devices, second.how, second.devices);
+  CAPTURE(model, static_cast<int>(updates), first.parallelism, first.devices, second.parallelism, second.devices);
   const train::update_rule rule{updates, 0.01};
   const auto p = plan_of(model, first);
   const auto whole = train_some(p, rule, 0, 6, {}, {});
@@ -141,11 +142,11 @@ TEST_CASE("a checkpoint read and rewritten under another plan is the same file")
 namespace {
 
 // The same compressor for every weight.
-parallel::plan compressed(parallel::plan p, const parallel::compressor& how, std::uint32_t bucket) {
+parallel::plan compressed(parallel::plan p, const parallel::compressor& method, std::uint32_t bucket) {
   const parallel::training_graph training{operators(), p.graph};
   p.synchronization.weights.resize(training.weights().size());
   for (auto& w : p.synchronization.weights) {
-    w.parts.front().compressor = how;
+    w.parts.front().compressor = method;
     w.parts.front().bucket = bucket;
   }
   p.synchronization.buckets.resize(bucket == 0 ? 1 : 0);
@@ -158,7 +159,7 @@ TEST_CASE("a run with compressors resumes bit for bit with its kept errors") {
   const auto* model = "zoo:mlp?layers=3&hidden=8&batch=8";
   const auto none = parallel::synchronizer::no_bucket;
   struct compressed_run {
-    parallel::compressor how{};
+    parallel::compressor method{};
     std::uint32_t bucket = none;
   };
   const auto run = GENERATE_COPY(compressed_run{{parallel::compression::power_sgd, true, 2}, none},
@@ -169,10 +170,10 @@ TEST_CASE("a run with compressors resumes bit for bit with its kept errors") {
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(run.how.kind, devices);
+  CAPTURE(run.method.kind, devices);
   const train::update_rule rule{parallel::optimizer::momentum, 0.05};
   const auto plain = plan_of(model, {"data", devices});
-  const auto p = compressed(plain, run.how, run.bucket);
+  const auto p = compressed(plain, run.method, run.bucket);
   const auto whole = train_some(p, rule, 0, 4, {}, {});
   const auto file = fresh("compressed");
   const auto stopped = train_some(p, rule, 0, 2, {}, file);

@@ -41,11 +41,11 @@ using numbers = std::vector<double>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-parallel::plan compressed(parallel::plan p, const compressor& how) {
+parallel::plan compressed(parallel::plan p, const compressor& method) {
   const parallel::training_graph training{operators(), p.graph};
   p.synchronization.weights.resize(training.weights().size());
   for (auto& w : p.synchronization.weights) {
-    w.parts.front().compressor = how;
+    w.parts.front().compressor = method;
   }
   return p;
 }
@@ -88,7 +88,7 @@ struct synchronized_gradients {
 // gradients: those of a weight of that shape, by iteration and rank. The weight is read once, in a product with an
 // input, so a rank's gradient is its input.
 template <class Backend = backend::reference_backend>
-synchronized_gradients synchronize(const tensor::shape& dims, const compressor& how,
+synchronized_gradients synchronize(const tensor::shape& dims, const compressor& method,
                                    const std::vector<std::vector<numbers>>& gradients, dtype element = dtype::float64) {
   const auto ranks = gradients.front().size();
   tensor::builder b{operators()};
@@ -102,7 +102,7 @@ synchronized_gradients synchronize(const tensor::shape& dims, const compressor& 
   const auto sums = b.apply("reduce_sum", {products}, {{"axes", axes}, {"keep_dims", 0}})[0];
   auto p = train::test::plan_for(std::move(b).finish({sums}), ranks, "data");
   p.graph = tensor::converted(operators(), p.graph, dtype::float64, element);
-  p = compressed(p, how);
+  p = compressed(p, method);
   synchronized_gradients all;
   all.rests.resize(ranks);
   on_ranks<Backend>(p, 1, [&](auto& rank, std::size_t number, const auto& write) {
@@ -246,12 +246,12 @@ TEST_CASE("the error kept by top-k is at most the share of unsent elements", "[l
     const auto seed = 3 + 1000 * i;
     random_engine random{seed};
     const auto count = random.between(1, 400);
-    const compressor how{compression::top_k, true, static_cast<std::uint32_t>(random.between(1, 1000))};
+    const compressor method{compression::top_k, true, static_cast<std::uint32_t>(random.between(1, 1000))};
     const auto ranks = static_cast<std::size_t>(random.between(2, 4));
-    CAPTURE(seed, count, how.amount, ranks);
+    CAPTURE(seed, count, method.amount, ranks);
     const auto g = random_gradients(4, ranks, count, random);
-    const auto made = synchronize({count}, how, g);
-    const auto sent = parallel::sent_elements(how, count);
+    const auto made = synchronize({count}, method, g);
+    const auto sent = parallel::sent_elements(method, count);
     for (std::size_t r = 0; r < ranks; ++r) {
       numbers before(static_cast<std::size_t>(count));
       for (std::size_t s = 0; s < g.size(); ++s) {
@@ -318,16 +318,16 @@ TEST_CASE("with error feedback the applied and kept gradients sum to the given o
   unity::test::one_of_some is_tried;
   const auto check = [&](auto backend, dtype element, double rounding) {
     using used = typename decltype(backend)::type;
-    for (const auto& how : with_feedback) {
+    for (const auto& method : with_feedback) {
       for (const std::size_t ranks : {2U, 3U}) {
         if (!is_tried()) {
           continue;
         }
         const auto seed = 5 + 10 * ranks;
-        CAPTURE(seed, how.kind, how.amount, ranks, element);
+        CAPTURE(seed, method.kind, method.amount, ranks, element);
         random_engine random{seed};
         const auto g = random_gradients(12, ranks, 7 * 11, random);
-        const auto made = synchronize<used>({7, 11}, how, g, element);
+        const auto made = synchronize<used>({7, 11}, method, g, element);
         for (std::size_t i = 0; i < 7 * 11; ++i) {
           double given = 0;
           double applied = 0;
@@ -343,7 +343,9 @@ TEST_CASE("with error feedback the applied and kept gradients sum to the given o
             applied += own.back()[i];
           }
           // The rounding error of a 16-bit sum is not kept.
-          const auto unit = how.kind == compression::float16 ? 0x1p-11 : how.kind == compression::bfloat16 ? 0x1p-8 : 0;
+          const auto unit = method.kind == compression::float16    ? 0x1p-11
+                            : method.kind == compression::bfloat16 ? 0x1p-8
+                                                                   : 0;
           CHECK(std::abs(applied - given) <= (rounding + 1.1 * unit * static_cast<double>(ranks - 1)) * sizes);
         }
       }
@@ -377,10 +379,10 @@ TEST_CASE("16-bit error feedback for one rank loses no more than one message's r
 
 TEST_CASE("compressors with feedback keep zero gradients and errors at zero", "[law]") {
   for (const auto element : {dtype::float64, dtype::float32}) {
-    for (const auto& how : with_feedback) {
-      CAPTURE(how.kind, how.amount, element);
+    for (const auto& method : with_feedback) {
+      CAPTURE(method.kind, method.amount, element);
       const std::vector<std::vector<numbers>> g(3, std::vector<numbers>(2, numbers(5 * 6)));
-      const auto made = synchronize({5, 6}, how, g, element);
+      const auto made = synchronize({5, 6}, method, g, element);
       for (const auto& applied : made.applied) {
         CHECK(std::all_of(applied.begin(), applied.end(), [](double x) { return x == 0; }));
       }
@@ -434,24 +436,24 @@ TEST_CASE("non-finite gradients reach the weights under every compressor", "[law
     auto all = with_feedback;
     all.push_back({compression::float16, false, 0});
     all.push_back({compression::bfloat16, false, 0});
-    for (const auto& how : all) {
-      CAPTURE(seed, bad, how.kind, how.amount, how.has_feedback);
+    for (const auto& method : all) {
+      CAPTURE(seed, bad, method.kind, method.amount, method.has_feedback);
       random_engine random{seed};
       auto g = random_gradients(3, 2, 5 * 6, random);
-      const auto good = synchronize({5, 6}, how, g);
+      const auto good = synchronize({5, 6}, method, g);
       g[1][0][17] = bad;
-      const auto made = synchronize({5, 6}, how, g);
+      const auto made = synchronize({5, 6}, method, g);
       CHECK(made.applied[0] == good.applied[0]);
       CHECK_FALSE(std::isfinite(made.applied[1][17]));
-      if (how.kind == compression::power_sgd) {
+      if (method.kind == compression::power_sgd) {
         continue;  // it spreads over the whole matrix
       }
       for (std::size_t i = 0; i < 5 * 6; ++i) {
         CHECK((i == 17 || std::isfinite(made.applied[1][i])));
         CHECK((i == 17 || std::isfinite(made.applied[2][i])));
       }
-      CHECK(std::isfinite(made.applied[2][17]) == !how.has_feedback);
-      if (how.kind != compression::top_k) {
+      CHECK(std::isfinite(made.applied[2][17]) == !method.has_feedback);
+      if (method.kind != compression::top_k) {
         CHECK((std::isnan(bad) ? std::isnan(made.applied[1][17]) : made.applied[1][17] == bad));
       }
     }
@@ -495,11 +497,11 @@ struct least_squares {
     return sum / static_cast<double>(samples * outputs);
   }
 
-  [[nodiscard]] double loss_after(std::size_t steps, double rate, std::size_t ranks, const compressor& how) const {
+  [[nodiscard]] double loss_after(std::size_t steps, double rate, std::size_t ranks, const compressor& method) const {
     tensor::builder b{operators()};
     const auto product = b.matmul(b.input("x", {samples, inputs}), b.weight("w", {inputs, outputs}));
     auto p = train::test::plan_for(std::move(b).finish({product}), ranks, "data");
-    p = compressed(train::with_loss(operators(), std::move(p), tensor::loss::mean_square), how);
+    p = compressed(train::with_loss(operators(), std::move(p), tensor::loss::mean_square), method);
     double last = 0;
     on_ranks<backend::reference_backend>(p, rate, [&](auto& rank, std::size_t number, const auto&) {
       const auto& program = rank.program();
@@ -535,11 +537,11 @@ TEST_CASE("every compressor with feedback solves least squares", "[law]") {
       const auto expected = problem.loss_after(400, 1, ranks, {});
       const auto before = problem.loss(numbers(static_cast<std::size_t>(problem.inputs * problem.outputs)));
       CHECK(expected < before / 20);
-      for (const auto& how : with_feedback) {
-        const auto found = problem.loss_after(400, 1, ranks, how);
-        CAPTURE(seed, ranks, how.kind, how.amount, before, expected);
+      for (const auto& method : with_feedback) {
+        const auto found = problem.loss_after(400, 1, ranks, method);
+        CAPTURE(seed, ranks, method.kind, method.amount, before, expected);
         // One of 48 elements is sent and the rest waits, so the kept error is as large as steps are.
-        CHECK(found <= (how.kind == compression::top_k && how.amount == 10 ? 1.5 : 1.01) * expected);
+        CHECK(found <= (method.kind == compression::top_k && method.amount == 10 ? 1.5 : 1.01) * expected);
       }
     }
   }

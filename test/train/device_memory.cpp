@@ -263,12 +263,12 @@ TEST_CASE("deferred kernels and messages give the losses of immediate ones") {
   const auto* model =
       GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:lenet?batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=20",
                "zoo:gpt?layers=1&hidden=16&heads=4&seq=4&vocab=20&batch=8");
-  const auto* how = GENERATE("mixed", "data", "model");
+  const auto* parallelism = GENERATE("mixed", "data", "model");
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, how);
-  const auto p = train::with_loss(operators(), plan_for(model, 4, how), tensor::loss::mean_square);
+  CAPTURE(model, parallelism);
+  const auto p = train::with_loss(operators(), plan_for(model, 4, parallelism), tensor::loss::mean_square);
   CHECK(late_losses(p) == prompt_losses(p));
 }
 

@@ -108,13 +108,13 @@ TEST_CASE("fused kernels give the losses of unfused training with compressed gra
   const auto exact = losses_of(p, nullptr);
   const parallel::training_graph training{operators(), p.graph};
   p.synchronization.weights.resize(training.weights().size());
-  for (const auto& how : {parallel::compressor{parallel::compression::top_k, true, 100},
-                          parallel::compressor{parallel::compression::power_sgd, true, 2},
-                          parallel::compressor{parallel::compression::bfloat16, true, 0}}) {
+  for (const auto& method : {parallel::compressor{parallel::compression::top_k, true, 100},
+                             parallel::compressor{parallel::compression::power_sgd, true, 2},
+                             parallel::compressor{parallel::compression::bfloat16, true, 0}}) {
     for (auto& w : p.synchronization.weights) {
-      w.parts.front().compressor = how;
+      w.parts.front().compressor = method;
     }
-    CAPTURE(how.kind);
+    CAPTURE(method.kind);
     const auto expected = losses_of(p, nullptr);
     const auto losses = losses_of(p, &plan);
     CHECK(expected != exact);

@@ -466,13 +466,13 @@ TEST_CASE("ranks send as many top-k bytes as are simulated") {
       p.synchronization =
           every(p, [](const auto&, parallel::weight_sync& own) { own.parts.front().kind = parallel::sync_kind::none; });
       const auto without_gradients = moved();
-      const parallel::compressor how{parallel::compression::top_k, true, amount};
-      p.synchronization = compressed(p, how);
+      const parallel::compressor method{parallel::compression::top_k, true, amount};
+      p.synchronization = compressed(p, method);
       std::int64_t expected = 0;  // 4-byte indices and 8-byte elements
       const parallel::training_graph training{operators(), p.graph};
       for (const auto& w : training.weights()) {
         const auto count = tensor::element_count(p.graph.type(w.value).dims);
-        expected += w.is_trained ? parallel::sent_elements(how, count) * (4 + 8) : 0;
+        expected += w.is_trained ? parallel::sent_elements(method, count) * (4 + 8) : 0;
       }
       const auto others = static_cast<std::int64_t>(devices) - 1;
       CHECK(moved() - without_gradients == static_cast<std::int64_t>(devices) * others * expected);
@@ -490,10 +490,11 @@ TEST_CASE("ranks send as many top-k bytes as are simulated") {
 }
 
 TEST_CASE("compressors of partitioned weights give the exact losses if nothing is lost") {
-  for (const auto* how : {"model", "mixed"}) {
+  for (const auto* parallelism : {"model", "mixed"}) {
     for (const auto devices : {2UL, 4UL}) {
-      CAPTURE(how, devices);
-      auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", devices, how),
+      CAPTURE(parallelism, devices);
+      auto p = train::with_loss(operators(),
+                                train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", devices, parallelism),
                                 tensor::loss::mean_square);
       const auto expected = losses_of(p, 3);
       for (const auto& c : {parallel::compressor{parallel::compression::top_k, true, 1000},

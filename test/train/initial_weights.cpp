@@ -93,13 +93,13 @@ TEST_CASE("the use of a weight determines its initial value") {
   CHECK(w.value("bags") == spread(20));
   for (const char* name : {"kernel bias", "bias", "added", "bn shift", "bn mean", "ln shift"}) {
     CAPTURE(name);
-    CHECK(w.value(name).how == form::zeros);
+    CHECK(w.value(name).kind == form::zeros);
   }
   for (const char* name : {"gain", "bn scale", "bn variance", "ln scale"}) {
     CAPTURE(name);
-    CHECK(w.value(name).how == form::ones);
+    CHECK(w.value(name).kind == form::ones);
   }
-  CHECK(w.value("odd").how == form::unknown);
+  CHECK(w.value("odd").kind == form::unknown);
   CHECK(moments_of(values_of(w, "odd", type({3000, 7}))).variance == Approx(1.0 / 7).epsilon(0.03));
 }
 
@@ -114,8 +114,8 @@ TEST_CASE("every zoo model weight has a known initial value") {
         if (op.kind == operators().kind("weight")) {
           const auto name = operators().read(op).word("name");
           CAPTURE(name);
-          CHECK(w.value(name).how != form::unknown);
-          CHECK((w.value(name).how != form::spread || g.type(g.results(n)[0]).rank() >= 2));
+          CHECK(w.value(name).kind != form::unknown);
+          CHECK((w.value(name).kind != form::spread || g.type(g.results(n)[0]).rank() >= 2));
         }
       }
     }

@@ -123,9 +123,9 @@ TEST_CASE("a classifier learns bright pixels with the same losses under several 
   const auto one = learn(train::test::plan_for(classifier, 1, "data"), set, 0.1, 40);
   CHECK(one.losses.back() < 0.1 * one.losses.front());
   CHECK(one.test == train::test_result{18, 18});
-  for (const auto* how : {"data", "model", "mixed"}) {
-    CAPTURE(how);
-    check_same(learn(train::test::plan_for(classifier, 4, how), set, 0.1, 40), one);
+  for (const auto* parallelism : {"data", "model", "mixed"}) {
+    CAPTURE(parallelism);
+    check_same(learn(train::test::plan_for(classifier, 4, parallelism), set, 0.1, 40), one);
   }
   check_same(learn(in_microbatches(train::test::plan_for(classifier, 1, "data"), 4), set, 0.1, 40), one);
 }
@@ -135,9 +135,9 @@ TEST_CASE("a decoder learns the next token with the same losses under several st
   const auto one = learn(train::test::plan_for(decoder, 1, "data"), set, 0.1, 60);
   CHECK(one.losses.back() < 0.1 * one.losses.front());
   CHECK(one.test == train::test_result{48, 48});  // six positions in each of eight windows
-  for (const auto* how : {"data", "model", "mixed"}) {
-    CAPTURE(how);
-    check_same(learn(train::test::plan_for(decoder, 2, how), set, 0.1, 60), one);
+  for (const auto* parallelism : {"data", "model", "mixed"}) {
+    CAPTURE(parallelism);
+    check_same(learn(train::test::plan_for(decoder, 2, parallelism), set, 0.1, 60), one);
   }
 }
 

@@ -24,11 +24,11 @@ using train::test::plan_for;
 using clock_type = std::chrono::steady_clock;
 
 TEST_CASE("ranks stop when another throws and report the failed rank and its error") {
-  const auto* how = GENERATE("data", "model");
+  const auto* parallelism = GENERATE("data", "model");
   const auto lost = GENERATE(0, 2, 3);
-  CAPTURE(how, lost);
-  const auto p =
-      train::with_loss(operators(), plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how), tensor::loss::mean_square);
+  CAPTURE(parallelism, lost);
+  const auto p = train::with_loss(operators(), plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, parallelism),
+                                  tensor::loss::mean_square);
   std::array<std::string, 4> said;
   const auto start = clock_type::now();
   const auto run = [&] {

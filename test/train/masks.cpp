@@ -73,11 +73,11 @@ void check_equal(const std::vector<double>& a, const std::vector<double>& b) {
 }  // namespace
 
 TEST_CASE("a model with dropout trains as on one device for several strategies and ranks") {
-  const auto* how = GENERATE("data", "model", "mixed");
+  const auto* parallelism = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{2}, std::size_t{4}, std::size_t{8});
-  CAPTURE(how, devices);
+  CAPTURE(parallelism, devices);
   const auto expected = losses_of(with_loss(train::test::plan_for(two_layers(0.25), 1, "data")), 5);
-  check_equal(losses_of(with_loss(train::test::plan_for(two_layers(0.25), devices, how)), 5), expected);
+  check_equal(losses_of(with_loss(train::test::plan_for(two_layers(0.25), devices, parallelism)), 5), expected);
 }
 
 TEST_CASE("dropout changes the loss and its mask changes with the step") {

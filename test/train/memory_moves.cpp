@@ -41,12 +41,12 @@ constexpr std::uint64_t seed = 5;
 
 // Planning options that are fast rather than good.
 placement::memory_planning quick_planning() {
-  placement::memory_planning how;
-  how.program.alternatives = 1 << 14;
-  how.search.width = 8;
-  how.search.choices = 4;
-  how.search.work = 100'000;
-  return how;
+  placement::memory_planning planning;
+  planning.program.alternatives = 1 << 14;
+  planning.search.width = 8;
+  planning.search.choices = 4;
+  planning.search.work = 100'000;
+  return planning;
 }
 
 struct training {
@@ -162,12 +162,12 @@ TEST_CASE("offloading moves keep losses and weights bitwise and match the plan o
 
 TEST_CASE("offloading moves keep losses and weights bitwise on communicating ranks") {
   const std::string model = GENERATE("zoo:lenet?batch=2", "zoo:mlp?layers=4&hidden=8&batch=16");
-  const std::string how = GENERATE("data", "model", "mixed");
+  const std::string parallelism = GENERATE("data", "model", "mixed");
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, how);
-  check_model<backend::reference_backend>(plan_for(model, 2, how));
+  CAPTURE(model, parallelism);
+  check_model<backend::reference_backend>(plan_for(model, 2, parallelism));
 }
 
 TEST_CASE("offloading moves keep losses and weights bitwise in a pipeline") {

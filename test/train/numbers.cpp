@@ -132,10 +132,11 @@ TEST_CASE("a non-finite loss stops data-parallel training and names the first op
 }
 
 TEST_CASE("a non-finite weight is named in the error") {
-  const auto* how = GENERATE("data", "model", "mixed");
-  CAPTURE(how);
-  const auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how),
-                                  tensor::loss::mean_square);
+  const auto* parallelism = GENERATE("data", "model", "mixed");
+  CAPTURE(parallelism);
+  const auto p =
+      train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, parallelism),
+                       tensor::loss::mean_square);
   const auto message = message_of(
       p, {}, 1, [](auto& rank) { set_weight(rank, "dense1.weight", std::numeric_limits<double>::infinity()); });
   CHECK(message.starts_with("step 0: a loss of "));

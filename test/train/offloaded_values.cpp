@@ -129,10 +129,10 @@ TEST_CASE("offloading random values keeps losses bitwise with micro-batches in t
   const auto whole = train::test::plan_for("zoo:mlp?layers=8&hidden=8&batch=8", 1, "data");
   using schedules = parallel::pipeline_schedule;
   random_engine random{seed};
-  for (const auto how : {schedules::one_forward_one_backward, schedules::gpipe, schedules::zero_bubble}) {
-    CAPTURE(static_cast<int>(how), seed);
+  for (const auto schedule : {schedules::one_forward_one_backward, schedules::gpipe, schedules::zero_bubble}) {
+    CAPTURE(static_cast<int>(schedule), seed);
     auto p = train::test::in_stages(whole, 2, 4, false);
-    p.pipeline.schedule = how;
+    p.pipeline.schedule = schedule;
     CHECK(require_equal_losses(train::with_loss(operators(), p, tensor::loss::mean_square), random, 2) > 0);
   }
 }
@@ -161,13 +161,13 @@ TEST_CASE("offloading shrinks a rank's arena and stores each offloaded result on
 
 TEST_CASE("simulated device memory exceeds what ranks hold by at most four results") {
   using schedules = parallel::pipeline_schedule;
-  const auto how = GENERATE(schedules::one_forward_one_backward, schedules::gpipe, schedules::interleaved);
+  const auto schedule = GENERATE(schedules::one_forward_one_backward, schedules::gpipe, schedules::interleaved);
   const auto rate = GENERATE(1e8, 1e10, 1e13);
   random_engine random{seed};
   auto p =
       train::test::in_stages(train::test::plan_for("zoo:mlp?layers=32&hidden=64&batch=512", 1, "data"), 4, 8, false);
-  p.pipeline.schedule = how;
-  p.pipeline.chunks = how == schedules::interleaved ? 2 : 1;
+  p.pipeline.schedule = schedule;
+  p.pipeline.chunks = schedule == schedules::interleaved ? 2 : 1;
   for (const auto n : node_ids(p.graph)) {
     if (auto& c = p.configurations[n.index()]; !c.devices.empty()) {
       c.devices = {hardware::device_id{n.index() * 4 * p.pipeline.chunks / p.graph.node_count() % 4}};
@@ -194,7 +194,7 @@ TEST_CASE("simulated device memory exceeds what ranks hold by at most four resul
     }
     const auto held = held_by_rank(own);
     const auto simulated = parallel::test::held_results(program, away)[r].count();
-    CAPTURE(seed, how, rate, r, held / result, simulated / result);
+    CAPTURE(seed, schedule, rate, r, held / result, simulated / result);
     CHECK(held > 0);
     CHECK(simulated >= held);
     CHECK(simulated <= held + 4 * result);

@@ -180,8 +180,8 @@ TEST_CASE("lowering one rank alone gives its program under model parallelism and
     const auto own = seed + 1000 * i;
     CAPTURE(own);
     random_engine random{own};
-    const auto* how = i % 2 == 0 ? "model" : "mixed";
-    auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, how),
+    const auto* parallelism = i % 2 == 0 ? "model" : "mixed";
+    auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=3&hidden=8&batch=8", 4, parallelism),
                               tensor::loss::mean_square);
     p.synchronization = parallel::test::random_sync(random, operators(), p);
     CHECK_FALSE(is_one(p));

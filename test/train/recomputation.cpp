@@ -44,8 +44,8 @@ std::vector<double> losses_of(const parallel::plan& p, std::uint64_t steps = 3) 
   return train::test::train_some(p, rule, seed, 0, steps, {}, {});
 }
 
-parallel::plan plan_of(const std::string& model, std::size_t devices, std::string_view how) {
-  return train::with_loss(operators(), train::test::plan_for(model, devices, how), tensor::loss::mean_square);
+parallel::plan plan_of(const std::string& model, std::size_t devices, std::string_view parallelism) {
+  return train::with_loss(operators(), train::test::plan_for(model, devices, parallelism), tensor::loss::mean_square);
 }
 
 // Each operator has a random division of its own, into parts, terms and copies on any devices.
@@ -109,14 +109,14 @@ train::planned_memory memory_on_reference(const parallel::rank_program& p, paral
 
 TEST_CASE("recomputation keeps losses bitwise under fixed strategies") {
   const auto* model = GENERATE(mlp, gpt, dlrm);
-  const auto* how = GENERATE("data", "model", "mixed");
+  const auto* parallelism = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, how, devices, seed);
+  CAPTURE(model, parallelism, devices, seed);
   random_engine random{seed + devices};
-  require_equal_losses(plan_of(model, devices, how), random, 2);
+  require_equal_losses(plan_of(model, devices, parallelism), random, 2);
 }
 
 TEST_CASE("recomputation keeps losses bitwise under random strategies", "[law]") {

@@ -36,7 +36,7 @@ namespace unity::train::test {
 using unity::test::training::operators;
 
 // In double precision. how: "data", "model", or "mixed", which alternates between the two from operator to operator.
-inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t devices, std::string_view how) {
+inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t devices, std::string_view parallelism) {
   parallel::plan p;
   p.graph = tensor::with_delivered_outputs(
       operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
@@ -47,12 +47,13 @@ inline parallel::plan plan_for(const tensor::tensor_graph& g, std::size_t device
   const auto model = parallel::model_parallel(operators(), p.graph, all, p.machine.network);
   for (std::size_t n = 0; n < data.size(); ++n) {
     const bool is_last = n + 1 == data.size();
-    p.configurations.push_back(how == "data" || (how == "mixed" && (n % 2 == 0 || is_last)) ? data[n] : model[n]);
+    p.configurations.push_back(parallelism == "data" || (parallelism == "mixed" && (n % 2 == 0 || is_last)) ? data[n]
+                                                                                                            : model[n]);
   }
   return p;
 }
-inline parallel::plan plan_for(const std::string& model, std::size_t devices, std::string_view how) {
-  return plan_for(tensor::zoo::build(operators(), model), devices, how);
+inline parallel::plan plan_for(const std::string& model, std::size_t devices, std::string_view parallelism) {
+  return plan_for(tensor::zoo::build(operators(), model), devices, parallelism);
 }
 
 // Pipelines a one-device plan: a stage per device, micro-batches of its graph.

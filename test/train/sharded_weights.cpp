@@ -38,12 +38,12 @@ parallel::synchronizer stage_3(std::uint32_t prefetch, bool is_resharded = true)
 }
 
 // A model in which 4 divides all weights.
-parallel::plan plan_with(const parallel::synchronizer& how) {
+parallel::plan plan_with(const parallel::synchronizer& sync) {
   auto p = train::with_loss(operators(), train::test::plan_for("zoo:mlp?layers=6&hidden=32&batch=8", devices, "data"),
                             tensor::loss::mean_square);
   p.updates = parallel::optimizer::adam;
   const parallel::lowering l{operators(), p.graph, p.machine};
-  p.synchronization = parallel::sharded_sync(l, how);
+  p.synchronization = parallel::sharded_sync(l, sync);
   return p;
 }
 
@@ -144,10 +144,10 @@ std::vector<stay_of> gathered_in_simulation(const parallel::plan& p) {
 }  // namespace
 
 TEST_CASE("ranks keep as many bytes of weight and optimizer shards as are simulated") {
-  const auto how =
+  const auto sync =
       GENERATE(parallel::sharded_by_stage(1), parallel::sharded_by_stage(2), stage_3(1), stage_3(0, false));
-  CAPTURE(how.stage, how.is_resharded);
-  const auto p = plan_with(how);
+  CAPTURE(sync.stage, sync.is_resharded);
+  const auto p = plan_with(sync);
   const auto program = parallel::lower(operators(), p);
   std::int64_t simulated = 0;
   for (std::size_t f = 0; f < program.fragment_count(); ++f) {
@@ -160,16 +160,16 @@ TEST_CASE("ranks keep as many bytes of weight and optimizer shards as are simula
   for (const auto& w : training.weights()) {
     weights += static_cast<std::int64_t>(backend::byte_count(p.graph.type(w.value)));
   }
-  const auto gradients = how.stage == 1 ? weights : weights / 4;  // in the rank's arena
+  const auto gradients = sync.stage == 1 ? weights : weights / 4;  // in the rank's arena
   const auto own = memory_of(p);
   CHECK((own.weights + own.states).count() / 2 == simulated - gradients);  // weights have two versions
-  CHECK((own.weights + own.states).count() / 2 == (how.stage == 3 ? weights / 4 : weights) + 2 * weights / 4);
+  CHECK((own.weights + own.states).count() / 2 == (sync.stage == 3 ? weights / 4 : weights) + 2 * weights / 4);
 }
 
 TEST_CASE("ranks gather weights as often as simulated with a consistent peak") {
-  const auto how = GENERATE(stage_3(0), stage_3(1), stage_3(2), stage_3(9), stage_3(1, false));
-  CAPTURE(how.prefetch, how.is_resharded);
-  const auto p = plan_with(how);
+  const auto sync = GENERATE(stage_3(0), stage_3(1), stage_3(2), stage_3(9), stage_3(1, false));
+  CAPTURE(sync.prefetch, sync.is_resharded);
+  const auto p = plan_with(sync);
   const auto on_rank = gathered_on_rank(p);
   const auto simulated = gathered_in_simulation(p);
   REQUIRE(on_rank.size() > 10);
@@ -185,10 +185,10 @@ TEST_CASE("sharded micro-batches in stages and recomputed train as all-reduced o
   CAPTURE(model, stages, is_recomputed);
   auto p = in_micro_batches(model, 2, stages);
   std::vector<parallel::synchronizer> ways;
-  for (const auto& how :
+  for (const auto& sync :
        {parallel::sharded_by_stage(1), parallel::sharded_by_stage(2), stage_3(0), stage_3(2), stage_3(1, false)}) {
     if (static unity::test::one_of_some is_tried; is_tried()) {
-      ways.push_back(how);
+      ways.push_back(sync);
     }
   }
   if (ways.empty()) {
@@ -199,10 +199,10 @@ TEST_CASE("sharded micro-batches in stages and recomputed train as all-reduced o
     p.recomputed = parallel::recomputation_but_every(p.graph, 3);
   }
   const parallel::lowering l{operators(), p.graph, p.machine};
-  for (const auto& how : ways) {
-    CAPTURE(how.stage, how.prefetch, how.is_resharded);
-    p.synchronization = parallel::sharded_sync(l, how);
-    if (how.stage == 3 && stages == 2 && model.starts_with("zoo:gpt")) {  // both stages read the table of words
+  for (const auto& sync : ways) {
+    CAPTURE(sync.stage, sync.prefetch, sync.is_resharded);
+    p.synchronization = parallel::sharded_sync(l, sync);
+    if (sync.stage == 3 && stages == 2 && model.starts_with("zoo:gpt")) {  // both stages read the table of words
       CHECK_THROWS_WITH(parallel::lower(operators(), p), Catch::Contains("readers in 2 stages"));
       continue;
     }
@@ -230,11 +230,11 @@ TEST_CASE("a weight of two pipeline stages has a replica in each and summed grad
   auto p = of(2);
   const parallel::training_graph training{operators(), p.graph};
   REQUIRE(training.weights().size() == 1);
-  for (const auto& how : {parallel::synchronizer{}, parallel::sharded_by_stage(1), parallel::sharded_by_stage(2),
-                          parallel::sharded_by_stage(3)}) {
-    CAPTURE(how.kind, how.stage);
-    p.synchronization = parallel::sharded_sync({operators(), p.graph, p.machine}, how);
-    if (how.stage == 3) {
+  for (const auto& sync : {parallel::synchronizer{}, parallel::sharded_by_stage(1), parallel::sharded_by_stage(2),
+                           parallel::sharded_by_stage(3)}) {
+    CAPTURE(sync.kind, sync.stage);
+    p.synchronization = parallel::sharded_sync({operators(), p.graph, p.machine}, sync);
+    if (sync.stage == 3) {
       const auto why = Catch::Contains("stage 3 of sharded, and readers in 2 stages of the pipeline; expected readers");
       CHECK_THROWS_WITH(parallel::programs_of_ranks(operators(), p), why);
       CHECK_THROWS_WITH(parallel::lower(operators(), p), why);
@@ -245,7 +245,7 @@ TEST_CASE("a weight of two pipeline stages has a replica in each and summed grad
     for (const auto& s : programs.ranks[0].steps) {
       sums += s.kind == parallel::step_kind::reduce || s.kind == parallel::step_kind::scatter ? 1U : 0U;
     }
-    CHECK(sums == (how.stage > 1 ? 4U : 1U));  // once per micro-batch, or once per iteration
+    CHECK(sums == (sync.stage > 1 ? 4U : 1U));  // once per micro-batch, or once per iteration
     CHECK(programs.ranks[0].weights.size() == 1);
     CHECK(programs.ranks[1].weights.size() == 1);
     const auto own = losses_of(p);
@@ -257,7 +257,7 @@ TEST_CASE("a weight of two pipeline stages has a replica in each and summed grad
 }
 
 TEST_CASE("a higher sharding stage and less prefetch need less memory on a rank") {
-  auto total = [&](const parallel::synchronizer& how) { return memory_of(plan_with(how)).sum(); };
+  auto total = [&](const parallel::synchronizer& sync) { return memory_of(plan_with(sync)).sum(); };
   CHECK(total(stage_3(1)) < total(parallel::sharded_by_stage(2)));
   CHECK(total(stage_3(0)) <= total(stage_3(1)));
   CHECK(total(stage_3(1)) <= total(stage_3(9)));

@@ -82,9 +82,9 @@ TEST_CASE("simulated moves on one device add their transfer time to the iteratio
 }
 
 TEST_CASE("less memory does not shorten the simulated iteration on two devices") {
-  for (const auto* how : {"data", "mixed"}) {
-    CAPTURE(how);
-    const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, how);
+  for (const auto* parallelism : {"data", "mixed"}) {
+    CAPTURE(parallelism);
+    const auto p = train::test::plan_for("zoo:lenet?batch=16", 2, parallelism);
     picoseconds before{};
     for (const double share : {1.2, 0.98, 0.97}) {
       const auto found = simulated(scant(p, share));

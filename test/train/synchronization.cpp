@@ -34,22 +34,22 @@ using train::test::operators;
 
 constexpr std::uint64_t seed = 3;
 
-parallel::synchronization sync_of(const parallel::plan& p, std::string_view how) {
+parallel::synchronization sync_of(const parallel::plan& p, std::string_view name) {
   parallel::lowering l{operators(), p.graph, p.machine};
   auto kept = parallel::sharded_by_stage(3);
   kept.is_resharded = false;
   kept.prefetch = 3;
   auto late = parallel::sharded_by_stage(3);
   late.prefetch = 0;
-  return how == "zero"         ? parallel::sharded_sync(l)
-         : how == "zero 2"     ? parallel::sharded_sync(l, parallel::sharded_by_stage(2))
-         : how == "zero 3"     ? parallel::sharded_sync(l, parallel::sharded_by_stage(3))
-         : how == "late"       ? parallel::sharded_sync(l, late)
-         : how == "kept"       ? parallel::sharded_sync(l, kept)
-         : how == "ps"         ? parallel::served_sync(l, p.configurations)
-         : how == "bucket"     ? parallel::bucketed_sync(l, p.configurations, bytes{600})
-         : how == "one bucket" ? parallel::bucketed_sync(l, p.configurations, bytes{1'000'000})
-                               : parallel::synchronization{};
+  return name == "zero"         ? parallel::sharded_sync(l)
+         : name == "zero 2"     ? parallel::sharded_sync(l, parallel::sharded_by_stage(2))
+         : name == "zero 3"     ? parallel::sharded_sync(l, parallel::sharded_by_stage(3))
+         : name == "late"       ? parallel::sharded_sync(l, late)
+         : name == "kept"       ? parallel::sharded_sync(l, kept)
+         : name == "ps"         ? parallel::served_sync(l, p.configurations)
+         : name == "bucket"     ? parallel::bucketed_sync(l, p.configurations, bytes{600})
+         : name == "one bucket" ? parallel::bucketed_sync(l, p.configurations, bytes{1'000'000})
+                                : parallel::synchronization{};
 }
 
 std::vector<double> losses_of(const parallel::plan& p, const train::update_rule& rule, std::uint64_t from,
@@ -66,8 +66,8 @@ void require_near(const std::vector<double>& own, const std::vector<double>& exp
   }
 }
 
-parallel::plan plan_of(const std::string& model, std::size_t devices, std::string_view how) {
-  return train::with_loss(operators(), train::test::plan_for(model, devices, how), tensor::loss::mean_square);
+parallel::plan plan_of(const std::string& model, std::size_t devices, std::string_view parallelism) {
+  return train::with_loss(operators(), train::test::plan_for(model, devices, parallelism), tensor::loss::mean_square);
 }
 
 }  // namespace
@@ -75,20 +75,20 @@ parallel::plan plan_of(const std::string& model, std::size_t devices, std::strin
 TEST_CASE("losses do not depend on the weight synchronization except for rounding") {
   const auto* model = GENERATE("zoo:mlp?layers=3&hidden=7&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
                                "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4");
-  const auto* how = GENERATE("data", "model", "mixed");
+  const auto* parallelism = GENERATE("data", "model", "mixed");
   const auto devices = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, how, devices);
+  CAPTURE(model, parallelism, devices);
   const train::update_rule rule{parallel::optimizer::adam, 0.01};
-  auto p = plan_of(model, devices, how);
+  auto p = plan_of(model, devices, parallelism);
   const auto expected = losses_of(p, rule, 0, 4);
   const auto plain = parallel::programs_of_ranks(operators(), p).ranks[0];
   for (const auto* sync : {"zero", "zero 2", "zero 3", "late", "kept", "ps", "bucket", "one bucket"}) {
     CAPTURE(sync);
     p.synchronization = sync_of(p, sync);
-    if (devices > 1 && std::string_view{how} == "data") {  // ranks do something else for the same losses
+    if (devices > 1 && std::string_view{parallelism} == "data") {  // ranks do something else for the same losses
       REQUIRE_FALSE(parallel::programs_of_ranks(operators(), p).ranks[0] == plain);
     }
     require_near(losses_of(p, rule, 0, 4), expected);
@@ -101,12 +101,12 @@ TEST_CASE("losses do not depend on random synchronization of weight parts", "[la
   std::size_t divided = 0;
   for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(cases); ++s) {
     random_engine random{s};
-    const auto* how = s % 3 == 0 ? "data" : s % 3 == 1 ? "model" : "mixed";
+    const auto* parallelism = s % 3 == 0 ? "data" : s % 3 == 1 ? "model" : "mixed";
     const auto devices = std::size_t{2} << random.below(2);
     auto p = plan_of(
         s % 2 == 0 ? "zoo:mlp?layers=3&hidden=9&batch=8" : "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4",
-        devices, how);
-    CAPTURE(s, how, devices);
+        devices, parallelism);
+    CAPTURE(s, parallelism, devices);
     const train::update_rule rule{parallel::optimizer::momentum, 0.05};
     const auto expected = losses_of(p, rule, 0, 3);
     p.synchronization = parallel::test::random_sync(random, operators(), p);

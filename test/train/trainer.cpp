@@ -51,15 +51,15 @@ tensor::tensor_graph normalized_convolutions() {
   return std::move(b).finish({tensor::zoo::dense(b, "last", tensor::zoo::flatten(b, x), 5)});
 }
 
-parallel::plan plan_of(const std::string& model, std::size_t devices, const std::string& how) {
+parallel::plan plan_of(const std::string& model, std::size_t devices, const std::string& parallelism) {
   parallel::plan p;
   const auto g = model == "batch norms" ? normalized_convolutions() : tensor::zoo::build(operators(), model);
   p.graph = tensor::with_delivered_outputs(
       operators(), tensor::converted(operators(), g, tensor::dtype::float32, tensor::dtype::float64));
   p.machine = hardware::preset("p100:1x" + std::to_string(devices));
   const parallel::graph_dimensions all{operators(), p.graph};
-  p.configurations = how == "data" ? parallel::data_parallel(all, p.machine.network)
-                                   : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
+  p.configurations = parallelism == "data" ? parallel::data_parallel(all, p.machine.network)
+                                           : parallel::model_parallel(operators(), p.graph, all, p.machine.network);
   return p;
 }
 
@@ -124,16 +124,16 @@ std::vector<double> on_one_device(const tensor::tensor_graph& g, const train::up
 TEST_CASE("losses of data and model parallelism match one device for several rank counts") {
   const auto* model = GENERATE("zoo:mlp?layers=3&hidden=8&batch=8", "zoo:dlrm?form=ae&batch=8&hidden=8&vocab=40",
                                "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=16&batch=4", "batch norms");
-  const auto* how = GENERATE("data", "model");
+  const auto* parallelism = GENERATE("data", "model");
   const auto devices = GENERATE(std::size_t{4}, std::size_t{2}, std::size_t{1});
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(model, how, devices);
+  CAPTURE(model, parallelism, devices);
   constexpr std::uint64_t steps = 4;
   constexpr std::uint64_t seed = 7;
   const train::update_rule rule{parallel::optimizer::momentum, 0.05};
-  const auto p = train::with_loss(operators(), plan_of(model, devices, how), tensor::loss::mean_square);
+  const auto p = train::with_loss(operators(), plan_of(model, devices, parallelism), tensor::loss::mean_square);
   const auto expected = on_one_device(p.graph, rule, seed, steps);
   std::vector<std::vector<double>> losses(devices);
   backend::run_local(static_cast<int>(devices), [&](backend::local_communicator& world) {

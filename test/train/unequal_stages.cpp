@@ -54,7 +54,7 @@ parallel::pipeline pipeline_of(const group_sizes& sizes, std::int64_t microbatch
 
 // A chain that goes through all groups once per chunk.
 parallel::plan in_groups(const parallel::plan& whole, const group_sizes& sizes, std::int64_t microbatches,
-                         pipeline_schedule schedule, division how, random_engine& random) {
+                         pipeline_schedule schedule, division kind, random_engine& random) {
   parallel::plan p;
   const auto devices = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   p.graph =
@@ -74,10 +74,10 @@ parallel::plan in_groups(const parallel::plan& whole, const group_sizes& sizes, 
     }
     const auto stage = n.index() * sizes.size() * p.pipeline.chunks / p.graph.node_count() % sizes.size();
     const auto size = sizes[stage];
-    if (how == division::random) {
+    if (kind == division::random) {
       const bool is_output = p.graph.producer(p.graph.outputs()[0]) == n;
       c = parallel::test::divided_at_random(all[n], size, random, {!is_output, random.below(4) == 0});
-    } else if (how == division::samples) {
+    } else if (kind == division::samples) {
       c = shared[stage][n.index()];
     } else {
       c = parallel::on_device(all[n], hardware::device_id{std::size_t{0}});
@@ -121,8 +121,8 @@ TEST_CASE("pipelines with unequal stages train as one device under all four sche
   const auto sizes = GENERATE(group_sizes{1, 3}, group_sizes{3, 1}, group_sizes{2, 1, 1}, group_sizes{4, 2, 2});
   const auto schedule = GENERATE(pipeline_schedule::one_forward_one_backward, pipeline_schedule::gpipe,
                                  pipeline_schedule::interleaved, pipeline_schedule::zero_bubble);
-  const auto how = GENERATE(division::samples, division::random);
-  const bool recomputes = how == division::random;
+  const auto kind = GENERATE(division::samples, division::random);
+  const bool recomputes = kind == division::random;
   const auto microbatches = 2 * static_cast<std::int64_t>(sizes.size());
   const std::string model =
       GENERATE("zoo:mlp?layers=6&hidden=12&batch=", "zoo:gpt?layers=2&hidden=12&heads=3&seq=4&vocab=12&batch=") +
@@ -130,10 +130,10 @@ TEST_CASE("pipelines with unequal stages train as one device under all four sche
   if (static unity::test::one_of_some is_tried; !is_tried()) {
     return;
   }
-  CAPTURE(sizes, schedule, static_cast<int>(how), recomputes, model, seed);
+  CAPTURE(sizes, schedule, static_cast<int>(kind), recomputes, model, seed);
   random_engine random{seed};
   const auto whole = train::test::plan_for(model, 1, "data");
-  auto p = in_groups(whole, sizes, microbatches, schedule, how, random);
+  auto p = in_groups(whole, sizes, microbatches, schedule, kind, random);
   if (recomputes) {
     p.recomputed = parallel::recomputation_but_every(p.graph, 3);
   }
@@ -170,9 +170,9 @@ TEST_CASE("sharded gradients of unequal stages train as one device for stages 1 
   const parallel::lowering low{operators(), p.graph, p.machine};
   for (const std::uint32_t stage : {1U, 2U, 3U}) {
     CAPTURE(sizes, stage);
-    parallel::synchronizer how{parallel::sync_kind::sharded};
-    how.stage = stage;
-    p.synchronization = parallel::sharded_sync(low, how);
+    parallel::synchronizer sync{parallel::sync_kind::sharded};
+    sync.stage = stage;
+    p.synchronization = parallel::sharded_sync(low, sync);
     check_losses(losses_of(p), expected);
     CHECK(report_on(p).iteration.count() > 0);
   }

@@ -40,7 +40,7 @@ inline constexpr std::array<std::string_view, 5> collective_algorithm_names{"rin
 // the devices, which must be distinct; a message goes from the first to the second.
 struct collective {
   exchange kind = exchange::all_reduce;
-  collective_algorithm how = collective_algorithm::ring;
+  collective_algorithm algorithm = collective_algorithm::ring;
   std::span<const device_id> devices{};
   bytes size{};
   std::size_t root = 0;  // the rank that broadcasts
@@ -245,7 +245,7 @@ namespace unity::hardware {
 UNITY_INLINE bool applies(const topology& t, const collective& c) {
   const bool is_reduced = c.kind == exchange::all_reduce;
   const bool is_half = c.kind == exchange::reduce_scatter || c.kind == exchange::all_gather;
-  switch (c.how) {
+  switch (c.algorithm) {
     case collective_algorithm::ring: return true;
     case collective_algorithm::tree: return c.kind != exchange::message;
     case collective_algorithm::hierarchical:

@@ -84,7 +84,7 @@ void for_each_link(const topology& t, const route_table& routes, const collectiv
   return flows.phases.empty() ? picoseconds{} : line_of(t, routes, {&flows, 1}, start)(c.size);
 }
 
-// The algorithm with the least collective_time, and that time; the first in case of ties. Ignores c.how.
+// The algorithm with the least collective_time, and that time; the first in case of ties. Ignores c.algorithm.
 [[nodiscard]] std::pair<collective_algorithm, picoseconds> fastest_algorithm(const topology& t,
                                                                              const route_table& routes, collective c,
                                                                              const collective_start& start = {});
@@ -94,7 +94,7 @@ void for_each_link(const topology& t, const route_table& routes, const collectiv
 
 // An applicable algorithm and its cost.
 struct collective_way {
-  collective_algorithm how = collective_algorithm::ring;
+  collective_algorithm algorithm = collective_algorithm::ring;
   collective_line line{};
   collective_flows flows{};
 };
@@ -111,7 +111,7 @@ struct collective_ways {
 // An algorithm for several groups of devices that run the same collective simultaneously: the flows of each group, and
 // the time of all.
 struct common_way {
-  collective_algorithm how = collective_algorithm::ring;
+  collective_algorithm algorithm = collective_algorithm::ring;
   collective_line line{};
   std::vector<collective_flows> flows{};
 };
@@ -219,12 +219,12 @@ UNITY_INLINE std::pair<collective_algorithm, picoseconds> fastest_algorithm(cons
                                                                             const collective_start& start) {
   std::pair<collective_algorithm, picoseconds> best{};
   for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {
-    c.how = static_cast<collective_algorithm>(a);
+    c.algorithm = static_cast<collective_algorithm>(a);
     if (a > 0 && !applies(t, c)) {
       continue;
     }
     if (const auto time = collective_time(t, routes, c, start); a == 0 || time < best.second) {
-      best = {c.how, time};
+      best = {c.algorithm, time};
     }
   }
   return best;
@@ -291,21 +291,21 @@ UNITY_INLINE std::vector<common_way> common_ways(const machine& m, const route_t
   const auto start = start_of(m, groups.front().front());
   std::vector<common_way> all;
   for (std::size_t a = 0; a < collective_algorithm_names.size(); ++a) {
-    const auto how = static_cast<collective_algorithm>(a);
-    if (!std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return applies(t, {kind, how, g}); })) {
+    const auto algorithm = static_cast<collective_algorithm>(a);
+    if (!std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return applies(t, {kind, algorithm, g}); })) {
       continue;
     }
     auto& way = all.emplace_back();
-    way.how = how;
+    way.algorithm = algorithm;
     for (const auto& g : groups) {
-      way.flows.push_back(flows_of(t, {kind, how, g}));
+      way.flows.push_back(flows_of(t, {kind, algorithm, g}));
     }
     way.line = line_of(t, routes, way.flows, start);
   }
   auto pipelined = all;
   for (auto& way : pipelined) {
     const auto& base = detail::fewest_flows(all, way.line.per_byte * 17 / 16);
-    if (base.how == way.how) {
+    if (base.algorithm == way.algorithm) {
       continue;
     }
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -321,7 +321,7 @@ UNITY_INLINE collective_ways ways_of(const machine& m, const route_table& routes
   const std::vector<device_id> group(devices.begin(), devices.end());
   collective_ways all{start_of(m, group.front()), {}};
   for (auto& way : common_ways(m, routes, kind, {&group, 1})) {
-    all.ways.push_back({way.how, way.line, std::move(way.flows.front())});
+    all.ways.push_back({way.algorithm, way.line, std::move(way.flows.front())});
   }
   return all;
 }

@@ -58,15 +58,15 @@ class collective_steps {
       : topology_{t}, c_{c}, sink_{sink}, nodes_{by_node(t, c.devices)} {}
 
   void run() {
-    const bool tree = c_.how == collective_algorithm::tree;
-    const bool grid = c_.how == collective_algorithm::hierarchical && is_grid(nodes_);
+    const bool tree = c_.algorithm == collective_algorithm::tree;
+    const bool grid = c_.algorithm == collective_algorithm::hierarchical && is_grid(nodes_);
     switch (c_.kind) {
       case exchange::message:
         sink_.send(0, 1, chunk_list{0}, false);
         sink_.end_round();
         break;
       case exchange::all_reduce:
-        if (c_.how == collective_algorithm::in_switch && reducing_switch(topology_, c_.devices)) {
+        if (c_.algorithm == collective_algorithm::in_switch && reducing_switch(topology_, c_.devices)) {
           sink_.in_switch(c_.devices.size());
           break;
         }
@@ -90,7 +90,7 @@ class collective_steps {
   }
   // The ring, or one ring per rail.
   [[nodiscard]] std::vector<block_ring> rings() const {
-    if (c_.how != collective_algorithm::rails || !is_grid(nodes_)) {
+    if (c_.algorithm != collective_algorithm::rails || !is_grid(nodes_)) {
       return {one_each(around(nodes_))};
     }
     std::vector<block_ring> all;
@@ -125,22 +125,22 @@ class collective_steps {
 
   // The levels in the order of a reduce-scatter; an all-gather uses the reverse order.
   [[nodiscard]] std::vector<std::vector<block_ring>> levels() const {
-    const bool tree = c_.how == collective_algorithm::tree;
-    if (is_grid(nodes_) && (tree || c_.how == collective_algorithm::hierarchical)) {
+    const bool tree = c_.algorithm == collective_algorithm::tree;
+    if (is_grid(nodes_) && (tree || c_.algorithm == collective_algorithm::hierarchical)) {
       return {inside_nodes(), between_nodes()};
     }
     return {tree ? std::vector{one_each(all_of(nodes_))} : rings()};
   }
   void reduce_scatter() {
     for (const auto& level : levels()) {
-      c_.how == collective_algorithm::tree ? halve(level) : sink_.around(level, true);
+      c_.algorithm == collective_algorithm::tree ? halve(level) : sink_.around(level, true);
     }
   }
   void all_gather() {
     auto all = levels();
     std::reverse(all.begin(), all.end());
     for (const auto& level : all) {
-      c_.how == collective_algorithm::tree ? double_up(level) : sink_.around(level, false);
+      c_.algorithm == collective_algorithm::tree ? double_up(level) : sink_.around(level, false);
     }
   }
 
@@ -183,7 +183,7 @@ class collective_steps {
 
   void broadcast() {
     const auto root = static_cast<std::uint32_t>(c_.root);
-    switch (c_.how) {
+    switch (c_.algorithm) {
       case collective_algorithm::tree: return broadcast_from_first({starting_with(all_of(nodes_), root)});
       case collective_algorithm::hierarchical:
         broadcast_from_first({leaders(nodes_, root)});
@@ -366,11 +366,11 @@ UNITY_INLINE std::size_t chunk_count(const topology& t, const collective& c) {
   switch (c.kind) {
     case exchange::message: return 1;
     case exchange::broadcast:
-      return c.how == collective_algorithm::tree || c.how == collective_algorithm::hierarchical ? 1 : ranks;
+      return c.algorithm == collective_algorithm::tree || c.algorithm == collective_algorithm::hierarchical ? 1 : ranks;
     case exchange::all_to_all: return ranks * ranks;
     default: break;
   }
-  const bool has_rails = c.how == collective_algorithm::rails && applies(t, c);
+  const bool has_rails = c.algorithm == collective_algorithm::rails && applies(t, c);
   return has_rails ? ranks * detail::by_node(t, c.devices).front().size() : ranks;
 }
 

@@ -92,7 +92,7 @@ class autodist_writer {
 
  private:
   [[nodiscard]] std::string name_of(hardware::device_id d) const { return plan_.machine.network[d].name; }
-  void synchronize(const std::string& where, const parallel::synchronizer& how, bool is_sparse, autodist_node& n);
+  void synchronize(const std::string& where, const parallel::synchronizer& sync, bool is_sparse, autodist_node& n);
 
   const tensor::algebra& algebra_;
   const parallel::plan& plan_;
@@ -101,28 +101,28 @@ class autodist_writer {
   std::int32_t next_group_ = 0;
 };
 
-UNITY_INLINE void autodist_writer::synchronize(const std::string& where, const parallel::synchronizer& how,
+UNITY_INLINE void autodist_writer::synchronize(const std::string& where, const parallel::synchronizer& sync,
                                                bool is_sparse, autodist_node& n) {
-  if (is_sparse != how.is_sparse) {
+  if (is_sparse != sync.is_sparse) {
     throw error{where, is_sparse ? "a dense gradient of lookups" : "a sparse gradient",
                 "what AutoDist does: gradients of lookups, and only those, are sparse"};
   }
-  if (how.kind == parallel::sync_kind::parameter_server) {
-    n.server = {name_of(how.destination), how.is_proxied, true, static_cast<std::int32_t>(how.staleness)};
+  if (sync.kind == parallel::sync_kind::parameter_server) {
+    n.server = {name_of(sync.destination), sync.is_proxied, true, static_cast<std::int32_t>(sync.staleness)};
     return;
   }
-  const auto& c = how.compressor;
-  if (how.kind != parallel::sync_kind::all_reduce ||
+  const auto& c = sync.compressor;
+  if (sync.kind != parallel::sync_kind::all_reduce ||
       (c.kind != parallel::compression::none && c.kind != parallel::compression::float16)) {
     throw error{where,
-                how.kind != parallel::sync_kind::all_reduce
-                    ? parallel::sync_kind_names[static_cast<std::size_t>(how.kind)]
+                sync.kind != parallel::sync_kind::all_reduce
+                    ? parallel::sync_kind_names[static_cast<std::size_t>(sync.kind)]
                     : parallel::compression_names[static_cast<std::size_t>(c.kind)],
                 "parameter_server, or all_reduce with float16 or uncompressed: AutoDist has no other"};
   }
-  const auto group = how.bucket == parallel::synchronizer::no_bucket ? next_group_++ : *groups_[how.bucket];
+  const auto group = sync.bucket == parallel::synchronizer::no_bucket ? next_group_++ : *groups_[sync.bucket];
   const auto compressor = c.kind == parallel::compression::none ? 0 : c.has_feedback ? 2 : 1;
-  n.reduction = {static_cast<std::int32_t>(how.algorithm), compressor, group};
+  n.reduction = {static_cast<std::int32_t>(sync.algorithm), compressor, group};
 }
 
 UNITY_INLINE autodist_strategy autodist_writer::write(std::string id) {
@@ -305,7 +305,7 @@ UNITY_INLINE synchronization_on autodist_finder::find(const autodist_strategy& s
       numbers.emplace(weight_name(algebra_, graph_, training.weights()[w].value), w);
     }
   }
-  all.how.weights.resize(training.weights().size());
+  all.sync.weights.resize(training.weights().size());
   for (const auto& n : s.nodes) {
     // TensorFlow's name of the first result
     const auto colon = n.name.ends_with(":0") ? n.name.size() - 2 : n.name.size();
@@ -318,7 +318,7 @@ UNITY_INLINE synchronization_on autodist_finder::find(const autodist_strategy& s
     numbers.erase(found);
     const auto& type = graph_.type(training.weights()[w].value);
     const bool is_sparse = parallel::is_looked_up(algebra_, graph_, training.weights()[w]);
-    auto& own = all.how.weights[w];
+    auto& own = all.sync.weights[w];
     if (n.parts.empty() && n.partitioner.empty()) {
       own.parts.front() = synchronizer(where, n, is_sparse, type.element, {w, 0});
       continue;
@@ -334,7 +334,7 @@ UNITY_INLINE synchronization_on autodist_finder::find(const autodist_strategy& s
     throw error{file, fmt::format("nothing of the weight '{}'", printable(numbers.begin()->first)),
                 "a node for each weight that training changes"};
   }
-  add_groups(all.how);
+  add_groups(all.sync);
   return all;
 }
 
@@ -349,7 +349,7 @@ UNITY_INLINE synchronization_on from_autodist(const tensor::algebra& a, const te
                                               std::string_view file) {
   auto all = detail::autodist_finder{a, g, t, file}.find(s);
   try {
-    parallel::check(a, g, all.how, t.device_count());
+    parallel::check(a, g, all.sync, t.device_count());
   } catch (const error& e) {
     throw error{fmt::format("{}: {}", file, e.what())};
   }

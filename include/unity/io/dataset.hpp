@@ -78,7 +78,7 @@ class dataset {
   // the field of the step's batch. Pixels are scaled to 0 to 1. Complexity: linear in the box.
   // Throws: unity::error as expect_fits.
   void fill(dataset_field field, const tensor::tensor_type& type, const parallel::box& part, std::int64_t step,
-            const dataset_reading& how, std::span<std::byte> out) const;
+            const dataset_reading& reading, std::span<std::byte> out) const;
 
  private:
   struct stored {
@@ -100,7 +100,7 @@ class dataset {
 
   [[nodiscard]] bool fits_row(dataset_field field, const tensor::shape& dims) const;
 
-  [[nodiscard]] row_source find_row(std::uint64_t place, const dataset_reading& how, std::int64_t length) const;
+  [[nodiscard]] row_source find_row(std::uint64_t place, const dataset_reading& reading, std::int64_t length) const;
 
   [[nodiscard]] double value(dataset_field field, const row_source& row, std::int64_t i) const;
 
@@ -172,9 +172,9 @@ UNITY_INLINE void dataset::expect_fits(dataset_field field, const tensor::tensor
 }
 
 UNITY_INLINE void dataset::fill(dataset_field field, const tensor::tensor_type& type, const parallel::box& part,
-                                std::int64_t step, const dataset_reading& how, std::span<std::byte> out) const {
+                                std::int64_t step, const dataset_reading& reading, std::span<std::byte> out) const {
   expect_fits(field, type);
-  UNITY_EXPECTS(step >= 0 && how.shift >= 0, "a step and a shift from 0 on");
+  UNITY_EXPECTS(step >= 0 && reading.shift >= 0, "a step and a shift from 0 on");
   UNITY_EXPECTS(part.begin.size() == type.rank(), "a box of the tensor");
   UNITY_EXPECTS(static_cast<std::size_t>(part.volume() * tensor::size_of(type.element)) == out.size(),
                 "as much room as the box has elements");
@@ -188,7 +188,7 @@ UNITY_INLINE void dataset::fill(dataset_field field, const tensor::tensor_type& 
   values.reserve(static_cast<std::size_t>(part.volume()));
   for (auto r = part.begin[0]; r < part.end[0]; ++r) {
     const auto row =
-        find_row(static_cast<std::uint64_t>(step * type.dims[0] + r), how, tensor::element_count(row_dims));
+        find_row(static_cast<std::uint64_t>(step * type.dims[0] + r), reading, tensor::element_count(row_dims));
     parallel::for_each_run(row_dims, in_row, [&](std::int64_t first, std::int64_t, std::int64_t count) {
       for (auto i = first; i < first + count; ++i) {
         values.push_back(value(field, row, i));
@@ -207,23 +207,23 @@ UNITY_INLINE bool dataset::fits_row(dataset_field field, const tensor::shape& di
   return length < parts_[0].count && length < parts_[1].count;
 }
 
-UNITY_INLINE auto dataset::find_row(std::uint64_t place, const dataset_reading& how, std::int64_t length) const
+UNITY_INLINE auto dataset::find_row(std::uint64_t place, const dataset_reading& reading, std::int64_t length) const
     -> row_source {
-  const auto& from = at(how.part);
+  const auto& from = at(reading.part);
   const auto count = static_cast<std::uint64_t>(from.count);
   const auto window = static_cast<std::uint64_t>(length);
   const bool is_text = content_ == dataset_content::text;
-  if (how.part == dataset_part::test) {
+  if (reading.part == dataset_part::test) {
     const auto first = is_text ? place % ((count - 1) / window) * window : place % count;
     return {&from, static_cast<std::int64_t>(first)};
   }
-  random_engine random{hash_combine(how.seed, place)};
+  random_engine random{hash_combine(reading.seed, place)};
   if (is_text) {
     return {&from, static_cast<std::int64_t>(random.below(count - window))};
   }
-  const index_permutation order{count, hash_combine(how.seed, place / count)};
-  return {&from, static_cast<std::int64_t>(order(place % count)), random.between(-how.shift, how.shift),
-          random.between(-how.shift, how.shift)};
+  const index_permutation order{count, hash_combine(reading.seed, place / count)};
+  return {&from, static_cast<std::int64_t>(order(place % count)), random.between(-reading.shift, reading.shift),
+          random.between(-reading.shift, reading.shift)};
 }
 
 UNITY_INLINE double dataset::value(dataset_field field, const row_source& row, std::int64_t i) const {

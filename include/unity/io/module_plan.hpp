@@ -285,9 +285,9 @@ UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t n
   if (p_.synchronization.weights.empty()) {
     return;
   }
-  const auto& how = p_.synchronization.weights[number];
-  const auto& s = how.parts.front();
-  const bool is_plain = how.parts.size() == 1 && s.compressor == parallel::compressor{} && !s.is_sparse;
+  const auto& sync = p_.synchronization.weights[number];
+  const auto& s = sync.parts.front();
+  const bool is_plain = sync.parts.size() == 1 && s.compressor == parallel::compressor{} && !s.is_sparse;
   if (!is_plain || (s.kind != parallel::sync_kind::all_reduce && s.kind != parallel::sync_kind::sharded)) {
     throw error{fmt::format("synchronization of {}", one.name),
                 is_plain ? std::string{parallel::sync_kind_names[static_cast<std::size_t>(s.kind)]}

@@ -31,7 +31,7 @@ namespace unity::io {
 [[nodiscard]] tensor::equivalence_report check_open(const tensor::algebra& algebra, const std::string& bytes,
                                                     std::string_view file, const std::filesystem::path& directory,
                                                     const onnx_model& model, const import_options& options,
-                                                    const tensor::equivalence_options& how = {});
+                                                    const tensor::equivalence_options& equivalence = {});
 
 }  // namespace unity::io
 
@@ -403,7 +403,7 @@ UNITY_INLINE onnx_model import_open_onnx(const tensor::algebra& algebra, const s
 UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebra, const std::string& bytes,
                                                    std::string_view file, const std::filesystem::path& directory,
                                                    const onnx_model& model, const import_options& options,
-                                                   const tensor::equivalence_options& how) {
+                                                   const tensor::equivalence_options& equivalence) {
   const auto written = serialize_onnx(algebra, model);
   tensor::equivalence_report all;
   all.passed = true;
@@ -439,14 +439,14 @@ UNITY_INLINE tensor::equivalence_report check_open(const tensor::algebra& algebr
     if (original->outputs != rewritten.outputs || original->rest != rewritten.rest) {
       throw error{"the optimized model", "other values are carried through", expected};
     }
-    auto with_values = how;
+    auto with_values = equivalence;
     with_values.data = detail::values_of_one(original->data, rewritten.data);
     const auto one = detail::comparable(algebra, *original);
     const auto other = detail::comparable(algebra, rewritten);
     auto report = tensor::check_equivalence(algebra, one, other, with_values);
     if (!report.passed && with_values.modular) {  // constants that the search computed are rounded in the file
       with_values.modular = false;
-      with_values.tolerance = std::max(how.tolerance, 1e-6);
+      with_values.tolerance = std::max(equivalence.tolerance, 1e-6);
       report = tensor::check_equivalence(algebra, one, other, with_values);
     }
     if (!report.passed) {

@@ -274,17 +274,17 @@ UNITY_INLINE std::string schedule_text(const tensor::algebra& a, const parallel:
     text += fmt::format(",\n \"optimizer\": \"{}\"", parallel::optimizer_names[static_cast<std::size_t>(p.updates)]);
   }
   if (!p.pipeline.is_trivial()) {
-    nlohmann::json how{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}};
+    nlohmann::json pipeline{{"microbatches", p.pipeline.microbatches}, {"stages", p.pipeline.stages}};
     if (p.pipeline.is_delayed) {
-      how["delayed"] = true;
+      pipeline["delayed"] = true;
     }
     if (p.pipeline.schedule != parallel::pipeline_schedule::one_forward_one_backward) {
-      how["schedule"] = parallel::pipeline_schedule_names[static_cast<std::size_t>(p.pipeline.schedule)];
+      pipeline["schedule"] = parallel::pipeline_schedule_names[static_cast<std::size_t>(p.pipeline.schedule)];
     }
     if (p.pipeline.chunks != 1) {
-      how["chunks"] = p.pipeline.chunks;
+      pipeline["chunks"] = p.pipeline.chunks;
     }
-    text += fmt::format(",\n \"pipeline\": {}", how.dump());
+    text += fmt::format(",\n \"pipeline\": {}", pipeline.dump());
   }
   if (!p.synchronization.is_trivial()) {
     text += fmt::format(",\n \"synchronization\": {}", synchronization_to_json(a, p).dump());

@@ -41,7 +41,7 @@ namespace unity::io {
 
 // How weights are synchronized, and the computing devices, in order. Regular.
 struct synchronization_on {
-  parallel::synchronization how{};
+  parallel::synchronization sync{};
   std::vector<hardware::device_id> replicas{};
 
   friend bool operator==(const synchronization_on&, const synchronization_on&) = default;

@@ -143,7 +143,7 @@ struct ranker_settings {
 class ranker {
  public:
   ranker(const tensor::algebra& a, const ranking_shape& s, std::size_t items, std::span<const float> fixed,
-         std::uint64_t seed, const ranker_settings& how = {});
+         std::uint64_t seed, const ranker_settings& settings = {});
 
   [[nodiscard]] float score(const ranked_list& l) const { return ranking_score(shape_, adam_.weights, l); }
   // Effects: trains this many steps, each on a random batch of the lists; a list with a smaller value is better.
@@ -156,7 +156,7 @@ class ranker {
 
   ranking_shape shape_;
   std::size_t items_;
-  ranker_settings how_;
+  ranker_settings settings_;
   random_engine random_;
   adam_state adam_;
   adam_step step_;
@@ -408,25 +408,25 @@ UNITY_INLINE pair_accuracy accuracy_of(std::span<const float> scores, std::span<
 }
 
 UNITY_INLINE ranker::ranker(const tensor::algebra& a, const ranking_shape& s, std::size_t items,
-                            std::span<const float> fixed, std::uint64_t seed, const ranker_settings& how)
+                            std::span<const float> fixed, std::uint64_t seed, const ranker_settings& settings)
     : shape_{s},
       items_{items},
-      how_{how},
+      settings_{settings},
       random_{seed},
       adam_{adam_start(initial_weights(s, fixed, seed))},
       step_{a, adam_.weights.size()},
       backend_{std::make_unique<backend::cpu_backend>(a, backend::cpu_options{1})},
       network_{*backend_, a,
-               ranking_graph(a, s, static_cast<std::int64_t>(how.batch), static_cast<std::int64_t>(items))},
-      pairs_(how.batch * how.batch) {}
+               ranking_graph(a, s, static_cast<std::int64_t>(settings.batch), static_cast<std::int64_t>(items))},
+      pairs_(settings.batch * settings.batch) {}
 
 UNITY_INLINE bool ranker::weigh(std::span<const std::size_t> batch, std::span<const double> values) {
   std::fill(pairs_.begin(), pairs_.end(), 0.0F);
   std::size_t count = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     for (std::size_t k = 0; k < batch.size(); ++k) {
-      if (values[batch[i]] * (1 + how_.apart) < values[batch[k]]) {
-        pairs_[i * how_.batch + k] = 1;
+      if (values[batch[i]] * (1 + settings_.apart) < values[batch[k]]) {
+        pairs_[i * settings_.batch + k] = 1;
         ++count;
       }
     }
@@ -440,11 +440,11 @@ UNITY_INLINE bool ranker::weigh(std::span<const std::size_t> batch, std::span<co
 UNITY_INLINE double ranker::learn(std::span<const ranked_list> lists, std::span<const double> values,
                                   std::size_t steps) {
   UNITY_EXPECTS(lists.size() == values.size(), "a value for each list");
-  const auto count = std::min(how_.batch, lists.size());
+  const auto count = std::min(settings_.batch, lists.size());
   std::vector<std::size_t> order(lists.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::vector<float> items(how_.batch * items_ * shape_.item_features);
-  std::vector<float> wholes(how_.batch * shape_.list_features);
+  std::vector<float> items(settings_.batch * items_ * shape_.item_features);
+  std::vector<float> wholes(settings_.batch * shape_.list_features);
   double loss = 0;
   for (std::size_t step = 0; step < steps; ++step) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -466,7 +466,7 @@ UNITY_INLINE double ranker::learn(std::span<const ranked_list> lists, std::span<
     network_.run();
     network_.wait();
     loss += double{network_.output(0).data[0]};
-    step_(adam_, network_.output(2).data, how_.rate, how_.decay);
+    step_(adam_, network_.output(2).data, settings_.rate, settings_.decay);
   }
   return steps == 0 ? 0 : loss / static_cast<double>(steps);
 }

@@ -24,7 +24,7 @@ namespace unity::parallel {
 // returns a row for each, zeros for rows that it lacks. The part of the table that a device reads is assumed to be all
 // of it.
 [[nodiscard]] bool are_rows_fetched(const tensor::algebra& a, const tensor::tensor_graph& g, const strategy& s,
-                                    const weight_uses& w, const weight_sync& how);
+                                    const weight_uses& w, const weight_sync& sync);
 
 }  // namespace unity::parallel
 
@@ -62,16 +62,16 @@ UNITY_INLINE std::size_t reading_devices(const strategy& s, const weight_uses& w
 }
 
 UNITY_INLINE bool are_rows_fetched(const tensor::algebra& a, const tensor::tensor_graph& g, const strategy& s,
-                                   const weight_uses& w, const weight_sync& how) {
-  const bool is_served = std::all_of(how.parts.begin(), how.parts.end(), [](const synchronizer& part) {
+                                   const weight_uses& w, const weight_sync& sync) {
+  const bool is_served = std::all_of(sync.parts.begin(), sync.parts.end(), [](const synchronizer& part) {
     return part.kind == sync_kind::parameter_server && part.is_sparse && !part.is_proxied;
   });
-  if (!is_served || how.axis != 0) {
+  if (!is_served || sync.axis != 0) {
     return false;
   }
   const auto& type = g.type(w.value);
   const auto table = tensor::element_count(type.dims) * tensor::size_of(type.element);
-  const auto rows = row_bytes(a, g, w).count() * static_cast<std::int64_t>(how.parts.size());
+  const auto rows = row_bytes(a, g, w).count() * static_cast<std::int64_t>(sync.parts.size());
   return rows < table * static_cast<std::int64_t>(reading_devices(s, w));
 }
 

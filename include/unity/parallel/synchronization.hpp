@@ -158,7 +158,7 @@ struct weight_sync {
 
 // The box of each part of a weight of that shape. Precondition: if there are several parts, the axis is one of the
 // shape.
-[[nodiscard]] std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims);
+[[nodiscard]] std::vector<box> boxes_of(const weight_sync& sync, const tensor::shape& dims);
 
 // Per weight. Each part has its own messages, of all devices.
 inline constexpr std::size_t most_weight_parts = 4096;
@@ -311,15 +311,15 @@ UNITY_INLINE bool is_looked_up(const tensor::algebra& a, const tensor::tensor_gr
   });
 }
 
-UNITY_INLINE std::vector<box> boxes_of(const weight_sync& how, const tensor::shape& dims) {
-  const auto count = static_cast<std::int64_t>(how.parts.size());
-  std::vector<box> all(how.parts.size(), whole(dims));
+UNITY_INLINE std::vector<box> boxes_of(const weight_sync& sync, const tensor::shape& dims) {
+  const auto count = static_cast<std::int64_t>(sync.parts.size());
+  std::vector<box> all(sync.parts.size(), whole(dims));
   for (std::int64_t k = 0; k < count && count > 1; ++k) {
     auto& part = all[static_cast<std::size_t>(k)];
-    const auto size = dims[how.axis] / count;
-    const auto larger = dims[how.axis] % count;
-    part.begin[how.axis] = k * size + std::min(k, larger);
-    part.end[how.axis] = (k + 1) * size + std::min(k + 1, larger);
+    const auto size = dims[sync.axis] / count;
+    const auto larger = dims[sync.axis] % count;
+    part.begin[sync.axis] = k * size + std::min(k, larger);
+    part.end[sync.axis] = (k + 1) * size + std::min(k + 1, larger);
   }
   return all;
 }

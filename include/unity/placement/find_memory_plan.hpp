@@ -54,7 +54,7 @@ struct found_memory_plan {
 // Complexity: as optimal_memory_plan within its limits, otherwise as bounded_memory_search.
 // Throws: unity::error that states the least capacity if the given one is below it.
 [[nodiscard]] found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity,
-                                                 const memory_planning& how = {});
+                                                 const memory_planning& planning = {});
 
 }  // namespace unity::placement
 
@@ -335,15 +335,16 @@ UNITY_INLINE memory_search_result bounded_memory_search(const memory_graph& g, b
   return best;
 }
 
-UNITY_INLINE found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity, const memory_planning& how) {
+UNITY_INLINE found_memory_plan find_memory_plan(const memory_graph& g, bytes capacity,
+                                                const memory_planning& planning) {
   found_memory_plan found;
-  if (auto best = optimal_memory_plan(g, capacity, how.program)) {
+  if (auto best = optimal_memory_plan(g, capacity, planning.program)) {
     found.plan = std::move(*best);
     found.traffic = replay(g, found.plan, capacity);
     found.bound = found.traffic.loaded;
     found.is_of_program = true;
   } else {
-    auto searched = bounded_memory_search(g, capacity, how.search);
+    auto searched = bounded_memory_search(g, capacity, planning.search);
     found.plan = std::move(searched.plan);
     found.traffic = replay(g, found.plan, capacity);
     found.bound = searched.bound;

@@ -66,13 +66,13 @@ class rewrite_space {
   // its target, and there are moves that only change a variant; the algebra must then be a variant_algebra.
   // Throws: unity::error if the graph is cyclic or operands of a node do not fit its operator.
   template <dataflow_graph Graph>
-  rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, variants how = variants::kept)
+  rewrite_space(Algebra algebra, Model model, rule_set rules, const Graph& graph, variants allowed = variants::kept)
       : store_{std::move(algebra)},
         model_{std::move(model)},
         rules_{std::move(rules)},
         index_{rules_, store_},
-        variants_{how} {
-    UNITY_EXPECTS(how == variants::kept || variant_algebra<Algebra>, "an algebra with variants");
+        variants_{allowed} {
+    UNITY_EXPECTS(allowed == variants::kept || variant_algebra<Algebra>, "an algebra with variants");
     merge_.name = "common_subexpression";
     variant_rule_.name = "relayout";
     first_nodes_ = intern_graph(store_, graph, &origins_);

@@ -101,9 +101,9 @@ class builder {
   value_id linear(value_id x, value_id w, value_id bias, std::string_view activation = "none") {
     return one("linear", {x, w, bias}, {{"activation", activation}});
   }
-  value_id conv2d(value_id x, value_id w, const conv2d_options& how = {}) { return convolve({x, w}, how); }
-  value_id conv2d(value_id x, value_id w, value_id bias, const conv2d_options& how = {}) {
-    return convolve({x, w, bias}, how);
+  value_id conv2d(value_id x, value_id w, const conv2d_options& options = {}) { return convolve({x, w}, options); }
+  value_id conv2d(value_id x, value_id w, value_id bias, const conv2d_options& options = {}) {
+    return convolve({x, w, bias}, options);
   }
   value_id attention(value_id q, value_id k, value_id v, std::span<const value_id, 4> weights, std::int64_t heads) {
     return one("attention", {q, k, v, weights[0], weights[1], weights[2], weights[3]}, {{"heads", heads}});
@@ -114,8 +114,8 @@ class builder {
   }
 
   // Pooling.
-  value_id max_pool(value_id x, const pool_options& how, extent2 dilation = {1, 1});
-  value_id average_pool(value_id x, const pool_options& how, bool count_include_pad = false);
+  value_id max_pool(value_id x, const pool_options& options, extent2 dilation = {1, 1});
+  value_id average_pool(value_id x, const pool_options& options, bool count_include_pad = false);
   value_id global_average_pool(value_id x) { return one("global_average_pool", {x}); }
   value_id global_max_pool(value_id x) { return one("global_max_pool", {x}); }
 
@@ -212,7 +212,7 @@ class builder {
 
   value_id named_source(std::string_view kind, std::string_view name, const shape& dims, dtype element);
 
-  value_id convolve(std::initializer_list<value_id> operands, const conv2d_options& how);
+  value_id convolve(std::initializer_list<value_id> operands, const conv2d_options& options);
 
   [[nodiscard]] std::int64_t from_front(value_id x, std::int64_t axis) const {
     return axis < 0 ? axis + static_cast<std::int64_t>(dims(x).size()) : axis;
@@ -237,23 +237,23 @@ class builder {
 
 namespace unity::tensor {
 
-UNITY_INLINE value_id builder::max_pool(value_id x, const pool_options& how, extent2 dilation) {
+UNITY_INLINE value_id builder::max_pool(value_id x, const pool_options& options, extent2 dilation) {
   return one("max_pool", {x},
-             {{"kernel", how.kernel},
-              {"stride", how.stride},
-              {"padding", how.padding},
-              {"pads", how.pads},
+             {{"kernel", options.kernel},
+              {"stride", options.stride},
+              {"padding", options.padding},
+              {"pads", options.pads},
               {"dilation", dilation},
-              {"ceil_mode", how.ceil_mode ? 1 : 0}});
+              {"ceil_mode", options.ceil_mode ? 1 : 0}});
 }
 
-UNITY_INLINE value_id builder::average_pool(value_id x, const pool_options& how, bool count_include_pad) {
+UNITY_INLINE value_id builder::average_pool(value_id x, const pool_options& options, bool count_include_pad) {
   return one("average_pool", {x},
-             {{"kernel", how.kernel},
-              {"stride", how.stride},
-              {"padding", how.padding},
-              {"pads", how.pads},
-              {"ceil_mode", how.ceil_mode ? 1 : 0},
+             {{"kernel", options.kernel},
+              {"stride", options.stride},
+              {"padding", options.padding},
+              {"pads", options.pads},
+              {"ceil_mode", options.ceil_mode ? 1 : 0},
               {"count_include_pad", count_include_pad ? 1 : 0}});
 }
 
@@ -292,14 +292,14 @@ UNITY_INLINE value_id builder::named_source(std::string_view kind, std::string_v
   return v;
 }
 
-UNITY_INLINE value_id builder::convolve(std::initializer_list<value_id> operands, const conv2d_options& how) {
+UNITY_INLINE value_id builder::convolve(std::initializer_list<value_id> operands, const conv2d_options& options) {
   return one("conv2d", operands,
-             {{"stride", how.stride},
-              {"padding", how.padding},
-              {"pads", how.pads},
-              {"dilation", how.dilation},
-              {"groups", how.groups},
-              {"activation", how.activation}});
+             {{"stride", options.stride},
+              {"padding", options.padding},
+              {"pads", options.pads},
+              {"dilation", options.dilation},
+              {"groups", options.groups},
+              {"activation", options.activation}});
 }
 
 UNITY_INLINE void builder::refuse(const operation& op, std::span<const tensor_type> types) const {

@@ -220,9 +220,9 @@ UNITY_INLINE void comparison::compare_rounded(equivalence_report& r) {
   std::vector<rounded_output> outputs;
   std::vector<std::size_t> differing;
   for (std::size_t i = 0; i < one.outputs().size(); ++i) {
-    auto how = values[one.outputs()[i].index()];
-    how.join(others[other.outputs()[i].index()]);
-    outputs.emplace_back(one.type(one.outputs()[i]).element, how);
+    auto joined = values[one.outputs()[i].index()];
+    joined.join(others[other.outputs()[i].index()]);
+    outputs.emplace_back(one.type(one.outputs()[i]).element, joined);
     differing.push_back(i);
   }
   checked_evaluation<double> real{algebra_, one, fixed_decisions(one, values)};

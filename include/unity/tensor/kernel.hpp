@@ -88,9 +88,9 @@ namespace kernels {
 // The number of reduced points, without padding (or with it, if the window says so).
 [[nodiscard]] inline scalar_kernel count() { return leaf({scalar_op::count, 0, 0}); }
 
-[[nodiscard]] inline scalar_kernel reduce(reduction how, const scalar_kernel& inner) {
+[[nodiscard]] inline scalar_kernel reduce(reduction kind, const scalar_kernel& inner) {
   UNITY_EXPECTS(inner.reduce == reduction::none, "one reduction per kernel");
-  return {inner.outer, how, {{scalar_op::accumulated, 0, 0}}};
+  return {inner.outer, kind, {{scalar_op::accumulated, 0, 0}}};
 }
 // Reduces over all indices that the result does not have.
 [[nodiscard]] inline scalar_kernel sum(const scalar_kernel& inner) { return reduce(reduction::sum, inner); }

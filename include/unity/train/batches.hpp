@@ -121,9 +121,9 @@ UNITY_INLINE void batches::fill(std::string_view name, const tensor::tensor_type
     return fill_box(type, b, out, [&](std::uint64_t i) { return i % window > i / window % window ? hidden : 0; });
   }
   const auto field = found->second == role::samples ? io::dataset_field::samples : io::dataset_field::labels;
-  auto how = reading_;
-  how.part = from;
-  set_->fill(field, type, b, static_cast<std::int64_t>(step), how, out);
+  auto reading = reading_;
+  reading.part = from;
+  set_->fill(field, type, b, static_cast<std::int64_t>(step), reading, out);
 }
 
 UNITY_INLINE void batches::fill_part(std::string_view name, tensor::tensor_type type, const parallel::given_part& x,

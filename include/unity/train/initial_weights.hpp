@@ -27,7 +27,7 @@ namespace unity::train {
 struct initial_value {
   enum class form : std::uint8_t { unknown, zeros, ones, spread };
 
-  form how = form::unknown;
+  form kind = form::unknown;
   double variance = 0;  // of a spread form, which is uniform around 0
 
   void join(const initial_value& o) noexcept;
@@ -135,9 +135,9 @@ class initial_weights {
 namespace unity::train {
 
 UNITY_INLINE void initial_value::join(const initial_value& o) noexcept {
-  if (o.how == how) {
+  if (o.kind == kind) {
     variance = std::min(variance, o.variance);
-  } else if (o.how > how) {
+  } else if (o.kind > kind) {
     *this = o;
   }
 }
@@ -313,11 +313,11 @@ UNITY_INLINE void initial_weights::fill(std::string_view name, const tensor::ten
                                         std::span<std::byte> out) const {
   using form = initial_value::form;
   auto v = value(name);
-  if (v.how == form::unknown) {
+  if (v.kind == form::unknown) {
     v = {form::spread, type.rank() == 0 ? 1 : 1 / static_cast<double>(type.dims[type.rank() - 1])};
   }
-  if (v.how != form::spread || !tensor::is_floating(type.element)) {
-    const auto all = v.how == form::ones ? 1.0 : 0.0;
+  if (v.kind != form::spread || !tensor::is_floating(type.element)) {
+    const auto all = v.kind == form::ones ? 1.0 : 0.0;
     return fill_box(type, b, out, [all](std::uint64_t) { return all; });
   }
   const auto stream = hash_combine(seed_, hash_bytes(name));

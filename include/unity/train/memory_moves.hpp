@@ -40,7 +40,7 @@ struct memory_moves {
 // messages or late steps of several iterations in progress.
 [[nodiscard]] memory_moves with_moves(const tensor::algebra& a, const parallel::rank_program& p,
                                       std::span<const std::size_t> workspaces, bytes limit,
-                                      const placement::memory_planning& how = {});
+                                      const placement::memory_planning& planning = {});
 
 // Simulates plans that exceed the memory of their devices and therefore move values to the host.
 
@@ -67,7 +67,7 @@ inline constexpr placement::memory_planning quick_planning{.program = {.alternat
 // with_moves and simulated_ranks.
 [[nodiscard]] simulated_moves simulate_moves(const tensor::algebra& a, const parallel::plan& p,
                                              const tensor::durations& times, double host_rate,
-                                             const placement::memory_planning& how = quick_planning);
+                                             const placement::memory_planning& planning = quick_planning);
 
 }  // namespace unity::train
 
@@ -372,7 +372,7 @@ namespace unity::train {
 
 UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::rank_program& p,
                                      std::span<const std::size_t> workspaces, bytes limit,
-                                     const placement::memory_planning& how) {
+                                     const placement::memory_planning& planning) {
   const detail::program_memory memory{a, p, workspaces};
   const auto& g = memory.graph();
   detail::moves_writer writer{a, p, memory, workspaces};
@@ -385,7 +385,7 @@ UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::r
   std::optional<memory_moves> best;
   bytes bound;
   for (int i = 0; i < attempts && capacity >= least.size; ++i) {
-    const auto found = placement::find_memory_plan(g, capacity, how);
+    const auto found = placement::find_memory_plan(g, capacity, planning);
     bound = i == 0 ? found.bound : bound;
     auto plan = detail::keeping_under_way(found.plan, memory);
     auto moves = writer.write(plan);
@@ -416,7 +416,7 @@ UNITY_INLINE memory_moves with_moves(const tensor::algebra& a, const parallel::r
 
 UNITY_INLINE simulated_moves simulate_moves(const tensor::algebra& a, const parallel::plan& p,
                                             const tensor::durations& times, double host_rate,
-                                            const placement::memory_planning& how) {
+                                            const placement::memory_planning& planning) {
   const auto programs = parallel::programs_of_ranks(a, p);
   const auto memories = parallel::memory_limits(p.machine);
   parallel::simulated_ranks ranks{a, p.machine, times, p.updates, host_rate};
@@ -438,7 +438,7 @@ UNITY_INLINE simulated_moves simulate_moves(const tensor::algebra& a, const para
     }
     all.limit = std::min(all.limit, limit);
     try {
-      const auto moves = with_moves(a, program, workspaces, limit, how);
+      const auto moves = with_moves(a, program, workspaces, limit, planning);
       ranks.add(moves.program);
       if (moves.moved.loaded + moves.moved.stored > all.moved.loaded + all.moved.stored) {
         all.moved = moves.moved;

@@ -62,10 +62,10 @@ class rewriting_drawer {
     if (rules.empty()) {
       return {};
     }
-    const auto how = in.below(8) == 1 ? variants::searched : variants::kept;
+    const auto allowed = in.below(8) == 1 ? variants::searched : variants::kept;
     evaluated_graphs evaluated{algebra_, 1};
     const auto expected = evaluated.outputs(graph);
-    rewrite_space space{algebra_, random_prices{in.below(4), true}, std::move(rules), graph, how};
+    rewrite_space space{algebra_, random_prices{in.below(4), true}, std::move(rules), graph, allowed};
     const auto fault_of = [&](const auto& s, const candidate& priced) -> std::string {
       if (auto fault = structural_fault(space, s); !fault.empty()) {
         return fault;

@@ -60,10 +60,10 @@ TEST_CASE("relu and a minimum with a number are exported as one Clip") {
 
 TEST_CASE("a convolution's relu and a minimum are exported as Conv and Clip") {
   const auto w = write([](auto& b) {
-    tensor::conv2d_options how;
-    how.activation = "relu";
-    const auto y = b.conv2d(b.input("x", {1, 4, 5, 5}), b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), how);
-    const auto z = b.conv2d(b.input("z", {1, 4, 5, 5}), b.weight("v", {2, 4, 3, 3}), b.weight("c", {2}), how);
+    tensor::conv2d_options options;
+    options.activation = "relu";
+    const auto y = b.conv2d(b.input("x", {1, 4, 5, 5}), b.weight("w", {2, 4, 3, 3}), b.weight("b", {2}), options);
+    const auto z = b.conv2d(b.input("z", {1, 4, 5, 5}), b.weight("v", {2, 4, 3, 3}), b.weight("c", {2}), options);
     return std::vector{minimum(b, y, b.fill(6)), minimum(b, z, b.fill(3))};
   });
   CHECK(w.operators == "Conv Conv Clip Clip");

@@ -246,10 +246,10 @@ std::vector<forms> all_forms() {
          "= [2, 2]> (x, w) }"}},
        [](auto& b) {
          const auto x = b.input("x", {1, 1, 5, 5});
-         tensor::conv2d_options how;
-         how.stride = {2, 2};
-         how.padding = "same";
-         return b.conv2d(x, b.input("w", {1, 1, 2, 2}), how);
+         tensor::conv2d_options options;
+         options.stride = {2, 2};
+         options.padding = "same";
+         return b.conv2d(x, b.input("w", {1, 1, 2, 2}), options);
        }},
   };
 }

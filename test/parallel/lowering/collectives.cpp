@@ -76,9 +76,9 @@ TEST_CASE("simulated flows and transfers of the fastest collective match its clo
     const auto devices = first_devices(m.network.device_count());
     for (const auto kind : {exchange::all_reduce, exchange::reduce_scatter, exchange::all_gather}) {
       for (std::size_t a = 0; a < hardware::collective_algorithm_names.size(); ++a) {
-        const auto how = static_cast<collective_algorithm>(a);
+        const auto algorithm = static_cast<collective_algorithm>(a);
         for (const auto size : {std::int64_t{96} << 6U, std::int64_t{96} << 20U}) {
-          const hardware::collective c{kind, how, devices, bytes{size}};
+          const hardware::collective c{kind, algorithm, devices, bytes{size}};
           if (!hardware::applies(m.network, c)) {
             continue;
           }
@@ -90,7 +90,7 @@ TEST_CASE("simulated flows and transfers of the fastest collective match its clo
           const auto transfers = to_seconds(simulated(n, transfers_of(n, m, c)));
           // The chosen algorithm takes the time of its closed form. Others may take longer: their messages contend for
           // several links in different orders and leave some idle, which the load of the busiest link does not show.
-          const bool is_chosen = hardware::fastest_algorithm(m.network, routes, c).first == how;
+          const bool is_chosen = hardware::fastest_algorithm(m.network, routes, c).first == algorithm;
           CHECK(flows >= closed * 0.99);
           CHECK(flows <= closed * (is_chosen ? 1.005 : 1.7));
           CHECK(transfers >= closed * 0.9);
@@ -194,7 +194,7 @@ TEST_CASE("in-switch reduction is the fastest all-reduce of 256 MiB within a DGX
   const hardware::route_table routes{m.network};
   const auto ways = hardware::ways_of(m, routes, exchange::all_reduce, first_devices(8));
   const bytes size{256 << 20};
-  CHECK(ways.at(size).how == collective_algorithm::in_switch);
+  CHECK(ways.at(size).algorithm == collective_algorithm::in_switch);
   CHECK(to_seconds(ways.at(size).line(size)) < 0.7 * to_seconds(ways.ways.front().line(size)));
 }
 

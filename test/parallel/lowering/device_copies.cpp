@@ -158,7 +158,7 @@ struct staged_plan {
 };
 
 // Each stage has one device or two.
-staged_plan staged(const char* model, schedules how, std::uint32_t stages, std::int64_t microbatches,
+staged_plan staged(const char* model, schedules schedule, std::uint32_t stages, std::int64_t microbatches,
                    std::uint32_t devices_of_stage, double rate, random_engine& random) {
   staged_plan p;
   const auto whole = tensor::zoo::build(operators(), model);
@@ -168,7 +168,7 @@ staged_plan staged(const char* model, schedules how, std::uint32_t stages, std::
   for (auto& d : p.machine.devices) {
     d.host_bytes_per_second = rate;
   }
-  p.stages = parallel::test::scheduled(how, stages, microbatches, how == schedules::interleaved ? 2 : 1);
+  p.stages = parallel::test::scheduled(schedule, stages, microbatches, schedule == schedules::interleaved ? 2 : 1);
   p.stages.stages.clear();
   for (std::uint32_t d = 0; d < stages * devices_of_stage; ++d) {
     p.stages.stages.push_back(d / devices_of_stage);
@@ -236,19 +236,19 @@ TEST_CASE("delaying copies by pipeline phase saves memory and costs no time on f
   std::int64_t devices = 0;
   for (std::uint64_t seed = 0; seed < cases; ++seed) {
     random_engine random{seed};
-    const auto how =
+    const auto schedule =
         std::vector{schedules::one_forward_one_backward, schedules::gpipe, schedules::interleaved}[seed % 3];
     const auto rate = std::vector{slow, 1e10, fast}[seed / 3 % 3];
     const auto stages = 2 + random.below(3);
     const auto microbatches = stages == 3 ? 6 : 4 + 4 * random.below(2);
-    auto p = staged(random.below(3) == 0 ? gpt : mlp, how, static_cast<std::uint32_t>(stages),
+    auto p = staged(random.below(3) == 0 ? gpt : mlp, schedule, static_cast<std::uint32_t>(stages),
                     static_cast<std::int64_t>(microbatches), 1, rate, random);
     for (const auto n : node_ids(p.graph)) {
       const auto draw = random.below(4);
       p.again.push_back(draw == 0 && parallel::can_recompute(p.graph, n));
       p.away.push_back(draw > 1 && parallel::can_offload(p.graph, n));
     }
-    CAPTURE(seed, how, rate, stages, microbatches, p.graph.node_count());
+    CAPTURE(seed, schedule, rate, stages, microbatches, p.graph.node_count());
     const auto [without, with] = outcomes_of(p);
     CAPTURE(without.iteration.count(), with.iteration.count());
     for (std::size_t d = 0; d < with.peaks.size(); ++d) {
@@ -270,12 +270,12 @@ TEST_CASE("delaying copies by pipeline phase saves memory and costs no time on f
 }
 
 TEST_CASE("offloaded results held in a pipeline have the same bound for slow and fast host links") {
-  const auto how = GENERATE(schedules::gpipe, schedules::one_forward_one_backward, schedules::interleaved);
+  const auto schedule = GENERATE(schedules::gpipe, schedules::one_forward_one_backward, schedules::interleaved);
   const auto layers = GENERATE(8, 32);
   random_engine random{0};
   const auto held = [&](double rate, std::int64_t microbatches, std::int64_t batch) {
     auto p = staged(("zoo:mlp?hidden=256&layers=" + std::to_string(layers) + "&batch=" + std::to_string(batch)).c_str(),
-                    how, 4, microbatches, 1, rate, random);
+                    schedule, 4, microbatches, 1, rate, random);
     p.away = parallel::offloaded_results(operators(), p.graph, {}, false);
     const auto [without, with] = outcomes_of(p);
     return std::pair{*std::max_element(without.results.begin(), without.results.end()),
@@ -285,9 +285,9 @@ TEST_CASE("offloaded results held in a pipeline have the same bound for slow and
   for (const auto microbatches : {8, 16}) {
     for (const auto rate : {slow, 1e10, fast}) {
       const auto [without, with] = held(rate, microbatches, 256 * microbatches);
-      CAPTURE(how, layers, rate, microbatches, without.count() / result.count());
+      CAPTURE(schedule, layers, rate, microbatches, without.count() / result.count());
       CHECK(with.count() / result.count() <= 7);
-      CHECK((how != schedules::gpipe || without.count() / result.count() >= microbatches));
+      CHECK((schedule != schedules::gpipe || without.count() / result.count() >= microbatches));
     }
   }
 }

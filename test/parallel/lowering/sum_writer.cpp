@@ -143,8 +143,8 @@ TEST_CASE("partial sums on random edges move the lower bound of bytes up to roun
   const auto g = std::move(b).finish({b.relu(b.matmul(b.add(b.mul(a, a), b.gelu(a)), b.weight("w3", {12, 6})))});
   std::size_t summed = 0;
   std::size_t reduced = 0;
-  for (const auto how : {parallel::transfers::exchanges, parallel::transfers::messages}) {
-    lowered_graph x{g, "p100:2x4", how};
+  for (const auto kind : {parallel::transfers::exchanges, parallel::transfers::messages}) {
+    lowered_graph x{g, "p100:2x4", kind};
     for (int round = 0; round < 150; ++round) {
       const auto s = random_of(x, random);
       for (std::uint32_t e = 0; e < x.lower.training().edges().size(); ++e) {

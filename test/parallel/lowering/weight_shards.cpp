@@ -38,7 +38,7 @@ using unity::test::training::operators;
 const std::string chain = "zoo:mlp?layers=5&hidden=64&batch=64";
 const std::string gpt = "zoo:gpt?layers=2&hidden=16&heads=2&seq=8&vocab=32&batch=8";
 
-parallel::plan plan_of(const std::string& model, const std::string& machine, const std::string& how = "data",
+parallel::plan plan_of(const std::string& model, const std::string& machine, const std::string& parallelism = "data",
                        std::int64_t microbatches = 1) {
   parallel::plan p;
   p.graph = tensor::zoo::build(operators(), model);
@@ -52,7 +52,8 @@ parallel::plan plan_of(const std::string& model, const std::string& machine, con
   const auto data = parallel::data_parallel(all, p.machine.network);
   const auto model_wise = parallel::model_parallel(operators(), p.graph, all, p.machine.network);
   for (std::size_t n = 0; n < data.size(); ++n) {
-    p.configurations.push_back(how == "data" || (how == "mixed" && n % 2 == 0) ? data[n] : model_wise[n]);
+    p.configurations.push_back(parallelism == "data" || (parallelism == "mixed" && n % 2 == 0) ? data[n]
+                                                                                               : model_wise[n]);
   }
   p.updates = parallel::optimizer::adam;
   return p;
@@ -65,9 +66,9 @@ parallel::synchronizer stage_3(std::uint32_t prefetch, bool is_resharded = true)
   return s;
 }
 
-parallel::plan with(parallel::plan p, const parallel::synchronizer& how) {
+parallel::plan with(parallel::plan p, const parallel::synchronizer& sync) {
   p.synchronization =
-      parallel::sharded_sync(*std::make_unique<parallel::lowering>(operators(), p.graph, p.machine), how);
+      parallel::sharded_sync(*std::make_unique<parallel::lowering>(operators(), p.graph, p.machine), sync);
   return p;
 }
 
@@ -124,9 +125,9 @@ weight_bytes weights_of(const parallel::plan& p, const parallel::lowering& l) {
 TEST_CASE("a higher ZeRO stage has no higher peak memory on any device", "[law]") {
   const auto model = GENERATE(chain, gpt);
   const auto* machine = GENERATE("p100:1x2", "p100:1x4", "p100:2x2");
-  const auto* how = GENERATE("data", "model", "mixed");
-  CAPTURE(model, machine, how);
-  const auto p = plan_of(model, machine, how);
+  const auto* parallelism = GENERATE("data", "model", "mixed");
+  CAPTURE(model, machine, parallelism);
+  const auto p = plan_of(model, machine, parallelism);
   const auto reduced = run(p);
   const auto one = run(with(p, parallel::sharded_by_stage(1)));
   const auto two = run(with(p, parallel::sharded_by_stage(2)));
@@ -231,9 +232,9 @@ TEST_CASE("ZeRO stages take equal time on links that take no time") {
     d.collective_round_seconds = 0;
   }
   const auto one = run(with(p, parallel::sharded_by_stage(1))).iteration.count();
-  for (const auto& how : {parallel::sharded_by_stage(2), stage_3(0), stage_3(1), stage_3(3), stage_3(1, false)}) {
-    CAPTURE(how.stage, how.prefetch, how.is_resharded);
-    const auto own = run(with(p, how)).iteration.count();
+  for (const auto& sync : {parallel::sharded_by_stage(2), stage_3(0), stage_3(1), stage_3(3), stage_3(1, false)}) {
+    CAPTURE(sync.stage, sync.prefetch, sync.is_resharded);
+    const auto own = run(with(p, sync)).iteration.count();
     CHECK(own >= one - one / 10'000);  // up to a picosecond per message
     CHECK(own <= one + one / 10'000);
   }

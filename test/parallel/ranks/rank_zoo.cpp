@@ -62,8 +62,8 @@ TEST_CASE("ranks compute the results of one device for zoo models", "[zoo]") {
   for (int i = 0; i < (is_large ? 1 : 6); ++i) {
     named.emplace_back("random", parallel::test::divided_at_random(p.graph, all, devices, random));
   }
-  for (const auto& [how, s] : named) {
-    CAPTURE(model, devices, how, seed);
+  for (const auto& [name, s] : named) {
+    CAPTURE(model, devices, name, seed);
     p.configurations = s;
     CHECK(parallel::test::error_on_ranks(operators(), p, seed) < 1e-9);
   }

@@ -156,7 +156,7 @@ TEST_CASE("the loss of a divided vocabulary all-reduces one number per token thr
     std::int64_t reductions = 0;
     const auto all = work(plan, "dgx_a100_80:1x2", "training");
     for (const auto& s : all.pieces.back().forward) {
-      const bool is_reduction = s.kind == tasks::task_kind::transfer && s.how == hardware::exchange::all_reduce;
+      const bool is_reduction = s.kind == tasks::task_kind::transfer && s.exchange == hardware::exchange::all_reduce;
       reductions += is_reduction && s.size == bytes{seq * 4} ? 1 : 0;
     }
     CHECK(reductions == 3);

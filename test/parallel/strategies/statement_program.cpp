@@ -140,10 +140,10 @@ TEST_CASE("the time breakdown of a statement adds up; its bubble matches the for
 }
 
 TEST_CASE("a tensor-parallel device has its share of the weights and Megatron's collectives") {
-  const auto count = [](const std::vector<parallel::work_step>& steps, hardware::exchange how) {
+  const auto count = [](const std::vector<parallel::work_step>& steps, hardware::exchange exchange) {
     std::size_t n = 0;
     for (const auto& s : steps) {
-      n += s.kind == tasks::task_kind::transfer && s.how == how ? 1 : 0;
+      n += s.kind == tasks::task_kind::transfer && s.exchange == exchange ? 1 : 0;
     }
     return n;
   };

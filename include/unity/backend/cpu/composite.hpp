@@ -55,7 +55,7 @@ class composite_routine final : public routine {
   struct copy_out {
     std::size_t output;
     place from;
-    strided_copy how;
+    strided_copy strided;
     std::int64_t element;  // bytes
   };
   struct packing {
@@ -120,7 +120,7 @@ UNITY_INLINE void composite_routine::run(const call& c) const {
     s.run->run({s.in, s.out, places_.write_address(c, s.work), c.threads});
   }
   for (const auto& copy : copies_) {
-    copy.how.run(c.outputs[copy.output], places_.read_address(c, copy.from), copy.element, c.threads);
+    copy.strided.run(c.outputs[copy.output], places_.read_address(c, copy.from), copy.element, c.threads);
   }
 }
 

@@ -251,7 +251,7 @@ class pool_gradient_routine final : public routine {
 enum class pool : std::uint8_t { largest, mean, padded_mean };
 
 struct pool_windows {
-  pool how = pool::largest;
+  pool kind = pool::largest;
   tensor::operators::slide y{};
   tensor::operators::slide x{};
 };
@@ -382,7 +382,7 @@ UNITY_INLINE std::unique_ptr<routine> pool_gradient(pool_adjoint what, const ten
 namespace unity::backend::cpu::detail {
 
 UNITY_INLINE void pool_loops::run(const call& c) const {
-  const auto& [how, y, x] = windows_;
+  const auto& [kind, y, x] = windows_;
   const auto* from = reinterpret_cast<const float*>(c.inputs[0]);
   auto* to = reinterpret_cast<float*>(c.outputs[0]);
   parallel_for(c.threads, images_, 1, [&](int, std::int64_t begin, std::int64_t end) {
@@ -397,19 +397,19 @@ UNITY_INLINE void pool_loops::run(const call& c) const {
 }
 
 UNITY_INLINE float pool_loops::window(const float* image, std::int64_t row, std::int64_t column) const {
-  const auto& [how, y, x] = windows_;
-  float value = how == pool::largest ? -std::numeric_limits<float>::infinity() : 0.0F;
+  const auto& [kind, y, x] = windows_;
+  float value = kind == pool::largest ? -std::numeric_limits<float>::infinity() : 0.0F;
   for (std::int64_t i = 0; i < y.kernel; ++i) {
     const auto at_y = row * y.stride + i * y.dilation - y.before;
     for (std::int64_t j = 0; j < x.kernel; ++j) {
       const auto at_x = column * x.stride + j * x.dilation - x.before;
       if (at_y >= 0 && at_y < y.in && at_x >= 0 && at_x < x.in) {
         const auto element = image[at_y * x.in + at_x];
-        value = how == pool::largest ? std::max(value, element) : value + element;
+        value = kind == pool::largest ? std::max(value, element) : value + element;
       }
     }
   }
-  const auto count = [mean = how == pool::mean](const tensor::operators::slide& s, std::int64_t at) {
+  const auto count = [mean = kind == pool::mean](const tensor::operators::slide& s, std::int64_t at) {
     std::int64_t n = 0;
     for (std::int64_t i = 0; i < s.kernel; ++i) {
       const auto position = at * s.stride + i * s.dilation - s.before;
@@ -417,7 +417,7 @@ UNITY_INLINE float pool_loops::window(const float* image, std::int64_t row, std:
     }
     return n;
   };
-  return how == pool::largest ? value : value / static_cast<float>(count(y, row) * count(x, column));
+  return kind == pool::largest ? value : value / static_cast<float>(count(y, row) * count(x, column));
 }
 
 }  // namespace unity::backend::cpu::detail
@@ -442,14 +442,14 @@ UNITY_INLINE std::unique_ptr<routine> pooling_routine(const onednn& library, con
   if (padded && (reached(w.y) > w.y.after || reached(w.x) > w.x.after)) {
     return std::make_unique<detail::pool_loops>(w, inputs[0]);
   }
-  const auto how = w.how == pool::largest ? dnnl::algorithm::pooling_max
-                   : w.how == pool::mean  ? dnnl::algorithm::pooling_avg_exclude_padding
-                                          : dnnl::algorithm::pooling_avg_include_padding;
+  const auto algorithm = w.kind == pool::largest ? dnnl::algorithm::pooling_max
+                         : w.kind == pool::mean  ? dnnl::algorithm::pooling_avg_exclude_padding
+                                                 : dnnl::algorithm::pooling_avg_include_padding;
   const auto image = plain_desc(inputs[0].dims);
   const auto result = plain_desc(outputs[0].dims);
   try {
     const dnnl::pooling_v2_forward::desc d{dnnl::prop_kind::forward_inference,
-                                           how,
+                                           algorithm,
                                            image,
                                            result,
                                            {w.y.stride, w.x.stride},

@@ -73,7 +73,7 @@ class region_routine final : public routine {
     std::vector<double> shares{};  // per fold
   };
   struct fold {
-    tensor::reduction how = tensor::reduction::sum;
+    tensor::reduction reduction = tensor::reduction::sum;
     tensor::dtype element = tensor::dtype::float32;
     std::int64_t count = 0;  // elements
     address to{};
@@ -256,10 +256,10 @@ UNITY_INLINE void region_routine::find_folds(const backend::detail::region_plan&
   const auto outputs = plan.graph().outputs();
   std::size_t of_one = 1;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const auto how = plan.fold(outputs[o]);
-    if (how != tensor::reduction::none) {
+    const auto reduction = plan.fold(outputs[o]);
+    if (reduction != tensor::reduction::none) {
       const auto& t = plan.graph().type(outputs[o]);
-      folds_.push_back({how, t.element, tensor::element_count(t.dims), {address::region::output, o}, 0, 0});
+      folds_.push_back({reduction, t.element, tensor::element_count(t.dims), {address::region::output, o}, 0, 0});
       of_one += static_cast<std::size_t>(folds_.back().count) * sizeof(double);
     }
   }
@@ -434,7 +434,7 @@ UNITY_INLINE void region_routine::add_up(const call& c, int thread, std::int64_t
       load_elements(f.element, values.data(), work + f.partial_at, at, n, 1);
       for (std::int64_t i = 0; i < n; ++i) {
         const auto value = values[static_cast<std::size_t>(i)] * share;
-        to[i] = is_first ? value : f.how == tensor::reduction::sum ? to[i] + value : std::max(to[i], value);
+        to[i] = is_first ? value : f.reduction == tensor::reduction::sum ? to[i] + value : std::max(to[i], value);
       }
     }
   }
@@ -448,7 +448,7 @@ UNITY_INLINE void region_routine::join(const call& c) const {
       for (std::int64_t block = 1; block < blocks_; ++block) {
         const auto* more = totals + block * f.count;
         for (auto i = begin; i < end; ++i) {
-          totals[i] = f.how == tensor::reduction::sum ? totals[i] + more[i] : std::max(totals[i], more[i]);
+          totals[i] = f.reduction == tensor::reduction::sum ? totals[i] + more[i] : std::max(totals[i], more[i]);
         }
       }
       store_elements(f.element, write_address(c, f.to), begin, totals + begin, end - begin);

@@ -227,7 +227,7 @@ class segment_routine final : public routine {
   };
 
   // Inputs: row-major; narrow floats only for sums, which are computed in float32.
-  segment_routine(task how, const places& at, types inputs);
+  segment_routine(task kind, const places& at, types inputs);
 
   void run(const call& c) const override;
 
@@ -244,7 +244,7 @@ class segment_routine final : public routine {
     j.rows = rows_;
     j.heads = heads_;
     j.width = width_;
-    j.divides = how_ == task::mean;
+    j.divides = kind_ == task::mean;
     if (at_.weights != 0) {
       j.weights = reinterpret_cast<const Real*>(c.inputs[at_.weights]);
     }
@@ -259,15 +259,15 @@ class segment_routine final : public routine {
   template <class Real, tensor::dtype Element>
   [[gnu::always_inline]] void make_rows(const detail::row_job<Real, Element>& j, std::int64_t begin,
                                         std::int64_t end) const {
-    if (how_ == task::sum || how_ == task::mean) {
+    if (kind_ == task::sum || kind_ == task::mean) {
       j.template make_rows<detail::row_reduction::sum>(begin, end);
     } else if constexpr (!detail::element_of<Real, Element>::is_narrow) {
-      how_ == task::largest ? j.template make_rows<detail::row_reduction::largest>(begin, end)
-                            : j.template make_rows<detail::row_reduction::weighted>(begin, end);
+      kind_ == task::largest ? j.template make_rows<detail::row_reduction::largest>(begin, end)
+                             : j.template make_rows<detail::row_reduction::weighted>(begin, end);
     }
   }
 
-  task how_;
+  task kind_;
   places at_;
   std::int64_t rows_;
   std::int64_t vertices_;
@@ -309,8 +309,8 @@ UNITY_INLINE std::int64_t edge_ranges::first_of(std::int64_t part, std::int64_t 
 
 }  // namespace detail
 
-UNITY_INLINE segment_routine::segment_routine(task how, const places& at, types inputs)
-    : how_{how},
+UNITY_INLINE segment_routine::segment_routine(task kind, const places& at, types inputs)
+    : kind_{kind},
       at_{at},
       rows_{inputs[0].dims[0]},
       vertices_{inputs[at.offsets].dims[0] - 1},
@@ -320,7 +320,7 @@ UNITY_INLINE segment_routine::segment_routine(task how, const places& at, types 
       offsets_{inputs[at.offsets].element},
       sources_{inputs[at.sources].element},
       out_edges_{inputs[at.out_edges].element} {
-  if (how == task::weighted) {
+  if (kind == task::weighted) {
     heads_ = inputs[at.weights].dims[1];
     width_ /= heads_;
   }

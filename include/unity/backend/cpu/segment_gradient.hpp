@@ -442,17 +442,17 @@ UNITY_INLINE void segment_softmax_routine::run(const call& c) const {
 }
 
 UNITY_INLINE std::unique_ptr<routine> segment_kernel(std::string_view name, types inputs) {
-  using how = segment_routine::task;
+  using task = segment_routine::task;
   if (name == "segment_sum" || name == "segment_mean") {
-    return std::make_unique<segment_routine>(name == "segment_sum" ? how::sum : how::mean, segment_routine::places{},
+    return std::make_unique<segment_routine>(name == "segment_sum" ? task::sum : task::mean, segment_routine::places{},
                                              inputs);
   }
   if (name == "segment_max") {
-    return std::make_unique<segment_routine>(how::largest, segment_routine::places{}, inputs);
+    return std::make_unique<segment_routine>(task::largest, segment_routine::places{}, inputs);
   }
   if (name == "segment_weighted_sum" || name == "segment_weighted_sum_gradient") {
     const auto out_edges = name == "segment_weighted_sum" ? std::size_t{0} : std::size_t{4};
-    return std::make_unique<segment_routine>(how::weighted, segment_routine::places{2, 3, 1, out_edges}, inputs);
+    return std::make_unique<segment_routine>(task::weighted, segment_routine::places{2, 3, 1, out_edges}, inputs);
   }
   if (name == "segment_max_gradient") {
     return std::make_unique<segment_max_gradient_routine>(inputs);

@@ -57,7 +57,7 @@ struct chain_function {
     offset steps[max_steps] = {};     // per loop; for the last loop per unit
     offset lane_step = 0;             // within a unit
     Real value = 0;                   // of a literal
-    chain_read how = chain_read::literal;
+    chain_read read = chain_read::literal;
     std::uint8_t operand = 0;
     tensor::dtype element = tensor::dtype::float32;
     bool plain = false;  // whether quads are in the order of the loops, like results
@@ -180,15 +180,15 @@ struct chain_function {
     l.operand = from.operand;
     l.element = from.element;
     if (from.origin == origin::literal) {
-      l.how = chain_read::literal;
+      l.read = chain_read::literal;
     } else if (from.origin == origin::coordinate) {
-      l.how = chain_read::coordinate;
+      l.read = chain_read::coordinate;
     } else if (from.uniform) {
-      l.how = chain_read::scalar;
+      l.read = chain_read::scalar;
     } else if (Width > 1 && l.lane_step == 0) {
-      l.how = chain_read::repeated;
+      l.read = chain_read::repeated;
     } else {
-      l.how = Width == 4 && from.aligned ? quads_of(from.element) : chain_read::each;
+      l.read = Width == 4 && from.aligned ? quads_of(from.element) : chain_read::each;
       l.plain = lies_in_order(c, from);
     }
     return l;
@@ -319,7 +319,7 @@ struct chain_function {
   }
 
   UNITY_HOST_DEVICE void read(const leaf& l, const places& at, const place& p, Real* to) const {
-    switch (l.how) {
+    switch (l.read) {
       case chain_read::literal: return fill(to, l.value);
       case chain_read::scalar: return fill(to, load_element<Real>(l.element, l.from, 0));
       case chain_read::coordinate: {

@@ -385,9 +385,9 @@ class dnn {
       return own;
     }
     using kind = pooling_plan::kind;
-    const auto mode = p.how == kind::largest               ? CUDNN_POOLING_MAX_DETERMINISTIC
-                      : p.how == kind::average_of_elements ? CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING
-                                                           : CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
+    const auto mode = p.pooling == kind::largest               ? CUDNN_POOLING_MAX_DETERMINISTIC
+                      : p.pooling == kind::average_of_elements ? CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING
+                                                               : CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
     auto window = detail::make_dnn<detail::dnn_pooling>(cudnnCreatePoolingDescriptor);
     const auto number = [](std::int64_t n) { return static_cast<int>(n); };
     detail::check_dnn(cudnnSetPooling2dDescriptor(window.get(), mode, CUDNN_NOT_PROPAGATE_NAN, number(p.y.kernel),

@@ -56,7 +56,7 @@ class chain_routine final : public routine<Queue> {
     std::visit(
         [&](auto f) {
           for (int l = 0; l < f.leaf_count; ++l) {
-            const bool reads = f.leaves[l].how != chain_read::literal && f.leaves[l].how != chain_read::coordinate;
+            const bool reads = f.leaves[l].read != chain_read::literal && f.leaves[l].read != chain_read::coordinate;
             f.leaves[l].from = reads ? c.inputs[f.leaves[l].operand] : nullptr;
           }
           for (int s = 0; s < f.store_count; ++s) {

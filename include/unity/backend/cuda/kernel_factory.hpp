@@ -81,7 +81,7 @@ class graph_routine final : public routine<Queue> {
       s.run->run({s.in, s.out, places_.write_address(c, s.work), c.queue});
     }
     for (const auto& copy : copies_) {
-      copy.how.run(c.queue, c.outputs[copy.output], places_.read_address(c, copy.from));
+      copy.strided.run(c.queue, c.outputs[copy.output], places_.read_address(c, copy.from));
     }
   }
 
@@ -98,7 +98,7 @@ class graph_routine final : public routine<Queue> {
   struct copy_out {
     std::size_t output;
     place from;
-    strided_copy how;
+    strided_copy strided;
   };
 
   void place_outputs(const tensor::tensor_graph& graph, const backend::detail::run_list& list, types outputs) {

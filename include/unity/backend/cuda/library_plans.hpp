@@ -74,7 +74,7 @@ struct pooling_plan {
 
   tensor::operators::slide y{};
   tensor::operators::slide x{};
-  kind how = kind::largest;
+  kind pooling = kind::largest;
 
   // Whether a library can compute it that has one padding for both ends, no dilation, and as many windows as fit, and
   // that averages over whole windows only if each of them lies within the padded image.
@@ -85,7 +85,7 @@ struct pooling_plan {
     const auto windows = (s.in + 2 * s.before - s.kernel) / s.stride + 1;
     const bool whole = (s.out - 1) * s.stride - s.before + s.kernel <= s.in + s.after;
     return s.dilation == 1 && s.before < s.kernel && s.in + 2 * s.before >= s.kernel && windows == s.out &&
-           (how != kind::average_of_window || whole);
+           (pooling != kind::average_of_window || whole);
   }
 };
 
@@ -99,9 +99,9 @@ struct pooling_plan {
   pooling_plan p;
   p.y = slide(0);
   p.x = slide(1);
-  p.how = !averages                       ? kind::largest
-          : a.flag("count_include_pad") ? kind::average_of_window
-                                        : kind::average_of_elements;
+  p.pooling = !averages                     ? kind::largest
+              : a.flag("count_include_pad") ? kind::average_of_window
+                                            : kind::average_of_elements;
   return p;
 }
 

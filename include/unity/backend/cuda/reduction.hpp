@@ -47,7 +47,7 @@ class reduction_writer {
       f_.reduced.add(sizes_[i]);
     }
     f_.points = f_.reduced.points();
-    f_.how = kernel.reduce;
+    f_.reduction = kernel.reduce;
     for (const auto& i : kernel.outer) {
       f_.counts = f_.counts || i.op == tensor::scalar_op::count;
     }
@@ -131,7 +131,7 @@ class reduction_writer {
   }
   // Whether it is a sum or maximum of contiguous elements of one operand, in aligned groups of four.
   [[nodiscard]] bool has_quads() const {
-    if (f_.window_count + f_.quotient_count > 0 || f_.how == tensor::reduction::none || f_.inner.size != 1 ||
+    if (f_.window_count + f_.quotient_count > 0 || f_.reduction == tensor::reduction::none || f_.inner.size != 1 ||
         f_.inner.code[0].op != tensor::scalar_op::operand || f_.points % 4 != 0) {
       return false;
     }

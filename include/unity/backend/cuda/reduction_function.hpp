@@ -61,7 +61,7 @@ struct reduction_function {
   std::int64_t points = 1;
   std::int64_t parts = 1;        // number of parts of each result
   std::int64_t part_points = 1;  // of every part but the last: `points` if there is one part, otherwise a multiple of 4
-  tensor::reduction how = tensor::reduction::none;
+  tensor::reduction reduction = tensor::reduction::none;
   bool counts = false;  // whether the outer program uses the number of points
   bool quads = false;   // whether it reduces the elements of one operand in aligned groups of four
   int operand_count = 0;
@@ -86,8 +86,8 @@ struct reduction_function {
     const auto last = first + part_points < points ? first + part_points : points;
     std::int64_t at[places];
     start(result, at);
-    reduction_part found{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
-    if (how != tensor::reduction::none || counts) {
+    reduction_part found{reduction == tensor::reduction::sum ? 0.0 : -infinity, 0};
+    if (reduction != tensor::reduction::none || counts) {
       if (quads) {
         found.total = reduce_quads(group, at, first, last);
         found.counted = static_cast<double>(last - first);
@@ -107,7 +107,7 @@ struct reduction_function {
   // Combines the parts of a result.
   template <class Group>
   UNITY_HOST_DEVICE void join(const Group& group, std::int64_t result) const {
-    reduction_part found{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
+    reduction_part found{reduction == tensor::reduction::sum ? 0.0 : -infinity, 0};
     for (std::int64_t p = group.rank(); p < parts; p += group.size()) {
       const auto& part = partial[result * parts + p];
       found.total = add(found.total, part.total);
@@ -127,11 +127,11 @@ struct reduction_function {
   static constexpr int first_quotient = max_operands + max_windows;
 
   [[nodiscard]] UNITY_HOST_DEVICE double add(double total, double x) const {
-    return how == tensor::reduction::sum ? total + x : total < x ? x : total;
+    return reduction == tensor::reduction::sum ? total + x : total < x ? x : total;
   }
   template <class Group>
   [[nodiscard]] UNITY_HOST_DEVICE reduction_part over_all(const Group& group, const reduction_part& mine) const {
-    return {how == tensor::reduction::sum ? group.sum(mine.total) : group.largest(mine.total),
+    return {reduction == tensor::reduction::sum ? group.sum(mine.total) : group.largest(mine.total),
             counts ? group.sum(mine.counted) : 0};
   }
   UNITY_HOST_DEVICE void finish(std::int64_t result, const std::int64_t* at, const reduction_part& found) const {
@@ -141,7 +141,7 @@ struct reduction_function {
   template <class Group>
   [[nodiscard]] UNITY_HOST_DEVICE reduction_part reduce(const Group& group, const std::int64_t* at, std::int64_t first,
                                                         std::int64_t last) const {
-    reduction_part mine{how == tensor::reduction::sum ? 0.0 : -infinity, 0};
+    reduction_part mine{reduction == tensor::reduction::sum ? 0.0 : -infinity, 0};
     for (std::int64_t p = first + group.rank(); p < last; p += group.size()) {
       std::int64_t here[places];
       move(p, at, here);
@@ -165,7 +165,7 @@ struct reduction_function {
                                                       std::int64_t last) const {
     const auto& from = operands[inner.code[0].number];
     const auto base = at[inner.code[0].number] / 4;
-    const bool sums = how == tensor::reduction::sum;
+    const bool sums = reduction == tensor::reduction::sum;
     double total = sums ? 0.0 : -infinity;
     for (std::int64_t i = first / 4 + group.rank(); i < last / 4; i += group.size()) {
       const auto q = load_quad(from.element, from.from, base + i);

@@ -40,7 +40,7 @@ struct edge_lists {
 enum class edge_reduction : std::uint8_t { sum, mean, largest, weighted };
 
 struct reduce_edges_function {
-  edge_reduction how = edge_reduction::sum;
+  edge_reduction reduction = edge_reduction::sum;
   edge_lists lists{};
   loop_size row{};  // of the table, in elements
   loop_size head{};
@@ -59,17 +59,17 @@ struct reduce_edges_function {
     static_cast<void>(head.split(of_head));
     const auto begin = lists.begin(v);
     const auto end = lists.begin(v + 1);
-    double made = how == edge_reduction::largest && begin < end ? -infinity : 0;
+    double made = reduction == edge_reduction::largest && begin < end ? -infinity : 0;
     for (auto k = begin; k < end; ++k) {
       const auto from = lists.source(k);
       const auto x = from < 0 ? 0.0 : load_element<double>(element, table, from * row.size + place);
-      if (how == edge_reduction::largest) {
+      if (reduction == edge_reduction::largest) {
         made = made < x ? x : made;
       } else {
-        made += how == edge_reduction::weighted ? weight_of(k, of_head) * x : x;
+        made += reduction == edge_reduction::weighted ? weight_of(k, of_head) * x : x;
       }
     }
-    made /= how == edge_reduction::mean && begin < end ? static_cast<double>(end - begin) : 1;
+    made /= reduction == edge_reduction::mean && begin < end ? static_cast<double>(end - begin) : 1;
     store_element<double>(element, to, i, made);
   }
 
@@ -220,7 +220,7 @@ class edge_routine final : public routine<Queue> {
   void share(const call<Queue>& c) const;
 
   task what_ = task::reduce;
-  edge_reduction how_ = edge_reduction::sum;
+  edge_reduction reduction_ = edge_reduction::sum;
   bool is_gradient_ = false;
   std::size_t offsets_ = 1;
   std::size_t sources_ = 0;    // 0: none
@@ -254,14 +254,14 @@ edge_routine<Queue>::edge_routine(std::string_view name, types inputs, types out
     offsets_ = 3;
     shares_ = tensor::element_count(inputs[1].dims);
   } else if (name.starts_with("segment_weighted_sum")) {
-    how_ = edge_reduction::weighted;
+    reduction_ = edge_reduction::weighted;
     offsets_ = 2;
     out_edges_ = is_gradient_ ? 4 : 0;
     heads_ = inputs[1].dims[1];
   } else {
-    how_ = name == "segment_max"    ? edge_reduction::largest
-           : name == "segment_mean" ? edge_reduction::mean
-                                    : edge_reduction::sum;
+    reduction_ = name == "segment_max"    ? edge_reduction::largest
+                 : name == "segment_mean" ? edge_reduction::mean
+                                          : edge_reduction::sum;
   }
   lists_.vertices = inputs[offsets_].dims[0] - 1;
   lists_.offset = inputs[offsets_].element;
@@ -296,13 +296,13 @@ void edge_routine<Queue>::run(const call<Queue>& c) const {
 template <class Queue>
 void edge_routine<Queue>::reduce(const call<Queue>& c) const {
   reduce_edges_function f;
-  f.how = how_;
+  f.reduction = reduction_;
   f.lists = lists_of(c);
   f.row = loop_size{width_};
   f.head = loop_size{width_ / heads_};
   f.heads = heads_;
   f.table = c.inputs[0];
-  f.weights = how_ == edge_reduction::weighted ? c.inputs[1] : nullptr;
+  f.weights = reduction_ == edge_reduction::weighted ? c.inputs[1] : nullptr;
   f.out_edges = out_edges_ == 0 ? nullptr : c.inputs[out_edges_];
   f.to = c.outputs[0];
   f.element = element_;

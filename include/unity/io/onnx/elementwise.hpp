@@ -166,9 +166,10 @@ UNITY_INLINE import_result import_clip(import_node& n) {
 }
 
 UNITY_INLINE import_result import_gelu(import_node& n) {
-  const auto how = n.attributes.word("approximate", "none");
-  return how == "none" || how == "tanh" ? one(n.emit(how == "none" ? "gelu" : "gelu_tanh", {n.input(0)}))
-                                        : import_result{};
+  const auto approximation = n.attributes.word("approximate", "none");
+  return approximation == "none" || approximation == "tanh"
+             ? one(n.emit(approximation == "none" ? "gelu" : "gelu_tanh", {n.input(0)}))
+             : import_result{};
 }
 
 UNITY_INLINE import_result import_cast(import_node& n) {

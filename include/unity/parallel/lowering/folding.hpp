@@ -83,9 +83,9 @@ class folder {
   // Effects: assigns that order to the messages of a fragment that has only messages of collectives.
   static void set_ranks(tasks::fragment& f, std::span<const std::uint32_t> ranks);
   // The collectives that synchronized() adds, in the same order.
-  [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind how,
+  [[nodiscard]] static std::vector<lowered_collective> collectives_of(const replicas& held, sync_kind kind,
                                                                       const tensor::tensor_type& type);
-  bool is_foldable(const weight_sync& how, const replicas& held);
+  bool is_foldable(const weight_sync& sync, const replicas& held);
   // Whether groups that reduce are mapped to themselves, and groups of one device to those of its image, with equal
   // numbers of elements and with the images of the contributing tasks.
   bool maps_groups(const replicas& held, std::span<const std::uint32_t> images, const std::vector<bool>& gives);
@@ -325,21 +325,21 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     return false;
   }
   const bool reduces = std::find(gives.begin(), gives.end(), true) != gives.end();
-  const auto how = sync_.weights.empty() ? weight_sync{} : sync_.weights[number];
-  if (reduces && !is_foldable(how, all.held)) {
+  const auto sync = sync_.weights.empty() ? weight_sync{} : sync_.weights[number];
+  if (reduces && !is_foldable(sync, all.held)) {
     return false;
   }
-  if (how.parts.front().bucket != synchronizer::no_bucket) {
-    bucketed_.emplace(number, synchronized_part{std::move(all), how.parts.front()});
+  if (sync.parts.front().bucket != synchronizer::no_bucket) {
+    bucketed_.emplace(number, synchronized_part{std::move(all), sync.parts.front()});
     return true;
   }
   const auto& type = lowering_.graph().type(w.value);
   std::vector<std::uint32_t> ranks;
-  if (reduces && !rank(collectives_of(all.held, how.parts.front().kind, type), ranks)) {
+  if (reduces && !rank(collectives_of(all.held, sync.parts.front().kind, type), ranks)) {
     return false;
   }
   auto& f = fragments_.emplace_back(lowered_fragment{lowering_.weight_fragment(number), {}}).body;
-  f = synchronized(network_, lowering_.times(), type, all, how.parts.front());
+  f = synchronized(network_, lowering_.times(), type, all, sync.parts.front());
   set_ranks(f, ranks);
   return true;
 }
@@ -390,17 +390,18 @@ UNITY_INLINE void folder::set_ranks(tasks::fragment& f, std::span<const std::uin
   }
 }
 
-UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replicas& held, sync_kind how,
+UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replicas& held, sync_kind kind,
                                                                     const tensor::tensor_type& type) {
   std::vector<lowered_collective> all;
-  const auto add = [&](hardware::exchange kind) {
+  const auto add = [&](hardware::exchange exchange) {
     for (const auto& g : held.groups) {
       if (g.devices.size() > 1) {
-        all.push_back({kind, g.devices, bytes{g.elements * static_cast<std::int64_t>(tensor::size_of(type.element))}});
+        all.push_back(
+            {exchange, g.devices, bytes{g.elements * static_cast<std::int64_t>(tensor::size_of(type.element))}});
       }
     }
   };
-  const bool is_sharded = how == sync_kind::sharded;
+  const bool is_sharded = kind == sync_kind::sharded;
   add(is_sharded ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce);
   if (is_sharded) {
     add(hardware::exchange::all_gather);
@@ -408,9 +409,9 @@ UNITY_INLINE std::vector<lowered_collective> folder::collectives_of(const replic
   return all;
 }
 
-UNITY_INLINE bool folder::is_foldable(const weight_sync& how, const replicas& held) {
-  const auto& one = how.parts.front();
-  if (how.parts.size() > 1 || (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
+UNITY_INLINE bool folder::is_foldable(const weight_sync& sync, const replicas& held) {
+  const auto& one = sync.parts.front();
+  if (sync.parts.size() > 1 || (one.kind != sync_kind::all_reduce && one.kind != sync_kind::sharded)) {
     return refuse("parts or a server, which devices do not share alike");
   }
   if (one.stage > 1) {
@@ -460,7 +461,7 @@ namespace unity::parallel {
 UNITY_INLINE folded_program fold(const tensor::algebra& a, lowering& low, const strategy& s,
                                  std::span<const device_symmetry> symmetries, const synchronization& sync,
                                  const recomputation& again) {
-  UNITY_EXPECTS(low.how() == transfers::messages, "a lowering to messages");
+  UNITY_EXPECTS(low.transfer_kind() == transfers::messages, "a lowering to messages");
   check(a, low.graph(), low.dimensions(), s, low.links().device_count());
   check(a, low.graph(), sync, low.links().device_count());
   check(a, low.graph(), again);

@@ -71,10 +71,10 @@ class lowering {
   // The algebra must have the gradient operators (tensor::training_algebra).
   // Throws: unity::error if the machine has no topology, or an operator has no adjoint.
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
-           tensor::durations durations, transfers how = transfers::exchanges, optimizer updates = optimizer::sgd);
+           tensor::durations durations, transfers kind = transfers::exchanges, optimizer updates = optimizer::sgd);
   lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
-           transfers how = transfers::exchanges)
-      : lowering{a, g, m, analytic_durations(a, m), how} {}
+           transfers kind = transfers::exchanges)
+      : lowering{a, g, m, analytic_durations(a, m), kind} {}
 
   [[nodiscard]] const graph_dimensions& dimensions() const noexcept { return dimensions_; }
   [[nodiscard]] const training_graph& training() const noexcept { return training_; }
@@ -116,7 +116,7 @@ class lowering {
   // The reductions of a weight's gradient and its update; for a weight that is all-reduced alone.
   [[nodiscard]] tasks::fragment lowered_weight(const strategy& s, std::uint32_t weight);
 
-  [[nodiscard]] transfers how() const noexcept { return transfers_; }
+  [[nodiscard]] transfers transfer_kind() const noexcept { return transfers_; }
   // Access for programs of some of the devices (folding.hpp).
   [[nodiscard]] const tensor::algebra& operators() const noexcept { return *algebra_; }
   [[nodiscard]] const tensor::tensor_graph& graph() const noexcept { return *graph_; }
@@ -216,14 +216,14 @@ UNITY_INLINE std::vector<tasks::replacement> replacements_of(std::span<const low
 }
 
 UNITY_INLINE lowering::lowering(const tensor::algebra& a, const tensor::tensor_graph& g, const hardware::machine& m,
-                                tensor::durations durations, transfers how, optimizer updates)
+                                tensor::durations durations, transfers kind, optimizer updates)
     : algebra_{&a},
       graph_{&g},
       network_{m},
       dimensions_{a, g},
       training_{a, g},
       times_{a, std::move(durations), updates},
-      transfers_{how} {
+      transfers_{kind} {
   node_fragments_.resize(g.node_count());
   std::size_t next = 0;
   for (const auto n : node_ids(g)) {

@@ -74,21 +74,21 @@ class weight_synchronization {
                          const bucket_ends* buckets = nullptr)
       : network_{n}, times_{times}, type_{type}, buckets_{buckets}, on_(n.device_count()) {}
 
-  void add(const weight_part_readers& part, const synchronizer& how) {
+  void add(const weight_part_readers& part, const synchronizer& sync) {
     const part_givers givers{part};
     for (const auto& g : part.held.groups) {
       for (std::size_t i = 0; i < g.devices.size(); ++i) {
-        on_[g.devices[i].index()].held += divides_weight(how) ? share_of(g, i) : g.elements;
+        on_[g.devices[i].index()].held += divides_weight(sync) ? share_of(g, i) : g.elements;
       }
       if (givers.any()) {
-        add(g, givers.of(g), how, part.scattered);
+        add(g, givers.of(g), sync, part.scattered);
       }
-      if (how.kind == sync_kind::parameter_server && !how.is_proxied && !part.fetches_rows) {
-        fetch(part, g, how);
+      if (sync.kind == sync_kind::parameter_server && !sync.is_proxied && !part.fetches_rows) {
+        fetch(part, g, sync);
       }
     }
     if (part.fetches_rows) {
-      fetch_rows(part, how.destination);
+      fetch_rows(part, sync.destination);
     }
   }
   [[nodiscard]] tasks::fragment finish() && {
@@ -133,16 +133,16 @@ class weight_synchronization {
                                     std::span<const tasks::task_ref> before) {
     return add_collective(network_, fragment_, kind, devices, size, before);
   }
-  void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how,
+  void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& sync,
            const tasks_by_devices& scattered) {
-    const bool is_served = how.kind == sync_kind::parameter_server;
+    const bool is_served = sync.kind == sync_kind::parameter_server;
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       auto& own = on_[g.devices[i].index()];
-      own.gradient += divides_gradient(how) ? share_of(g, i) : g.elements;
-      own.updated += is_served ? 0 : how.kind == sync_kind::sharded ? share_of(g, i) : g.elements;
+      own.gradient += divides_gradient(sync) ? share_of(g, i) : g.elements;
+      own.updated += is_served ? 0 : sync.kind == sync_kind::sharded ? share_of(g, i) : g.elements;
     }
     if (is_served) {
-      send_to_server(g, givers, how);
+      send_to_server(g, givers, sync);
       return;
     }
     const auto count = static_cast<std::int64_t>(g.devices.size());
@@ -151,30 +151,30 @@ class weight_synchronization {
     for (const auto& r : givers) {
       contributions.push_back(r.task);
     }
-    if (is_shared && how.kind == sync_kind::none) {
+    if (is_shared && sync.kind == sync_kind::none) {
       for (const auto& r : givers) {
         on_[r.on.index()].before.push_back(r.task);
       }
       return;
     }
-    if (is_shared && divides_gradient(how)) {
+    if (is_shared && divides_gradient(sync)) {
       contributions.assign(1, scattered.at(g.devices));
-    } else if (is_shared && how.kind == sync_kind::sharded) {
+    } else if (is_shared && sync.kind == sync_kind::sharded) {
       contributions.assign(1, add(hardware::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
-    } else if (is_shared && how.bucket != synchronizer::no_bucket) {
-      contributions.assign(1, buckets_->at({how.bucket, g.devices}));
-    } else if (is_shared && how.is_sparse) {
+    } else if (is_shared && sync.bucket != synchronizer::no_bucket) {
+      contributions.assign(1, buckets_->at({sync.bucket, g.devices}));
+    } else if (is_shared && sync.is_sparse) {
       contributions.assign(1, gather_rows(g, givers));
-    } else if (is_shared && how.compressor.kind == compression::top_k) {
+    } else if (is_shared && sync.compressor.kind == compression::top_k) {
       const auto number = tensor::size_of(tensor::operators::number_type(g.elements));
-      const auto each = sent_elements(how.compressor, g.elements) * (number + tensor::size_of(type_.element));
+      const auto each = sent_elements(sync.compressor, g.elements) * (number + tensor::size_of(type_.element));
       contributions.assign(1, add(hardware::exchange::all_gather, g.devices, bytes{each * count}, contributions));
     } else if (is_shared) {
-      for (const auto size : message_sizes(how.compressor, type_, g.elements)) {  // one sum after another
+      for (const auto size : message_sizes(sync.compressor, type_, g.elements)) {  // one sum after another
         contributions.assign(1, add(hardware::exchange::all_reduce, g.devices, size, contributions));
       }
     }
-    if (is_shared && how.kind == sync_kind::sharded && !divides_weight(how)) {
+    if (is_shared && sync.kind == sync_kind::sharded && !divides_weight(sync)) {
       gathered_.push_back({g.devices, size_of(g.elements)});
     }
     for (const auto d : g.devices) {
@@ -207,15 +207,15 @@ class weight_synchronization {
     }
     return at->second;
   }
-  void send_to_server(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& how) {
-    const auto server = how.destination;
+  void send_to_server(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& sync) {
+    const auto server = sync.destination;
     auto& own = on_[server.index()];
     own.updated += g.elements;
     if (!std::binary_search(g.devices.begin(), g.devices.end(), server)) {
       own.held += g.elements;
       own.gradient += g.elements;
     }
-    const auto stations = stations_of(g.devices, server, how.is_per_node && !how.is_sparse);
+    const auto stations = stations_of(g.devices, server, sync.is_per_node && !sync.is_sparse);
     std::map<hardware::device_id, std::vector<tasks::task_ref>> there;  // by station: the tasks whose sum it sends
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       const auto d = g.devices[i];
@@ -237,13 +237,13 @@ class weight_synchronization {
         continue;
       }
       const auto [sent, is_new] = sent_rows_.try_emplace({d, server});
-      if (is_new || !how.is_sparse) {  // rows are sent to a server once for all of its parts
-        sent->second = send(d, server, how.is_sparse ? rows_on(givers, d) : size_of(g.elements), given);
+      if (is_new || !sync.is_sparse) {  // rows are sent to a server once for all of its parts
+        sent->second = send(d, server, sync.is_sparse ? rows_on(givers, d) : size_of(g.elements), given);
       }
       own.before.push_back(sent->second);
     }
-    if (how.is_proxied) {
-      handed_out_.push_back({server, g.devices, stations_of(g.devices, server, how.is_per_node && how.staleness == 0),
+    if (sync.is_proxied) {
+      handed_out_.push_back({server, g.devices, stations_of(g.devices, server, sync.is_per_node && sync.staleness == 0),
                              size_of(g.elements)});
     }
   }
@@ -268,10 +268,10 @@ class weight_synchronization {
     }
   }
   // Devices fetch a part from its server at the begin of an iteration, before any of their readers.
-  void fetch(const weight_part_readers& part, const replica_group& g, const synchronizer& how) {
+  void fetch(const weight_part_readers& part, const replica_group& g, const synchronizer& sync) {
     hand_out(
-        {how.destination, g.devices, stations_of(g.devices, how.destination, how.is_per_node), size_of(g.elements)}, {},
-        [&](hardware::device_id d, const tasks::task_ref& there) {
+        {sync.destination, g.devices, stations_of(g.devices, sync.destination, sync.is_per_node), size_of(g.elements)},
+        {}, [&](hardware::device_id d, const tasks::task_ref& there) {
           for (std::size_t i = 0; i < part.readers.size(); ++i) {
             const auto& r = part.readers[i];
             if (r.on == d && std::binary_search(g.boxes.begin(), g.boxes.end(), part.held.box_of[i])) {
@@ -357,16 +357,16 @@ class weight_synchronization {
 // Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see network.hpp.
 template <class Network>
 [[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
-                                           const weight_part_readers& all, const synchronizer& how = {}) {
+                                           const weight_part_readers& all, const synchronizer& sync = {}) {
   detail::weight_synchronization<Network> s{n, times, type};
-  s.add(all, how);
+  s.add(all, sync);
   return std::move(s).finish();
 }
 
 // A part of a weight with its synchronizer, for the fragment of a bucket or of the weight.
 struct synchronized_part {
   weight_part_readers of{};
-  synchronizer how{};
+  synchronizer sync{};
 };
 
 // The fragment of a weight with a synchronizer for each part. buckets: tasks after which bucketed parts are reduced. A
@@ -377,7 +377,7 @@ template <class Network>
                                            std::span<const synchronized_part> parts, const bucket_ends& buckets) {
   detail::weight_synchronization<Network> s{n, times, type, &buckets};
   for (const auto& p : parts) {
-    s.add(p.of, p.how);
+    s.add(p.of, p.sync);
   }
   return std::move(s).finish();
 }
@@ -461,13 +461,13 @@ UNITY_INLINE std::map<std::vector<hardware::device_id>, bucket_group> groups_of_
   for (const auto& w : weights) {
     for (const auto& p : w.parts) {
       const detail::part_givers givers{p.of};
-      if (p.how.bucket != bucket || !givers.any()) {
+      if (p.sync.bucket != bucket || !givers.any()) {
         continue;
       }
       for (const auto& g : p.of.held.groups) {
         if (g.devices.size() > 1) {
           auto& group = groups[g.devices];
-          group.size += bytes{g.elements * (is_rounded(p.how.compressor) ? 2 : w.element_size)};
+          group.size += bytes{g.elements * (is_rounded(p.sync.compressor) ? 2 : w.element_size)};
           for (const auto& r : givers.of(g)) {
             group.contributions.push_back(r.task);
           }

@@ -22,7 +22,7 @@ namespace detail {
 
 // One entry for each part that the weight is divided into.
 [[nodiscard]] std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
-                                                             const weight_sync& how);
+                                                             const weight_sync& sync);
 
 // Effects: appends the fragments of all weights, all buckets, and divided weights, without gathers.
 void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
@@ -129,10 +129,10 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
 }
 
 // Whether rows are fetched; not for tables that are divided among devices.
-UNITY_INLINE bool fetches_rows(lowering& l, const strategy& s, std::uint32_t weight, const weight_sync& how) {
+UNITY_INLINE bool fetches_rows(lowering& l, const strategy& s, std::uint32_t weight, const weight_sync& sync) {
   const auto& w = l.training().weights()[weight];
   const auto all = whole(l.graph().type(w.value).dims);
-  return are_rows_fetched(l.operators(), l.graph(), s, w, how) &&
+  return are_rows_fetched(l.operators(), l.graph(), s, w, sync) &&
          std::all_of(w.uses.begin(), w.uses.end(), [&](const weight_use& use) {
            const auto& read = l.parts_of(s, use.node).operands[use.operand].boxes;
            return std::all_of(read.begin(), read.end(), [&](const box& b) { return b == all; });
@@ -140,18 +140,18 @@ UNITY_INLINE bool fetches_rows(lowering& l, const strategy& s, std::uint32_t wei
 }
 
 UNITY_INLINE std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
-                                                            const weight_sync& how) {
+                                                            const weight_sync& sync) {
   std::vector<synchronized_part> all;
-  if (how.parts.size() == 1) {
-    all.push_back({readers_of(l, s, weight), how.parts.front()});
+  if (sync.parts.size() == 1) {
+    all.push_back({readers_of(l, s, weight), sync.parts.front()});
   } else {
-    const auto boxes = boxes_of(how, l.graph().type(l.training().weights()[weight].value).dims);
+    const auto boxes = boxes_of(sync, l.graph().type(l.training().weights()[weight].value).dims);
     for (std::size_t k = 0; k < boxes.size(); ++k) {
-      all.push_back({readers_of(l, s, weight, &boxes[k]), how.parts[k]});
+      all.push_back({readers_of(l, s, weight, &boxes[k]), sync.parts[k]});
     }
   }
   for (auto& part : all) {
-    part.of.fetches_rows = fetches_rows(l, s, weight, how);
+    part.of.fetches_rows = fetches_rows(l, s, weight, sync);
   }
   return all;
 }

@@ -83,7 +83,7 @@ UNITY_INLINE tasks::buffer_ref add_rest(tasks::fragment& fragment, const replica
 UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_id self,
                                synchronized_part& part, tasks::fragment& fragment) {
   const part_givers givers{part.of};
-  if (!divides_gradient(part.how) || !givers.any()) {
+  if (!divides_gradient(part.sync) || !givers.any()) {
     return;
   }
   for (const auto& g : part.of.held.groups) {
@@ -174,7 +174,7 @@ UNITY_INLINE void gather_writer::add(std::span<const gather_point> points, bool 
       auto& fragment = all_[all_.size() - divided_.size() + static_cast<std::size_t>(number)].body;
       const auto& type = lowering_.graph().type(lowering_.training().weights()[w].value);
       for (const auto& part : parts_of_weight(lowering_, strategy_, w, sync_.weights[w])) {
-        if (divides_weight(part.how) && (!is_backward || part.how.is_resharded)) {
+        if (divides_weight(part.sync) && (!is_backward || part.sync.is_resharded)) {
           add(part, type, k, is_backward, fragment);
         }
       }
@@ -236,7 +236,7 @@ UNITY_INLINE void gather_writer::add(const synchronized_part& part, const tensor
       is_read = is_read || !own.empty();
       if (is_backward) {
         dropped_behind[at].push_back(r.reads);
-      } else if (!part.how.is_resharded) {
+      } else if (!part.sync.is_resharded) {
         const auto back = readers(r, true);
         readers_on[at].insert(readers_on[at].end(), back.begin(), back.end());
       }
@@ -246,7 +246,7 @@ UNITY_INLINE void gather_writer::add(const synchronized_part& part, const tensor
     }
     std::vector<tasks::task_ref> begins;
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
-      begins.push_back(add_begin(g.devices[i], point, part.how.prefetch, is_backward, fragment));
+      begins.push_back(add_begin(g.devices[i], point, part.sync.prefetch, is_backward, fragment));
       for (const auto& t : dropped_behind[i]) {
         fragment.dependencies.push_back({t, begins.back(), false});
       }

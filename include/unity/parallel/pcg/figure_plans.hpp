@@ -31,7 +31,7 @@ struct layer_axes {
 // The perceptron with every operator divided into `degree` tasks.
 // Throws: unity::error if the graph does not have two matrix products, or a size is no multiple of the degree.
 [[nodiscard]] pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
-                                 const layer_axes& how);
+                                 const layer_axes& axes);
 
 // Figure 2a: the batch is divided, weights are replicated.
 [[nodiscard]] inline pcg figure_2a(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree = 2) {
@@ -79,7 +79,7 @@ UNITY_INLINE operator_grid grid_along(const operator_dimensions& o, matrix_axis 
 }
 
 UNITY_INLINE pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph& g, std::int64_t degree,
-                                const layer_axes& how) {
+                                const layer_axes& axes) {
   std::vector<operator_grid> grids;
   std::size_t layers = 0;
   for (const auto i : node_ids(g)) {
@@ -94,7 +94,7 @@ UNITY_INLINE pcg two_layer_plan(const pcg_algebra& a, const tensor::tensor_graph
     }
     const bool is_layer = !o->reductions.empty();
     layers += is_layer ? 1 : 0;
-    grids.push_back(grid_along(*o, !is_layer ? how.between : layers == 1 ? how.first : how.second, degree));
+    grids.push_back(grid_along(*o, !is_layer ? axes.between : layers == 1 ? axes.first : axes.second, degree));
   }
   if (layers != 2) {
     throw error{"a perceptron of two layers", fmt::format("{} layers", layers), "two products of matrices"};

@@ -32,7 +32,7 @@ class gradient_sums {
 
   // The sum on each written rank. Messages leave in the backward pass; their processing follows after the contributions
   // of all micro-batches. Waits are null if there is nothing to wait for.
-  [[nodiscard]] std::vector<awaited_value> of(const gradient_sum& s, const compressor& how);
+  [[nodiscard]] std::vector<awaited_value> of(const gradient_sum& s, const compressor& method);
 
  private:
   // A rank's contribution including the loss of its last message, and the kept value that receives the loss of this
@@ -62,9 +62,9 @@ class gradient_sums {
   [[nodiscard]] given_value with_feedback(std::uint32_t rank, region_writer& w, value_id v);
   void keep_rest(std::uint32_t rank, region_writer& w, const given_value& given, value_id sent);
 
-  [[nodiscard]] std::vector<awaited_value> rounded(const gradient_sum& s, const compressor& how);
-  [[nodiscard]] std::vector<awaited_value> selected(const gradient_sum& s, const compressor& how);
-  [[nodiscard]] std::vector<awaited_value> factored(const gradient_sum& s, const compressor& how);
+  [[nodiscard]] std::vector<awaited_value> rounded(const gradient_sum& s, const compressor& method);
+  [[nodiscard]] std::vector<awaited_value> selected(const gradient_sum& s, const compressor& method);
+  [[nodiscard]] std::vector<awaited_value> factored(const gradient_sum& s, const compressor& method);
   // Orthonormal columns, or nearly zero ones: subtracts from each its projection on those before it (Gram and Schmidt).
   [[nodiscard]] value_id orthonormal(region_writer& w, value_id m) const;
   // Columns normalized to length 1. least: added to squared lengths, so that much shorter columns stay short, and zeros
@@ -89,19 +89,19 @@ class gradient_sums {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& how) {
+UNITY_INLINE std::vector<awaited_value> gradient_sums::of(const gradient_sum& s, const compressor& method) {
   const auto ranks = training_.written().of(s.group);
-  if (s.group.size() > 1 && is_rounded(how)) {
-    return rounded(s, how);
+  if (s.group.size() > 1 && is_rounded(method)) {
+    return rounded(s, method);
   }
-  if (s.group.size() > 1 && how.kind == compression::top_k) {
-    return selected(s, how);
+  if (s.group.size() > 1 && method.kind == compression::top_k) {
+    return selected(s, method);
   }
   const auto dims = type_of(ranks.front(), s.values.front()).dims;
-  if (s.group.size() > 1 && how.kind == compression::power_sgd && dims.size() > 1) {
+  if (s.group.size() > 1 && method.kind == compression::power_sgd && dims.size() > 1) {
     const auto columns = tensor::element_count(dims) / dims[0];
-    if (std::min(dims[0], columns) > static_cast<std::int64_t>(how.amount)) {
-      return factored(s, how);
+    if (std::min(dims[0], columns) > static_cast<std::int64_t>(method.amount)) {
+      return factored(s, method);
     }
   }
   return streams_.reduced(s.origin, s.group, s.values);
@@ -117,16 +117,16 @@ UNITY_INLINE void gradient_sums::keep_rest(std::uint32_t rank, region_writer& w,
   streams_.program(rank).kept.push_back({given.before, run(w, training_.algebra(), "sub", {given.value, sent}), 0});
 }
 
-UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_sum& s, const compressor& how) {
+UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_sum& s, const compressor& method) {
   const auto ranks = training_.written().of(s.group);
   const auto element = type_of(ranks.front(), s.values.front()).element;
-  const auto small = how.kind == compression::float16 ? tensor::dtype::float16 : tensor::dtype::bfloat16;
+  const auto small = method.kind == compression::float16 ? tensor::dtype::float16 : tensor::dtype::bfloat16;
   std::vector<value_id> messages;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     auto& w = streams_.on(ranks[i], s.reader);
-    const auto given = how.has_feedback ? with_feedback(ranks[i], w, s.values[i]) : given_value{s.values[i], {}};
+    const auto given = method.has_feedback ? with_feedback(ranks[i], w, s.values[i]) : given_value{s.values[i], {}};
     messages.push_back(cast(w, given.value, small));
-    if (how.has_feedback) {
+    if (method.has_feedback) {
       keep_rest(ranks[i], w, given, cast(w, messages.back(), element));
     }
   }
@@ -140,7 +140,7 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::rounded(const gradient_su
 
 // Each rank contributes indices and values of selected elements. All ranks get all pairs and add them in the order of
 // the group, so the sums are identical.
-UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_sum& s, const compressor& how) {
+UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_sum& s, const compressor& method) {
   const auto ranks = training_.written().of(s.group);
   const auto& a = training_.algebra();
   const auto dims = type_of(ranks.front(), s.values.front()).dims;
@@ -153,7 +153,7 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_s
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     auto& w = streams_.on(ranks[i], s.reader);
     const auto given = with_feedback(ranks[i], w, run(w, a, "reshape", {s.values[i]}, {{"dims", {count}}}));
-    numbers.push_back(run(w, a, "top_k", {given.value}, {{"count", sent_elements(how, count)}}));
+    numbers.push_back(run(w, a, "top_k", {given.value}, {{"count", sent_elements(method, count)}}));
     elements.push_back(run(w, a, "embedding", {given.value, numbers.back()}));
     keep_rest(ranks[i], w, given, scattered(w, numbers.back(), elements.back()));
   }
@@ -173,7 +173,7 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::selected(const gradient_s
 // M is n x m. P = M Q is summed and made orthonormal, Q = M^T P is summed, and the sum of all M is about P Q^T. The
 // next iteration begins with the directions of Q. Each rank adds M minus P Q^T, with its own Q, to its next gradient:
 // in total, this is what the sum lost.
-UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& how) {
+UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_sum& s, const compressor& method) {
   const auto ranks = training_.written().of(s.group);
   const auto& a = training_.algebra();
   const auto type = type_of(ranks.front(), s.values.front());
@@ -188,7 +188,7 @@ UNITY_INLINE std::vector<awaited_value> gradient_sums::factored(const gradient_s
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     auto& w = streams_.on(ranks[i], s.reader);
     auto narrow = type;
-    narrow.dims = {m, static_cast<std::int64_t>(how.amount)};
+    narrow.dims = {m, static_cast<std::int64_t>(method.amount)};
     const auto matrix = run(w, a, "reshape", {s.values[i]}, {{"dims", {n, m}}});
     states.push_back({with_feedback(ranks[i], w, matrix), w.outside(narrow)});
     messages.push_back(product(w, states.back().given.value, states.back().q));

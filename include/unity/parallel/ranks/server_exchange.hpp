@@ -86,9 +86,9 @@ class server_exchange {
   };
 
   [[nodiscard]] const written_ranks& written() const { return states_.written(); }
-  [[nodiscard]] const synchronizer& how_of(cell_id of) const { return states_[of.weight].how[of.cell]; }
+  [[nodiscard]] const synchronizer& sync_of(cell_id of) const { return states_[of.weight].syncs[of.cell]; }
   [[nodiscard]] std::uint32_t server_of(cell_id of) const {
-    return static_cast<std::uint32_t>(how_of(of).destination.index());
+    return static_cast<std::uint32_t>(sync_of(of).destination.index());
   }
   // The ranks that exchange a cell with its server; made once for all cells with the same ranks.
   [[nodiscard]] const station_group& group_of(cell_id of, const std::vector<std::uint32_t>& ranks);
@@ -197,7 +197,7 @@ UNITY_INLINE value_id server_exchange::fetched(cell_id of, std::uint32_t rank) {
 }
 
 UNITY_INLINE const station_group& server_exchange::group_of(cell_id of, const std::vector<std::uint32_t>& ranks) {
-  const bool is_per_node = how_of(of).is_per_node;
+  const bool is_per_node = sync_of(of).is_per_node;
   auto& known = is_per_node ? by_node_ : groups_;
   const auto found = known.find(ranks);
   return found != known.end()
@@ -207,9 +207,9 @@ UNITY_INLINE const station_group& server_exchange::group_of(cell_id of, const st
 
 UNITY_INLINE void server_exchange::serve(cell_id of, node_id reader) {
   const auto server = server_of(of);
-  const auto& how = how_of(of);
-  if (how.is_sparse) {
-    streams_.lag(how.staleness);
+  const auto& sync = sync_of(of);
+  if (sync.is_sparse) {
+    streams_.lag(sync.staleness);
     rows_.send(of.weight, states_.givers(of), server, reader);
     if (written().has(server)) {
       states_.change(of, server, rows_.part_on(of.weight, server, states_[of.weight].cells[of.cell]));
@@ -246,11 +246,11 @@ UNITY_INLINE void server_exchange::send_node_sums() {
 }
 
 UNITY_INLINE void server_exchange::send(const node_sums& sums) {
-  const auto& how = how_of(sums.of);
+  const auto& sync = sync_of(sums.of);
   const auto server = server_of(sums.of);
   const auto& group = *sums.givers;
   const auto number_of = [&](std::size_t i) {  // of the message at a position
-    return (how.staleness == 0 ? group.others_before(i, server) : i) - group.relayed_before(i, server);
+    return (sync.staleness == 0 ? group.others_before(i, server) : i) - group.relayed_before(i, server);
   };
   const auto first = streams_.tag();
   std::vector<awaited_value> all;
@@ -260,9 +260,9 @@ UNITY_INLINE void server_exchange::send(const node_sums& sums) {
       continue;
     }
     const auto sum = summed(rank, sums);
-    streams_.lag(how.staleness);
+    streams_.lag(sync.staleness);
     streams_.tag(first + number_of(i));
-    const bool is_there = rank == server && how.staleness == 0;
+    const bool is_there = rank == server && sync.staleness == 0;
     const auto there = is_there ? awaited_value{sum, {}} : streams_.sent(states_.node_of(sums.of), sum, rank, server);
     if (written().has(server)) {
       all.push_back(there);
@@ -270,7 +270,7 @@ UNITY_INLINE void server_exchange::send(const node_sums& sums) {
     streams_.lag(0);
   }
   streams_.tag(first + number_of(group.size()));
-  streams_.lag(how.staleness);
+  streams_.lag(sync.staleness);
   if (written().has(server)) {
     states_.change(sums.of, server, summed_on(server, sums.of, all));
   }
@@ -304,8 +304,8 @@ UNITY_INLINE value_id server_exchange::summed_on(std::uint32_t server, cell_id o
 }
 
 UNITY_INLINE void server_exchange::hand_out(cell_id of) {
-  const auto& how = how_of(of);
-  if (!how.is_proxied) {
+  const auto& sync = sync_of(of);
+  if (!sync.is_proxied) {
     return;
   }
   const auto server = server_of(of);
@@ -329,7 +329,7 @@ UNITY_INLINE void server_exchange::hand_out(cell_id of) {
     if (written().has(r)) {
       states_.part_of(of, r).updated.end = states_.part_of(of, r).updated.begin;
     }
-    const auto station = how.staleness == 0 ? group.station(i, server) : r;
+    const auto station = sync.staleness == 0 ? group.station(i, server) : r;
     const auto next = there[r] = version(r);
     streams_.tag(first + group.others_before(i, server));
     if (station == r) {

@@ -28,8 +28,10 @@ class sharded_cells {
   // Whether several ranks hold the cell, and it has rows.
   [[nodiscard]] bool is_shared(cell_id of) const;
   // Whether, in addition, ranks keep only a share of the gradient, or of the cell itself.
-  [[nodiscard]] bool divides_gradient(cell_id of) const { return is_shared(of) && parallel::divides_gradient(how(of)); }
-  [[nodiscard]] bool divides_weight(cell_id of) const { return is_shared(of) && parallel::divides_weight(how(of)); }
+  [[nodiscard]] bool divides_gradient(cell_id of) const {
+    return is_shared(of) && parallel::divides_gradient(sync_of(of));
+  }
+  [[nodiscard]] bool divides_weight(cell_id of) const { return is_shared(of) && parallel::divides_weight(sync_of(of)); }
   // The share of a rank that holds the cell.
   [[nodiscard]] box share_of(cell_id of, std::uint32_t rank) const;
 
@@ -63,7 +65,7 @@ class sharded_cells {
     std::vector<std::vector<cell_id>> end{};
   };
 
-  [[nodiscard]] const synchronizer& how(cell_id of) const { return states_[of.weight].how[of.cell]; }
+  [[nodiscard]] const synchronizer& sync_of(cell_id of) const { return states_[of.weight].syncs[of.cell]; }
   [[nodiscard]] std::int64_t rows_of_share(cell_id of) const;
   [[nodiscard]] pass_gathers gathers_at(const std::vector<gather_point>& points, bool again) const;
   void add_share(cell_id of, std::uint32_t rank, node_id reader, const awaited_value& share, bool is_last);
@@ -97,7 +99,8 @@ namespace unity::parallel::detail {
 
 UNITY_INLINE bool sharded_cells::is_shared(cell_id of) const {
   const auto& state = states_[of.weight];
-  return how(of).kind == sync_kind::sharded && state.holders[of.cell].size() > 1 && !state.cells[of.cell].begin.empty();
+  return sync_of(of).kind == sync_kind::sharded && state.holders[of.cell].size() > 1 &&
+         !state.cells[of.cell].begin.empty();
 }
 
 UNITY_INLINE std::int64_t sharded_cells::rows_of_share(cell_id of) const {
@@ -141,7 +144,7 @@ UNITY_INLINE void sharded_cells::scatter(cell_id of, node_id reader, bool is_las
   }
   wait_for_shares(reader);
   const auto shares = streams_.scattered(states_.node_of(of), holders, values);
-  const bool keeps = !parallel::divides_weight(how(of));
+  const bool keeps = !parallel::divides_weight(sync_of(of));
   std::vector<value_id> next;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (is_last && keeps) {
@@ -170,7 +173,7 @@ UNITY_INLINE void sharded_cells::add_share(cell_id of, std::uint32_t rank, node_
     }
   }
   own.last = share;
-  if (parallel::divides_gradient(how(of))) {
+  if (parallel::divides_gradient(sync_of(of))) {
     due_.emplace_back(rank, share.wait);
     due_for_ = reader;
   }
@@ -203,8 +206,8 @@ UNITY_INLINE auto sharded_cells::gathers_at(const std::vector<gather_point>& poi
     for (const auto w : points[k].weights) {
       for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
         const cell_id of{w, c};
-        if (divides_weight(of) && (!again || how(of).is_resharded)) {
-          all.begin[k - std::min<std::size_t>(k, how(of).prefetch)].push_back(of);
+        if (divides_weight(of) && (!again || sync_of(of).is_resharded)) {
+          all.begin[k - std::min<std::size_t>(k, sync_of(of).prefetch)].push_back(of);
           all.end[k].push_back(of);
         }
       }

@@ -66,12 +66,12 @@ class weight_cells {
         }
       });
       for (const auto& [rank, all] : given) {
-        if (std::any_of(state.how.begin(), state.how.end(), [](const synchronizer& h) { return h.is_sparse; })) {
+        if (std::any_of(state.syncs.begin(), state.syncs.end(), [](const synchronizer& h) { return h.is_sparse; })) {
           rows_.take(w, rank, all, reader);
         }
         for (std::size_t c = 0; c < state.cells.size(); ++c) {
           auto& writer = streams_.on(rank, reader);
-          if (state.how[c].is_sparse) {
+          if (state.syncs[c].is_sparse) {
             state.gradients.try_emplace({rank, c}, all.front().value);  // of the whole table; not read
           } else if (const auto sum = writer.added(state.cells[c], all, training_.graph().type(weight.value).element)) {
             auto& own = state.gradients[{rank, c}];
@@ -118,7 +118,7 @@ class weight_cells {
 
   void place(std::size_t w);
   void add_part(std::size_t w, std::size_t c, std::uint32_t rank, const box& part);
-  [[nodiscard]] synchronizer how_to(std::size_t w, const box& cell) const;
+  [[nodiscard]] synchronizer sync_of(std::size_t w, const box& cell) const;
 
   [[nodiscard]] const written_ranks& written() const { return training_.written(); }
   void reduce(cell_id of, node_id reader);
@@ -173,7 +173,7 @@ UNITY_INLINE weight_cells::weight_cells(const divided_training& d, rank_streams&
 UNITY_INLINE void weight_cells::fetch(node_id reader) {
   for (const auto w : training_.training().weights_of(reader)) {
     for (std::size_t c = 0; c < states_[w].cells.size() && !training_.fetches_rows(w); ++c) {
-      if (!states_[w].how[c].is_proxied) {
+      if (!states_[w].syncs[c].is_proxied) {
         servers_.fetch({w, c});
       }
     }
@@ -205,7 +205,7 @@ UNITY_INLINE std::vector<weight_cells::served_part> weight_cells::served_parts(v
   }
   std::vector<served_part> all;
   for (std::size_t c = 0; c < states_[w].cells.size(); ++c) {
-    const auto server = static_cast<std::uint32_t>(states_[w].how[c].destination.index());
+    const auto server = static_cast<std::uint32_t>(states_[w].syncs[c].destination.index());
     all.push_back({{states_[w].cells[c], states_.part_of({w, c}, server).weight.value}, server});
   }
   return all;
@@ -234,15 +234,15 @@ UNITY_INLINE void weight_cells::reduce_behind(node_id reader, bool is_last) {
   }
 }
 
-UNITY_INLINE synchronizer weight_cells::how_to(std::size_t w, const box& cell) const {
-  const auto how = training_.sync_of(w);
-  const auto parts = boxes_of(how, training_.graph().type(training_.training().weights()[w].value).dims);
+UNITY_INLINE synchronizer weight_cells::sync_of(std::size_t w, const box& cell) const {
+  const auto sync = training_.sync_of(w);
+  const auto parts = boxes_of(sync, training_.graph().type(training_.training().weights()[w].value).dims);
   for (std::size_t k = 0; k + 1 < parts.size(); ++k) {
     if (!intersection(parts[k], cell).empty()) {
-      return how.parts[k];
+      return sync.parts[k];
     }
   }
-  return how.parts.back();
+  return sync.parts.back();
 }
 
 UNITY_INLINE void weight_cells::place(std::size_t w) {
@@ -267,28 +267,28 @@ UNITY_INLINE void weight_cells::place(std::size_t w) {
       }
     });
     state.holders.push_back(written().all_like(holders));
-    const auto how = how_to(w, state.cells[c]);
-    state.how.push_back(how);
+    const auto sync = sync_of(w, state.cells[c]);
+    state.syncs.push_back(sync);
     for (const auto r : written().of(state.holders.back())) {
       const cell_id of{w, c};
       const auto own = sharded_.divides_weight(of) ? sharded_.share_of(of, r) : state.cells[c];
-      if ((how.is_proxied || r == how.destination.index()) && (own.begin.empty() || !own.empty())) {
+      if ((sync.is_proxied || r == sync.destination.index()) && (own.begin.empty() || !own.empty())) {
         add_part(w, c, r, own);
       }
     }
-    if (const auto server = static_cast<std::uint32_t>(how.destination.index());
-        how.kind == sync_kind::parameter_server && written().has(server) && !holders.contains(server)) {
+    if (const auto server = static_cast<std::uint32_t>(sync.destination.index());
+        sync.kind == sync_kind::parameter_server && written().has(server) && !holders.contains(server)) {
       add_part(w, c, server, state.cells[c]);
     }
-    if (const auto count = state.holders.back().size(); how.kind == sync_kind::none && count > 1) {
+    if (const auto count = state.holders.back().size(); sync.kind == sync_kind::none && count > 1) {
       throw error{fmt::format("weight of node {}", training_.graph().producer(value).index()),
                   fmt::format("held by {} ranks and not synchronized", count), "a way to keep them equal"};
     }
     if (const auto& uses = training_.training().weights()[w].uses;
-        how.bucket != synchronizer::no_bucket && std::any_of(uses.begin(), uses.end(), [&](const weight_use& u) {
+        sync.bucket != synchronizer::no_bucket && std::any_of(uses.begin(), uses.end(), [&](const weight_use& u) {
           return training_.training().has_backward(u.node);
         })) {
-      ++buckets_[how.bucket].missing;  // until reduce_behind
+      ++buckets_[sync.bucket].missing;  // until reduce_behind
     }
   }
 }
@@ -304,15 +304,15 @@ UNITY_INLINE void weight_cells::add_part(std::size_t w, std::size_t c, std::uint
 
 UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
   const auto& state = states_[of.weight];
-  const auto& how = state.how[of.cell];
-  if (how.bucket != synchronizer::no_bucket) {
-    --buckets_[how.bucket].missing;
-    buckets_[how.bucket].cells.push_back(of);
+  const auto& sync = state.syncs[of.cell];
+  if (sync.bucket != synchronizer::no_bucket) {
+    --buckets_[sync.bucket].missing;
+    buckets_[sync.bucket].cells.push_back(of);
   } else if (states_.givers(of).empty()) {
     return;
-  } else if (how.kind == sync_kind::parameter_server) {
+  } else if (sync.kind == sync_kind::parameter_server) {
     servers_.serve(of, reader);
-  } else if (how.is_sparse) {
+  } else if (sync.is_sparse) {
     const auto& holders = state.holders[of.cell];
     rows_.gather(of.weight, holders, reader);
     for (const auto r : written().of(holders)) {
@@ -327,10 +327,10 @@ UNITY_INLINE void weight_cells::reduce(cell_id of, node_id reader) {
 
 UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   const auto& holders = states_[of.weight].holders[of.cell];
-  const auto& how = states_[of.weight].how[of.cell];
+  const auto& sync = states_[of.weight].syncs[of.cell];
   const auto give = states_.givers(of);
   // A compressed gradient is always summed, so that all ranks have the decompressed result.
-  if (give.size() == 1 && (holders.size() == 1 || how.compressor.kind == compression::none)) {
+  if (give.size() == 1 && (holders.size() == 1 || sync.compressor.kind == compression::none)) {
     const auto own = states_[of.weight].gradients.at({give[0], of.cell});
     for (const auto r : holders) {
       if (r == give[0]) {
@@ -347,7 +347,7 @@ UNITY_INLINE void weight_cells::reduce_alone(cell_id of, node_id reader) {
   for (const auto r : ranks) {
     values.push_back(states_.given(of, r, reader));
   }
-  const auto sums = sums_.of({states_.node_of(of), reader, holders, values}, how.compressor);
+  const auto sums = sums_.of({states_.node_of(of), reader, holders, values}, sync.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     states_.change(of, ranks[i], sums[i].value, sums[i].wait);
   }
@@ -397,8 +397,8 @@ UNITY_INLINE void weight_cells::reduce_together(std::span<const cell_id> cells, 
     }
     values.push_back(rows.front());
   }
-  const auto& how = states_[cells.front().weight].how[cells.front().cell];  // equal within a bucket
-  const auto sums = sums_.of({states_.node_of(cells.front()), reader, holders, values}, how.compressor);
+  const auto& sync = states_[cells.front().weight].syncs[cells.front().cell];  // equal within a bucket
+  const auto sums = sums_.of({states_.node_of(cells.front()), reader, holders, values}, sync.compressor);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].wait.kind == step_kind::wait) {
       streams_.wait_last(ranks[i], sums[i].wait);

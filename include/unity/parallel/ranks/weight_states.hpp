@@ -26,7 +26,7 @@ struct cell_id {
 
 struct weight_state {
   std::vector<box> cells{};
-  std::vector<synchronizer> how{};                                    // by cell
+  std::vector<synchronizer> syncs{};                                  // by cell
   std::vector<std::vector<std::uint32_t>> holders{};                  // by cell: ranks that read it, ascending
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> at{};  // by rank and cell: index in the rank's weights
   std::map<std::pair<std::uint32_t, std::size_t>, value_id> gradients{};

@@ -29,7 +29,7 @@ namespace detail {
 // Complexity: linear in the graph and the devices.
 [[nodiscard]] std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                          const graph_dimensions& all, const hardware::topology& t,
-                                                         const layer_axes& how);
+                                                         const layer_axes& axes);
 
 // Figures 2a and 2b, as in figure_plans.hpp.
 [[nodiscard]] inline std::optional<strategy> figure_2a_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -83,7 +83,7 @@ namespace unity::parallel {
 
 UNITY_INLINE std::optional<strategy> two_layer_strategy(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                         const graph_dimensions& all, const hardware::topology& t,
-                                                        const layer_axes& how) {
+                                                        const layer_axes& axes) {
   if (!detail::is_two_layer_chain(a, g)) {
     return std::nullopt;
   }
@@ -98,7 +98,7 @@ UNITY_INLINE std::optional<strategy> two_layer_strategy(const tensor::algebra& a
     }
     const bool is_layer = o.inputs.size() > 1;
     layers += is_layer ? 1 : 0;
-    const auto axis = !is_layer ? how.between : layers == 1 ? how.first : how.second;
+    const auto axis = !is_layer ? axes.between : layers == 1 ? axes.first : axes.second;
     if (axis == matrix_axis::sums && o.reductions.empty()) {
       return std::nullopt;  // the product applies an activation after the sum
     }

@@ -32,7 +32,7 @@ namespace unity::parallel {
 struct work_step {
   tasks::task_kind kind = tasks::task_kind::forward;      // transfer: an exchange
   picoseconds time{};                                     // of the operators
-  hardware::exchange how{};                               // of an exchange, like its size
+  hardware::exchange exchange{};                          // of an exchange, like its size
   bytes size{};                                           // as hardware::collective counts it
 
   friend bool operator==(const work_step&, const work_step&) = default;
@@ -419,18 +419,18 @@ UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
   for (const auto& [n, operand] : readers_[v.index()]) {
     const auto read =
         types_[n.index()].operands[operand].partial > 1 ? made : spread_of(types_[n.index()].operands[operand]);
-    if (const auto how = exchange_between(made, read);
-        how && std::find(there.begin(), there.end(), read) == there.end()) {
-      before_[n.index()].push_back({tasks::task_kind::transfer, {}, *how, whole_bytes(v)});
+    if (const auto exchange = exchange_between(made, read);
+        exchange && std::find(there.begin(), there.end(), read) == there.end()) {
+      before_[n.index()].push_back({tasks::task_kind::transfer, {}, *exchange, whole_bytes(v)});
       there.push_back(read);
     }
   }
   const auto wanted = made.kind == value_spread::kinds::terms ? value_spread{} : made;
   for (const auto& [n, operand] : readers_[v.index()]) {
     const auto given = cotangent_spread(n, operand);
-    if (const auto how = exchange_between(given, wanted);
-        how && training_.wanted(n)[operand] && std::find(summed.begin(), summed.end(), given) == summed.end()) {
-      after_[n.index()].push_back({tasks::task_kind::transfer, {}, *how, whole_bytes(v)});
+    if (const auto exchange = exchange_between(given, wanted);
+        exchange && training_.wanted(n)[operand] && std::find(summed.begin(), summed.end(), given) == summed.end()) {
+      after_[n.index()].push_back({tasks::task_kind::transfer, {}, *exchange, whole_bytes(v)});
       summed.push_back(given);
     }
   }

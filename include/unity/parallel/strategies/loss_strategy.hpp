@@ -35,7 +35,7 @@ enum class summed_outputs : std::uint8_t { added_up, terms };
 // Appends configurations for the operators of the graph behind those of the strategy, such as a loss. Complexity:
 // linear in the nodes.
 void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s,
-            summed_outputs how = summed_outputs::added_up);
+            summed_outputs summed = summed_outputs::added_up);
 
 }  // namespace unity::parallel
 
@@ -118,7 +118,7 @@ UNITY_INLINE std::optional<configuration> term_by_term(const tensor::tensor_grap
 namespace unity::parallel {
 
 UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices, strategy& s,
-                         summed_outputs how) {
+                         summed_outputs summed) {
   for (auto n = s.size(); n < g.node_count(); ++n) {
     s.emplace_back();
     const auto operands = g.operands(node_id{n});
@@ -133,8 +133,8 @@ UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& 
       continue;
     }
     const bool is_number = o.outputs.size() == 1 && o.outputs.front().dims.empty();
-    if (auto c = how == summed_outputs::terms && is_number ? detail::term_by_term(g, all, node_id{n}, devices, s)
-                                                           : std::nullopt) {
+    if (auto c = summed == summed_outputs::terms && is_number ? detail::term_by_term(g, all, node_id{n}, devices, s)
+                                                              : std::nullopt) {
       s[n] = std::move(*c);
       continue;
     }
@@ -142,7 +142,7 @@ UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& 
     s[n] = detail::following(o, static_cast<std::size_t>(made - operands.begin()), all[from], s[from.index()], devices);
     const bool is_output =
         std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) { return g.producer(v) == node_id{n}; });
-    const bool may_leave = how == summed_outputs::terms && is_number;
+    const bool may_leave = summed == summed_outputs::terms && is_number;
     if (is_output && !may_leave && product(s[n].reductions) > 1) {
       s[n] = {degree_list(o.divisible.size(), 1), {s[from.index()].devices[0]}, {}, {}, 1};
     }

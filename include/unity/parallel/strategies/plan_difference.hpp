@@ -90,7 +90,7 @@ UNITY_INLINE std::map<std::uint64_t, std::vector<node_id>> operators_by_signatur
 
 // How each trained weight is synchronized, buckets by their names.
 struct named_sync {
-  weight_sync how{};
+  weight_sync sync{};
   std::vector<std::string> buckets{};
 
   friend bool operator==(const named_sync&, const named_sync&) = default;
@@ -104,8 +104,8 @@ UNITY_INLINE std::map<std::string, std::vector<named_sync>> synchronizers_by_nam
     const auto& weight = training.weights()[w];
     named_sync s;
     if (!p.synchronization.weights.empty()) {
-      s.how = p.synchronization.weights[w];
-      for (auto& part : s.how.parts) {
+      s.sync = p.synchronization.weights[w];
+      for (auto& part : s.sync.parts) {
         s.buckets.push_back(part.bucket == synchronizer::no_bucket ? "" : p.synchronization.buckets[part.bucket]);
         part.bucket = synchronizer::no_bucket;
       }

@@ -151,10 +151,10 @@ UNITY_INLINE std::int64_t plan_reader::zero_stage() const {
     if (!weight.is_trained) {
       continue;
     }
-    const auto& how = p_.synchronization.weights[w];
-    const auto& s = how.parts.front();
+    const auto& sync = p_.synchronization.weights[w];
+    const auto& s = sync.parts.front();
     const auto where = [&] { return fmt::format("synchronization of {}", weight_name(weight.value)); };
-    const bool is_plain = how.parts.size() == 1 && s.compressor == compressor{} && !s.is_sparse;
+    const bool is_plain = sync.parts.size() == 1 && s.compressor == compressor{} && !s.is_sparse;
     if (!is_plain || (s.kind != sync_kind::all_reduce && s.kind != sync_kind::sharded)) {
       throw error{where(),
                   is_plain ? std::string{sync_kind_names[static_cast<std::size_t>(s.kind)]}
@@ -361,18 +361,18 @@ UNITY_INLINE transformer_plan_reader::guess transformer_plan_reader::best_guess(
 }
 
 UNITY_INLINE void transformer_plan_reader::expect_schedule() const {
-  const auto& how = p_.pipeline;
+  const auto& pipeline = p_.pipeline;
   if (static_cast<std::int64_t>(ranks_.size()) % stages() != 0) {
     throw error{"plan.pipeline", fmt::format("{} stages of {} devices", stages(), ranks_.size()),
                 "stages of equally many devices"};
   }
-  const bool is_known =
-      how.schedule == pipeline_schedule::one_forward_one_backward || how.schedule == pipeline_schedule::interleaved;
-  if (how.is_delayed || !is_known) {
+  const bool is_known = pipeline.schedule == pipeline_schedule::one_forward_one_backward ||
+                        pipeline.schedule == pipeline_schedule::interleaved;
+  if (pipeline.is_delayed || !is_known) {
     throw error{"plan.pipeline",
-                how.is_delayed
+                pipeline.is_delayed
                     ? std::string{"delayed updates"}
-                    : fmt::format("schedule {}", pipeline_schedule_names[static_cast<std::size_t>(how.schedule)]),
+                    : fmt::format("schedule {}", pipeline_schedule_names[static_cast<std::size_t>(pipeline.schedule)]),
                 "one_forward_one_backward or interleaved"};
   }
 }

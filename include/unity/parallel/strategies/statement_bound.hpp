@@ -172,10 +172,10 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
   using hardware::exchange;
   const detail::phase_clock clock{s, all, groups};
   const auto exchanged_in = [&](const std::vector<piece_bucket>& buckets, std::size_t count, bytes piece_bucket::*what,
-                                exchange how) {
+                                exchange collective) {
     picoseconds sum{};
     for (std::size_t i = 0; i < std::min(count, buckets.size()); ++i) {
-      sum += buckets[i].*what > bytes{} ? groups.time(group_kind::data, how, buckets[i].*what) : picoseconds{};
+      sum += buckets[i].*what > bytes{} ? groups.time(group_kind::data, collective, buckets[i].*what) : picoseconds{};
     }
     return sum;
   };
@@ -203,14 +203,14 @@ UNITY_INLINE picoseconds iteration_bound(const plan_statement& s, const statemen
   const bool is_divided = s.zero > 0 && s.data > 1;
   for (std::int64_t k = 0; k < s.pipeline && s.overlaps_sums(); ++k) {
     // Those of the chunk that is done last begin with its last backward pass.
-    const auto how = is_divided ? exchange::reduce_scatter : exchange::all_reduce;
+    const auto collective = is_divided ? exchange::reduce_scatter : exchange::all_reduce;
     const auto& own = all.buckets_of(k);
     auto& end = done[static_cast<std::size_t>(k)];
-    end = std::max(end + exchanged_in(own, 1, &piece_bucket::gradients, how),
-                   end - clock.phase(k, true) + exchanged_in(own, own.size(), &piece_bucket::gradients, how));
+    end = std::max(end + exchanged_in(own, 1, &piece_bucket::gradients, collective),
+                   end - clock.phase(k, true) + exchanged_in(own, own.size(), &piece_bucket::gradients, collective));
   }
-  const auto add = [&](std::int64_t stage, group_kind group, exchange how, bytes size) {
-    done[static_cast<std::size_t>(stage)] += size > bytes{} ? groups.time(group, how, size) : picoseconds{};
+  const auto add = [&](std::int64_t stage, group_kind group, exchange collective, bytes size) {
+    done[static_cast<std::size_t>(stage)] += size > bytes{} ? groups.time(group, collective, size) : picoseconds{};
   };
   for (std::int64_t k = 0; k < s.pipeline && !s.divides_gradients(); ++k) {
     if (s.tensor > 1) {

@@ -113,7 +113,7 @@ class statement_groups {
     return devices_[static_cast<std::size_t>((p.stage * statement_.data + p.data) * statement_.tensor + p.tensor)];
   }
   // The time of an exchange of so many bytes, as hardware::collective counts them; of a message, those of one device.
-  [[nodiscard]] picoseconds time(group_kind group, hardware::exchange how, bytes size);
+  [[nodiscard]] picoseconds time(group_kind group, hardware::exchange exchange, bytes size);
   // The link of the device that is busy during the exchange.
   [[nodiscard]] hardware::resource_id link(group_kind group, const group_place& p);
 
@@ -122,7 +122,7 @@ class statement_groups {
 
   [[nodiscard]] std::vector<members> groups(group_kind kind) const;
   // Of a message, the closed form of all of them.
-  [[nodiscard]] const std::vector<hardware::common_way>& ways(group_kind group, hardware::exchange how);
+  [[nodiscard]] const std::vector<hardware::common_way>& ways(group_kind group, hardware::exchange exchange);
   [[nodiscard]] members group_of(group_kind kind, const group_place& p) const;
 
   plan_statement statement_;
@@ -379,14 +379,15 @@ UNITY_INLINE std::vector<statement_groups::members> statement_groups::groups(gro
   return all;
 }
 
-UNITY_INLINE const std::vector<hardware::common_way>& statement_groups::ways(group_kind group, hardware::exchange how) {
-  auto& found = ways_[{group, how}];
+UNITY_INLINE const std::vector<hardware::common_way>& statement_groups::ways(group_kind group,
+                                                                             hardware::exchange exchange) {
+  auto& found = ways_[{group, exchange}];
   if (!found.empty()) {
     return found;
   }
   const auto all = groups(group);
-  if (how != hardware::exchange::message) {
-    found = hardware::common_ways(*machine_, routes_, how, all);
+  if (exchange != hardware::exchange::message) {
+    found = hardware::common_ways(*machine_, routes_, exchange, all);
     return found;
   }
   hardware::collective_flows flows{1, {{1, {}}}};
@@ -399,12 +400,12 @@ UNITY_INLINE const std::vector<hardware::common_way>& statement_groups::ways(gro
   return found;
 }
 
-UNITY_INLINE picoseconds statement_groups::time(group_kind group, hardware::exchange how, bytes size) {
-  const auto [known, is_new] = times_.try_emplace({group, how, size});
+UNITY_INLINE picoseconds statement_groups::time(group_kind group, hardware::exchange exchange, bytes size) {
+  const auto [known, is_new] = times_.try_emplace({group, exchange, size});
   if (is_new) {
     const auto line = [](const hardware::common_way& w) { return w.line; };
-    const auto measured = hardware::measured_time(machine_->links, how, group_of(group, {}).size(), size);
-    known->second = measured ? *measured : hardware::chosen_way(ways(group, how), size, line).line(size);
+    const auto measured = hardware::measured_time(machine_->links, exchange, group_of(group, {}).size(), size);
+    known->second = measured ? *measured : hardware::chosen_way(ways(group, exchange), size, line).line(size);
   }
   return known->second;
 }

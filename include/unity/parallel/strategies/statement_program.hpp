@@ -103,9 +103,9 @@ class statement_lowering {
   tasks::task_ref add(lane& l, const tasks::task& t, std::span<const tasks::task_ref> before);
   // Effects: adds an exchange that begins when the last tasks of all lanes have ended. Their next tasks do not wait for
   // it. Returns its tasks, one per lane.
-  task_list exchange_beside(std::span<lane* const> lanes, group_kind group, hardware::exchange how, bytes size);
+  task_list exchange_beside(std::span<lane* const> lanes, group_kind group, hardware::exchange collective, bytes size);
   // Effects: adds an exchange that the next tasks of all lanes wait for.
-  void exchange(std::span<lane* const> lanes, group_kind group, hardware::exchange how, bytes size);
+  void exchange(std::span<lane* const> lanes, group_kind group, hardware::exchange collective, bytes size);
   void run_steps(const stage_lanes& lanes, std::span<const work_step> steps);
   void run_phase(const stage_lanes& lanes, const phase_key& k);
   // Effects: gathers the weights of the piece at that place of a phase, while others run. FSDP does so one piece ahead.
@@ -351,9 +351,10 @@ UNITY_INLINE tasks::resource_id statement_lowering::link(lane& l, group_kind gro
 }
 
 UNITY_INLINE statement_lowering::task_list statement_lowering::exchange_beside(std::span<lane* const> lanes,
-                                                                               group_kind group, hardware::exchange how,
+                                                                               group_kind group,
+                                                                               hardware::exchange collective,
                                                                                bytes size) {
-  const auto takes = groups_.time(group, how, size);
+  const auto takes = groups_.time(group, collective, size);
   task_list before;
   for (const auto* l : lanes) {
     before.insert(before.end(), l->last.begin(), l->last.end());
@@ -369,9 +370,9 @@ UNITY_INLINE statement_lowering::task_list statement_lowering::exchange_beside(s
   return own;
 }
 
-UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group, hardware::exchange how,
-                                               bytes size) {
-  const auto own = exchange_beside(lanes, group, how, size);
+UNITY_INLINE void statement_lowering::exchange(std::span<lane* const> lanes, group_kind group,
+                                               hardware::exchange collective, bytes size) {
+  const auto own = exchange_beside(lanes, group, collective, size);
   for (auto* l : lanes) {
     l->last = own;
   }
@@ -381,7 +382,7 @@ UNITY_INLINE void statement_lowering::run_steps(const stage_lanes& lanes, std::s
   for (const auto& s : steps) {
     if (s.kind == tasks::task_kind::transfer) {
       for (const auto& group : lanes.tensor) {
-        exchange(group, group_kind::tensor, s.how, s.size);
+        exchange(group, group_kind::tensor, s.exchange, s.size);
       }
       continue;
     }
@@ -479,13 +480,13 @@ UNITY_INLINE bool statement_lowering::begins_bucket(const chunk& c, std::uint32_
 }
 
 UNITY_INLINE void statement_lowering::reduce_bucket(const stage_lanes& lanes, const chunk& c, std::uint32_t piece) {
-  const auto how = statement_.zero > 0 ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce;
+  const auto collective = statement_.zero > 0 ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce;
   for (const auto& b : c.buckets) {
     if (b.first != piece || b.gradients == bytes{}) {
       continue;
     }
     for (const auto& group : lanes.data) {
-      const auto reduced = exchange_beside(group, group_kind::data, how, b.gradients);
+      const auto reduced = exchange_beside(group, group_kind::data, collective, b.gradients);
       for (auto* l : group) {
         l->reduced.insert(l->reduced.end(), reduced.begin(), reduced.end());
       }
@@ -637,12 +638,12 @@ UNITY_INLINE void statement_lowering::synchronize() {
     l.last.insert(l.last.end(), l.reduced.begin(), l.reduced.end());
   }
   const bool is_divided = statement_.zero > 0 && statement_.data > 1;
-  const auto over_all = [&](group_kind kind, hardware::exchange how, const auto& counted, const auto& size_of) {
+  const auto over_all = [&](group_kind kind, hardware::exchange collective, const auto& counted, const auto& size_of) {
     for (auto& l : lanes_) {
       const bool is_first = members(kind, l).front() == &l;
       const auto size = sum_of_weights(l.place.stage, [&](const auto& w) { return counted(w) ? size_of(w) : 0; });
       if (is_first && size > bytes{}) {
-        exchange(members(kind, l), kind, how, size);
+        exchange(members(kind, l), kind, collective, size);
       }
     }
   };

@@ -225,10 +225,10 @@ UNITY_INLINE void statement_writer::add_flags() {
 
 UNITY_INLINE void statement_writer::add_recomputed(plan_statement one) {
   for (std::size_t part = 0; part < recomputed_part_names.size(); ++part) {
-    const auto how = static_cast<recomputed_part>(part);
-    if (space_.is_given("recompute") ? how == space_.values.recomputed
-                                     : how != recomputed_part::selective || limits_.has_core) {
-      one.recomputed = how;
+    const auto recomputed = static_cast<recomputed_part>(part);
+    if (space_.is_given("recompute") ? recomputed == space_.values.recomputed
+                                     : recomputed != recomputed_part::selective || limits_.has_core) {
+      one.recomputed = recomputed;
       all_.push_back(one);
     }
   }

@@ -98,7 +98,8 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
   const auto time_of = [&](std::span<const work_step> steps) {
     picoseconds sum{};
     for (const auto& step : steps) {
-      sum += step.kind == tasks::task_kind::transfer ? groups.time(group_kind::tensor, step.how, step.size) : step.time;
+      sum += step.kind == tasks::task_kind::transfer ? groups.time(group_kind::tensor, step.exchange, step.size)
+                                                     : step.time;
     }
     return sum;
   };
@@ -139,8 +140,8 @@ UNITY_INLINE statement_stages::statement_stages(const plan_statement& s, const t
 
 UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
   const auto all = shards_of(*work_, numbers_);
-  const auto takes = [&](hardware::exchange how, bytes size) {
-    return size > bytes{} ? groups.time(group_kind::data, how, size) : picoseconds{};
+  const auto takes = [&](hardware::exchange exchange, bytes size) {
+    return size > bytes{} ? groups.time(group_kind::data, exchange, size) : picoseconds{};
   };
   const auto runs = [](std::span<const work_step> steps) {
     return std::any_of(steps.begin(), steps.end(), [](const auto& step) {

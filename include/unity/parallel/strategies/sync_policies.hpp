@@ -24,7 +24,7 @@ namespace unity::parallel {
 [[nodiscard]] synchronization bucketed_sync(lowering& l, const strategy& s, bytes size);
 
 // Shards every trained weight as in `how`. Precondition: its kind is sharded.
-[[nodiscard]] synchronization sharded_sync(const lowering& l, const synchronizer& how = sharded_by_stage(1));
+[[nodiscard]] synchronization sharded_sync(const lowering& l, const synchronizer& sync = sharded_by_stage(1));
 
 // Assigns every trained weight to a server, the largest first, each to the first device with the fewest bytes to serve
 // so far.
@@ -108,10 +108,10 @@ UNITY_INLINE synchronization bucketed_sync(lowering& l, const strategy& s, bytes
   return all;
 }
 
-UNITY_INLINE synchronization sharded_sync(const lowering& l, const synchronizer& how) {
+UNITY_INLINE synchronization sharded_sync(const lowering& l, const synchronizer& sync) {
   synchronization all;
   for (const auto& w : l.training().weights()) {
-    all.weights.emplace_back().parts.front() = w.is_trained ? how : synchronizer{};
+    all.weights.emplace_back().parts.front() = w.is_trained ? sync : synchronizer{};
   }
   return all;
 }

@@ -247,11 +247,11 @@ UNITY_INLINE std::optional<proposed<sync_change>> sync_moves::sample(const paral
 UNITY_INLINE void sync_moves::serve(parallel::synchronization& s, const sync_change& c) const {
   auto& own = s.weights[c.weight];
   const auto& facts = problem_->weights[c.weight];
-  parallel::synchronizer how;
-  how.kind = parallel::sync_kind::parameter_server;
-  how.is_proxied = c.is_other;
-  how.is_per_node = problem_->is_per_node;
-  how.is_sparse = facts.is_sparse && own.parts.front().is_sparse;
+  parallel::synchronizer sync;
+  sync.kind = parallel::sync_kind::parameter_server;
+  sync.is_proxied = c.is_other;
+  sync.is_per_node = problem_->is_per_node;
+  sync.is_sparse = facts.is_sparse && own.parts.front().is_sparse;
   own.axis = c.parts > 1 ? c.axis : 0;
   own.parts.assign(1, {});
   const auto loads = served_bytes(*problem_, s);  // without the parts of this weight
@@ -261,7 +261,7 @@ UNITY_INLINE void sync_moves::serve(parallel::synchronization& s, const sync_cha
   }
   std::sort(order.begin(), order.end(),
             [&](std::size_t x, std::size_t y) { return std::tuple{loads[x], x} < std::tuple{loads[y], y}; });
-  own.parts.assign(c.parts, how);
+  own.parts.assign(c.parts, sync);
   for (std::size_t k = 0; k < own.parts.size(); ++k) {
     own.parts[k].destination = problem_->servers[order[k % order.size()]];
   }
@@ -269,10 +269,10 @@ UNITY_INLINE void sync_moves::serve(parallel::synchronization& s, const sync_cha
 
 UNITY_INLINE void sync_moves::reduce(parallel::synchronization& s, const sync_change& c) const {
   auto& own = s.weights[c.weight];
-  parallel::synchronizer how;
-  how.is_sparse = problem_->weights[c.weight].is_sparse && own.parts.front().is_sparse;
+  parallel::synchronizer sync;
+  sync.is_sparse = problem_->weights[c.weight].is_sparse && own.parts.front().is_sparse;
   own.axis = c.parts > 1 ? c.axis : 0;
-  own.parts.assign(c.parts, how);
+  own.parts.assign(c.parts, sync);
 }
 
 UNITY_INLINE bool sync_moves::join(parallel::synchronization& s, const sync_change& c) const {

@@ -245,8 +245,8 @@ UNITY_INLINE parallel::synchronization with_ordered_buckets(const sync_problem& 
 
 UNITY_INLINE void balance_servers(const sync_problem& p, parallel::synchronization& s) {
   std::vector<detail::part_place> served;
-  detail::for_each_place(p, s, [&](const detail::part_place& at, const parallel::synchronizer& how) {
-    if (how.kind == parallel::sync_kind::parameter_server) {
+  detail::for_each_place(p, s, [&](const detail::part_place& at, const parallel::synchronizer& sync) {
+    if (sync.kind == parallel::sync_kind::parameter_server) {
       served.push_back(at);
     }
   });

@@ -39,7 +39,7 @@ struct trial_options {
 };
 
 struct sync_trial {
-  parallel::synchronization how{};
+  parallel::synchronization sync{};
   picoseconds time{};  // of an iteration
   float score = 0;     // of the ranker before the trial
 };
@@ -84,7 +84,7 @@ inline constexpr double least_apart = 0.005;  // minimum relative difference of 
 
 // A candidate synchronization with its features and score.
 struct sync_proposal {
-  parallel::synchronization how{};
+  parallel::synchronization sync{};
   learn::ranked_list features{};
   float score = 0;
   std::vector<std::uint64_t> choices{};  // by weight: a hash
@@ -263,7 +263,7 @@ UNITY_INLINE std::vector<sync_proposal> trial_search::proposed() {
   }
   const auto begin = clock_.seconds();
   for (auto& p : all) {
-    p.features = seen_.of(p.how);
+    p.features = seen_.of(p.sync);
   }
   if (!scaling_ && !all.empty()) {
     std::vector<learn::ranked_list> lists;
@@ -276,7 +276,7 @@ UNITY_INLINE std::vector<sync_proposal> trial_search::proposed() {
   for (auto& p : all) {
     scaling_->apply(p.features);
     p.score = ranker_->score(p.features);
-    p.choices = choices_of(p.how);
+    p.choices = choices_of(p.sync);
   }
   if (!all.empty()) {
     found_.score_seconds = (clock_.seconds() - begin) / static_cast<double>(all.size());
@@ -289,11 +289,11 @@ UNITY_INLINE learn::ranker trial_search::fresh(std::uint64_t seed) const {
 }
 
 UNITY_INLINE void trial_search::try_out(sync_proposal p) {
-  const auto time = trial_(p.how);
-  made_.push_back(sync_hash(p.how));
+  const auto time = trial_(p.sync);
+  made_.push_back(sync_hash(p.sync));
   times_.push_back(to_seconds(time));
   lists_.push_back(std::move(p.features));
-  found_.trials.push_back({std::move(p.how), time, p.score});
+  found_.trials.push_back({std::move(p.sync), time, p.score});
   const auto last = found_.trials.size() - 1;
   if (time < found_.trials[found_.best].time) {
     found_.best = last;

@@ -68,15 +68,15 @@ UNITY_INLINE simulated_epoch simulate_epoch(const tensor::algebra& a, const hard
                                             double host_rate) {
   parallel::simulated_ranks ranks{a, m, times, t.rule.updates, host_rate};
   const bool is_bounded = host_rate > 0 && t.memory > bytes{};
-  auto how = t.program;
-  how.loads_all = how.loads_all || is_bounded;
+  auto options = t.program;
+  options.loads_all = options.loads_all || is_bounded;
   simulated_epoch result;
   std::vector<std::vector<std::uint32_t>> groups;
   for (std::size_t k = 0; k < p.parts(); ++k) {
     const auto split = joins_edges(t.model.layer) ? gnn::edge_split::joint : gnn::edge_split::apart;
     const auto range = gnn::range_graph_of(t.graph, p, k, split);
     const auto model = range_model_of(a, t.model, range, t.rows, scales, t.graph.offsets()[range.range.begin]);
-    const auto programs = range_program(a, model, range, k, p.parts(), how);
+    const auto programs = range_program(a, model, range, k, p.parts(), options);
     auto program = programs.ranks[k];
     if (is_bounded) {
       auto moves = train::with_moves(a, program, std::vector<std::size_t>(program.steps.size()), t.memory);

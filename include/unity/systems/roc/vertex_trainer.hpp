@@ -203,9 +203,9 @@ class vertex_trainer {
     const auto split = joins_edges(t.model.layer) ? gnn::edge_split::joint : gnn::edge_split::apart;
     range_ = gnn::range_graph_of(t.graph, partition_, part(), split);
     model_ = range_model_of(algebra_, t.model, range_, t.rows, scales_, t.graph.offsets()[range_.range.begin]);
-    auto how = t.program;
-    how.loads_all = how.loads_all || t.memory > bytes{};
-    programs_ = range_program(algebra_, model_, range_, part(), partition_.parts(), how);
+    auto options = t.program;
+    options.loads_all = options.loads_all || t.memory > bytes{};
+    programs_ = range_program(algebra_, model_, range_, part(), partition_.parts(), options);
     if (t.memory > bytes{}) {
       auto& own = programs_.ranks[part()];
       auto moves = train::with_moves(algebra_, own, train::workspaces_of(backend_, algebra_, own), t.memory);

@@ -48,7 +48,7 @@ struct value_rounding {
 // places. The noise is estimated on the first graph, as its distance from real arithmetic.
 class rounded_output {
  public:
-  rounded_output(dtype element, const value_rounding& how) : is_real_{is_floating(element)}, how_{how} {}
+  rounded_output(dtype element, const value_rounding& rounding) : is_real_{is_floating(element)}, rounding_{rounding} {}
 
   // Whether the graphs differ at a point by more than rounding explains and more than `tolerance`.
   // real: the output of the first graph in real arithmetic, except for decisions that are the same at every point: each
@@ -63,7 +63,7 @@ class rounded_output {
   [[nodiscard]] double distance(const dense<double>& a, const dense<double>& b) const;
 
   bool is_real_;
-  value_rounding how_;
+  value_rounding rounding_;
   double noise_ = 0;
   double error_ = 0;
 };
@@ -287,12 +287,12 @@ UNITY_INLINE bool rounded_output::differs(const dense<double>& real, const dense
   constexpr double least_units = 32;  // in case the first graph happens to be exact
   error_ = distance(first, second);
   noise_ = std::max(noise_, distance(real, first));
-  const bool is_exact = !is_real_ && !(how_.varies && how_.unit > 0);
+  const bool is_exact = !is_real_ && !(rounding_.varies && rounding_.unit > 0);
   if (is_exact) {
     return error_ > 0;
   }
   const auto noise = is_real_ ? larger_noise * noise_ + tolerance : 1 - std::pow(1 - noise_, larger_noise);
-  return error_ > noise + least_units * how_.unit;
+  return error_ > noise + least_units * rounding_.unit;
 }
 
 }  // namespace unity::tensor::detail

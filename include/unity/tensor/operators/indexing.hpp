@@ -196,11 +196,13 @@ enum class scatter_reduction : std::uint8_t { none, add };
 // Looks up each row of the result in the concatenation of x and the updates: written rows from the updates, others from
 // x.
 // Shapes: x[r, e...], numbers[i...], updates[i..., e...] -> [r, e...].
-[[nodiscard]] value_id written(body_builder& b, value_id x, value_id numbers, value_id updates, scatter_reduction how);
+[[nodiscard]] value_id written(body_builder& b, value_id x, value_id numbers, value_id updates,
+                               scatter_reduction reduction);
 
-UNITY_INLINE value_id written(body_builder& b, value_id x, value_id numbers, value_id updates, scatter_reduction how) {
+UNITY_INLINE value_id written(body_builder& b, value_id x, value_id numbers, value_id updates,
+                              scatter_reduction reduction) {
   const auto rows = b.type(x).dims[0];
-  if (how == scatter_reduction::add) {
+  if (reduction == scatter_reduction::add) {
     return b.add("add", {x, b.add("scatter_sum", {numbers, updates}, {{"rows", rows}})});
   }
   const index_writer w{b};

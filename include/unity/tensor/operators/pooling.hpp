@@ -290,22 +290,22 @@ UNITY_INLINE definition pool_select() {
 
 UNITY_INLINE definition max_pool_gradient() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
-    const auto how = shared_attributes(a, {"kernel", "stride", "padding", "pads", "dilation", "ceil_mode"});
-    const auto ties = b.add("pool_ties", std::array{x[0], x[1]}, how);
-    return std::vector{b.add("pool_select", std::array{x[0], x[1], b.add("div", {x[2], ties})}, how)};
+    const auto attributes = shared_attributes(a, {"kernel", "stride", "padding", "pads", "dilation", "ceil_mode"});
+    const auto ties = b.add("pool_ties", std::array{x[0], x[1]}, attributes);
+    return std::vector{b.add("pool_select", std::array{x[0], x[1], b.add("div", {x[2], ties})}, attributes)};
   };
   return define("max_pool_gradient", 3, 1, window_fields(), composite{body});
 }
 
 UNITY_INLINE definition average_pool_gradient() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
-    const auto how = shared_attributes(a, {"kernel", "stride", "padding", "pads", "ceil_mode", "dims"});
+    const auto attributes = shared_attributes(a, {"kernel", "stride", "padding", "pads", "ceil_mode", "dims"});
     const auto element = b.type(x[0]).element;
     const auto counts =
         b.add("pool_counts", std::span<const value_id>{},
               shared_attributes(a, {"kernel", "stride", "padding", "pads", "ceil_mode", "count_include_pad", "dims"},
                                 {{"element", name_of(element)}}));
-    return std::vector{b.add("pool_scatter", std::array{b.add("div", {x[0], counts})}, how)};
+    return std::vector{b.add("pool_scatter", std::array{b.add("div", {x[0], counts})}, attributes)};
   };
   auto fields = window_fields();
   std::erase_if(fields, [](const attribute_field& f) { return f.signature.name == "dilation"; });

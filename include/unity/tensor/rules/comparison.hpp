@@ -53,7 +53,7 @@ namespace detail {
 [[nodiscard]] degree degree_of(const scalar_program& p, std::span<const degree> operands, const degree& reduced);
 
 // For a reduction over `terms` points.
-[[nodiscard]] degree reduced_degree(const degree& inner, reduction how, std::int64_t terms);
+[[nodiscard]] degree reduced_degree(const degree& inner, reduction kind, std::int64_t terms);
 
 [[nodiscard]] std::vector<degree> degrees(const algebra& a, const tensor_graph& g, std::span<const degree> given);
 
@@ -209,8 +209,8 @@ UNITY_INLINE degree degree_of(const scalar_program& p, std::span<const degree> o
   return stack.empty() ? degree{} : stack.back();
 }
 
-UNITY_INLINE degree reduced_degree(const degree& inner, reduction how, std::int64_t terms) {
-  if (how == reduction::largest) {
+UNITY_INLINE degree reduced_degree(const degree& inner, reduction kind, std::int64_t terms) {
+  if (kind == reduction::largest) {
     return {saturating_add(1, saturating_multiply(terms, inner.sum())), 0};
   }
   return {saturating_add(inner.numerator, saturating_multiply(terms - 1, inner.denominator)),

@@ -58,8 +58,8 @@ class squeezenet_layers {
   explicit squeezenet_layers(builder& b) noexcept : b_{b} {}
 
   value_id activated(const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
-                     const conv2d_options& how = {}) {
-    return b_.relu(convolution_with_bias(b_, name, x, channels, kernel, how));
+                     const conv2d_options& options = {}) {
+    return b_.relu(convolution_with_bias(b_, name, x, channels, kernel, options));
   }
   // Rounds sizes up.
   value_id pool(value_id x) { return b_.max_pool(x, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}); }
@@ -124,7 +124,7 @@ class inception_blocks {
   void drop_activations() noexcept { activation_ = "none"; }
 
   // faithful: convolution, batch norm, relu. ae: convolution with bias and, in the first blocks, relu inside.
-  value_id layer(value_id x, std::int64_t channels, extent2 kernel, conv2d_options how = {});
+  value_id layer(value_id x, std::int64_t channels, extent2 kernel, conv2d_options options = {});
   // Pads so that a kernel of odd extents preserves the size.
   value_id same(value_id x, std::int64_t channels, extent2 kernel) {
     const auto [h, w] = kernel;
@@ -182,8 +182,8 @@ UNITY_INLINE tensor_graph alexnet(const algebra& operators, const sizes& s) {
   const pool_options pool{.kernel = {3, 3}, .stride = {2, 2}};
   builder b{operators};
   auto x = b.input("x", {s.batch, 3, 224, 224});
-  const auto layer = [&](const char* name, std::int64_t channels, extent2 kernel, const conv2d_options& how) {
-    x = b.relu(convolution_with_bias(b, name, x, channels, kernel, how));
+  const auto layer = [&](const char* name, std::int64_t channels, extent2 kernel, const conv2d_options& options) {
+    x = b.relu(convolution_with_bias(b, name, x, channels, kernel, options));
   };
   layer("conv1", 64, {11, 11}, {.stride = {4, 4}, .pads = {2, 2, 2, 2}});
   x = b.max_pool(x, pool);
@@ -299,14 +299,15 @@ UNITY_INLINE tensor_graph densenet121(const algebra& operators, const sizes& s) 
 
 namespace unity::tensor::zoo::detail {
 
-UNITY_INLINE value_id inception_blocks::layer(value_id x, std::int64_t channels, extent2 kernel, conv2d_options how) {
+UNITY_INLINE value_id inception_blocks::layer(value_id x, std::int64_t channels, extent2 kernel,
+                                              conv2d_options options) {
   const auto name = fmt::format("conv{}", ++layers_);
   if (faithful_) {
-    x = convolution(b_, name, x, channels, kernel, how);
+    x = convolution(b_, name, x, channels, kernel, options);
     return b_.relu(batch_norm(b_, fmt::format("bn{}", layers_), x, 1e-3, statistics_));
   }
-  how.activation = activation_;
-  return convolution_with_bias(b_, name, x, channels, kernel, how);
+  options.activation = activation_;
+  return convolution_with_bias(b_, name, x, channels, kernel, options);
 }
 
 UNITY_INLINE value_id inception_blocks::stem(value_id x) {

@@ -84,15 +84,15 @@ value_id image_input(builder& b, const sizes& s, std::int64_t least, const std::
 
 // Shapes: weight [channels, input channels / groups, kernel]; no bias.
 inline value_id convolution(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
-                            const conv2d_options& how = {}) {
-  const auto w = b.weight(name + ".weight", {channels, b.dims(x)[1] / how.groups, kernel[0], kernel[1]});
-  return b.conv2d(x, w, how);
+                            const conv2d_options& options = {}) {
+  const auto w = b.weight(name + ".weight", {channels, b.dims(x)[1] / options.groups, kernel[0], kernel[1]});
+  return b.conv2d(x, w, options);
 }
 
 inline value_id convolution_with_bias(builder& b, const std::string& name, value_id x, std::int64_t channels,
-                                      extent2 kernel, const conv2d_options& how = {}) {
-  const auto w = b.weight(name + ".weight", {channels, b.dims(x)[1] / how.groups, kernel[0], kernel[1]});
-  return b.conv2d(x, w, b.weight(name + ".bias", {channels}), how);
+                                      extent2 kernel, const conv2d_options& options = {}) {
+  const auto w = b.weight(name + ".weight", {channels, b.dims(x)[1] / options.groups, kernel[0], kernel[1]});
+  return b.conv2d(x, w, b.weight(name + ".bias", {channels}), options);
 }
 
 // The mean and the (biased) variance of each channel over the whole batch. Adds up before scaling, so that in a divided

@@ -74,10 +74,10 @@ value_id residual_stages(const residual_network& net, value_id x, Block block) {
 // A convolution in `how.groups` groups, written as split, one convolution per group, and concat.
 // Source: Jia's dissertation (2020) figure 2.9a.
 value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
-                  conv2d_options how, bool bias);
+                  conv2d_options options, bool bias);
 
 // The 3x3 convolution of a block.
-value_id inner(builder& b, const residual_network& net, const residual_block& at, value_id x, conv2d_options how,
+value_id inner(builder& b, const residual_network& net, const residual_block& at, value_id x, conv2d_options options,
                bool bias = false);
 
 [[nodiscard]] inline bool needs_projection(const builder& b, value_id x, const residual_block& at) {
@@ -248,27 +248,27 @@ UNITY_INLINE residual_network of_width(residual_network net, const sizes& s) {
 }
 
 UNITY_INLINE value_id branched(builder& b, const std::string& name, value_id x, std::int64_t channels, extent2 kernel,
-                               conv2d_options how, bool bias) {
-  const auto groups = std::exchange(how.groups, 1);
+                               conv2d_options options, bool bias) {
+  const auto groups = std::exchange(options.groups, 1);
   const auto parts = b.split(x, 1, shape(static_cast<std::size_t>(groups), b.dims(x)[1] / groups));
   std::vector<value_id> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto part_name = fmt::format("{}.{}", name, i);
     const auto make = bias ? convolution_with_bias : convolution;
-    results.push_back(make(b, part_name, parts[i], channels / groups, kernel, how));
+    results.push_back(make(b, part_name, parts[i], channels / groups, kernel, options));
   }
   return b.concat(1, results);
 }
 
 UNITY_INLINE value_id inner(builder& b, const residual_network& net, const residual_block& at, value_id x,
-                            conv2d_options how, bool bias) {
-  how.stride = {at.stride, at.stride};
-  how.groups = net.groups;
+                            conv2d_options options, bool bias) {
+  options.stride = {at.stride, at.stride};
+  options.groups = net.groups;
   const auto name = at.name + ".conv2";
   if (net.branches) {
-    return branched(b, name, x, at.middle, {3, 3}, how, bias);
+    return branched(b, name, x, at.middle, {3, 3}, options, bias);
   }
-  return (bias ? convolution_with_bias : convolution)(b, name, x, at.middle, {3, 3}, how);
+  return (bias ? convolution_with_bias : convolution)(b, name, x, at.middle, {3, 3}, options);
 }
 
 UNITY_INLINE value_id faithful_block(builder& b, const residual_network& net, value_id x, const residual_block& at) {
