@@ -180,7 +180,7 @@ TEST_CASE("a match records what it reads and replaces and defines") {
   CHECK(r.replaced == 1);
   CHECK(r.defining == 1);
   CHECK(r.aliases == 0);
-  CHECK_FALSE(r.several);
+  CHECK(r.cycles == cycle_risk::none);
   const auto made = f.matches.defining(r, 0);
   CHECK(f.store.results(made)[0] == f.matches.replaced(r, 0));
   CHECK(f.store.operation(f.store.op(made)).kind == matrix_op::form::matmul);
