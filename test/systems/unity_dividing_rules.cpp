@@ -123,10 +123,17 @@ divided_plan plan_of(const parallel::pcg& g) {
       continue;
     }
     std::vector<parallel::parallel_type> types;
-    auto h = std::uint64_t{std::hash<tensor::operation>{}(op)};
+    std::vector<std::uint64_t> operands;
     for (const auto v : g.operands(n)) {
       types.push_back(g.type(v));
-      h = hash_combine(h, hashes[erased.values[v.index()].index()]);
+      operands.push_back(hashes[erased.values[v.index()].index()]);
+    }
+    if (parallel_operators().signature(op.kind).commutative) {
+      std::sort(operands.begin(), operands.end());  // chains decide which of them comes first
+    }
+    auto h = std::uint64_t{std::hash<tensor::operation>{}(op)};
+    for (const auto operand : operands) {
+      h = hash_combine(h, operand);
     }
     if (!types.empty()) {
       const auto grid = parallel_operators().grid(op, types).value();
