@@ -51,7 +51,7 @@ inline std::string kind_of(const unity::tensor::algebra& operators, const unity:
   if (!s.axis) {
     return {};
   }
-  if (s.axis->kind == grid_axis::kinds::copies || s.axis->kind == grid_axis::kinds::group) {
+  if (s.axis->kind == grid_axis::kinds::copies || s.axis->kind == grid_axis::kinds::partial) {
     return s.axis->kind == grid_axis::kinds::copies ? "copies" : "terms";
   }
   return std::string{index_use_names[static_cast<std::size_t>(use_of(operators, all[s.node], s.axis->number))]};

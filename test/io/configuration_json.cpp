@@ -41,8 +41,8 @@ parallel::plan summed_plan() {
   auto& product = p.configurations[3];
   product = {{1, 1}, {}, {2}, {}, 2};
   const parallel::graph_dimensions all{operators(), p.graph};
-  product.terms = parallel::degree_list(all[node_id{3U}].groups.size(), 1);
-  product.terms[0] = 2;
+  product.partials = parallel::degree_list(all[node_id{3U}].groups.size(), 1);
+  product.partials[0] = 2;
   for (std::size_t d = 0; d < 8; ++d) {
     product.devices.push_back(device_id{7 - d});
   }
@@ -75,7 +75,7 @@ TEST_CASE("terms/copies/reductions of configurations survive a JSON round trip")
   for (const auto& entry : document.at("strategy")) {
     const auto& c = p.configurations[entry.at("node").get<std::size_t>()];
     CHECK(entry.contains("reductions") == !c.reductions.empty());
-    CHECK(entry.contains("terms") == !c.terms.empty());
+    CHECK(entry.contains("terms") == !c.partials.empty());
     CHECK(entry.contains("copies") == (c.copies > 1));
   }
 }
@@ -111,7 +111,7 @@ TEST_CASE("invalid terms/copies/reductions in a plan's JSON are reported with th
   CHECK_THAT(complaint("/strategy/0/tasks/5", removed),
              Catch::Contains("no task for part [0,0] reduction [1] term [1,0] copy 0"));
   CHECK_THAT(complaint("/graph/outputs/0", 3),
-             Catch::Contains("p.json: plan.strategy: node 3 has an output of the graph that is terms"));
+             Catch::Contains("p.json: plan.strategy: node 3 has an output of the graph that consists of partial sums"));
 }
 
 TEST_CASE("huge or deeply nested operand lists of a term are refused with a short message") {

@@ -142,10 +142,10 @@ TEST_CASE("onnx_plan_of lists terms/double reads/halos that ONNX cannot state") 
   lay(p, 0, divided({1, 1}, 2, {0, 1}));
   auto c = divided({1, 1}, 1, {1, 0});
   const auto of_second = parallel::graph_dimensions{operators(), p.graph}[operators_of(p.graph)[1]].groups.size();
-  c.terms = parallel::degree_list(of_second, 1);
-  c.terms[0] = 2;
+  c.partials = parallel::degree_list(of_second, 1);
+  c.partials[0] = 2;
   lay(p, 1, c);
-  CHECK(unstated(p) == lines{"terms of a sum that are read before they are added up: 1 operator, the first is node 4 "
+  CHECK(unstated(p) == lines{"partial sums that are read before they are added up: 1 operator, the first is node 4 "
                              "(matmul)"});
   const device_sharding on_both{groups{{1, 0}}, {}};
   auto m = annotations(p);
@@ -211,8 +211,8 @@ TEST_CASE("ONNX annotations number pipeline stages even of interleaved schedules
   p.recomputed = parallel::recomputation(p.graph.node_count(), true);
   p.offloaded = parallel::offloading(p.graph.node_count(), true);
   p.synchronization.buckets = {"all"};
-  CHECK(unstated(p) == lines{"2 micro-batches (interleaved)", "synchronization of weights", "recomputation",
-                             "offloading"});
+  CHECK(unstated(p) ==
+        lines{"2 micro-batches (interleaved)", "synchronization of weights", "recomputation", "offloading"});
   p.pipeline = {};
   p.pipeline.microbatches = 4;
   p.recomputed = {};

@@ -57,8 +57,8 @@ TEST_CASE("a configuration with invalid degrees or devices is rejected with the 
 
 TEST_CASE("a configuration with invalid reductions or replicas is rejected with the reason") {
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
-  const auto with = [](degree_list reductions, degree_list terms, std::int64_t copies, std::size_t tasks) {
-    configuration c{{1, 1}, {}, std::move(reductions), std::move(terms), copies};
+  const auto with = [](degree_list reductions, degree_list partials, std::int64_t copies, std::size_t tasks) {
+    configuration c{{1, 1}, {}, std::move(reductions), std::move(partials), copies};
     c.devices.resize(tasks, device_id{0U});
     return c;
   };
@@ -69,11 +69,11 @@ TEST_CASE("a configuration with invalid reductions or replicas is rejected with 
   CHECK(why_not(o, with({2}, {1, 2}, 2, 4), 8) == "4 devices for 8 tasks");
   CHECK(why_not(o, with({2, 2}, {}, 1, 4), 8) == "2 degrees for 1 sums that can be divided");
   CHECK(why_not(o, with({5}, {}, 1, 5), 8) == "degree 5 does not divide the size 12 of the sum over k");
-  CHECK(why_not(o, with({}, {2}, 1, 2), 8) == "1 numbers of terms for 2 linear groups");
-  CHECK(why_not(o, with({}, {0, 1}, 1, 1), 8) == "0 terms of linear group 0");
+  CHECK(why_not(o, with({}, {2}, 1, 2), 8) == "1 numbers of partials for 2 linear groups");
+  CHECK(why_not(o, with({}, {0, 1}, 1, 1), 8) == "0 partials of linear group 0");
   CHECK(why_not(o, with({}, {}, 0, 1), 8) == "0 copies");
   const auto relu = dimensions("relu", {}, {type({8, 12})});
-  CHECK(why_not(relu, with({}, {2}, 1, 2), 8) == "1 numbers of terms for 0 linear groups");
+  CHECK(why_not(relu, with({}, {2}, 1, 2), 8) == "1 numbers of partials for 0 linear groups");
   const auto conv = dimensions("conv2d", {}, {type({2, 3, 8, 8}), type({4, 3, 3, 3}, true)});
   configuration taps{{1, 1, 1, 1}, {}, degree_list(conv.reductions.size(), 1)};
   taps.reductions[conv.reductions.size() - 1] = 3;

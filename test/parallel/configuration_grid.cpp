@@ -10,7 +10,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/row_major.hpp>
 #include <unity/parallel/configuration.hpp>
-#include <unity/parallel/lowering/operand_terms.hpp>
+#include <unity/parallel/lowering/operand_partials.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/zoo.hpp>
@@ -39,8 +39,8 @@ std::vector<device_id> numbered(std::size_t count) {
 }  // namespace
 
 TEST_CASE("a configuration and its operator grid have equal degrees and number tasks differently") {
-  // Grid order: terms of {0}, terms of {1}, copies, b, n, k as in the structure. Configuration order: parts of the sum
-  // before parts of results.
+  // Grid order: partials of {0}, partials of {1}, copies, b, n, k as in the structure. Configuration order: parts of
+  // the sum before parts of results.
   const auto o = dimensions("matmul", {}, {type({8, 12}), type({12, 20}, true)});
   const parallel::configuration c{{2, 1}, {device_id{5U}, device_id{6U}, device_id{7U}, device_id{4U}}, {2}, {}, 1};
   const auto g = grid_of(o, c);
@@ -70,16 +70,16 @@ TEST_CASE("partial-sum counts of a configuration agree with the types on its ope
     ++compared;
     const auto tasks = static_cast<std::int64_t>(c.task_count());
     for (std::size_t x = 0; x < o.inputs.size(); ++x) {
-      const auto terms = terms_of(o, c.grid(), x);
-      REQUIRE(terms.count == types->operands[x].partial);
+      const auto partials = partials_of(o, c.grid(), x);
+      REQUIRE(partials.count == types->operands[x].partial);
       REQUIRE(total(types->operands[x]) == tasks);
-      partial += terms.count > 1 && !c.reductions.empty() ? 1U : 0U;
-      for (std::uint32_t t = 0; t < terms.count && terms.count > 1; ++t) {  // terms repeat for every copy and part
-        REQUIRE(std::count(terms.of.begin(), terms.of.end(), t) == tasks / terms.count);
+      partial += partials.count > 1 && !c.reductions.empty() ? 1U : 0U;
+      for (std::uint32_t t = 0; t < partials.count && partials.count > 1; ++t) {  // they repeat for every copy and part
+        REQUIRE(std::count(partials.of.begin(), partials.of.end(), t) == tasks / partials.count);
       }
     }
     for (const auto& t : types->results) {
-      REQUIRE(t.partial == c.grid().result_terms());
+      REQUIRE(t.partial == c.grid().result_partials());
       REQUIRE(t.copies == c.copies);
     }
   };
@@ -126,18 +126,18 @@ TEST_CASE("a configuration survives the round trip through its operator grid wit
       moved += number == t ? 0U : 1U;
       devices[number] = c.devices[t];
       // [groups...][copies][indices...], row-major
-      std::vector<std::int64_t> counts(grid.groups.begin(), grid.groups.end());
+      std::vector<std::int64_t> counts(grid.partials.begin(), grid.partials.end());
       counts.push_back(grid.copies);
       counts.insert(counts.end(), grid.indices.begin(), grid.indices.end());
       const auto digits = position_of(number, counts);
-      const auto groups = grid.groups.size();
+      const auto groups = grid.partials.size();
       const auto place = place_of(tasks, t);
       REQUIRE(digits[groups] == place.copy);
-      std::int64_t term = 0;
+      std::int64_t partial = 0;
       for (std::size_t k = 0; k < groups; ++k) {
-        term = term * grid.groups[k] + digits[k];
+        partial = partial * grid.partials[k] + digits[k];
       }
-      REQUIRE(term == place.term);
+      REQUIRE(partial == place.partial);
       const auto range = [&](std::size_t i) {
         const auto size = o.structure.indices[i].size / grid.indices[i];
         return parallel::index_range{digits[groups + 1 + i] * size, (digits[groups + 1 + i] + 1) * size};

@@ -1,4 +1,4 @@
-// Random configurations that divide results, sums and terms, with copies, on any devices.
+// Random configurations that divide results, sums and partials, with copies, on any devices.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace unity::parallel::test {
 
-// sums: results may be terms of a sum; shares: tasks may share a device.
+// sums: results may be partial sums; shares: tasks may share a device.
 struct random_kind {
   bool sums = true;
   bool shares = true;
@@ -28,7 +28,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
   configuration c{
       degree_list(o.divisible.size(), 1), {}, degree_list(o.reductions.size(), 1), degree_list(o.groups.size(), 1), 1};
   std::vector<std::int64_t*> axes{&c.copies};
-  for (auto* list : {&c.degrees, &c.reductions, &c.terms}) {
+  for (auto* list : {&c.degrees, &c.reductions, &c.partials}) {
     for (std::size_t k = 0; k < list->size() && (kind.sums || list == &c.degrees); ++k) {
       axes.push_back(&(*list)[k]);
     }
@@ -48,7 +48,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
   }
   const auto grid = c.grid();  // lists of ones are stored empty
   c.reductions = grid.reductions;
-  c.terms = grid.terms;
+  c.partials = grid.partials;
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < devices; ++d) {
     order.push_back(d);
@@ -62,7 +62,7 @@ inline configuration divided_at_random(const operator_dimensions& o, std::size_t
   return c;
 }
 
-// A random strategy of a graph; outputs are never terms.
+// A random strategy of a graph; outputs are never partial sums.
 inline strategy divided_at_random(const tensor::tensor_graph& g, const graph_dimensions& all, std::size_t devices,
                                   random_engine& random) {
   strategy s;

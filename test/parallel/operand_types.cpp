@@ -81,7 +81,7 @@ dense block_of(const dense& whole, const parallel_type& t, const tensor::shape& 
   return part;
 }
 
-// Random terms that add up to the value.
+// Random partials that add up to the value.
 shards divide(random_engine& random, const dense& whole, const parallel_type& t) {
   auto x = parallel::detail::empty_shards<modular61>(t);
   auto rest = whole;

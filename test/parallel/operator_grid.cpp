@@ -58,7 +58,7 @@ TEST_CASE("an axis of an operator grid gives shards or replicas or partial sums 
   CHECK(types(o, along(o, "n", 2)) == "[4,6] copies 2, [6,2/2], [2/2] -> [4,2/2]");
   CHECK(types(o, along(o, "k", 2)) == "[4,6/2], [6/2,2], [2] partial 2 -> [4,2] partial 2");
   auto g = undivided_grid(o);
-  g.groups[0] = 3;
+  g.partials[0] = 3;
   CHECK(types(o, g) == "[4,6] partial 3, [6,2] copies 3, [2] partial 3 -> [4,2] partial 3");
   g.copies = 2;
   CHECK(types(o, g) == "[4,6] copies 2 partial 3, [6,2] copies 6, [2] copies 2 partial 3 -> [4,2] copies 2 partial 3");

@@ -112,28 +112,28 @@ void check_uses(const parallel::operator_dimensions& o, const parallel::task_gri
   const auto& theirs = shards[other];
   const auto here = place_of(grid, task);
   const auto there = place_of(grid, other);
-  const bool is_term = here.term != there.term;
+  const bool is_partial = here.partial != there.partial;
   const bool is_part_of_sum = here.reduction != there.reduction;
   const auto kind_of = [](bool is_split, bool is_sum) {
     return is_split ? axis_kind::split : is_sum ? axis_kind::sum : axis_kind::whole;
   };
   for (std::size_t i = 0; i < o.outputs.size(); ++i) {
-    REQUIRE(l.results[i][axis].kind == kind_of(own.results[i] != theirs.results[i], is_term || is_part_of_sum));
+    REQUIRE(l.results[i][axis].kind == kind_of(own.results[i] != theirs.results[i], is_partial || is_part_of_sum));
   }
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
     CAPTURE(i);
     const bool is_split = own.operands[i] != theirs.operands[i];
-    // The neighbours have different terms of the operand.
-    bool has_terms = false;
-    const auto mine = position_of(here.term, grid.terms);
-    const auto others = position_of(there.term, grid.terms);
+    // The neighbours have different partials of the operand.
+    bool has_partials = false;
+    const auto mine = position_of(here.partial, grid.partials);
+    const auto others = position_of(there.partial, grid.partials);
     for (std::size_t k = 0; k < mine.size(); ++k) {
-      has_terms = has_terms || (mine[k] != others[k] && parallel::detail::is_in(o.groups[k], i));
+      has_partials = has_partials || (mine[k] != others[k] && parallel::detail::is_in(o.groups[k], i));
     }
-    REQUIRE(l.operands[i][axis].kind == kind_of(is_split, has_terms));
+    REQUIRE(l.operands[i][axis].kind == kind_of(is_split, has_partials));
     // Neighbours that share an operand and compute something different with it each add to its cotangent, but a bias is
     // added outside of a divided sum.
-    const bool adds = (is_term && !has_terms) || (is_part_of_sum && !o.additive[i]) || here.block != there.block;
+    const bool adds = (is_partial && !has_partials) || (is_part_of_sum && !o.additive[i]) || here.block != there.block;
     REQUIRE(l.cotangents[i][axis].kind == kind_of(is_split, adds));
   }
 }
@@ -220,7 +220,7 @@ TEST_CASE("mesh axes that all operators use alike are merged into one") {
   check_boxes(p, l);
 }
 
-TEST_CASE("mesh placements tell sums from copies for terms and divided sums and replicas") {
+TEST_CASE("mesh placements tell sums from copies for partials and divided sums and replicas") {
   tensor::builder b{operators()};
   const auto x = b.relu(b.input("x", {8, 12}));
   const auto y = b.linear(x, b.weight("w", {12, 16}), b.weight("bias", {16}));
@@ -249,16 +249,16 @@ TEST_CASE("mesh placements tell sums from copies for terms and divided sums and 
     return l.nodes[product.index()];
   };
   auto c = whole_on(4, o);
-  // The outer axis: terms of x and the bias; the inner one: parts of the sum.
+  // The outer axis: partials of x and the bias; the inner one: parts of the sum.
   c.copies = 1;
-  c.terms = {2, 1};
+  c.partials = {2, 1};
   c.reductions = {2};
   auto l = placed(c);
   CHECK(l.operands == uses{{sum, split(1)}, {whole, split(0)}, {sum, whole}});
   CHECK(l.results == uses{{sum, sum}});
   CHECK(l.cotangents == uses{{whole, split(1)}, {sum, split(0)}, {whole, whole}});
-  // The outer axis: terms of w and the bias; the inner one: copies.
-  c.terms = {1, 2};
+  // The outer axis: partials of w and the bias; the inner one: copies.
+  c.partials = {1, 2};
   c.reductions = {};
   c.copies = 2;
   l = placed(c);
@@ -266,7 +266,7 @@ TEST_CASE("mesh placements tell sums from copies for terms and divided sums and 
   CHECK(l.results == uses{{sum, whole}});
   CHECK(l.cotangents == uses{{sum, whole}, {whole, whole}, {whole, whole}});
   // The outer axis: rows; the inner one: columns.
-  c.terms = {};
+  c.partials = {};
   c.copies = 1;
   c.degrees = {2, 2};
   l = placed(c);

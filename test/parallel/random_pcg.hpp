@@ -79,7 +79,7 @@ inline operator_grid random_grid(random_engine& random, const operator_dimension
       g.indices[i] = random_divisor(random, size);
       g.steps[i] = random.below(8) == 0 ? random_divisor(random, size / g.indices[i]) : 1;
     }
-    for (auto& p : g.groups) {
+    for (auto& p : g.partials) {
       p = random.below(4) == 0 ? random.between(1, 3) : 1;
     }
     g.copies = random.below(4) == 0 ? random.between(1, 3) : 1;

@@ -53,7 +53,7 @@ inline std::vector<std::vector<hardware::device_id>> device_lists(std::size_t ta
 }
 
 // Every division of an operator into 1, 2 or 4 tasks (dimensions, sums, terms and copies) on each device list. sums:
-// results may be terms of a sum.
+// results may be partial sums.
 inline std::vector<parallel::configuration> all_configurations(const parallel::operator_dimensions& o,
                                                                std::size_t devices, bool sums) {
   const auto axes = o.divisible.size() + o.reductions.size() + o.groups.size() + 1;
@@ -75,9 +75,9 @@ inline std::vector<parallel::configuration> all_configurations(const parallel::o
     };
     take(c.degrees, o.divisible.size());
     take(c.reductions, o.reductions.size());
-    take(c.terms, o.groups.size());
+    take(c.partials, o.groups.size());
     c.copies = *next;
-    if (!sums && parallel::product(c.reductions) * parallel::product(c.terms) > 1) {
+    if (!sums && parallel::product(c.reductions) * parallel::product(c.partials) > 1) {
       return;
     }
     for (const auto& list : device_lists(tasks, devices, divided > 1)) {

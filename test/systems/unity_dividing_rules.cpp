@@ -137,7 +137,7 @@ divided_plan plan_of(const parallel::pcg& g) {
     }
     if (!types.empty()) {
       const auto grid = parallel_operators().grid(op, types).value();
-      for (const auto* degrees : {&grid.indices, &grid.groups}) {
+      for (const auto* degrees : {&grid.indices, &grid.partials}) {
         for (const auto d : *degrees) {
           h = hash_combine(h, static_cast<std::uint64_t>(d));
         }
@@ -182,7 +182,7 @@ std::optional<parallel::strategy> strategy_of(const parallel::lowering& lowering
       list.emplace_back(t);
     }
     s[n.index()] = parallel::configuration_of(o, grid, list);
-    const auto terms = parallel::product(s[n.index()].reductions) * parallel::product(s[n.index()].terms);
+    const auto terms = parallel::product(s[n.index()].reductions) * parallel::product(s[n.index()].partials);
     if ((is_output[n.index()] && terms > 1) || !parallel::why_not(o, s[n.index()], devices).empty()) {
       return std::nullopt;
     }

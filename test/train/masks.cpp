@@ -117,14 +117,14 @@ TEST_CASE("dropout of partial sums masks all terms alike") {
     } else if (kind == "dropout" &&
                all[p.graph.producer(p.graph.operands(node_id{n})[0])].op.kind == operators().kind("matmul")) {
       c.degrees = parallel::degree_list(o.divisible.size(), 1);
-      c.terms = parallel::degree_list(o.groups.size(), 1);
-      c.terms[0] = 2;
+      c.partials = parallel::degree_list(o.groups.size(), 1);
+      c.partials[0] = 2;
     }
   }
   const auto masked = train::with_masks(operators(), p);
   std::int64_t most = 1;
   for (const auto& c : masked.configurations) {
-    most = std::max(most, parallel::product(c.terms));
+    most = std::max(most, parallel::product(c.partials));
   }
   CHECK(most == 2);
   check_equal(losses_of(with_loss(p), 4), expected);

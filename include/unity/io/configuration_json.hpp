@@ -39,7 +39,7 @@ namespace detail {
   return std::vector<std::int64_t>(all.begin(), all.end());
 }
 
-// The part, terms and copy of a task: {"part": [0, 1], ...}.
+// The part, partials and copy of a task: {"part": [0, 1], ...}.
 [[nodiscard]] nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t);
 
 // Adds the members of an entry other than divided dimensions.
@@ -78,8 +78,8 @@ class configuration_reader {
     return all;
   }
   template <class Count>
-  [[nodiscard]] static parallel::degree_list terms(const json_place& in, const parallel::operator_dimensions& o,
-                                                   const Count& count) {
+  [[nodiscard]] static parallel::degree_list partials(const json_place& in, const parallel::operator_dimensions& o,
+                                                      const Count& count) {
     expect_count(in, o.groups.size(), "linear groups");
     parallel::degree_list all;
     for (std::size_t g = 0; g < o.groups.size(); ++g) {
@@ -100,10 +100,10 @@ class configuration_reader {
 
   [[nodiscard]] static std::int64_t degree(const json_place& in, const parallel::parallel_dimension& p);
 
-  // Every part has one task for each term and copy.
+  // Every part has one task for each partial and copy.
   void read_tasks(const json_place& in, const parallel::operator_dimensions& o, const parallel::task_grid& grid,
                   parallel::configuration& c) const;
-  // The part, such as part [0,1], and its term and copy.
+  // The part, such as part [0,1], and its partial and copy.
   [[nodiscard]] static std::string task_text(const parallel::task_grid& grid, std::size_t t);
   [[nodiscard]] static std::size_t task_number(const json_place& in, const parallel::operator_dimensions& o,
                                                const parallel::task_grid& grid);
@@ -149,8 +149,8 @@ UNITY_INLINE nlohmann::json task_to_json(const parallel::task_grid& g, std::size
   if (!g.reductions.empty()) {
     task["reduction"] = list_to_json(position_of(place.reduction, g.reductions));
   }
-  if (!g.terms.empty()) {
-    task["term"] = list_to_json(position_of(place.term, g.terms));
+  if (!g.partials.empty()) {
+    task["term"] = list_to_json(position_of(place.partial, g.partials));
   }
   if (g.copies > 1) {
     task["copy"] = place.copy;
@@ -164,7 +164,7 @@ UNITY_INLINE void add_terms_to_json(const parallel::operator_dimensions& o, cons
     entry["reductions"].push_back(
         {{"index", o.structure.indices[p.indices[0]].name}, {"size", p.size}, {"degree", degree}});
   }
-  for (const auto& [operands, degree] : ranges::views::zip(o.groups, g.terms)) {
+  for (const auto& [operands, degree] : ranges::views::zip(o.groups, g.partials)) {
     entry["terms"].push_back({{"operands", operands}, {"degree", degree}});
   }
   if (g.copies > 1) {
@@ -227,7 +227,7 @@ UNITY_INLINE parallel::configuration configuration_reader::read(const json_place
     c.reductions = reductions(item.at("reductions"), o, count);
   }
   if (item.has("terms")) {
-    c.terms = terms(item.at("terms"), o, count);
+    c.partials = partials(item.at("terms"), o, count);
   }
   if (item.has("copies")) {
     c.copies = positive(item.at("copies"));
@@ -235,7 +235,7 @@ UNITY_INLINE parallel::configuration configuration_reader::read(const json_place
   }
   const auto grid = c.grid();
   c.reductions = grid.reductions;
-  c.terms = grid.terms;
+  c.partials = grid.partials;
   c.devices.resize(static_cast<std::size_t>(tasks));
   read_tasks(item.at("tasks"), o, grid, c);
   if (const auto reason = why_not(o, c, topology_.device_count()); !reason.empty()) {
@@ -329,8 +329,8 @@ UNITY_INLINE std::size_t configuration_reader::task_number(const json_place& in,
     return fmt::format("the sum over {}", o.structure.indices[o.reductions[r].indices[0]].name);
   };
   std::int64_t number = 0;
-  if (!grid.terms.empty()) {
-    number = part_number(in.at("term"), grid.terms, [](std::size_t g) { return fmt::format("linear group {}", g); });
+  if (!grid.partials.empty()) {
+    number = part_number(in.at("term"), grid.partials, [](std::size_t g) { return fmt::format("linear group {}", g); });
   }
   number *= grid.copies;
   if (grid.copies > 1) {

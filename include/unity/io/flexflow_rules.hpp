@@ -80,11 +80,11 @@ class flexflow_axes {
 // parallel tensors, not tensors.
 [[nodiscard]] converted_rule flexflow_rule_text(foreign_rule rule);
 
-// FlexFlow has one replica dimension, dimension 0, for copies and for terms of a sum. Here, Replicate of it makes
-// copies, Reduce of it adds terms, and a Concat along it makes terms of two tensors. Replicate of another dimension
-// writes a tensor twice, as blocks of a larger one; Reduce of another adds two blocks up: combined, split and added,
-// because the result does not depend on where the blocks are. A Partition or Combine of the replica dimension has no
-// counterpart.
+// FlexFlow has one replica dimension, dimension 0, for copies and for partial sums. Here, Replicate of it makes
+// copies, Reduce of it adds partials, and a Concat along it makes partials of two tensors. Replicate of another
+// dimension writes a tensor twice, as blocks of a larger one; Reduce of another adds two blocks up: combined, split and
+// added, because the result does not depend on where the blocks are. A Partition or Combine of the replica dimension
+// has no counterpart.
 class flexflow_parallel_rule {
  public:
   explicit flexflow_parallel_rule(foreign_rule rule);

@@ -28,7 +28,7 @@ struct named_layout {
 struct parameter_plan {
   std::string name{};
   parallel::tensor_placement layout{};  // in the orientation in which operators read it
-  std::vector<std::size_t> replicas{};  // mesh axes along which gradients are terms of a sum
+  std::vector<std::size_t> replicas{};  // mesh axes along which gradients are partial sums
   bool is_trained = true;
   bool is_sharded = false;   // each replica updates a shard (ZeRO)
   std::size_t share_of = 0;  // the dimension that is sharded
@@ -299,8 +299,9 @@ UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t n
     one.bucket = s.bucket;
   }
   const auto is_free = [&](std::size_t d) {
-    return std::none_of(one.layout.begin(), one.layout.end(),
-                        [d](const axis_use& u) { return u == axis_use{axis_kind::split, d}; });
+    return std::none_of(one.layout.begin(), one.layout.end(), [d](const axis_use& u) {
+      return u == axis_use{axis_kind::split, d};
+    });
   };
   if (one.is_sharded && p_.pipeline.microbatches > 1) {
     throw error{fmt::format("synchronization of {}", one.name), "sharded, with micro-batches",
@@ -509,7 +510,7 @@ UNITY_INLINE void module_planner::finish_boundaries() {
           std::any_of(given.begin(), given.end(), [](const axis_use& u) { return u.kind == axis_kind::sum; });
       if (has_sums || (v != at.values[0] && given != at.layout)) {
         throw error{shown(g_.producer(v)),
-                    has_sums ? "its result goes on to the next stage as terms of a sum"
+                    has_sums ? "its result goes on to the next stage as partial sums"
                              : "its result goes on to the next stage divided in another way than another one",
                     "values that are added up, and divided alike, between stages"};
       }

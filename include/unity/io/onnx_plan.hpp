@@ -95,7 +95,7 @@ class plan_annotator {
   const parallel::plan& p_;
   parallel::graph_dimensions dimensions_;
   onnx_plan made_{};
-  operators of_terms_{};
+  operators of_partials_{};
   operators with_halos_{};
   operators in_two_ways_{};
 };
@@ -131,8 +131,8 @@ UNITY_INLINE void plan_annotator::add(node_id n) {
   if (has_two_ways) {
     in_two_ways_.add(n);
   }
-  if (parallel::product(c.terms) > 1) {
-    of_terms_.add(n);
+  if (parallel::product(c.partials) > 1) {
+    of_partials_.add(n);
   }
 }
 
@@ -167,7 +167,7 @@ UNITY_INLINE void plan_annotator::list(const operators& which, std::string_view 
 }
 
 UNITY_INLINE void plan_annotator::list_unstated() {
-  list(of_terms_, "terms of a sum that are read before they are added up");
+  list(of_partials_, "partial sums that are read before they are added up");
   list(with_halos_, "overlapping or unequal parts that are read");
   list(in_two_ways_, "one tensor that is read in two ways");
   if (p_.pipeline.microbatches > 1) {

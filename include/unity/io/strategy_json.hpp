@@ -8,7 +8,7 @@
 //                "tasks": [{"part": [0, 0, 0, 0], "device": "n0/gpu0"},
 //                          {"part": [1, 0, 0, 0], "device": "n0/gpu1"}]}, ...]}
 // There is an entry for each operator, but not for inputs and weights, with all dimensions along which it can be
-// divided and a task for each part. If sums are divided, operands are terms of sums, or tasks are replicated, an entry
+// divided and a task for each part. If sums are divided, operands are partial sums, or tasks are replicated, an entry
 // also has
 //               "reductions": [{"index": "k", "size": 784, "degree": 2}],
 //               "terms": [{"operands": [0, 2], "degree": 2}, ...], "copies": 2
@@ -177,7 +177,7 @@ UNITY_INLINE node_id strategy_reader::operator_of(const json_place& item) const 
 UNITY_INLINE void expect_summed_outputs(const json_place& in, const tensor::tensor_graph& g,
                                         const parallel::strategy& s) {
   if (const auto n = parallel::unsummed_output(g, s); n.valid()) {
-    throw error{in.where(), fmt::format("node {} has an output of the graph that is terms of a sum", n.index()),
+    throw error{in.where(), fmt::format("node {} has an output of the graph that consists of partial sums", n.index()),
                 "one that is added up"};
   }
 }

@@ -184,7 +184,7 @@ UNITY_INLINE box_grid grid_of(const parallel::operator_dimensions& o, const para
     (a.down ? g.rows : g.columns) *= c.degrees[a.dimension];
   }
   const auto tasks = c.grid();
-  const auto same = tasks.result_terms() * tasks.copies;  // tasks on one part of the result
+  const auto same = tasks.result_partials() * tasks.copies;  // tasks on one part of the result
   g.columns *= same;
   for (std::size_t t = 0; t < c.task_count(); ++t) {
     const auto number = static_cast<std::int64_t>(t);
@@ -281,8 +281,8 @@ UNITY_INLINE std::string strategy_drawing::operator_at(node_id n, picture_point 
     const auto* index = o.structure.indices[p.indices[0]].name;
     tip += degree == 1 ? "" : fmt::format(" sum over {} by {},", index, degree);
   }
-  const auto terms = parallel::product(c.terms);
-  tip += terms == 1 ? "" : fmt::format(" {} terms,", terms);
+  const auto partials = parallel::product(c.partials);
+  tip += partials == 1 ? "" : fmt::format(" {} partials,", partials);
   tip += c.copies == 1 ? "" : fmt::format(" {} copies,", c.copies);
   tip += fmt::format(" on {}{}", machine[c.devices.front()].name,
                      c.task_count() > 1 ? fmt::format(" to {}", machine[c.devices.back()].name) : "");

@@ -67,18 +67,18 @@ template <class Range>
 }
 
 // Regular. A degree per divisible dimension of the operator, with equal parts along each. Tasks are numbered in
-// row-major order of [terms...][copies][reductions...][degrees...]; task t runs on devices[t]. Several tasks may share
-// a device. A result is a sum of product(terms) * product(reductions) terms.
+// row-major order of [partials...][copies][reductions...][degrees...]; task t runs on devices[t]. Several tasks may
+// share a device. A result is a sum of product(partials) * product(reductions) partials.
 // Source: Jia's dissertation (2020), section 3.3; Unger et al., Unity (OSDI 2022), section 3, for sums and copies.
 struct configuration {
   degree_list degrees{};
   small_vector<hardware::device_id, 8> devices{};
   degree_list reductions{};  // per operator_dimensions::reductions: parts of that sum; empty: 1 each
-  degree_list terms{};       // per operator_dimensions::groups: terms of its operands; empty: 1 each
+  degree_list partials{};    // per operator_dimensions::groups: partials of its operands; empty: 1 each
   std::int64_t copies = 1;   // tasks that compute the same
 
   [[nodiscard]] std::size_t task_count() const noexcept { return devices.size(); }
-  [[nodiscard]] task_grid grid() const { return {degrees, reductions, terms, copies}; }
+  [[nodiscard]] task_grid grid() const { return {degrees, reductions, partials, copies}; }
 
   friend bool operator==(const configuration&, const configuration&) = default;
 };
@@ -94,8 +94,8 @@ namespace detail {
 // The first dimension whose parts would not be boxes, as text; empty if there is none.
 [[nodiscard]] std::string scattered(const operator_dimensions& o, std::span<const std::int64_t> degrees);
 
-// Why the operator cannot have these terms, parts of sums and copies; empty if it can.
-[[nodiscard]] std::string why_not_terms(const operator_dimensions& o, const configuration& c);
+// Why the operator cannot have these partials, parts of sums and copies; empty if it can.
+[[nodiscard]] std::string why_not_partials(const operator_dimensions& o, const configuration& c);
 
 }  // namespace detail
 
@@ -119,7 +119,7 @@ namespace detail {
 }  // namespace detail
 
 // What each task of a valid configuration reads and writes. The blocks of a result are disjoint and cover it; each is
-// written by one task per term and copy.
+// written by one task per partial and copy.
 // Complexity: linear in tasks, and in operands, results and their ranks.
 [[nodiscard]] std::vector<shard> shards_of(const operator_dimensions& o, const task_grid& g);
 // For one task. Complexity: linear in operands, results and their ranks.
@@ -127,7 +127,7 @@ namespace detail {
 
 }  // namespace unity::parallel
 
-// "[2,1] on [0,1]", with non-defaults as in "[1,1] reductions [2] terms [2] copies 2 on [0,1]".
+// "[2,1] on [0,1]", with non-defaults as in "[1,1] reductions [2] partials [2] copies 2 on [0,1]".
 template <>
 struct fmt::formatter<unity::parallel::configuration> : unity::plain_formatter {
   template <class Context>
@@ -136,8 +136,8 @@ struct fmt::formatter<unity::parallel::configuration> : unity::plain_formatter {
     if (!c.reductions.empty()) {
       text += fmt::format(" reductions {}", c.reductions);
     }
-    if (!c.terms.empty()) {
-      text += fmt::format(" terms {}", c.terms);
+    if (!c.partials.empty()) {
+      text += fmt::format(" partials {}", c.partials);
     }
     if (c.copies != 1) {
       text += fmt::format(" copies {}", c.copies);
@@ -201,7 +201,7 @@ UNITY_INLINE std::string scattered(const operator_dimensions& o, std::span<const
   return operands.empty() ? check(o.structure.results, "result") : operands;
 }
 
-UNITY_INLINE std::string why_not_terms(const operator_dimensions& o, const configuration& c) {
+UNITY_INLINE std::string why_not_partials(const operator_dimensions& o, const configuration& c) {
   if (!c.reductions.empty() && c.reductions.size() != o.reductions.size()) {
     return fmt::format("{} degrees for {} sums that can be divided", c.reductions.size(), o.reductions.size());
   }
@@ -218,12 +218,12 @@ UNITY_INLINE std::string why_not_terms(const operator_dimensions& o, const confi
       return fmt::format("parts of the sum over {}, whose windows would not fit the operand", name);
     }
   }
-  if (!c.terms.empty() && c.terms.size() != o.groups.size()) {
-    return fmt::format("{} numbers of terms for {} linear groups", c.terms.size(), o.groups.size());
+  if (!c.partials.empty() && c.partials.size() != o.groups.size()) {
+    return fmt::format("{} numbers of partials for {} linear groups", c.partials.size(), o.groups.size());
   }
-  for (std::size_t g = 0; g < c.terms.size(); ++g) {
-    if (c.terms[g] < 1) {
-      return fmt::format("{} terms of linear group {}", c.terms[g], g);
+  for (std::size_t g = 0; g < c.partials.size(); ++g) {
+    if (c.partials[g] < 1) {
+      return fmt::format("{} partials of linear group {}", c.partials[g], g);
     }
   }
   return c.copies < 1 ? fmt::format("{} copies", c.copies) : std::string{};
@@ -234,7 +234,7 @@ UNITY_INLINE std::string why_not_terms(const operator_dimensions& o, const confi
 namespace unity::parallel {
 
 UNITY_INLINE std::string why_not(const operator_dimensions& o, const configuration& c, std::size_t devices) {
-  if (auto reason = detail::why_not_terms(o, c); !reason.empty()) {
+  if (auto reason = detail::why_not_partials(o, c); !reason.empty()) {
     return reason;
   }
   if (c.degrees.size() != o.divisible.size()) {
@@ -246,7 +246,7 @@ UNITY_INLINE std::string why_not(const operator_dimensions& o, const configurati
   if (tasks > most) {
     return more();
   }
-  for (const auto* list : {&c.terms, &c.reductions}) {
+  for (const auto* list : {&c.partials, &c.reductions}) {
     for (const auto d : *list) {
       if (d > most / tasks) {
         return more();

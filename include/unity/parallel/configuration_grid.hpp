@@ -61,8 +61,8 @@ UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const task_grid
   UNITY_EXPECTS(parts.has_value(), "a valid configuration");
   auto all = undivided_grid(o);
   all.indices = degree_list{std::span<const std::int64_t>{*parts}};
-  if (!g.terms.empty()) {
-    all.groups = g.terms;
+  if (!g.partials.empty()) {
+    all.partials = g.partials;
   }
   all.copies = g.copies;
   return all;
@@ -78,7 +78,7 @@ UNITY_INLINE std::vector<std::size_t> numbers_in_grid(const operator_dimensions&
   const std::vector<std::int64_t> parts(to.indices.begin(), to.indices.end());
   for (std::size_t t = 0; t < all.size(); ++t) {
     const auto place = place_of(g, t);
-    auto number = place.term * to.copies + place.copy;
+    auto number = place.partial * to.copies + place.copy;
     const auto at = part_numbers(o, g, parts, place);
     for (const auto& [count, digit] : ranges::views::zip(parts, at)) {
       number = number * count + digit;
@@ -101,7 +101,7 @@ UNITY_INLINE task_grid degrees_on(const operator_dimensions& o, const operator_g
   for (const auto& r : o.reductions) {
     reductions.push_back(g.indices[r.indices[0]]);
   }
-  return {std::move(degrees), std::move(reductions), g.groups, g.copies};
+  return {std::move(degrees), std::move(reductions), g.partials, g.copies};
 }
 
 }  // namespace unity::parallel::detail
@@ -148,7 +148,7 @@ UNITY_INLINE configuration configuration_of(const operator_dimensions& o, const 
   }
   c.degrees = std::move(tasks.degrees);
   c.reductions = std::move(tasks.reductions);
-  c.terms = std::move(tasks.terms);
+  c.partials = std::move(tasks.partials);
   c.copies = tasks.copies;
   return c;
 }

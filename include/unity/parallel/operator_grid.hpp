@@ -20,15 +20,15 @@
 
 namespace unity::parallel {
 
-// The number of parts, terms and copies into which an operator is divided, independent of devices.
+// The number of parts, partials and copies into which an operator is divided, independent of devices.
 
 // Regular. Lists of ones are stored empty, so that equal grids compare equal. Tasks are numbered
-// [terms...][copies][reductions...][degrees...], row-major: tasks that differ only in the last digits make one
+// [partials...][copies][reductions...][degrees...], row-major: tasks that differ only in the last digits make one
 // result together.
 struct task_grid {
   degree_list degrees{};     // per divisible dimension of the results
   degree_list reductions{};  // per divisible reduction; empty: 1 each
-  degree_list terms{};       // per linear group; empty: 1 each
+  degree_list partials{};    // per linear group; empty: 1 each
   std::int64_t copies = 1;
 
   task_grid() = default;
@@ -36,15 +36,15 @@ struct task_grid {
   task_grid(degree_list d) : degrees{std::move(d)} {}
   task_grid(std::initializer_list<std::int64_t> d) : degrees(d) {}
   task_grid(degree_list d, degree_list sums, degree_list groups, std::int64_t same)
-      : degrees{std::move(d)}, reductions{std::move(sums)}, terms{std::move(groups)}, copies{same} {
+      : degrees{std::move(d)}, reductions{std::move(sums)}, partials{std::move(groups)}, copies{same} {
     drop_ones(reductions);
-    drop_ones(terms);
+    drop_ones(partials);
   }
 
-  // The number of blocks of the results; all have the same number of terms and copies.
+  // The number of blocks of the results; all have the same number of partials and copies.
   [[nodiscard]] std::int64_t blocks() const noexcept { return product(degrees); }
-  [[nodiscard]] std::int64_t result_terms() const noexcept { return product(terms) * product(reductions); }
-  [[nodiscard]] std::int64_t tasks() const noexcept { return blocks() * result_terms() * copies; }
+  [[nodiscard]] std::int64_t result_partials() const noexcept { return product(partials) * product(reductions); }
+  [[nodiscard]] std::int64_t tasks() const noexcept { return blocks() * result_partials() * copies; }
 
   friend bool operator==(const task_grid&, const task_grid&) = default;
   friend auto operator<=>(const task_grid&, const task_grid&) = default;
@@ -55,7 +55,7 @@ struct task_grid {
 
 // The digits of a task's number, with the axes of each kind combined into one.
 struct task_place {
-  std::int64_t term = 0;  // of linear groups
+  std::int64_t partial = 0;  // of linear groups
   std::int64_t copy = 0;
   std::int64_t reduction = 0;
   std::int64_t block = 0;
@@ -68,9 +68,9 @@ struct task_place {
 // Regular. The axes of a grid of tasks: one per linear group, one for tasks that compute the same, one per index. Each
 // task has one shard of every operand and result. Tasks are numbered [groups...][copies][indices...], row-major.
 struct operator_grid {
-  degree_list indices{};  // per index of operator_dimensions::structure
-  degree_list steps{};    // per index: blocks that are processed one after another
-  degree_list groups{};   // per linear group: the number of terms of its operands, and so of the results
+  degree_list indices{};   // per index of operator_dimensions::structure
+  degree_list steps{};     // per index: blocks that are processed one after another
+  degree_list partials{};  // per linear group: the number of partials of its operands, and so of the results
   std::int64_t copies = 1;
 
   friend bool operator==(const operator_grid&, const operator_grid&) = default;
@@ -82,7 +82,7 @@ struct operator_grid {
 }
 
 [[nodiscard]] inline std::int64_t task_count(const operator_grid& g) noexcept {
-  return product(g.indices) * product(g.groups) * g.copies;
+  return product(g.indices) * product(g.partials) * g.copies;
 }
 
 // How an operand or result is divided along an axis of a grid.
@@ -174,7 +174,7 @@ UNITY_INLINE task_place place_of(const task_grid& g, std::size_t task) noexcept 
   p.block = next(g.blocks());
   p.reduction = next(product(g.reductions));
   p.copy = next(g.copies);
-  p.term = rest;
+  p.partial = rest;
   return p;
 }
 
@@ -230,7 +230,7 @@ UNITY_INLINE axis_view view_of_index(const operator_dimensions& o, std::size_t o
 UNITY_INLINE std::string why_not(const operator_dimensions& o, const operator_grid& g) {
   const auto& s = o.structure;
   if (g.indices.size() != s.indices.size() || g.steps.size() != s.indices.size() ||
-      g.groups.size() != o.groups.size() || g.copies < 1) {
+      g.partials.size() != o.groups.size() || g.copies < 1) {
     return "degrees of another operator";
   }
   for (std::size_t i = 0; i < s.indices.size(); ++i) {
@@ -274,8 +274,8 @@ UNITY_INLINE std::optional<grid_types> types_on(const operator_dimensions& o, co
       t.copies *= view == axis_view::copies ? g.indices[i] : 1;
       t.partial *= view == axis_view::partial ? g.indices[i] : 1;
     }
-    for (std::size_t p = 0; p < g.groups.size(); ++p) {
-      (view_of_group(o, x, p) == axis_view::partial ? t.partial : t.copies) *= g.groups[p];
+    for (std::size_t p = 0; p < g.partials.size(); ++p) {
+      (view_of_group(o, x, p) == axis_view::partial ? t.partial : t.copies) *= g.partials[p];
     }
     all.operands.push_back(std::move(t));
   }
@@ -285,7 +285,7 @@ UNITY_INLINE std::optional<grid_types> types_on(const operator_dimensions& o, co
       return std::nullopt;
     }
     t.copies = g.copies;
-    t.partial = product(g.groups);
+    t.partial = product(g.partials);
     for (std::size_t i = 0; i < g.indices.size(); ++i) {
       t.partial *= view_of_index_in_result(o, r, i) == axis_view::partial ? g.indices[i] : 1;
     }
@@ -365,11 +365,11 @@ UNITY_INLINE std::optional<operator_grid> infer_grid(const operator_dimensions& 
       if (operands[x].partial % seen != 0) {
         return std::nullopt;
       }
-      g.groups[p] = operands[x].partial / seen;
+      g.partials[p] = operands[x].partial / seen;
       break;
     }
   }
-  const auto others = product(g.indices) * product(g.groups);
+  const auto others = product(g.indices) * product(g.partials);
   if (total(operands[0]) % others != 0) {
     return std::nullopt;
   }

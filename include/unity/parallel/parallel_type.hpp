@@ -1,5 +1,5 @@
-// The type of an edge of a parallel computation graph: a tensor, and how it is divided, copied and split into terms of
-// a sum.
+// The type of an edge of a parallel computation graph: a tensor, and how it is divided, copied and split into partials
+// of a sum.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace unity::parallel {
 
 using degree_list = small_vector<std::int64_t, 4>;
 
-// Regular. Shards form an array [partial][copies][degrees...]; a shard is a contiguous block of one term. All copies of
-// a block are equal, and the tensor is the sum of the terms. `steps`: the number of blocks of a dimension that are
-// processed one after another, outside of its degree; they are no shards.
+// Regular. Shards form an array [partial][copies][degrees...]; a shard is a contiguous block of one partial. All copies
+// of a block are equal, and the tensor is the sum of the partials. `steps`: the number of blocks of a dimension that
+// are processed one after another, outside of its degree; they are no shards.
 // Source: Unger et al., Unity (OSDI 2022), section 3.1, with sums set apart from copies.
 struct parallel_type {
   tensor::tensor_type global{};
@@ -43,7 +43,7 @@ struct parallel_type {
   return t.copies * t.partial * product(t.degrees);
 }
 
-// The type of the cotangent: copies become terms of a sum, and vice versa.
+// The type of the cotangent: copies become partial sums, and vice versa.
 [[nodiscard]] inline parallel_type dual(parallel_type t) noexcept {
   std::swap(t.copies, t.partial);
   return t;
@@ -55,7 +55,7 @@ struct parallel_type {
 // The part that one device holds at a time.
 [[nodiscard]] tensor::tensor_type shard_type(const parallel_type& t);
 
-// Elements of all shards together: the product of sizes, copies and terms.
+// Elements of all shards together: the product of sizes, copies and partials.
 [[nodiscard]] inline std::int64_t element_count(const parallel_type& t) noexcept {
   return tensor::element_count(t.global.dims) * t.copies * t.partial;
 }

@@ -83,12 +83,12 @@ struct plan {
 // Throws: unity::error that names the node and the reason if the strategy does not fit the graph and number of devices.
 void check(const tensor::algebra& a, const graph_dimensions& dimensions, const strategy& s, std::size_t devices);
 
-// The first node with an output of the graph that consists of terms of a sum, which no
+// The first node with an output of the graph that consists of partial sums, which no
 // operator adds up; the null id if there is none.
 [[nodiscard]] node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s);
 
-// Likewise, and also if an output consists of terms of a sum, unless it is the only one and a single number: the caller
-// adds up the terms of a loss.
+// Likewise, and also if an output consists of partial sums, unless it is the only one and a single number: the caller
+// adds up the partials of a loss.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
            const strategy& s, std::size_t devices);
 
@@ -145,7 +145,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const graph_dimensions& dimens
 
 UNITY_INLINE node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s) {
   for (const auto v : g.outputs()) {
-    if (const auto n = g.producer(v); product(s[n.index()].terms) * product(s[n.index()].reductions) > 1) {
+    if (const auto n = g.producer(v); product(s[n.index()].partials) * product(s[n.index()].reductions) > 1) {
       return n;
     }
   }
@@ -158,7 +158,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
   const bool is_number = g.outputs().size() == 1 && g.type(g.outputs()[0]).dims.empty();
   if (const auto n = unsummed_output(g, s); n.valid() && !is_number) {
     throw error{fmt::format("strategy, node {} ({})", n.index(), a.signature(g.operation(n).kind).name),
-                "an output of the graph that is terms of a sum", "one that is added up"};
+                "an output of the graph that consists of partial sums", "one that is added up"};
   }
 }
 
@@ -233,7 +233,7 @@ UNITY_INLINE void plan_hasher::add(const tensor::tensor_graph& g) {
 UNITY_INLINE void plan_hasher::add(const configuration& c, const configuration& before) {
   list(c.degrees);
   list(c.reductions);
-  list(c.terms);
+  list(c.partials);
   number(c.copies);
   const bool is_same = c.devices == before.devices;
   number(is_same);

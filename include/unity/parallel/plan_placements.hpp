@@ -18,7 +18,7 @@
 
 namespace unity::parallel {
 
-// whole: each device along the axis has the whole tensor; split: an equal part of a dimension; sum: a term of a sum.
+// whole: each device along the axis has the whole tensor; split: an equal part of a dimension; sum: a partial sum.
 enum class axis_kind : std::uint8_t { whole, split, sum };
 
 struct axis_use {
@@ -71,7 +71,7 @@ namespace unity::parallel {
 namespace detail {
 
 // The meaning of a digit of a task's number, most significant first, in the order of task_grid.
-enum class digit_kind : std::uint8_t { term, copy, reduction, part };
+enum class digit_kind : std::uint8_t { partial, copy, reduction, part };
 
 struct task_digit {
   digit_kind kind = digit_kind::part;
@@ -92,8 +92,8 @@ struct axis_meaning {
 
 UNITY_INLINE std::vector<task_digit> digits_of(const configuration& c) {
   std::vector<task_digit> all;
-  for (std::size_t t = 0; t < c.terms.size(); ++t) {
-    all.push_back({digit_kind::term, t, c.terms[t]});
+  for (std::size_t t = 0; t < c.partials.size(); ++t) {
+    all.push_back({digit_kind::partial, t, c.partials[t]});
   }
   all.push_back({digit_kind::copy, 0, c.copies});
   for (std::size_t r = 0; r < c.reductions.size(); ++r) {
@@ -276,10 +276,10 @@ UNITY_INLINE tensor_placement placement_reader::operand(std::size_t t, bool is_c
     const auto kind = axis.digit.kind;
     if (kind == digit_kind::copy) {
       l.push_back({});
-    } else if (kind == digit_kind::term) {
+    } else if (kind == digit_kind::partial) {
       const auto& group = o_.groups[axis.digit.number];
-      const bool is_term = std::find(group.begin(), group.end(), t) != group.end();
-      l.push_back({is_term != is_cotangent ? axis_kind::sum : axis_kind::whole, 0});
+      const bool is_partial = std::find(group.begin(), group.end(), t) != group.end();
+      l.push_back({is_partial != is_cotangent ? axis_kind::sum : axis_kind::whole, 0});
     } else if (const auto split = split_of(dims, axis.index)) {
       l.push_back(*split);
     } else {
@@ -295,7 +295,7 @@ UNITY_INLINE tensor_placement placement_reader::result(const tensor::tensor_indi
   tensor_placement l;
   for (const auto& axis : axes_) {
     const auto kind = axis.digit.kind;
-    const bool is_sum = kind == digit_kind::term || kind == digit_kind::reduction;
+    const bool is_sum = kind == digit_kind::partial || kind == digit_kind::reduction;
     const auto split = is_sum || kind == digit_kind::copy ? std::nullopt : split_of(dims, axis.index);
     l.push_back(split ? *split : axis_use{is_sum ? axis_kind::sum : axis_kind::whole, 0});
   }
@@ -373,9 +373,9 @@ UNITY_INLINE std::size_t plan_on_mesh::lay(hardware::device_mesh m) {
 
 UNITY_INLINE error plan_on_mesh::why_not(const std::string& why) const {
   const node_id n{meanings_.size()};
-  return error{fmt::format("operator {} ({})", n.index(), tensor::operator_name(a_, p_.graph.operation(n))), why,
-               fmt::format("each operator on the whole mesh of {} devices, divided along its axes",
-                           mesh_.devices.size())};
+  return error{
+      fmt::format("operator {} ({})", n.index(), tensor::operator_name(a_, p_.graph.operation(n))), why,
+      fmt::format("each operator on the whole mesh of {} devices, divided along its axes", mesh_.devices.size())};
 }
 
 UNITY_INLINE bool plan_on_mesh::can_join(std::size_t axis) const {

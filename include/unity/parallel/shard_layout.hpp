@@ -26,8 +26,8 @@ struct shard_layout {
   friend bool operator==(const shard_layout&, const shard_layout&) = default;
 };
 
-// The layouts of one operator. Terms of a result count as added up: every device that has a term of a part has the
-// part.
+// The layouts of one operator. Partials of a result count as added up: every device that has a partial of a part has
+// the part.
 struct operator_layout {
   std::vector<shard_layout> operands{};
   std::vector<shard_layout> results{};

@@ -14,8 +14,8 @@ namespace unity::train {
 
 namespace detail {
 
-// The configuration of a dropout for its product with a mask: degrees of the same dimensions, and the same terms of the
-// first operand.
+// The configuration of a dropout for its product with a mask: degrees of the same dimensions, and the same partials of
+// the first operand.
 [[nodiscard]] parallel::configuration masked(const parallel::operator_dimensions& product,
                                              const parallel::operator_dimensions& dropout,
                                              const parallel::configuration& of);
@@ -27,7 +27,7 @@ namespace detail {
 [[nodiscard]] parallel::plan with_masks(const tensor::algebra& a, parallel::plan p);
 
 // Likewise, and adds a loss after the outputs, divided like them; for micro-batches, each one's share of the loss. The
-// results of the loss are neither recomputed nor offloaded. With stale servers, the loss consists of terms, one per
+// results of the loss are neither recomputed nor offloaded. With stale servers, the loss consists of partials, one per
 // device, so that ranks need not wait for each other's.
 // Throws: as tensor::with_loss.
 [[nodiscard]] parallel::plan with_loss(const tensor::algebra& a, parallel::plan p, tensor::loss what);
@@ -56,11 +56,11 @@ UNITY_INLINE parallel::configuration masked(const parallel::operator_dimensions&
                                    [&](const auto& d) { return d.dimension == dropout.divisible[k].dimension; });
     c.degrees[static_cast<std::size_t>(same - product.divisible.begin())] = of.degrees[k];
   }
-  if (parallel::product(of.terms) > 1) {
-    c.terms = parallel::degree_list(product.groups.size(), 1);
+  if (parallel::product(of.partials) > 1) {
+    c.partials = parallel::degree_list(product.groups.size(), 1);
     const auto first =
         std::find_if(product.groups.begin(), product.groups.end(), [](const auto& g) { return g.front() == 0; });
-    c.terms[static_cast<std::size_t>(first - product.groups.begin())] = parallel::product(of.terms);
+    c.partials[static_cast<std::size_t>(first - product.groups.begin())] = parallel::product(of.partials);
   }
   return c;
 }
@@ -105,7 +105,7 @@ UNITY_INLINE parallel::plan with_loss(const tensor::algebra& a, parallel::plan p
   const parallel::graph_dimensions all{a, p.graph};
   const auto devices = p.machine.network.device_count();
   auto apart = p.configurations;
-  parallel::follow(p.graph, all, devices, apart, parallel::summed_outputs::terms);
+  parallel::follow(p.graph, all, devices, apart, parallel::summed_outputs::partial);
   if (is_stale || !parallel::identical_ranks(p.graph, all, parallel::training_graph{a, p.graph}, apart).empty()) {
     p.configurations = std::move(apart);
   } else {

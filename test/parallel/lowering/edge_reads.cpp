@@ -96,7 +96,7 @@ TEST_CASE("partial sums read over an edge add up to the value with each element 
       const auto tasks = b.task_count();
       const auto grid = a.grid();
       for (std::size_t i = 0; i < e.operands.size(); ++i) {
-        const auto& terms = x.to->terms[e.operands[i]];
+        const auto& partials = x.to->partials[e.operands[i]];
         const auto& dims = e.to.inputs[e.operands[i]].dims;
         for (std::int64_t number = 0; number < tensor::element_count(dims); ++number) {
           tensor::shape at = dims;
@@ -105,7 +105,7 @@ TEST_CASE("partial sums read over an edge add up to the value with each element 
             at[d] = rest % dims[d];
             rest /= dims[d];
           }
-          // By term of the operand, the set of the producer's terms that form it; the same for all its readers.
+          // By partial of the operand, the set of the producer's partials that form it; the same for all its readers.
           std::map<std::uint32_t, std::uint64_t> seen;
           for (std::uint32_t t = 0; t < tasks; ++t) {
             const auto reader = static_cast<std::uint32_t>(i * tasks + t);
@@ -116,10 +116,10 @@ TEST_CASE("partial sums read over an edge add up to the value with each element 
             const auto add = [&](std::uint32_t producer) {
               REQUIRE(has(x.from->parts[producer].results[0], at));
               const auto place = place_of(grid, producer);
-              const auto term =
-                  static_cast<std::uint64_t>(place.term * parallel::product(grid.reductions) + place.reduction);
-              REQUIRE((bits >> term & 1U) == 0);
-              bits |= std::uint64_t{1} << term;
+              const auto partial =
+                  static_cast<std::uint64_t>(place.partial * parallel::product(grid.reductions) + place.reduction);
+              REQUIRE((bits >> partial & 1U) == 0);
+              bits |= std::uint64_t{1} << partial;
             };
             for (const auto& o : x.reads.single) {
               if (o.consumer == reader && has(x.from->parts[o.producer].results[0], at)) {
@@ -134,16 +134,16 @@ TEST_CASE("partial sums read over an edge add up to the value with each element 
                 ++sums;
               }
             }
-            const auto [known, is_new] = seen.emplace(terms.of_task(t), bits);
+            const auto [known, is_new] = seen.emplace(partials.of_task(t), bits);
             REQUIRE((is_new || known->second == bits));
           }
-          if (seen.size() == terms.count) {  // windows and strides may skip elements
+          if (seen.size() == partials.count) {  // windows and strides may skip elements
             std::uint64_t all = 0;
-            for (const auto& [term, bits] : seen) {
+            for (const auto& [partial, bits] : seen) {
               REQUIRE((all & bits) == 0);
               all |= bits;
             }
-            REQUIRE(all == (std::uint64_t{1} << static_cast<std::uint64_t>(grid.result_terms())) - 1);
+            REQUIRE(all == (std::uint64_t{1} << static_cast<std::uint64_t>(grid.result_partials())) - 1);
           } else {
             REQUIRE(seen.empty());
           }
@@ -194,7 +194,7 @@ TEST_CASE("a partial sum is read by the consumer on its device") {
   for (const auto& o : x.reads.single) {
     CHECK(order[o.producer] == device_id{std::size_t{o.consumer}});
   }
-  // With more operand terms than producer terms, the remaining ones are zero.
+  // With more operand partials than producer partials, the remaining ones are zero.
   const subject y{net, e, {{1, 1}, devices({3})}, {{1}, devices({0, 1, 2, 3}), {1}, {4}}};
   REQUIRE(y.reads.single.size() == 1);
   CHECK(y.reads.single[0].consumer == 3);

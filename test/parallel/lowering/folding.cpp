@@ -237,7 +237,7 @@ TEST_CASE("replicas within nodes are folded; partial sums are not") {
   s[product.index()].reductions = {2};
   const auto f = x.fold(s);
   CHECK(f.order == 1);
-  CHECK(f.why_not_more.find("sums of terms, which are not folded") != std::string::npos);
+  CHECK(f.why_not_more.find("sums of partials, which are not folded") != std::string::npos);
   require_equal(x, s);
 }
 

@@ -30,7 +30,7 @@ std::vector<device_id> devices(std::initializer_list<std::size_t> all) {
   return d;
 }
 
-// Routes of a sum over 12 elements with terms on `from`; consumer i reads boxes[i] on to[i].
+// Routes of a sum over 12 elements with partials on `from`; consumer i reads boxes[i] on to[i].
 sum_routes routes(std::initializer_list<std::size_t> from, const std::vector<box>& boxes,
                   std::initializer_list<std::size_t> to) {
   const auto m = hardware::preset("p100:2x4");

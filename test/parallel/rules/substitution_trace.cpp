@@ -232,8 +232,8 @@ TEST_CASE("each divisible axis of each zoo operator has a parallel rule") {
       }
       for (std::size_t k = 0; k < o->groups.size(); ++k) {
         auto grid = undivided_grid(*o);
-        grid.groups[k] = 2;
-        look({grid_axis::kinds::group, k, 2}, grid, "terms");
+        grid.partials[k] = 2;
+        look({grid_axis::kinds::partial, k, 2}, grid, "terms");
       }
       auto grid = undivided_grid(*o);
       grid.copies = 2;

@@ -53,13 +53,13 @@ double compare(const operator_dimensions& o, const configuration& c, const std::
   for (std::uint32_t copy = 0; copy < d.copies; ++copy) {
     for (std::uint32_t block = 0; block < d.blocks; ++block) {
       std::vector<values> sums;
-      for (std::uint32_t term = 0; term < d.result_terms; ++term) {
-        const auto t = d.task(term, copy, block);
+      for (std::uint32_t partial = 0; partial < d.result_partials; ++partial) {
+        const auto t = d.task(partial, copy, block);
         const auto made = operation_of_task(a, o, c.grid(), d.parts[t]);
         std::vector<values> read;
         for (std::size_t x = 0; x < operands.size(); ++x) {
-          read.push_back(d.terms[x].of_task(t) == 0 ? part_of(operands[x], d.parts[t].operands[x])
-                                                    : values{made.part.inputs[x].dims});
+          read.push_back(d.partials[x].of_task(t) == 0 ? part_of(operands[x], d.parts[t].operands[x])
+                                                       : values{made.part.inputs[x].dims});
         }
         for (const auto& shift : made.shifts) {
           for (auto& element : read[shift.operand].data) {
@@ -73,7 +73,7 @@ double compare(const operator_dimensions& o, const configuration& c, const std::
           }
         }
         for (std::size_t r = 0; r < own.size(); ++r) {
-          if (term == 0) {
+          if (partial == 0) {
             sums.push_back(own[r]);
             continue;
           }
@@ -150,8 +150,7 @@ tensor::algebra extended_operators() {
     s.write({i});
   };
   const auto along = [&](std::string name, tensor::scalar_kernel k) {
-    a.add(tensor::define(std::move(name), 1, 1, {},
-                         tensor::primitive{columns, [k](const auto&, auto) { return k; }}));
+    a.add(tensor::define(std::move(name), 1, 1, {}, tensor::primitive{columns, [k](const auto&, auto) { return k; }}));
   };
   using namespace tensor::kernels;
   along("my_mean", sum(x(0)) / count());
@@ -159,11 +158,11 @@ tensor::algebra extended_operators() {
   along("unbiased_mean", sum(x(0)) / (count() - literal(1)));
   along("mean_by_root", sum(x(0)) / tensor::kernels::apply(tensor::scalar_op::sqrt, count()));
   along("weighted_by_position", sum(x(0) * coordinate(1)));
-  a.add(tensor::define("mean_of_squares_by", 2, 1, {},
-                       tensor::composite{[](tensor::body_builder& b, const tensor::attribute_reader&,
-                                            std::span<const value_id> v) {
-                         return std::vector{b.add("reduce_mean", {b.add("mul", {v[0], v[1]})}, {{"axes", {1}}})};
-                       }}));
+  a.add(tensor::define(
+      "mean_of_squares_by", 2, 1, {},
+      tensor::composite{[](tensor::body_builder& b, const tensor::attribute_reader&, std::span<const value_id> v) {
+        return std::vector{b.add("reduce_mean", {b.add("mul", {v[0], v[1]})}, {{"axes", {1}}})};
+      }}));
   return a;
 }
 

@@ -305,17 +305,17 @@ class kernel_factory {
     const auto a = algebra_->read(op);
     if (name == "embedding") {
       const auto inner = [](types in, types) { return std::make_unique<embedding_routine<Queue>>(in); };
-      return between_conversions(inputs, outputs, false, true, inner);
+      return between_conversions(inputs, outputs, conversion::layouts, inner);
     }
     if (name == "embedding_bag") {
       const auto inner = [](types in, types) { return std::make_unique<embedding_bag_routine<Queue>>(in); };
-      return between_conversions(inputs, outputs, false, true, inner);
+      return between_conversions(inputs, outputs, conversion::layouts, inner);
     }
     if (name == "embedding_gradient" || name == "embedding_bag_gradient" || name == "scatter_sum") {
       const auto inner = [&](types in, types out) {
         return std::make_unique<embedding_gradient_routine<Queue>>(in, out, name == "embedding_bag_gradient");
       };
-      return between_conversions(inputs, outputs, false, true, inner);
+      return between_conversions(inputs, outputs, conversion::layouts, inner);
     }
     routine_ptr<Queue> r;
     if ((name == "matmul" || name == "linear") && has_library_type(inputs)) {
@@ -347,7 +347,7 @@ class kernel_factory {
     if (!plan.symmetric()) {
       return of_graph(padded_convolution{*algebra_, op, plan, inputs}, outputs);
     }
-    return between_conversions(inputs, outputs, false, true, [&](types in, types out) {
+    return between_conversions(inputs, outputs, conversion::layouts, [&](types in, types out) {
       return with_aligned_workspace(library_->convolution(plan, in, out[0]));
     });
   }
@@ -357,7 +357,7 @@ class kernel_factory {
     if (!plan.symmetric()) {
       return of_graph(padded_convolution{*algebra_, op, plan, inputs, of, outputs[0].dims}, outputs);
     }
-    return between_conversions(inputs, outputs, false, true, [&](types in, types out) {
+    return between_conversions(inputs, outputs, conversion::layouts, [&](types in, types out) {
       return with_aligned_workspace(library_->convolution_gradient(plan, of, in, out[0]));
     });
   }
@@ -371,7 +371,7 @@ class kernel_factory {
     const bool wide = tensor::exceeds_float32(inputs);
     if (name.starts_with("segment_")) {
       const auto inner = [&](types in, types out) { return std::make_unique<edge_routine<Queue>>(name, in, out); };
-      return between_conversions(inputs, outputs, false, true, inner);
+      return between_conversions(inputs, outputs, conversion::layouts, inner);
     }
     if (name == "softmax" && !wide) {
       return std::make_unique<softmax_routine<Queue>>(a, inputs, outputs);
@@ -384,7 +384,7 @@ class kernel_factory {
     }
     if (name == "layer_norm" && !wide) {
       const auto inner = [&](types in, types) { return std::make_unique<layer_norm_routine<Queue>>(a, in); };
-      return between_conversions(inputs, outputs, false, true, inner);
+      return between_conversions(inputs, outputs, conversion::layouts, inner);
     }
     // Intermediate results are not rounded to 16 bits, except if all work is in products, which are fast on 16 bits.
     const bool narrow = name != "attention" && std::any_of(inputs.begin(), inputs.end(), [](const auto& t) {
@@ -393,7 +393,7 @@ class kernel_factory {
     if (!narrow) {
       return make_body(op, inputs, outputs);
     }
-    return between_conversions(inputs, outputs, true, false,
+    return between_conversions(inputs, outputs, conversion::elements,
                                [&](types in, types out) { return make_body(op, in, out); });
   }
 
@@ -412,19 +412,21 @@ class kernel_factory {
     return std::make_unique<graph_routine<Queue>>(*algebra_, joined, sources, outputs, true, parts());
   }
 
-  // Wraps the routine of inner(inputs, outputs), which uses float32 instead of narrower floats (elements) and row-major
-  // order (layouts).
+  // of elements: floats of 16 bits to float32; of layouts: to row-major order.
+  enum class conversion : std::uint8_t { elements, layouts };
+
+  // Wraps the routine of inner(inputs, outputs), which gets the types after the conversion.
   template <class Inner>
-  [[nodiscard]] routine_ptr<Queue> between_conversions(types inputs, types outputs, bool elements, bool layouts,
+  [[nodiscard]] routine_ptr<Queue> between_conversions(types inputs, types outputs, conversion to_plain,
                                                        const Inner& inner) const {
     bool same = true;
     const auto plain = [&](types given) {
       types_list all{given.begin(), given.end()};
       for (auto& t : all) {
-        const bool narrow = elements && tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
-        const bool turned = layouts && !is_row_major(t);
+        const bool narrow = to_plain == conversion::elements && tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
+        const bool turned = to_plain == conversion::layouts && !is_row_major(t);
         t.element = narrow ? tensor::dtype::float32 : t.element;
-        t.order = layouts ? tensor::layout::row_major : t.order;
+        t.order = to_plain == conversion::layouts ? tensor::layout::row_major : t.order;
         same = same && !narrow && !turned;
       }
       return all;

@@ -15,7 +15,7 @@
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/lowering/messages.hpp>
-#include <unity/parallel/lowering/operand_terms.hpp>
+#include <unity/parallel/lowering/operand_partials.hpp>
 #include <unity/parallel/lowering/replicas.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/parallel_type.hpp>
@@ -25,20 +25,20 @@ namespace unity::parallel {
 // An operator divided by a certain grid, independent of devices.
 struct division {
   std::uint32_t number = 0;
-  std::vector<shard> parts{};          // by task
-  std::vector<operand_terms> terms{};  // by operand
-  // For operands that no operator makes: the tasks that read them, and what these read. Only tasks of the first term
-  // read them; other terms are zero.
+  std::vector<shard> parts{};                // by task
+  std::vector<operand_partials> partials{};  // by operand
+  // For operands that no operator makes: the tasks that read them, and what these read. Only tasks of the first partial
+  // read them; other partials are zero.
   std::vector<std::vector<std::uint32_t>> readers{};
   std::vector<distinct_boxes> operands{};
   std::uint32_t blocks = 1;      // blocks of the results, which are those of the first tasks
-  std::uint32_t reductions = 1;  // tasks are ordered as [groups of terms][copies][reductions][blocks]
+  std::uint32_t reductions = 1;  // tasks are ordered as [groups of partials][copies][reductions][blocks]
   std::uint32_t copies = 1;
-  std::uint32_t result_terms = 1;
+  std::uint32_t result_partials = 1;
 
-  // The task that has this block of this term and copy of the results.
-  [[nodiscard]] std::uint32_t task(std::uint32_t term, std::uint32_t copy, std::uint32_t block) const noexcept {
-    return ((term / reductions * copies + copy) * reductions + term % reductions) * blocks + block;
+  // The task that has this block of this partial and copy of the results.
+  [[nodiscard]] std::uint32_t task(std::uint32_t partial, std::uint32_t copy, std::uint32_t block) const noexcept {
+    return ((partial / reductions * copies + copy) * reductions + partial % reductions) * blocks + block;
   }
 };
 
@@ -77,7 +77,7 @@ class division_table {
       for (const auto d : g.degrees) {
         h = hash_combine(h, static_cast<std::uint64_t>(d));
       }
-      for (const auto* list : {&g.reductions, &g.terms}) {
+      for (const auto* list : {&g.reductions, &g.partials}) {
         if (product(*list) != 1) {
           for (const auto d : *list) {
             h = hash_combine(h, static_cast<std::uint64_t>(d));
@@ -96,7 +96,7 @@ class division_table {
         return x == y || (product(x) == 1 && product(y) == 1);
       };
       return a.degrees == b.degrees && a.copies == b.copies && same(a.reductions, b.reductions) &&
-             same(a.terms, b.terms);
+             same(a.partials, b.partials);
     }
   };
 
@@ -191,7 +191,7 @@ UNITY_INLINE void division_table::divide(const operator_dimensions& o, const tas
     for (const auto& b : d.parts[0].operands) {
       d.operands.push_back(distinct({&b, 1}));
     }
-    d.terms.resize(o.inputs.size());
+    d.partials.resize(o.inputs.size());
     d.readers.assign(o.inputs.size(), {0});
     return;
   }
@@ -199,14 +199,14 @@ UNITY_INLINE void division_table::divide(const operator_dimensions& o, const tas
   d.blocks = static_cast<std::uint32_t>(grid.blocks());
   d.reductions = static_cast<std::uint32_t>(product(grid.reductions));
   d.copies = static_cast<std::uint32_t>(grid.copies);
-  d.result_terms = static_cast<std::uint32_t>(grid.result_terms());
+  d.result_partials = static_cast<std::uint32_t>(grid.result_partials());
   std::vector<box> boxes;
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-    d.terms.push_back(terms_of(o, grid, i));
+    d.partials.push_back(partials_of(o, grid, i));
     auto& readers = d.readers.emplace_back();
     boxes.clear();
     for (std::uint32_t t = 0; t < d.parts.size(); ++t) {
-      if (d.terms[i].of_task(t) == 0) {
+      if (d.partials[i].of_task(t) == 0) {
         readers.push_back(t);
         boxes.push_back(d.parts[t].operands[i]);
       }

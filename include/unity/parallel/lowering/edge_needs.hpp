@@ -1,4 +1,4 @@
-// The messages and the sums of terms that one use of a value needs.
+// The messages and the sums of partials that one use of a value needs.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct edge_needs {
 class needs_finder {
  public:
   // result: of the first operator, which is read as operands of the second. Valid until the next call. Complexity: as
-  // message_finder::run; with terms or copies, as reads_of.
+  // message_finder::run; with partials or copies, as reads_of.
   [[nodiscard]] edge_needs run(const network& n, division_table& divisions, const divided_edge& e,
                                std::uint32_t result);
 

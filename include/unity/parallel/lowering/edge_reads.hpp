@@ -1,4 +1,4 @@
-// Chooses the tasks from which each task reads a value that is a sum of terms or has copies.
+// Chooses the tasks from which each task reads a value that is a sum of partials or has copies.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 #include <unity/parallel/lowering/divisions.hpp>
 #include <unity/parallel/lowering/messages.hpp>
 #include <unity/parallel/lowering/network.hpp>
-#include <unity/parallel/lowering/operand_terms.hpp>
+#include <unity/parallel/lowering/operand_partials.hpp>
 
 namespace unity::parallel {
 
-// One block of a value: the terms whose sum some readers need, and these readers.
+// One block of a value: the partials whose sum some readers need, and these readers.
 struct term_sum {
   std::uint32_t block = 0;
-  std::vector<std::uint32_t> producers{};  // one task per term
+  std::vector<std::uint32_t> producers{};  // one task per partial
   std::vector<std::uint32_t> readers{};    // ascending; numbered as in overlaps
 
   friend bool operator==(const term_sum&, const term_sum&) = default;
@@ -46,10 +46,10 @@ struct divided_edge {
   std::span<const std::uint32_t> operands{};  // operands of the second operator that are the value
 };
 
-// Whether each block is written as a whole by exactly one task, and every operand has a single term.
+// Whether each block is written as a whole by exactly one task, and every operand has a single partial.
 [[nodiscard]] inline bool is_single(const division& from, const division& to, std::span<const std::uint32_t> operands) {
-  return from.copies == 1 && from.result_terms == 1 &&
-         std::all_of(operands.begin(), operands.end(), [&](std::uint32_t i) { return to.terms[i].count == 1; });
+  return from.copies == 1 && from.result_partials == 1 &&
+         std::all_of(operands.begin(), operands.end(), [&](std::uint32_t i) { return to.partials[i].count == 1; });
 }
 
 namespace detail {
@@ -61,29 +61,29 @@ class edge_reader {
   [[nodiscard]] edge_reads run(std::span<const overlap> overlaps) &&;
 
  private:
-  // A block, and a range of terms.
+  // A block, and a range of partials.
   using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
   [[nodiscard]] std::uint32_t first_term(std::uint32_t u, std::uint32_t classes) const {
-    return u * edge_.from.result_terms / classes;
+    return u * edge_.from.result_partials / classes;
   }
   [[nodiscard]] hardware::device_id reader_device(std::uint32_t reader) const {
     return edge_.consumers[reader % edge_.consumers.size()];
   }
   [[nodiscard]] bool holds(const key& at, std::uint32_t copy, hardware::device_id d) const;
 
-  // For each term of the operand, the class of the value's terms that it stands for; pairs with the most elements
-  // already on the same device come first. Complexity: linear in classes times overlaps or terms, besides sorting.
+  // For each partial of the operand, the class of the value's partials that it stands for; pairs with the most elements
+  // already on the same device come first. Complexity: linear in classes times overlaps or partials, besides sorting.
   template <class IsOf>
   [[nodiscard]] std::vector<std::optional<std::uint32_t>> matched(std::span<const overlap> overlaps,
-                                                                  const operand_terms& terms, std::uint32_t classes,
-                                                                  const IsOf& is_of) const {
-    std::vector<std::optional<std::uint32_t>> class_of(terms.count);
-    if (terms.count == 1) {
+                                                                  const operand_partials& partials,
+                                                                  std::uint32_t classes, const IsOf& is_of) const {
+    std::vector<std::optional<std::uint32_t>> class_of(partials.count);
+    if (partials.count == 1) {
       class_of[0] = 0;
       return class_of;
     }
-    std::vector<std::int64_t> local(std::size_t{classes} * terms.count, 0);
+    std::vector<std::int64_t> local(std::size_t{classes} * partials.count, 0);
     for (const auto& o : overlaps) {
       for (std::uint32_t u = 0; is_of(o) && u < classes; ++u) {
         const key at{o.producer, first_term(u, classes), first_term(u + 1, classes)};
@@ -91,10 +91,10 @@ class edge_reader {
         for (std::uint32_t c = 0; c < edge_.from.copies && !is_there; ++c) {
           is_there = holds(at, c, reader_device(o.consumer));
         }
-        local[u * terms.count + terms.of_task(o.consumer % edge_.consumers.size())] += is_there ? o.elements : 0;
+        local[u * partials.count + partials.of_task(o.consumer % edge_.consumers.size())] += is_there ? o.elements : 0;
       }
     }
-    std::vector<std::size_t> best;  // pairs, best first; with many terms, most pairs have nothing in common
+    std::vector<std::size_t> best;  // pairs, best first; with many partials, most pairs have nothing in common
     for (std::size_t at = 0; at < local.size(); ++at) {
       if (local[at] > 0) {
         best.push_back(at);
@@ -102,27 +102,27 @@ class edge_reader {
     }
     unity::stable_sort(best, [&](std::size_t x, std::size_t y) { return local[x] > local[y]; });
     std::vector<bool> is_taken(classes);
-    const auto match = [&](std::size_t u, std::size_t term) {
-      if (!is_taken[u] && !class_of[term]) {
+    const auto match = [&](std::size_t u, std::size_t partial) {
+      if (!is_taken[u] && !class_of[partial]) {
         is_taken[u] = true;
-        class_of[term] = static_cast<std::uint32_t>(u);
+        class_of[partial] = static_cast<std::uint32_t>(u);
       }
     };
     for (const auto at : best) {
-      match(at / terms.count, at % terms.count);
+      match(at / partials.count, at % partials.count);
     }
-    std::size_t term = 0;
+    std::size_t partial = 0;
     for (std::size_t u = 0; u < classes; ++u) {
       while (!is_taken[u]) {
-        match(u, term++);
+        match(u, partial++);
       }
     }
     return class_of;
   }
 
   void add(const key& at, std::span<const overlap> readers);
-  // The copy that each device reads: one of which it holds a term, if there is one; otherwise one of which its node
-  // holds a term, if there is one; among these, the copy with the fewest readers so far.
+  // The copy that each device reads: one of which it holds a partial, if there is one; otherwise one of which its node
+  // holds a partial, if there is one; among these, the copy with the fewest readers so far.
   [[nodiscard]] std::map<hardware::device_id, std::uint32_t> copies(const key& at,
                                                                     std::span<const overlap> readers) const;
   [[nodiscard]] bool is_near(const key& at, std::uint32_t copy, hardware::device_id d) const;
@@ -135,10 +135,10 @@ class edge_reader {
 }  // namespace detail
 
 // overlaps: between blocks of the result and what tasks read, operand by operand (division_table::overlaps). If a value
-// of p terms is read as an operand of q terms: with p > q, each of the q is the sum of a class of about p / q terms;
-// otherwise p of the operand's terms are terms of the value, and the others are zero and read nothing. The sum does not
-// depend on the assignment; pairs with the most elements on the same device are chosen first. A device reads one of the
-// copies. Complexity: overlaps times terms and copies, apart from logarithms.
+// of p partials is read as an operand of q partials: with p > q, each of the q is the sum of a class of about p / q
+// partials; otherwise p of the operand's partials are partials of the value, and the others are zero and read nothing.
+// The sum does not depend on the assignment; pairs with the most elements on the same device are chosen first. A device
+// reads one of the copies. Complexity: overlaps times partials and copies, apart from logarithms.
 [[nodiscard]] inline edge_reads reads_of(const network& n, const divided_edge& e, std::span<const overlap> overlaps) {
   return detail::edge_reader{n, e}.run(overlaps);
 }
@@ -153,12 +153,12 @@ UNITY_INLINE edge_reads edge_reader::run(std::span<const overlap> overlaps) && {
   const auto tasks = edge_.consumers.size();
   std::map<key, std::vector<overlap>> rows;
   for (std::size_t i = 0; i < edge_.operands.size(); ++i) {
-    const auto& terms = edge_.to.terms[edge_.operands[i]];
+    const auto& partials = edge_.to.partials[edge_.operands[i]];
     const auto is_of = [&](const overlap& o) { return o.consumer / tasks == i; };
-    const auto classes = std::min(edge_.from.result_terms, terms.count);
-    const auto class_of = matched(overlaps, terms, classes, is_of);
+    const auto classes = std::min(edge_.from.result_partials, partials.count);
+    const auto class_of = matched(overlaps, partials, classes, is_of);
     for (const auto& o : overlaps) {
-      const auto u = is_of(o) ? class_of[terms.of_task(o.consumer % tasks)] : std::nullopt;
+      const auto u = is_of(o) ? class_of[partials.of_task(o.consumer % tasks)] : std::nullopt;
       if (u) {
         rows[{o.producer, first_term(*u, classes), first_term(*u + 1, classes)}].push_back(o);
       }
@@ -175,8 +175,8 @@ UNITY_INLINE edge_reads edge_reader::run(std::span<const overlap> overlaps) && {
 
 UNITY_INLINE bool edge_reader::holds(const key& at, std::uint32_t copy, hardware::device_id d) const {
   const auto [block, first, last] = at;
-  for (auto term = first; term < last; ++term) {
-    if (edge_.producers[edge_.from.task(term, copy, block)] == d) {
+  for (auto partial = first; partial < last; ++partial) {
+    if (edge_.producers[edge_.from.task(partial, copy, block)] == d) {
       return true;
     }
   }
@@ -199,8 +199,8 @@ UNITY_INLINE void edge_reader::add(const key& at, std::span<const overlap> reade
       }
     }
     if (!sum.readers.empty()) {
-      for (auto term = first; term < last; ++term) {
-        sum.producers.push_back(edge_.from.task(term, c, block));
+      for (auto partial = first; partial < last; ++partial) {
+        sum.producers.push_back(edge_.from.task(partial, c, block));
       }
       all_.sums.push_back(std::move(sum));
     }
@@ -231,8 +231,8 @@ UNITY_INLINE std::map<hardware::device_id, std::uint32_t> edge_reader::copies(co
 
 UNITY_INLINE bool edge_reader::is_near(const key& at, std::uint32_t copy, hardware::device_id d) const {
   const auto [block, first, last] = at;
-  for (auto term = first; term < last; ++term) {
-    if (network_.place(edge_.producers[edge_.from.task(term, copy, block)]).node == network_.place(d).node) {
+  for (auto partial = first; partial < last; ++partial) {
+    if (network_.place(edge_.producers[edge_.from.task(partial, copy, block)]).node == network_.place(d).node) {
       return true;
     }
   }

@@ -207,7 +207,7 @@ UNITY_INLINE std::uint64_t edge_patterns::hash_of(const edge_pattern_key& k) {
     for (const auto d : c->devices) {
       h = hash_combine(h, d.index());
     }
-    for (const auto* list : {&c->reductions, &c->terms}) {
+    for (const auto* list : {&c->reductions, &c->partials}) {
       for (const auto d : *list) {
         h = hash_combine(h, static_cast<std::uint64_t>(d));
       }

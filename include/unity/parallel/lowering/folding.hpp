@@ -250,7 +250,7 @@ UNITY_INLINE const folded_messages* folder::messages(const graph_edge& e, const 
   folded_messages folded;
   const auto needs = lowering_.needs(strategy_, e, ends);
   if (!needs.sums.empty()) {
-    reason_ = "sums of terms, which are not folded";
+    reason_ = "sums of partials, which are not folded";
     return nullptr;
   }
   reason_ = fold_messages(symmetry_, lowering_.links(), links_, orbits, needs.messages, folded);
@@ -304,7 +304,7 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     const auto& c = strategy_[use.node.index()];
     const auto& tasks = *node_orbits_[use.node.index()];
     if (lowering_.parts_of(strategy_, use.node).readers[use.operand].size() < c.task_count()) {
-      return refuse("terms of which only the first reads it");
+      return refuse("partials of which only the first reads it");
     }
     readings.push_back(
         {&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});

@@ -57,9 +57,9 @@ enum class transfers : std::uint8_t { messages, exchanges };
 //   its forward task. Sources are available from the start wherever they are read.
 // - An edge: a message from each task to each device that reads its result (messages.hpp), and for each a message back
 //   with the cotangent, in the form given by `transfers`. Adding up cotangents is not priced. A device reads one of
-//   several copies (edge_reads.hpp); terms are summed where their sum is read (sum_writer.hpp).
+//   several copies (edge_reads.hpp); partials are summed where their sum is read (sum_writer.hpp).
 // - A weight: reductions of its gradient and its update (synchronization.hpp). No task waits for them, so they overlap
-//   with the backward pass. If the weight is an operand of several terms, the first is the weight and the others are
+//   with the backward pass. If the weight is an operand of several partials, the first is the weight and the others are
 //   zero. If devices keep shares of weights, tasks wait for gathers (weight_shards.hpp).
 // - Memory: weights with their gradients and optimizer state, permanently; results and received values until all
 //   readers have ended, including backward tasks whose adjoint reads them (backward_reads.hpp); cotangents until they

@@ -1,4 +1,4 @@
-// Writes sums of terms on several devices, and their cotangents, to an edge's fragment.
+// Writes sums of partials on several devices, and their cotangents, to an edge's fragment.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +22,11 @@
 
 namespace unity::parallel {
 
-// Routes for sums of terms: where they end, and where they are sent from there.
+// Routes for sums of partials: where they end, and where they are sent from there.
 
-// One block of a value, as a sum of terms.
+// One block of a value, as a sum of partials.
 struct summed_value {
-  std::vector<std::uint32_t> producers{};  // tasks, one per term, with their devices
+  std::vector<std::uint32_t> producers{};  // tasks, one per partial, with their devices
   std::vector<hardware::device_id> from{};
   std::vector<std::uint32_t> consumers{};  // tasks that need some of the sum, with their devices
   std::vector<hardware::device_id> to{};
@@ -41,14 +41,14 @@ struct sum_route {
   friend bool operator==(const sum_route&, const sum_route&) = default;
 };
 
-// - Elements needed by exactly the devices with terms: an all-reduce.
-// - Other elements: a reduce-scatter sums them along the ring of the devices with terms. Each ends on a device that
+// - Elements needed by exactly the devices with partials: an all-reduce.
+// - Other elements: a reduce-scatter sums them along the ring of the devices with partials. Each ends on a device that
 //   needs it, in equal shares if there are several, or in equal shares on all if there is none. From there it is sent
 //   to the other devices that need it.
 struct sum_routes {
-  std::vector<hardware::device_id> holders{};  // devices with terms, ascending
+  std::vector<hardware::device_id> holders{};  // devices with partials, ascending
   std::vector<hardware::device_id> ring{};     // the same devices, in ring order
-  std::int64_t reduced = 0;                   // elements of the all-reduce, and their consumers by device
+  std::int64_t reduced = 0;                    // elements of the all-reduce, and their consumers by device
   std::map<hardware::device_id, std::vector<std::uint32_t>> reduced_for{};
   // For all other elements, by position in the ring: elements sent to the next device, and elements whose sums end
   // there.
@@ -103,9 +103,9 @@ struct sum_network {
 };
 
 // Appends sums to a fragment: all-reduces, and reduce-scatters followed by messages (sum_routes). Cotangents return
-// along the same routes: those of all readers of an element are summed, and every device with a term gets the sum, by
-// the same all-reduce, or by messages to where the sums ended and from there around the ring. Adding up is not priced.
-// Readers of a reduce-scatter start when all its sums are available.
+// along the same routes: those of all readers of an element are summed, and every device with a partial gets the sum,
+// by the same all-reduce, or by messages to where the sums ended and from there around the ring. Adding up is not
+// priced. Readers of a reduce-scatter start when all its sums are available.
 class sum_writer {
  public:
   sum_writer(tasks::fragment& f, const edge_ends& ends, const sum_network& n)
@@ -123,10 +123,10 @@ class sum_writer {
     return {{}, static_cast<std::uint32_t>(fragment_.buffers.size() - 1)};
   }
   void give(const tasks::buffer_ref& sum, std::span<const std::uint32_t> consumers);
-  [[nodiscard]] std::vector<tasks::task_ref> terms() const;
-  // Marks the terms as no longer needed after `done`.
+  [[nodiscard]] std::vector<tasks::task_ref> partials() const;
+  // Marks the partials as no longer needed after `done`.
   void end_terms(const tasks::task_ref& done);
-  // Gives every device with terms the cotangent.
+  // Gives every device with partials the cotangent.
   void give_back(std::int64_t elements, const tasks::task_ref& done);
 
   void reduce();
@@ -228,7 +228,7 @@ UNITY_INLINE void sum_writer::give(const tasks::buffer_ref& sum, std::span<const
   }
 }
 
-UNITY_INLINE std::vector<tasks::task_ref> sum_writer::terms() const {
+UNITY_INLINE std::vector<tasks::task_ref> sum_writer::partials() const {
   std::vector<tasks::task_ref> all;
   for (const auto p : value_->producers) {
     all.push_back(ends_.written(p));
@@ -257,7 +257,7 @@ UNITY_INLINE void sum_writer::give_back(std::int64_t elements, const tasks::task
 UNITY_INLINE void sum_writer::reduce() {
   const auto size = size_of(ways_.reduced);
   const auto done =
-      add_collective(network_.links, fragment_, hardware::exchange::all_reduce, ways_.holders, size, terms());
+      add_collective(network_.links, fragment_, hardware::exchange::all_reduce, ways_.holders, size, partials());
   end_terms(done);
   std::vector<tasks::task_ref> cotangents;
   for (const auto& [device, consumers] : ways_.reduced_for) {
@@ -281,7 +281,7 @@ UNITY_INLINE void sum_writer::reduce() {
 }
 
 UNITY_INLINE void sum_writer::scatter() {
-  const auto done = add_rounds(add_meeting(fragment_, terms(), shard()), false);
+  const auto done = add_rounds(add_meeting(fragment_, partials(), shard()), false);
   end_terms(done);
   hand_out(done);
   if (ends_.is_wanted) {

@@ -17,7 +17,7 @@
 namespace unity::parallel {
 
 // Regular. Per axis of a mesh: the dimension that is divided along it, or whether devices along it hold copies or
-// terms, or only one of them holds anything (placed).
+// partials, or only one of them holds anything (placed).
 // If several axes divide one dimension, an earlier axis has the outer digit of the block.
 class mesh_layout {
  public:
@@ -59,7 +59,7 @@ struct layout_arc {
 };
 
 // All layouts of a tensor on a mesh, numbered, and the steps between them. A step changes the role of one axis:
-// - terms become copies (all-reduce) or blocks (reduce-scatter);
+// - partials become copies (all-reduce) or blocks (reduce-scatter);
 // - blocks become copies (all-gather) or blocks of another dimension (all-to-all);
 // - copies become blocks, for free;
 // - a value on one device becomes copies or blocks, and vice versa: as many values as an axis has devices, each on one

@@ -45,7 +45,7 @@ struct placed_operator {
   fingerprint key{};
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: whether its cotangent is computed
-  bool is_output = false;      // a result is an output of the graph, so it must not be a sum of terms
+  bool is_output = false;      // a result is an output of the graph, so it must not be a sum of partials
   // The sizes of the parallel parts of the graph among which is the one with the operator: in any unit, descending;
   // empty if no other part is parallel to it.
   std::vector<std::int64_t> siblings{};
@@ -55,10 +55,10 @@ struct placed_operator {
 // least work so far. work: descending. Complexity: the pieces times the positions.
 [[nodiscard]] double largest_share(std::span<const std::int64_t> work, std::int64_t places);
 
-// The role of a mesh axis for an operator: it divides an index, repeats tasks, or distributes the terms of a linear
+// The role of a mesh axis for an operator: it divides an index, repeats tasks, or distributes the partials of a linear
 // group; or the operator's tasks are placed at one position along it, and other operators at other positions.
 struct axis_role {
-  enum class kinds : std::uint8_t { index, copies, group, placed };
+  enum class kinds : std::uint8_t { index, copies, partial, placed };
 
   kinds kind = kinds::copies;
   std::uint8_t number = 0;  // of the index or group
@@ -120,9 +120,9 @@ class shard_clock {
 };
 
 // All options of an operator on a mesh whose tasks are shards of it, in a fixed order. Of options with equal layouts,
-// only the cheapest. An operator without sums may work on terms and pass them on if one of its linear groups contains
-// all operands that other operators make. If an index use is not allowed, its axis has copies instead. Omits options
-// that alone exceed a device's memory (0: unknown), unless all do.
+// only the cheapest. An operator without sums may work on partials and pass them on if one of its linear groups
+// contains all operands that other operators make. If an index use is not allowed, its axis has copies instead. Omits
+// options that alone exceed a device's memory (0: unknown), unless all do.
 // Complexity: the product over axes of an operator's indices, except those whose sizes the axes do not divide.
 class option_finder {
  public:
@@ -150,7 +150,7 @@ class option_finder {
   [[nodiscard]] unsigned dimension_of(const tensor::tensor_indices& dims, std::size_t index) const;
 
   [[nodiscard]] bool fits(const mesh_option& o) const;
-  [[nodiscard]] bool has_terms(mesh_layout l) const;
+  [[nodiscard]] bool has_partials(mesh_layout l) const;
   void add(mesh_option o);
   void price(mesh_option& o, const shard_times& times) const;
   // Scales the costs of placed operators: each of several operators side by side has one position, so a device has the
@@ -199,7 +199,7 @@ UNITY_INLINE operator_grid grid_of(const operator_dimensions& o, const hardware:
   for (std::size_t a = 0; a < roles.size(); ++a) {
     switch (roles[a].kind) {
       case axis_role::kinds::index: g.indices[roles[a].number] *= m.sizes[a]; break;
-      case axis_role::kinds::group: g.groups[roles[a].number] *= m.sizes[a]; break;
+      case axis_role::kinds::partial: g.partials[roles[a].number] *= m.sizes[a]; break;
       case axis_role::kinds::copies: g.copies *= m.sizes[a]; break;
       case axis_role::kinds::placed: break;
     }
@@ -307,7 +307,7 @@ UNITY_INLINE std::vector<axis_role> option_finder::roles_of(const placed_operato
       holds_all = holds_all && (p.uses[x] != operand_use::made || detail::is_in(o.groups[g], x));
     }
     if (holds_all) {
-      roles.push_back({axis_role::kinds::group, static_cast<std::uint8_t>(g)});
+      roles.push_back({axis_role::kinds::partial, static_cast<std::uint8_t>(g)});
     }
   }
   return roles;
@@ -345,9 +345,9 @@ UNITY_INLINE bool option_finder::view(const tensor::tensor_indices& dims, const 
       continue;
     }
     if (r.kind != axis_role::kinds::index) {
-      const bool is_term =
-          r.kind == axis_role::kinds::group && (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
-      l.set(a, is_term ? mesh_layout::partial : mesh_layout::copies);
+      const bool is_partial = r.kind == axis_role::kinds::partial &&
+                              (is_result || view_of_group(d, operand, r.number) == axis_view::partial);
+      l.set(a, is_partial ? mesh_layout::partial : mesh_layout::copies);
       continue;
     }
     const auto v = is_result
@@ -398,7 +398,7 @@ UNITY_INLINE bool option_finder::fits(const mesh_option& o) const {
   return memory_limit_ == bytes{} || held <= memory_limit_;
 }
 
-UNITY_INLINE bool option_finder::has_terms(mesh_layout l) const {
+UNITY_INLINE bool option_finder::has_partials(mesh_layout l) const {
   bool any = false;
   for (std::size_t a = 0; a < mesh_.axis_count(); ++a) {
     any = any || l[a] == mesh_layout::partial;
@@ -427,7 +427,7 @@ UNITY_INLINE void option_finder::add(mesh_option o) {
     if (!view(d.structure.results[r], o, l, true, 0)) {
       return;
     }
-    if (operator_->is_output && has_terms(l)) {
+    if (operator_->is_output && has_partials(l)) {
       return;
     }
     o.results.push_back(l);

@@ -22,7 +22,7 @@ namespace unity::parallel {
 
 // The time to hand a tensor over between devices that hold it in different layouts.
 
-// Whether every position of the mesh holds values of the tensor: the layout has no terms and is not placed at single
+// Whether every position of the mesh holds values of the tensor: the layout has no partials and is not placed at single
 // positions.
 [[nodiscard]] bool is_everywhere(const hardware::device_mesh& m, mesh_layout l) noexcept;
 
@@ -182,8 +182,8 @@ UNITY_INLINE std::size_t task_at(const operator_grid& g, const hardware::device_
     return at;
   };
   std::size_t task = 0;
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
-    task = task * static_cast<std::size_t>(g.groups[p]) + digits_of(axis_role::kinds::group, p);
+  for (std::size_t p = 0; p < g.partials.size(); ++p) {
+    task = task * static_cast<std::size_t>(g.partials[p]) + digits_of(axis_role::kinds::partial, p);
   }
   task = task * static_cast<std::size_t>(g.copies) + digits_of(axis_role::kinds::copies, 0);
   for (std::size_t i = 0; i < g.indices.size(); ++i) {

@@ -17,7 +17,7 @@ namespace unity::parallel {
 
 namespace detail {
 
-// Counts the elements that a chain moves. Drops copies first and adds up terms next, which minimizes what is moved.
+// Counts the elements that a chain moves. Drops copies first and adds up partials next, which minimizes what is moved.
 class chain_count {
  public:
   chain_count(const parallel_type& from, const parallel_type& to);
@@ -231,7 +231,7 @@ UNITY_INLINE communication communication_of(const pcg_algebra& a, const pcg& g) 
   const auto has_gradient = detail::differentiated_values(a, g);
   communication all;
   for (const auto v : g.outputs()) {
-    UNITY_EXPECTS(g.type(v).partial == 1, "outputs whose terms are added up");
+    UNITY_EXPECTS(g.type(v).partial == 1, "outputs whose partials are added up");
   }
   for (const auto n : node_ids(g)) {
     const bool is_source = g.operands(n).empty();

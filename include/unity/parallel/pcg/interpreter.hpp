@@ -55,7 +55,7 @@ struct sharded {
 
 namespace detail {
 
-[[nodiscard]] std::size_t shard_at(const parallel_type& t, std::int64_t term, std::int64_t copy,
+[[nodiscard]] std::size_t shard_at(const parallel_type& t, std::int64_t partial, std::int64_t copy,
                                    const tensor::shape& block);
 
 template <class Scalar>
@@ -65,13 +65,13 @@ template <class Scalar>
                                                 tensor::dense<Scalar>{shard_type(t).dims})};
 }
 
-// Calls visit(term, copy, block) for every shard.
+// Calls visit(partial, copy, block) for every shard.
 template <class Visit>
 void for_each_shard(const parallel_type& t, Visit&& visit) {
   using ranges::views::indices;
   for (const auto& [p, c] : ranges::views::cartesian_product(indices(t.partial), indices(t.copies))) {
     for_each_position(block_counts(t),
-                      [&, term = p, copy = c](const tensor::shape& block) { visit(term, copy, block); });
+                      [&, partial = p, copy = c](const tensor::shape& block) { visit(partial, copy, block); });
   }
 }
 
@@ -108,8 +108,8 @@ void join_blocks(const sharded<Scalar>& fine, sharded<Scalar>& coarse, std::size
 }
 
 template <class Scalar>
-void add_to(tensor::dense<Scalar>& sum, const tensor::dense<Scalar>& term) {
-  for (auto&& [total, part] : ranges::views::zip(sum.data, term.data)) {
+void add_to(tensor::dense<Scalar>& sum, const tensor::dense<Scalar>& partial) {
+  for (auto&& [total, part] : ranges::views::zip(sum.data, partial.data)) {
     total += part;
   }
 }
@@ -130,7 +130,7 @@ template <class Scalar>
 
 }  // namespace detail
 
-// The tensor in one piece: the sum of its terms, block by block.
+// The tensor in one piece: the sum of its partials, block by block.
 // Complexity: linear in the elements.
 // Throws: unity::error if copies differ.
 template <class Scalar>
@@ -171,13 +171,13 @@ template <class Scalar>
   const auto k = p.degree;
   auto y = detail::empty_shards<Scalar>(to);
   const auto each = [&](const auto& visit) {
-    detail::for_each_shard(to, [&](std::int64_t term, std::int64_t copy, const tensor::shape& block) {
-      visit(y.shards[detail::shard_at(to, term, copy, block)], term, copy, block);
+    detail::for_each_shard(to, [&](std::int64_t partial, std::int64_t copy, const tensor::shape& block) {
+      visit(y.shards[detail::shard_at(to, partial, copy, block)], partial, copy, block);
     });
   };
   using values = tensor::dense<Scalar>;
-  const auto at = [&](std::int64_t term, std::int64_t copy, const tensor::shape& block) -> const values& {
-    return x.shards[detail::shard_at(x.type, term, copy, block)];
+  const auto at = [&](std::int64_t partial, std::int64_t copy, const tensor::shape& block) -> const values& {
+    return x.shards[detail::shard_at(x.type, partial, copy, block)];
   };
   switch (p.kind) {
     case parallel_kind::partition:
@@ -185,34 +185,38 @@ template <class Scalar>
     case parallel_kind::combine:
     case parallel_kind::batch: detail::join_blocks(x, y, axis, k); break;
     case parallel_kind::replicate:
-      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) { s = at(term, copy / k, b); });
+      each([&](values& s, std::int64_t partial, std::int64_t copy, const tensor::shape& b) {
+        s = at(partial, copy / k, b);
+      });
       break;
     case parallel_kind::discard:
-      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) { s = at(term, copy * k, b); });
+      each([&](values& s, std::int64_t partial, std::int64_t copy, const tensor::shape& b) {
+        s = at(partial, copy * k, b);
+      });
       break;
     case parallel_kind::reduce:
-      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
+      each([&](values& s, std::int64_t partial, std::int64_t copy, const tensor::shape& b) {
         for (std::int64_t r = 0; r < k; ++r) {
-          detail::add_to(s, at(term * k + r, copy, b));
+          detail::add_to(s, at(partial * k + r, copy, b));
         }
       });
       break;
     case parallel_kind::inject:
-      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
-        s = term % k == 0 ? at(term / k, copy, b) : s;
+      each([&](values& s, std::int64_t partial, std::int64_t copy, const tensor::shape& b) {
+        s = partial % k == 0 ? at(partial / k, copy, b) : s;
       });
       break;
     case parallel_kind::terms:
-      each([&](values& s, std::int64_t term, std::int64_t copy, const tensor::shape& b) {
-        const auto& from = *operands[static_cast<std::size_t>(term / x.type.partial)];
-        s = from.shards[detail::shard_at(from.type, term % x.type.partial, copy, b)];
+      each([&](values& s, std::int64_t partial, std::int64_t copy, const tensor::shape& b) {
+        const auto& from = *operands[static_cast<std::size_t>(partial / x.type.partial)];
+        s = from.shards[detail::shard_at(from.type, partial % x.type.partial, copy, b)];
       });
       break;
     case parallel_kind::blocks:
-      each([&](values& s, std::int64_t term, std::int64_t copy, tensor::shape b) {
+      each([&](values& s, std::int64_t partial, std::int64_t copy, tensor::shape b) {
         const auto& from = *operands[static_cast<std::size_t>(b[axis] / x.type.degrees[axis])];
         b[axis] %= x.type.degrees[axis];
-        s = from.shards[detail::shard_at(from.type, term, copy, b)];
+        s = from.shards[detail::shard_at(from.type, partial, copy, b)];
       });
       break;
   }
@@ -301,8 +305,8 @@ template <class Scalar>
 
 namespace detail {
 
-// The elements that a task reads, from the shards of its term and copy. Beyond its own block these are only halos and
-// statistics, by the definition of regions.
+// The elements that a task reads, from the shards of its partial and copy. Beyond its own block these are only halos
+// and statistics, by the definition of regions.
 template <class Scalar>
 [[nodiscard]] region<Scalar> held_by(const sharded<Scalar>& x, const shard_place& own, const box& read) {
   region<Scalar> held{read};
@@ -314,7 +318,7 @@ template <class Scalar>
       block[d] = at[d] / dims[d];
       inside[d] = at[d] % dims[d];
     }
-    held[at] = x.shards[shard_at(x.type, own.term, own.copy, block)].data[offset_of(dims, inside)];
+    held[at] = x.shards[shard_at(x.type, own.partial, own.copy, block)].data[offset_of(dims, inside)];
   });
   return held;
 }
@@ -330,7 +334,7 @@ void give(sharded<Scalar>& y, const shard_place& own, const region<Scalar>& made
       block[d] = at[d] / dims[d];
       inside[d] = at[d] % dims[d];
     }
-    y.shards[shard_at(y.type, own.term, own.copy, block)].data[offset_of(dims, inside)] += made[at];
+    y.shards[shard_at(y.type, own.partial, own.copy, block)].data[offset_of(dims, inside)] += made[at];
   });
 }
 
@@ -444,11 +448,11 @@ UNITY_INLINE tensor::shape block_counts(const parallel_type& t) {
 
 namespace unity::parallel::detail {
 
-UNITY_INLINE std::size_t shard_at(const parallel_type& t, std::int64_t term, std::int64_t copy,
+UNITY_INLINE std::size_t shard_at(const parallel_type& t, std::int64_t partial, std::int64_t copy,
                                   const tensor::shape& block) {
   const auto counts = block_counts(t);
   const auto blocks = tensor::element_count(counts);
-  return static_cast<std::size_t>((term * t.copies + copy) * blocks) + offset_of(counts, block);
+  return static_cast<std::size_t>((partial * t.copies + copy) * blocks) + offset_of(counts, block);
 }
 
 }  // namespace unity::parallel::detail

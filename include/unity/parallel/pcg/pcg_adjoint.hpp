@@ -149,9 +149,9 @@ UNITY_INLINE std::optional<operator_grid> grid_around(const operator_dimensions&
     g.indices[i] = known[i] ? known[i]->first : 1;
     g.steps[i] = known[i] ? known[i]->second : 1;
   }
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
+  for (std::size_t p = 0; p < g.partials.size(); ++p) {
     if (is_in(o.groups[p], x)) {
-      g.groups[p] = std::exchange(partial, 1);
+      g.partials[p] = std::exchange(partial, 1);
     }
   }
   g.copies = t.copies;

@@ -85,7 +85,7 @@ UNITY_INLINE std::optional<grid_types> types_of_grid(const pcg_algebra& a, const
     whole.push_back(undivided(t));
   }
   const auto* o = a.dimensions(op, whole);
-  if (o == nullptr || o->structure.indices.size() != g.indices.size() || o->groups.size() != g.groups.size() ||
+  if (o == nullptr || o->structure.indices.size() != g.indices.size() || o->groups.size() != g.partials.size() ||
       !why_not(*o, g).empty()) {
     return std::nullopt;
   }

@@ -61,10 +61,10 @@ struct sent_flow {
   friend bool operator==(const sent_flow&, const sent_flow&) = default;
 };
 
-// A box of a sum of terms. Its owner adds up the terms and sends the sum to the holders; if the devices with terms are
-// those that read it, and all read the whole block, they reduce it together without an owner.
+// A box of a sum of partials. Its owner adds up the partials and sends the sum to the holders; if the devices with
+// partials are those that read it, and all read the whole block, they reduce it together without an owner.
 struct summed_flow {
-  std::vector<std::uint32_t> producers{};  // one task per term
+  std::vector<std::uint32_t> producers{};  // one task per partial
   box part{};
   bool is_reduced = false;
   std::uint32_t owner = 0;               // a device
@@ -120,7 +120,7 @@ class flow_finder {
 }  // namespace detail
 
 // result: of the first operator, which the second reads as operands. Every element of an operand that is in the value
-// is transferred once, from the task or terms that lowering chooses. Complexity: linear in overlaps, besides cells.
+// is transferred once, from the task or partials that lowering chooses. Complexity: linear in overlaps, besides cells.
 [[nodiscard]] value_flows flows_of(const network& n, division_table& divisions, const divided_edge& e,
                                    std::uint32_t result);
 // Precondition: is_single.

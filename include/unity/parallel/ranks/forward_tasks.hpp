@@ -54,7 +54,7 @@ void run_operation(region_writer& w, task_state& task);
 // The states of the nodes, by node; empty for nodes without operands.
 [[nodiscard]] std::vector<node_state> tasks_of(const divided_training& d);
 
-// Ranks with terms of a sum, ascending.
+// Ranks with partial sums, ascending.
 [[nodiscard]] std::vector<std::uint32_t> ranks_with_terms(const divided_training& d, const graph_edge& e,
                                                           const summed_flow& s);
 [[nodiscard]] std::vector<flow_reader> readers_on(const divided_training& d, const graph_edge& e, const summed_flow& s,
@@ -84,11 +84,11 @@ class forward_tasks {
   // Sends an operator's result to its readers.
   void send_value(std::uint32_t e);
   static void hand_out(node_state& to, std::span<const flow_reader> readers, const held_part& x, const rank_step* wait);
-  // The sum of a rank's terms of a sum.
+  // The sum of a rank's partial sums.
   [[nodiscard]] std::optional<value_id> own_terms(const graph_edge& edge, const summed_flow& s, std::uint32_t result,
                                                   std::uint32_t rank);
   void send_sum(const graph_edge& edge, const summed_flow& s, std::uint32_t result, node_state& to);
-  // Delivers the first copy of an output, with all its terms, and adds inputs for their cotangents.
+  // Delivers the first copy of an output, with all its partials, and adds inputs for their cotangents.
   void deliver(std::uint32_t output);
 
   const divided_training& training_;
@@ -252,7 +252,7 @@ UNITY_INLINE value_id forward_tasks::operand(node_id n, std::uint32_t t, std::ui
   if (training_.is_operator(training_.graph().producer(v))) {
     return w.joined(b, nodes_[n.index()].operands[x][t], element);
   }
-  if (d.terms[x].of_task(t) != 0) {
+  if (d.partials[x].of_task(t) != 0) {
     return w.filled(b.sizes(), element, 0);
   }
   return weights_.is_weight(v) ? w.joined(b, weights_.parts(v, rank), element) : source(n, v, b, rank);
@@ -316,8 +316,8 @@ UNITY_INLINE std::optional<value_id> forward_tasks::own_terms(const graph_edge& 
   std::optional<value_id> own;
   for (const auto p : s.producers) {
     if (training_.rank_of(edge.from, p) == rank) {
-      const auto term = cut_of(edge.from, result_of(edge.from, p, result), s.part, rank).value;
-      own = own ? streams_.on(rank, edge.from).sum(*own, term) : term;
+      const auto partial = cut_of(edge.from, result_of(edge.from, p, result), s.part, rank).value;
+      own = own ? streams_.on(rank, edge.from).sum(*own, partial) : partial;
     }
   }
   return own;
@@ -364,8 +364,8 @@ UNITY_INLINE void forward_tasks::deliver(std::uint32_t output) {
   streams_.enter(training_.stage_of(n), training_.chunk_of(n));
   const auto& d = training_.parts_of(n);
   const auto result = training_.number_of(v);
-  // Only numbers may be delivered as terms.
-  for (std::uint32_t place = 0; place < d.result_terms * d.blocks; ++place) {
+  // Only numbers may be delivered as partials.
+  for (std::uint32_t place = 0; place < d.result_partials * d.blocks; ++place) {
     const auto t = d.task(place / d.blocks, 0, place % d.blocks);
     const auto rank = training_.rank_of(n, t);
     const auto made = result_of(n, t, result);

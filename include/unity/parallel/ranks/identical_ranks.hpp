@@ -80,7 +80,7 @@ namespace unity::parallel::detail {
 struct divided_work {
   std::optional<std::size_t> index{};  // such as samples
   bool is_sum = false;                 // over that index
-  std::optional<std::size_t> group{};  // of operands that are terms of sums, like the results
+  std::optional<std::size_t> group{};  // of operands that are partial sums, like the results
 
   [[nodiscard]] bool makes_terms() const noexcept { return is_sum || group.has_value(); }
 };
@@ -97,8 +97,8 @@ UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensio
       ++count;
     }
   }
-  for (std::size_t g = 0; g < grid.terms.size(); ++g) {
-    if (grid.terms[g] != 1) {
+  for (std::size_t g = 0; g < grid.partials.size(); ++g) {
+    if (grid.partials[g] != 1) {
       all.group = g;
       ++count;
     }
@@ -106,7 +106,7 @@ UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensio
   return parts && count < 2 ? std::optional{all} : std::nullopt;
 }
 
-// Whether each task reads one of the terms of the operand.
+// Whether each task reads one of the partials of the operand.
 UNITY_INLINE bool reads_terms(const operator_dimensions& o, const divided_work& w, std::size_t operand) {
   return (w.group && view_of_group(o, operand, *w.group) == axis_view::partial) ||
          (w.is_sum && view_of_index(o, operand, *w.index) == axis_view::partial);

@@ -92,7 +92,7 @@ class backward_tasks {
   [[nodiscard]] std::optional<value_id> own_cotangent(node_id to, std::span<const flow_reader> readers, const box& b,
                                                       std::uint32_t rank, tensor::dtype element);
   void send_back(std::uint32_t e);
-  // Passes the cotangent to the terms of a sum on a rank.
+  // Passes the cotangent to the partial sums on a rank.
   void give(const graph_edge& edge, const summed_flow& s, std::uint32_t result, std::uint32_t rank, value_id c,
             const rank_step* wait);
   void send_sum_back(const graph_edge& edge, const summed_flow& s, std::uint32_t result, tensor::dtype element);

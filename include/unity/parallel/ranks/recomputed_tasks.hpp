@@ -19,7 +19,7 @@
 namespace unity::parallel::detail {
 
 // A recomputed task runs again on its rank, once, when its results are first needed, after the recomputed tasks on the
-// rank that it reads. Values from other ranks (including rows that servers looked up) and sums of terms are kept.
+// rank that it reads. Values from other ranks (including rows that servers looked up) and sums of partials are kept.
 class recomputed_tasks {
  public:
   recomputed_tasks(const divided_training& d, rank_streams& streams, weight_cells& weights,
@@ -69,7 +69,7 @@ namespace unity::parallel::detail {
 UNITY_INLINE value_id recomputed_tasks::operand(node_id n, std::uint32_t t, std::uint32_t x) {
   const auto v = training_.graph().operands(n)[x];
   const bool is_dropped =
-      weights_.is_weight(v) && training_.is_gathered_again(v) && training_.parts_of(n).terms[x].of_task(t) == 0;
+      weights_.is_weight(v) && training_.is_gathered_again(v) && training_.parts_of(n).partials[x].of_task(t) == 0;
   const auto edge = edge_again(n, t, x);
   if (!edge && !is_dropped) {
     return nodes_[n.index()].tasks[t].operands[x];

@@ -82,7 +82,7 @@ class server_exchange {
     cell_id of{};
     node_id reader{};
     const station_group* givers = nullptr;
-    std::map<std::uint32_t, std::vector<awaited_value>> terms{};
+    std::map<std::uint32_t, std::vector<awaited_value>> partials{};
   };
 
   [[nodiscard]] const written_ranks& written() const { return states_.written(); }
@@ -228,7 +228,7 @@ UNITY_INLINE void server_exchange::serve(cell_id of, node_id reader) {
     streams_.tag(first + group.relayed_before(i, server));
     const auto there = station != r ? streams_.sent(states_.node_of(of), own, r, station) : awaited_value{own, {}};
     if (written().has(station)) {
-      sums.terms[station].push_back(there);
+      sums.partials[station].push_back(there);
     }
   }
   streams_.tag(first + group.relayed_before(group.size(), server));
@@ -283,11 +283,11 @@ UNITY_INLINE value_id server_exchange::summed(std::uint32_t rank, const node_sum
     return states_[sums.of.weight].gradients.at({written().like(rank), sums.of.cell});  // any value of the sum's type
   }
   value_id sum{};
-  for (const auto& term : sums.terms.at(rank)) {
-    if (term.wait.kind == step_kind::wait) {
-      streams_.wait(rank, term.wait);
+  for (const auto& partial : sums.partials.at(rank)) {
+    if (partial.wait.kind == step_kind::wait) {
+      streams_.wait(rank, partial.wait);
     }
-    sum = sum.valid() ? streams_.on(rank, sums.reader).sum(sum, term.value) : term.value;
+    sum = sum.valid() ? streams_.on(rank, sums.reader).sum(sum, partial.value) : partial.value;
   }
   return sum;
 }

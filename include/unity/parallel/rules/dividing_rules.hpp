@@ -271,7 +271,7 @@ UNITY_INLINE std::vector<syntax::rule> rule_family_writer::rules() const {
 
 UNITY_INLINE std::size_t rule_family_writer::divided_axes(const operator_grid& g) {
   std::size_t count = g.copies > 1 ? 1 : 0;
-  for (const auto* degrees : {&g.indices, &g.steps, &g.groups}) {
+  for (const auto* degrees : {&g.indices, &g.steps, &g.partials}) {
     count += static_cast<std::size_t>(std::count_if(degrees->begin(), degrees->end(), [](auto k) { return k > 1; }));
   }
   return count;
@@ -285,8 +285,8 @@ UNITY_INLINE auto rule_family_writer::axis_of(const operator_dimensions& o, cons
       return {fmt::format("{}{}", g.steps[i] > 1 ? "_in_steps_over_" : "_over_", name_of(o, i)), i};
     }
   }
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
-    if (g.groups[p] > 1) {
+  for (std::size_t p = 0; p < g.partials.size(); ++p) {
+    if (g.partials[p] > 1) {
       std::string label = "_of_terms_in";
       for (const auto x : o.groups[p]) {
         label += form_.any_operands ? "" : fmt::format("_{}", operand_names[x]);

@@ -87,7 +87,7 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
 
 // An axis of a grid: an index, its steps, a linear group, or the tasks that compute the same.
 struct grid_axis {
-  enum class kinds : std::uint8_t { index, steps, group, copies };
+  enum class kinds : std::uint8_t { index, steps, partial, copies };
 
   kinds kind = kinds::index;
   std::size_t number = 0;  // of the index or group
@@ -287,9 +287,9 @@ UNITY_INLINE axis_operators operators_along(const operator_dimensions& o, const 
   axis_operators all;
   for (std::size_t x = 0; x < o.inputs.size(); ++x) {
     const bool is_index = axis.kind == kinds::index || axis.kind == kinds::steps;
-    const auto view = axis.kind == kinds::copies  ? axis_view::copies
-                      : axis.kind == kinds::group ? view_of_group(o, x, axis.number)
-                                                  : view_of_index(o, x, axis.number);
+    const auto view = axis.kind == kinds::copies    ? axis_view::copies
+                      : axis.kind == kinds::partial ? view_of_group(o, x, axis.number)
+                                                    : view_of_index(o, x, axis.number);
     const auto at = is_index ? detail::dimension_with(s, s.operands[x], axis.number).value_or(0) : 0;
     if (axis.kind == kinds::steps) {
       all.operands.push_back(view == axis_view::dimension

@@ -46,7 +46,7 @@ struct chain_step {
 
 namespace detail {
 
-// The quantity of a type that an operator changes: 0 terms, 1 copies, 2 + d dimension d.
+// The quantity of a type that an operator changes: 0 partials, 1 copies, 2 + d dimension d.
 [[nodiscard]] inline std::int64_t quantity_of(const parallel_operator& p) noexcept {
   return has_axis(p.kind) ? 2 + p.axis : p.kind == parallel_kind::reduce || p.kind == parallel_kind::inject ? 0 : 1;
 }
@@ -159,7 +159,7 @@ class trace_writer {
     };
     add(grid_axis::kinds::steps, g.steps);
     add(grid_axis::kinds::index, g.indices);
-    add(grid_axis::kinds::group, g.groups);
+    add(grid_axis::kinds::partial, g.partials);
     if (g.copies > 1) {
       all.push_back({grid_axis::kinds::copies, 0, g.copies});
     }
@@ -169,7 +169,7 @@ class trace_writer {
     switch (axis.kind) {
       case grid_axis::kinds::steps: g.steps[axis.number] = axis.degree; break;
       case grid_axis::kinds::index: g.indices[axis.number] = axis.degree; break;
-      case grid_axis::kinds::group: g.groups[axis.number] = axis.degree; break;
+      case grid_axis::kinds::partial: g.partials[axis.number] = axis.degree; break;
       case grid_axis::kinds::copies: g.copies = axis.degree; break;
     }
   }
@@ -214,7 +214,7 @@ class trace_writer {
         what += fmt::format(" in steps over {}", o.structure.indices[axis.number].name);
         break;
       case grid_axis::kinds::index: what += fmt::format(" over {}", o.structure.indices[axis.number].name); break;
-      case grid_axis::kinds::group: what += fmt::format(" of terms in group {}", axis.number); break;
+      case grid_axis::kinds::partial: what += fmt::format(" of partials in group {}", axis.number); break;
       case grid_axis::kinds::copies: what += " repeated"; break;
     }
     return {std::move(what), {{"k", axis.degree}}, false, n, axis, false};

@@ -30,10 +30,10 @@ namespace unity::parallel {
 
 // Consecutive operators, or an exchange within the tensor-parallel group.
 struct work_step {
-  tasks::task_kind kind = tasks::task_kind::forward;      // transfer: an exchange
-  picoseconds time{};                                     // of the operators
-  hardware::exchange exchange{};                          // of an exchange, like its size
-  bytes size{};                                           // as hardware::collective counts it
+  tasks::task_kind kind = tasks::task_kind::forward;  // transfer: an exchange
+  picoseconds time{};                                 // of the operators
+  hardware::exchange exchange{};                      // of an exchange, like its size
+  bytes size{};                                       // as hardware::collective counts it
 
   friend bool operator==(const work_step&, const work_step&) = default;
 };
@@ -72,7 +72,7 @@ namespace detail {
 
 // How a value is distributed over a group of devices.
 struct value_spread {
-  enum class kinds : std::uint8_t { whole, block, terms };
+  enum class kinds : std::uint8_t { whole, block, partial };
 
   kinds kind = kinds::whole;
   std::size_t dimension = 0;  // of blocks
@@ -209,7 +209,7 @@ class strided_durations {
 
 UNITY_INLINE value_spread spread_of(const parallel_type& t) {
   if (t.partial > 1) {
-    return {value_spread::kinds::terms, 0};
+    return {value_spread::kinds::partial, 0};
   }
   for (std::size_t d = 0; d < t.degrees.size(); ++d) {
     if (t.degrees[d] > 1) {
@@ -224,7 +224,7 @@ UNITY_INLINE std::optional<hardware::exchange> exchange_between(const value_spre
   if (from == to || from.kind == kinds::whole) {
     return std::nullopt;
   }
-  if (from.kind == kinds::terms) {
+  if (from.kind == kinds::partial) {
     return to.kind == kinds::block ? hardware::exchange::reduce_scatter : hardware::exchange::all_reduce;
   }
   return to.kind == kinds::block ? hardware::exchange::all_to_all : hardware::exchange::all_gather;
@@ -379,10 +379,10 @@ UNITY_INLINE value_spread layer_work_finder::result_spread(value_id v) const {
           .results[static_cast<std::size_t>(std::find(results.begin(), results.end(), v) - results.begin())]);
 }
 
-// If the work is divided, the cotangent of an operand that is read whole is a sum with a term per device.
+// If the work is divided, the cotangent of an operand that is read whole is a sum with a partial per device.
 UNITY_INLINE value_spread layer_work_finder::cotangent_spread(node_id n, std::size_t operand) const {
   const auto& t = types_[n.index()].operands[operand];
-  return grids_[n.index()].copies == 1 && t.copies > 1 ? value_spread{value_spread::kinds::terms, 0}
+  return grids_[n.index()].copies == 1 && t.copies > 1 ? value_spread{value_spread::kinds::partial, 0}
          : t.partial > 1                               ? value_spread{}
                                                        : spread_of(t);
 }
@@ -398,7 +398,7 @@ UNITY_INLINE bytes layer_work_finder::kept_bytes(value_id v) const {
   const bool is_scattered = std::any_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const auto& r) {
     return spread_of(types_[r.first.index()].operands[r.second]).kind == kinds::block;
   });
-  const bool is_block = made == kinds::block || (made == kinds::terms && is_scattered);
+  const bool is_block = made == kinds::block || (made == kinds::partial && is_scattered);
   return bytes{whole_bytes(v).count() / (is_block ? statement_.tensor : 1)};
 }
 
@@ -425,7 +425,7 @@ UNITY_INLINE void layer_work_finder::find_exchanges(value_id v) {
       there.push_back(read);
     }
   }
-  const auto wanted = made.kind == value_spread::kinds::terms ? value_spread{} : made;
+  const auto wanted = made.kind == value_spread::kinds::partial ? value_spread{} : made;
   for (const auto& [n, operand] : readers_[v.index()]) {
     const auto given = cotangent_spread(n, operand);
     if (const auto exchange = exchange_between(given, wanted);
@@ -604,7 +604,7 @@ UNITY_INLINE void layer_work_finder::find_weights() {
       pieces.insert(piece(use.node));
       accumulating_[piece(use.node)] += moving(is_divided ? widening_bytes(held.elements, held.element)
                                                           : accumulation_bytes(held.elements, held.element));
-      held.adds_up = held.adds_up || cotangent_spread(use.node, use.operand).kind == value_spread::kinds::terms;
+      held.adds_up = held.adds_up || cotangent_spread(use.node, use.operand).kind == value_spread::kinds::partial;
     }
     held.pieces.assign(pieces.begin(), pieces.end());
     all_.weights.push_back(std::move(held));

@@ -20,17 +20,18 @@ namespace detail {
                                       const operator_dimensions& producer, const configuration& made,
                                       std::size_t devices);
 
-// If all operands of a linear group are sums of the same number of terms on the same devices, computes the operator
-// term by term there. Nothing for other operators.
-[[nodiscard]] std::optional<configuration> term_by_term(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                        node_id n, std::size_t devices, const strategy& s);
+// If all operands of a linear group are sums of the same number of partials on the same devices, computes the operator
+// partial by partial there. Nothing for other operators.
+[[nodiscard]] std::optional<configuration> partial_by_partial(const tensor::tensor_graph& g,
+                                                              const graph_dimensions& all, node_id n,
+                                                              std::size_t devices, const strategy& s);
 
 }  // namespace detail
 
 // How outputs that are sums over several devices are handled.
-// added_up  one device adds up the terms: readers of the graph's outputs know nothing of terms
-// terms     a scalar stays one term per device: its reader adds them up, and the backward pass does not wait for that
-enum class summed_outputs : std::uint8_t { added_up, terms };
+// added_up  one device adds up the partials, since readers of the graph's outputs expect whole values
+// partial   a scalar stays one partial per device: its reader adds them up, and the backward pass does not wait for that
+enum class summed_outputs : std::uint8_t { added_up, partial };
 
 // Appends configurations for the operators of the graph behind those of the strategy, such as a loss. Complexity:
 // linear in the nodes.
@@ -87,8 +88,8 @@ UNITY_INLINE configuration following(const operator_dimensions& o, std::size_t o
   return is_divided && why_not(o, c, devices).empty() ? c : alone;
 }
 
-UNITY_INLINE std::optional<configuration> term_by_term(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                                       node_id n, std::size_t devices, const strategy& s) {
+UNITY_INLINE std::optional<configuration> partial_by_partial(const tensor::tensor_graph& g, const graph_dimensions& all,
+                                                             node_id n, std::size_t devices, const strategy& s) {
   const auto& o = all[n];
   const auto operands = g.operands(n);
   for (std::size_t group = 0; group < o.groups.size(); ++group) {
@@ -96,7 +97,7 @@ UNITY_INLINE std::optional<configuration> term_by_term(const tensor::tensor_grap
     bool is_alike = true;
     for (const auto x : o.groups[group]) {
       const auto& made = s[g.producer(operands[x]).index()];
-      const auto count = product(made.reductions) * product(made.terms);
+      const auto count = product(made.reductions) * product(made.partials);
       is_alike = is_alike && count > 1 && count == static_cast<std::int64_t>(made.task_count()) &&
                  (first == nullptr || made.devices == first->devices);
       first = &made;
@@ -105,7 +106,7 @@ UNITY_INLINE std::optional<configuration> term_by_term(const tensor::tensor_grap
       continue;
     }
     configuration c{degree_list(o.divisible.size(), 1), first->devices, {}, degree_list(o.groups.size(), 1), 1};
-    c.terms[group] = static_cast<std::int64_t>(first->task_count());
+    c.partials[group] = static_cast<std::int64_t>(first->task_count());
     if (why_not(o, c, devices).empty()) {
       return c;
     }
@@ -133,8 +134,9 @@ UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& 
       continue;
     }
     const bool is_number = o.outputs.size() == 1 && o.outputs.front().dims.empty();
-    if (auto c = summed == summed_outputs::terms && is_number ? detail::term_by_term(g, all, node_id{n}, devices, s)
-                                                              : std::nullopt) {
+    if (auto c = summed == summed_outputs::partial && is_number
+                     ? detail::partial_by_partial(g, all, node_id{n}, devices, s)
+                     : std::nullopt) {
       s[n] = std::move(*c);
       continue;
     }
@@ -142,7 +144,7 @@ UNITY_INLINE void follow(const tensor::tensor_graph& g, const graph_dimensions& 
     s[n] = detail::following(o, static_cast<std::size_t>(made - operands.begin()), all[from], s[from.index()], devices);
     const bool is_output =
         std::any_of(g.outputs().begin(), g.outputs().end(), [&](value_id v) { return g.producer(v) == node_id{n}; });
-    const bool may_leave = summed == summed_outputs::terms && is_number;
+    const bool may_leave = summed == summed_outputs::partial && is_number;
     if (is_output && !may_leave && product(s[n].reductions) > 1) {
       s[n] = {degree_list(o.divisible.size(), 1), {s[from.index()].devices[0]}, {}, {}, 1};
     }

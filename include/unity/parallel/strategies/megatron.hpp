@@ -36,7 +36,7 @@ namespace detail {
 
 // How a value is distributed along the axis that divides layers.
 struct layer_division {
-  enum class kinds : std::uint8_t { whole, block, terms };
+  enum class kinds : std::uint8_t { whole, block, partial };
 
   kinds kind = kinds::whole;
   std::size_t dimension = 0;  // of blocks
@@ -226,7 +226,7 @@ UNITY_INLINE layer_division megatron_writer::view_in(const tensor::tensor_indice
       return {layer_division::kinds::block, d};
     }
   }
-  return {layer_division::kinds::terms, 0};
+  return {layer_division::kinds::partial, 0};
 }
 
 UNITY_INLINE std::vector<std::size_t> megatron_writer::of_blocks(node_id n) const {

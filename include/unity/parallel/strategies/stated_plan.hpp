@@ -102,7 +102,7 @@ UNITY_INLINE plan_reader::plan_reader(const tensor::algebra& a, const plan& p)
 // Degrees of 1 may be written or left out.
 UNITY_INLINE bool is_same(configuration x, configuration y) {
   for (auto* c : {&x, &y}) {
-    for (auto* degrees : {&c->reductions, &c->terms}) {
+    for (auto* degrees : {&c->reductions, &c->partials}) {
       if (std::all_of(degrees->begin(), degrees->end(), [](std::int64_t d) { return d == 1; })) {
         degrees->clear();
       }
@@ -206,7 +206,7 @@ class data_plan_reader : plan_reader {
 
 UNITY_INLINE void data_plan_reader::expect_samples_divided(node_id n, const configuration& expected) const {
   const auto& c = p_.configurations[n.index()];
-  const bool is_whole = product(c.degrees) * product(c.reductions) * product(c.terms) == 1;
+  const bool is_whole = product(c.degrees) * product(c.reductions) * product(c.partials) == 1;
   if (!is_same(c, expected) && !(is_whole && all_.role(n) == sample_role::apart)) {
     throw error{shown(n), fmt::format("divided as {}", c),
                 fmt::format("{}, a part of the samples on each device", expected)};

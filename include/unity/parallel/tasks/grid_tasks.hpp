@@ -24,14 +24,14 @@ namespace unity::parallel {
 
 // One shard of a tensor.
 struct shard_place {
-  std::int64_t term = 0;
+  std::int64_t partial = 0;
   std::int64_t copy = 0;
   tensor::shape block{};  // along every dimension
 };
 
 // A task at one step: its position along every axis of the grid.
 struct grid_task {
-  std::vector<std::int64_t> groups{};
+  std::vector<std::int64_t> partials{};
   std::int64_t copy = 0;
   std::vector<std::int64_t> parts{};  // per index, numbered across all steps
   std::vector<index_range> ranges{};  // per index
@@ -57,15 +57,15 @@ inline void append_digit(std::int64_t& number, std::int64_t digit, std::int64_t 
 }  // namespace detail
 
 [[nodiscard]] inline grid_task first_task(const operator_dimensions& o, const operator_grid& g) {
-  return detail::task_at(o, g, std::vector<std::int64_t>(g.groups.size() + 1 + g.indices.size(), 0));
+  return detail::task_at(o, g, std::vector<std::int64_t>(g.partials.size() + 1 + g.indices.size(), 0));
 }
 
 // The tasks of a valid grid of the operator, one per step, in row-major order of [groups...][copies][indices...].
 // Complexity: linear in tasks and axes.
 [[nodiscard]] std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g);
 
-// The shard of an operand that the task has. Its term and copy are numbered by the axes that act as terms and copies
-// for this operand.
+// The shard of an operand that the task has. Its partial and copy are numbered by the axes that act as partials and
+// copies for this operand.
 [[nodiscard]] shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
                                         std::size_t x);
 
@@ -140,9 +140,9 @@ UNITY_INLINE box region_of(const operator_dimensions& o, const tensor::tensor_in
 }
 
 UNITY_INLINE grid_task task_at(const operator_dimensions& o, const operator_grid& g, std::span<const std::int64_t> at) {
-  const auto indices = at.subspan(g.groups.size() + 1);
-  grid_task t{{at.begin(), at.begin() + static_cast<std::ptrdiff_t>(g.groups.size())},
-              at[g.groups.size()],
+  const auto indices = at.subspan(g.partials.size() + 1);
+  grid_task t{{at.begin(), at.begin() + static_cast<std::ptrdiff_t>(g.partials.size())},
+              at[g.partials.size()],
               {indices.begin(), indices.end()},
               {}};
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
@@ -157,7 +157,7 @@ UNITY_INLINE grid_task task_at(const operator_dimensions& o, const operator_grid
 namespace unity::parallel {
 
 UNITY_INLINE std::vector<grid_task> tasks_of(const operator_dimensions& o, const operator_grid& g) {
-  std::vector<std::int64_t> sizes(g.groups.begin(), g.groups.end());
+  std::vector<std::int64_t> sizes(g.partials.begin(), g.partials.end());
   sizes.push_back(g.copies);
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
     sizes.push_back(g.indices[i] * g.steps[i]);
@@ -170,14 +170,15 @@ UNITY_INLINE std::vector<grid_task> tasks_of(const operator_dimensions& o, const
 UNITY_INLINE shard_place operand_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
                                        std::size_t x) {
   shard_place s;
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
-    detail::append_digit(view_of_group(o, x, p) == axis_view::partial ? s.term : s.copy, t.groups[p], g.groups[p]);
+  for (std::size_t p = 0; p < g.partials.size(); ++p) {
+    detail::append_digit(view_of_group(o, x, p) == axis_view::partial ? s.partial : s.copy, t.partials[p],
+                         g.partials[p]);
   }
   detail::append_digit(s.copy, t.copy, g.copies);
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
     const auto view = view_of_index(o, x, i);
     if (view != axis_view::dimension) {
-      detail::append_digit(view == axis_view::partial ? s.term : s.copy, t.parts[i] % g.indices[i], g.indices[i]);
+      detail::append_digit(view == axis_view::partial ? s.partial : s.copy, t.parts[i] % g.indices[i], g.indices[i]);
     }
   }
   s.block = detail::block_of(o, o.structure.operands[x], g, t);
@@ -187,12 +188,12 @@ UNITY_INLINE shard_place operand_shard(const operator_dimensions& o, const opera
 UNITY_INLINE shard_place result_shard(const operator_dimensions& o, const operator_grid& g, const grid_task& t,
                                       std::size_t r) {
   shard_place s{0, t.copy, detail::block_of(o, o.structure.results[r], g, t)};
-  for (std::size_t p = 0; p < g.groups.size(); ++p) {
-    detail::append_digit(s.term, t.groups[p], g.groups[p]);
+  for (std::size_t p = 0; p < g.partials.size(); ++p) {
+    detail::append_digit(s.partial, t.partials[p], g.partials[p]);
   }
   for (std::size_t i = 0; i < g.indices.size(); ++i) {
     if (view_of_index_in_result(o, r, i) == axis_view::partial) {
-      detail::append_digit(s.term, t.parts[i] % g.indices[i], g.indices[i]);
+      detail::append_digit(s.partial, t.parts[i] % g.indices[i], g.indices[i]);
     }
   }
   return s;

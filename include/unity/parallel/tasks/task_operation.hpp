@@ -61,7 +61,7 @@ void add_margins(const tensor::algebra& a, const operator_dimensions& o, const s
 }  // namespace detail
 
 // The operator that computes the part's results from the part's operands, element by element as the whole operator
-// does; if sums are divided, a term of the results.
+// does; if sums are divided, a partial of the results.
 // Complexity: linear in operands, results and their ranks.
 // Throws: unity::error if no such operator is known.
 [[nodiscard]] task_operation operation_of_task(const tensor::algebra& a, const operator_dimensions& o,

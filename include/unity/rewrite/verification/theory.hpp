@@ -61,9 +61,9 @@ class theory {
       // The right side does not bind all variables by itself: a part of the left side may.
     }
     rules_.push_back(rule);
-    add_direction(forward, axiom, false, !backward && !rewrites);
+    add_direction(forward, {.axiom = axiom, .has_partial_forms = !backward && !rewrites});
     if (backward) {
-      add_direction(*backward, axiom, true, false);
+      add_direction(*backward, {.axiom = axiom, .is_reversed = true});
     }
     return axiom;
   }
@@ -79,11 +79,17 @@ class theory {
   }
 
  private:
+  struct direction {
+    std::uint32_t axiom = 0;
+    bool is_reversed = false;
+    bool has_partial_forms = false;  // see form_finder::partial
+  };
+
   template <pattern_algebra Algebra>
   static substitution one_direction(const Algebra& algebra, const syntax::rule& rule) {
     return std::move(compile_rule(algebra, rule).front());
   }
-  void add_direction(const substitution& s, std::uint32_t axiom, bool reversed, bool partial);
+  void add_direction(const substitution& s, direction d);
   void add_form(axiom_form f);
 
   theory_options options_{};
@@ -101,16 +107,16 @@ class theory {
 
 namespace unity {
 
-UNITY_INLINE void theory::add_direction(const substitution& s, std::uint32_t axiom, bool reversed, bool partial) {
+UNITY_INLINE void theory::add_direction(const substitution& s, direction d) {
   const bool repeats = s.repeats();
   const auto& root = s.source.roots[0];
   const bool siblings = root.repeated && s.source.nodes[root.slot].indexed;
   const std::size_t least = siblings ? 2 : 1;  // a single one would be joined with nothing
   for (auto times = repeats ? least : 1; times <= (repeats ? options_.most_repetitions : 1); ++times) {
-    const detail::form_finder find{s, axiom, reversed, times};
+    const detail::form_finder find{s, d.axiom, d.is_reversed, times};
     add_form(find.whole());
-    auto part = partial ? find.partial() : std::nullopt;
-    if (!part && partial) {
+    auto part = d.has_partial_forms ? find.partial() : std::nullopt;
+    if (!part && d.has_partial_forms) {
       part = find.with_constant();
     }
     if (part) {

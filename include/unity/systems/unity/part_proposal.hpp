@@ -30,7 +30,7 @@ enum class part_moves : std::uint8_t {
   connected,
   // Also moves all unconnected parts at once, each to one of two blocks; repeats an operator and moves its readers
   // apart in one step, because readers that move without it would wait for it; and divides an operator along any two
-  // axes, including those of sums, terms and copies. There is always a proposal. For graphs of a few operators.
+  // axes, including those of sums, partials and copies. There is always a proposal. For graphs of a few operators.
   all,
 };
 
@@ -254,9 +254,9 @@ UNITY_INLINE strategy_change part_proposal::divided(std::uint32_t op, random_eng
   parallel::configuration c;
   c.degrees = parallel::degree_list(o.divisible.size(), 1);
   c.reductions = parallel::degree_list(o.reductions.size(), 1);
-  c.terms = parallel::degree_list(o.groups.size(), 1);
+  c.partials = parallel::degree_list(o.groups.size(), 1);
   const auto axis = [&](std::size_t k) -> std::int64_t& {
-    for (auto* list : {&c.degrees, &c.reductions, &c.terms}) {
+    for (auto* list : {&c.degrees, &c.reductions, &c.partials}) {
       if (k < list->size()) {
         return (*list)[k];
       }
@@ -276,13 +276,13 @@ UNITY_INLINE strategy_change part_proposal::divided(std::uint32_t op, random_eng
   for (std::size_t t = 0; t < block.size; ++t) {
     c.devices.push_back(block[is_transposed ? t % columns * rows + t / columns : t]);
   }
-  const bool is_sum = parallel::product(c.reductions) * parallel::product(c.terms) > 1;
+  const bool is_sum = parallel::product(c.reductions) * parallel::product(c.partials) > 1;
   if ((is_sum && is_output_[op]) || !parallel::why_not(o, c, devices_).empty()) {
     return {};
   }
   if (!is_sum) {
     c.reductions = {};
-    c.terms = {};
+    c.partials = {};
   }
   return {{nodes_[op], std::move(c)}};
 }

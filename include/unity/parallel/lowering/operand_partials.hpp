@@ -1,4 +1,4 @@
-// Operands that are sums of terms: their number, and the term that each task reads.
+// Operands that are sums of partials: their number, and the partial that each task reads.
 #pragma once
 
 #include <cstddef>
@@ -11,35 +11,35 @@
 namespace unity::parallel {
 
 // Regular.
-struct operand_terms {
+struct operand_partials {
   std::uint32_t count = 1;
-  std::vector<std::uint32_t> of{};  // per task; empty: a single term
+  std::vector<std::uint32_t> of{};  // per task; empty: a single partial
 
   [[nodiscard]] std::uint32_t of_task(std::size_t t) const { return of.empty() ? 0 : of[t]; }
 
-  friend bool operator==(const operand_terms&, const operand_terms&) = default;
+  friend bool operator==(const operand_partials&, const operand_partials&) = default;
 };
 
-// The number of terms of an operand is the product of the terms of the linear groups that contain it and of the parts
-// of the sums that it is added outside of. Terms are numbered by the task's digits along these, row-major. Complexity:
-// linear in tasks.
-[[nodiscard]] operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand);
+// The number of partials of an operand is the product of the partials of the linear groups that contain it and of the
+// parts of the sums that it is added outside of. Partials are numbered by the task's digits along these, row-major.
+// Complexity: linear in tasks.
+[[nodiscard]] operand_partials partials_of(const operator_dimensions& o, const task_grid& g, std::size_t operand);
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OPERAND_TERMS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_OPERAND_PARTIALS)
 
 #include <unity/core/row_major.hpp>
 
 namespace unity::parallel {
 
-UNITY_INLINE operand_terms terms_of(const operator_dimensions& o, const task_grid& g, std::size_t operand) {
+UNITY_INLINE operand_partials partials_of(const operator_dimensions& o, const task_grid& g, std::size_t operand) {
   std::vector<bool> groups;
   std::vector<bool> sums;
-  operand_terms all;
-  for (std::size_t k = 0; k < g.terms.size(); ++k) {
+  operand_partials all;
+  for (std::size_t k = 0; k < g.partials.size(); ++k) {
     groups.push_back(view_of_group(o, operand, k) == axis_view::partial);
-    all.count *= groups.back() ? static_cast<std::uint32_t>(g.terms[k]) : 1U;
+    all.count *= groups.back() ? static_cast<std::uint32_t>(g.partials[k]) : 1U;
   }
   for (std::size_t r = 0; r < g.reductions.size(); ++r) {
     sums.push_back(view_of_index(o, operand, o.reductions[r].indices[0]) == axis_view::partial);
@@ -58,7 +58,7 @@ UNITY_INLINE operand_terms terms_of(const operator_dimensions& o, const task_gri
   };
   for (std::size_t t = 0; t < static_cast<std::size_t>(g.tasks()); ++t) {
     const auto place = place_of(g, t);
-    const auto outer = add(0, place.term, g.terms, groups);
+    const auto outer = add(0, place.partial, g.partials, groups);
     all.of.push_back(static_cast<std::uint32_t>(add(outer, place.reduction, g.reductions, sums)));
   }
   return all;
