@@ -207,7 +207,7 @@ template <class IsDone>
 }  // namespace detail
 
 // A task is ready when everything that it depends on has ended and arrived. Each resource runs one task at a time, in
-// order of ready time, ties as tasks::tie says; a task without a resource starts when it is ready, concurrently with
+// order of ready time and then of program::tie; a task without a resource starts when it is ready, concurrently with
 // others.
 // Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are additions of this
 // library.

@@ -94,7 +94,7 @@ template <std::invocable<const tasks::program&> TimesOf>
   return found;
 }
 
-// First in, first out.
+// Likewise by full_simulation: each resource runs its tasks first in, first out.
 // Throws: unity::error if tasks wait for each other.
 [[nodiscard]] inline steady_iteration run_until_steady(const tasks::program& p,
                                                        std::span<const tasks::carried_dependency> carried,

@@ -63,7 +63,8 @@ void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, c
   }
 }
 
-// kept: by rank; first: the index of its first tensor in the file, which rank 0 writes.
+// Writes the kept values of all ranks through rank 0, which has the file. kept: by rank, the tensors; first: the index
+// in the file of the first of them.
 template <class Executor, host_reaching_communicator Communicator>
 void put_kept_values(const Executor& rank, Communicator& world, const std::vector<std::vector<io::stored_tensor>>& kept,
                      std::size_t first, std::optional<io::weights_writer>& file) {

@@ -51,7 +51,8 @@ struct pipeline_options {
   parallel::memory_trades trades = parallel::memory_trades::none;
 };
 
-// All groups of one size: the meshes of the first, which are those of the others, and the links between groups.
+// All device groups of one size: solvers for the meshes of the first group, which stand for those of the others, and
+// the links between groups.
 struct stage_solvers {
   parallel::stage_mesh stages;
   std::vector<std::unique_ptr<mesh_solver>> solvers{};
