@@ -195,7 +195,7 @@ template <class IsDone>
       if (!is_done(t)) {
         const auto& of = p.owner_of(tasks::fragment_id{f});
         throw error{"program",
-                    fmt::format("task {} of fragment {}{} waits for itself", t - range.first, f,
+                    fmt::format("task {} of fragment {}{} can never start", t - range.first, f,
                                 of.name.empty() ? "" : fmt::format(" ({})", of.name)),
                     "dependencies without a cycle"};
       }

@@ -248,7 +248,7 @@ class program {
   }
   [[nodiscard]] std::uint32_t place(const task_ref& r, fragment_id own) const {
     const auto& s = slots_[(r.fragment.valid() ? r.fragment : own).index()];
-    UNITY_EXPECTS(r.index < s.body.tasks.size(), "a dependency between tasks that are there");
+    UNITY_EXPECTS(r.index < s.body.tasks.size(), "a dependency between tasks that exist");
     return s.first + r.index;
   }
 
