@@ -105,7 +105,7 @@ void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept,
 // Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/sealed_file.hpp). To
 // be called by all ranks. steps: the number of completed ones. Memory: a part of a weight, and the state of the rank's
 // compressors.
-// Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
+// Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. Also as
 // Rank::expect_finite.
 template <class Rank, host_reaching_communicator Communicator>
 void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world,

@@ -278,8 +278,7 @@ class nccl_state {
   // Withdraws this rank, so that the others do not wait for it in vain.
   void stop(const char* what) noexcept {
     if (comm_ != nullptr) {
-      failure_ =
-          fmt::format("{}: given up because of an exception; expected its request to be waited for", what);
+      failure_ = fmt::format("{}: given up because of an exception; expected its request to be waited for", what);
       ncclCommAbort(std::exchange(comm_, nullptr));
     }
   }
