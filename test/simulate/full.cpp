@@ -128,7 +128,7 @@ TEST_CASE("full simulation of a dependency cycle is an error that names a task")
     FAIL("no error");
   } catch (const error& e) {
     CHECK(std::string{e.what()} ==
-          "program: task 1 of fragment 0 (matmul 3) waits for itself; expected dependencies without a cycle");
+          "program: task 1 of fragment 0 (matmul 3) can never start; expected dependencies without a cycle");
   }
 }
 

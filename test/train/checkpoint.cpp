@@ -251,7 +251,7 @@ TEST_CASE("non-finite weights are not written and the earlier checkpoint survive
   const auto message = message_of(
       [&] { train_some(p, {parallel::optimizer::sgd, std::numeric_limits<double>::infinity()}, 0, 1, {}, file); });
   CHECK(message ==
-        "step 0: weights that are no numbers, first from a change of weights; expected numbers; is the learning rate "
+        "step 0: weights that are not finite, first from a change of weights; expected numbers; is the learning rate "
         "too large?");
   CHECK((content_of(file) == content));
   CHECK(std::distance(fs::directory_iterator{file.parent_path()}, {}) == 1);

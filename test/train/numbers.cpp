@@ -205,7 +205,7 @@ TEST_CASE("a non-finite gradient of a finite loss is found before the weights ar
   } catch (const error& e) {
     message = e.what();
   }
-  CHECK(message.starts_with("step 0: weights that are no numbers, first from sqrt " + number_of(p.graph, "sqrt") +
+  CHECK(message.starts_with("step 0: weights that are not finite, first from sqrt " + number_of(p.graph, "sqrt") +
                             ", backward, on rank "));
   for (const auto x : kept) {
     CHECK(std::isfinite(x));

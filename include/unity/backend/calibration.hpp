@@ -92,8 +92,8 @@ class device_calibration {
     const tensor::tensor_type t{tensor::dtype::float32, tensor::layout::row_major, false, {1}};
     return time({algebra_.make_operation("relu"), {t}}).second;
   }
-  // Of copies from and to pageable memory, as ranks have it; in the slower direction. By the clock of the host, as
-  // copies end before they return.
+  // The rate of copies from and to pageable memory, which ranks use, in the slower direction. Timed by the clock of the
+  // host, because a copy returns only when it has ended.
   [[nodiscard]] double host_bytes_per_second() {
     const auto size = static_cast<std::size_t>(options_.stream_bytes);
     auto memory = backend_.allocate(size);
@@ -190,18 +190,18 @@ template <device_backend Backend>
   for (const auto& p : d.peaks) {
     d.sources.emplace_back(fmt::format("peaks.{}", tensor::name_of(p.element)), "measured: products and convolutions");
   }
-  d.sources.emplace_back("bytes_per_second", "measured: sums of two tensors");
+  d.sources.emplace_back("bytes_per_second", "measured: relu or a sum of two tensors, the faster one");
   d.sources.emplace_back("launch_s", "measured: an operator on one element");
   d.sources.emplace_back("host_bytes_per_second", "measured: copies in both directions, the slower one");
-  d.sources.emplace_back("memory_bytes", "what the system says");
+  d.sources.emplace_back("memory_bytes", "reported by the system");
   std::sort(d.sources.begin(), d.sources.end());
   d.sources.erase(std::unique(d.sources.begin(), d.sources.end()), d.sources.end());
   return d;
 }
 
 struct exchange_options {
-  std::int64_t smallest = 256;                     // bytes; sizes double up to this
-  std::int64_t largest = std::int64_t{16} << 20U;  // bytes
+  std::int64_t smallest = 256;                     // bytes; sizes double from this on
+  std::int64_t largest = std::int64_t{16} << 20U;  // bytes; no size is above this
   std::int64_t volume = std::int64_t{8} << 20U;    // bytes to exchange at each size, within the two bounds below
   std::int64_t least = 5;                          // least repetitions
   std::int64_t most = 100;                         // most repetitions

@@ -200,11 +200,13 @@ class loaded_kernel {
 
 }  // namespace detail
 
-// Times operators one by one, as they run within a graph. Constants come from memory, since a whole inference went by
-// since they were read last: constants that stay in cache make a recurrent network of one sample look three times as
-// fast as it is. Activations come from the cache that the cores share: the operator before, which wrote them, had split
-// its work among the cores in another way. Where they stay in a core's own cache, an addition of two of BERT's
-// activations looks three times as fast. Kernels begin one after another without waiting, as an executor begins them.
+// Times operators one by one, as they run within a graph:
+// - Constants are read from memory, because a whole inference has run since they were last read. If they stayed in
+//   cache, a recurrent network of one sample would look three times as fast as it is.
+// - Activations are read from the cache that the cores share, because the operator that wrote them divided its work
+//   among the cores in another way. If they stayed in a core's own cache, an addition of two of BERT's activations
+//   would look three times as fast as it is.
+// - Kernels are started one after another without waiting, as by an executor.
 //
 // Models kernel_timer. The backend must outlive it.
 // Complexity: `seconds` or the least number of samples, whichever is more, up to `most_seconds`, and the filling of

@@ -53,12 +53,12 @@ class transpose_joiner {
 
 // Matrix products accept operands in any layout, so transposed operands need not be moved.
 
-// Whether products are the only readers of the node's results.
+// Whether only products read the node's results, none of which is an output.
 [[nodiscard]] bool feeds_products(const tensor::algebra& a, const tensor::tensor_graph& g, const users& uses,
                                   node_id n);
 
-// The body of a composite in which each value that only products read has a layout in which it aliases its operand, if
-// there is one.
+// The body of a composite, in which values that only products read get a layout in which they alias their operand, if
+// there is such a layout: these transposes need not run.
 [[nodiscard]] tensor::tensor_graph with_turned_operands(const tensor::algebra& a, const tensor::tensor_graph& body);
 
 }  // namespace unity::backend

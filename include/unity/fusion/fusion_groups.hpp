@@ -416,7 +416,7 @@ UNITY_INLINE bool fusion_groups::update(std::uint32_t group) {
   if (all.empty()) {
     return true;
   }
-  UNITY_EXPECTS(number != none, "a group that others have something from");
+  UNITY_EXPECTS(number != none, "a group that provides a result");
   put(array::number, group, number);
   put(array::waits, group, waits);
   return all.size() == 1 || g.reduces(all.front()) ||

@@ -151,7 +151,7 @@ UNITY_INLINE instruction_id rank_reader::add(std::uint32_t s, instruction i, std
   std::vector<instruction_operand> operands;
   for (std::size_t x = 0; x < values.size(); ++x) {
     const auto from = by_value_[values[x].index()];
-    UNITY_EXPECTS(from != rank_instructions::none, "steps that read what is there");
+    UNITY_EXPECTS(from != rank_instructions::none, "steps that read values of earlier steps");
     const auto same = std::find_if(operands.begin(), operands.end(), [&](const auto& o) { return o.from == from; });
     if (same == operands.end()) {
       operands.push_back({from, reads[x]});

@@ -180,7 +180,7 @@ UNITY_INLINE void kernel_writer::plan_kernels() {
       auto& home = unit_of_[found->second];
       if (!x.is_copy && home != none) {
         throw error{fmt::format("kernel {} of a fusion plan", units_.size()),
-                    fmt::format("{} of node {}, which kernel {} hands out", x.step.operation, x.step.origin, home),
+                    fmt::format("{} of node {}, which kernel {} also provides", x.step.operation, x.step.origin, home),
                     "each result from one kernel"};
       }
       home = x.is_copy ? home : static_cast<std::uint32_t>(units_.size());

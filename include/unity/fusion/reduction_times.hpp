@@ -73,7 +73,7 @@ UNITY_INLINE std::vector<hardware::device_id> devices_of(const hardware::machine
 }  // namespace detail
 
 UNITY_INLINE reduction_line fit_reductions(std::span<const reduction_sample> samples) {
-  UNITY_EXPECTS(!samples.empty(), "a sample at least");
+  UNITY_EXPECTS(!samples.empty(), "at least one sample");
   const auto line_through = [&](bool has_slope, bool has_start) {
     least_squares fit{2};
     for (const auto& s : samples) {

@@ -44,8 +44,9 @@ struct collective_line {
   friend bool operator==(const collective_line&, const collective_line&) = default;
 };
 
-// Among several algorithms, the ring first: the first one within a sixteenth of the fastest. A ring of k devices is k
-// flows, a tree k log k: smaller savings are within the error of the model, and not worth simulating.
+// The first of the algorithms, of which the ring is first, that takes at most a sixteenth longer than the fastest.
+// Smaller savings are within the error of the model and not worth simulating a tree, which is k log k flows for k
+// devices; a ring is k flows.
 // line(way): its collective_line. Precondition: at least one. Complexity: linear in the algorithms.
 template <class Ways, class LineOf>
 [[nodiscard]] const auto& chosen_way(const Ways& ways, bytes size, const LineOf& line) {

@@ -202,8 +202,8 @@ UNITY_INLINE cost_interval fit_interval(std::span<const cost_range> ranges, std:
 
 namespace unity::hardware::detail {
 
-// The link of the group nearest to `ranks`, and of the others the nearest on the other side, or just the nearest if all
-// are on one side. Null if there is none.
+// Two links to interpolate between: that of the group nearest to `ranks`, and that of the nearest group on the other
+// side of `ranks`, or the second nearest if all groups are on one side. Null if there is no such group.
 [[nodiscard]] inline std::pair<const link*, const link*> groups_around(std::span<const link> groups, exchange kind,
                                                                        int ranks) {
   const auto distance = [&](const link& l) { return std::abs(std::log2(static_cast<double>(l.ranks) / ranks)); };

@@ -38,10 +38,14 @@ struct block_ring {
   std::vector<chunk_list> blocks{};
 };
 
-// send: in the current round. around: in separate rounds, in all rings at once, each position sends to the next. With
-// `reduces`, each adds its own data to a travelling block that ends at its position; otherwise the block of each
-// position travels to all others. in_switch: all ranks send all chunks to a switch, which is the rank after the last,
-// and it sends sums to all.
+// Receives the steps of a collective, round by round.
+//   s.send(from, to, chunks, reduces)   one message of the current round
+//   s.end_round()                       the messages after it belong to the next round
+//   s.around(rings, reduces)            rounds of their own, in all rings at once: each position sends to the next one.
+//                                       With `reduces`, block i travels to position i, and each position that it passes
+//                                       adds its data; otherwise block i travels from position i to all others
+//   s.in_switch(ranks)                  all ranks send all chunks to a switch, which sends their sums to all ranks
+// The switch has the number of the rank after the last.
 template <class S>
 concept step_sink = requires(S& s, std::uint32_t rank, std::span<const std::uint32_t> chunks, bool reduces,
                              std::span<const block_ring> rings, std::size_t count) {
@@ -103,7 +107,7 @@ class collective_steps {
     }
     return all;
   }
-  // Position i of a node represents position i of all nodes.
+  // One ring per node. The block of position i has the chunks of position i of all nodes.
   [[nodiscard]] std::vector<block_ring> inside_nodes() const {
     std::vector<chunk_list> columns;
     for (std::size_t i = 0; i < nodes_.front().size(); ++i) {
@@ -153,8 +157,8 @@ class collective_steps {
     }
     return chunks;
   }
-  // A position holds its own block and those of the following positions; it receives as many more, which follow those.
-  // Precondition: rings have equal lengths.
+  // Before the round with `bit`, a position holds `bit` blocks: its own and those of the positions after it. In the
+  // round it receives up to as many more, which follow these. Precondition: rings have equal lengths.
   void double_up(const std::vector<block_ring>& rings) {
     const auto count = rings.front().ranks.size();
     for (std::size_t bit = 1; bit < count; bit *= 2) {

@@ -7,10 +7,11 @@
 
 namespace unity::hardware {
 
-// The device as the kernel model sees it, by dtype. Numbers that `calibrate` measured, according to the device's
-// sources, are used as they are; others come from machines/kernels.json if it has a device of that name; the rest are
-// data sheet values times the share that devices typically reach. Types without a rate use that of float32. Units,
-// clock and cache that the device lacks are those of the known board in its name, if there is one; otherwise one unit.
+// The device as the kernel model sees it, by dtype. Rates of products and bandwidths that `calibrate` measured,
+// according to the device's sources, are used as they are; others come from machines/kernels.json if it has a device of
+// that name; the rest are data sheet values times the share that devices typically reach. The launch time is always the
+// device's own. Types without a rate use that of float32. Units, clock and cache that the device lacks are those of the
+// known board in its name, if there is one; otherwise one unit.
 // Precondition: a float32 rate.
 [[nodiscard]] kernel_devices_by_element kernel_devices_of(const device& d);
 

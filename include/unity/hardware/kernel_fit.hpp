@@ -93,7 +93,7 @@ template <class Size>
   return 2 * s.batch * s.k * std::ceil(s.m / t.m) * t.m * std::ceil(s.n / t.n) * t.n;
 }
 
-// If few products are large: the rates of the tenth with the most operations.
+// The rates of the tenth of the products with the most operations, for samples in which few products are large.
 [[nodiscard]] inline std::vector<double> rates_of_largest(std::span<const kernel_sample> products, int tile) {
   std::vector<std::pair<double, double>> all;
   for (const auto& s : products) {

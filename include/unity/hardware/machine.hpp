@@ -133,7 +133,7 @@ namespace detail {
 // The first link with measured messages between two or more ranks.
 [[nodiscard]] const link* measured_messages(const machine& m);
 
-// Gives a device the share that each of `count` ranks has of it.
+// Effects: divides the device's rates and memory by `count`, the number of ranks that share it.
 void divide(device& d, int count);
 
 // The exchanges from which the rate of a cable is measured: all-reduce, or messages if no all-reduce was measured.
@@ -159,9 +159,10 @@ void expect_units(double rate, double latency, std::string_view where);
 
 }  // namespace detail
 
-// The machine with exchanges between ranks at one end of their intervals, &cost_interval::low or &cost_interval::high:
-// the times of measured exchanges, and of cables of the rate that with_topology takes from them: their transfers by the
-// interval of the exchange that gives the rate, and their latencies by that of messages. Other cables stay as they are.
+// The machine with the times of exchanges at one end of their intervals: &cost_interval::low or &cost_interval::high.
+// Scales the costs of measured exchanges, and the cables whose rate with_topology took from them: the transfer times of
+// these cables by the interval of the exchange that gave the rate, their latencies by that of messages. Other cables
+// stay as they are.
 // Complexity: linear in links and cables.
 [[nodiscard]] machine machine_at(machine m, double cost_interval::* end);
 

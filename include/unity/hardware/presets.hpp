@@ -161,7 +161,7 @@ inline constexpr std::size_t most_host_devices = 1024;
 // Throws: unity::error for any other name, and if such a node has fewer devices.
 [[nodiscard]] machine preset(std::string_view text);
 
-// Whether its times are guesses: some of its devices come from the preset `host`, or from a plan made for it.
+// Whether the machine's times are guesses: some of its devices come from the preset `host`, or from a plan made for it.
 [[nodiscard]] bool is_assumed(const machine& m);
 
 }  // namespace unity::hardware

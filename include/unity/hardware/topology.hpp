@@ -30,7 +30,7 @@ using resource_id = id<struct resource_tag>;  // what transfers wait for: a link
 // A device at its position in the machine.
 struct placed_device {
   std::string name{};       // unique: "n0/gpu1"
-  std::uint32_t model = 0;  // index of its kind in hardware::devices
+  std::uint32_t model = 0;  // index of its kind in machine::devices
   std::uint32_t node = 0;   // number of its host: any number, equal for devices of one host
 
   friend bool operator==(const placed_device&, const placed_device&) = default;
@@ -70,8 +70,8 @@ class topology {
 
   // `where`: for messages, the file. Complexity: linear, plus sorting the names.
   // Throws: unity::error for a cable with an end that does not exist, with both ends equal, with a rate of 0 or less or
-  // a negative latency, and for names that are empty or not unique. routes checks whether devices reach each
-  // other.
+  // a negative latency, and for names that are empty or not unique. Whether devices reach each other is checked
+  // by route_table.
   topology(std::vector<placed_device> devices, std::vector<std::string> switches, std::vector<cable> cables,
            std::string_view where = "topology");
 

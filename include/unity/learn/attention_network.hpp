@@ -148,7 +148,7 @@ struct attention_estimator {
 namespace unity::learn {
 
 UNITY_INLINE std::vector<weight_block> weight_blocks(const network_shape& s) {
-  UNITY_EXPECTS(s.is_valid(), "an even number of heads that divides what is hidden");
+  UNITY_EXPECTS(s.is_valid(), "an even number of heads that divides the number of hidden features");
   block_list all;
   all.add_dense("embedding", part_features, s.hidden);
   for (std::size_t l = 0; l < s.layers; ++l) {

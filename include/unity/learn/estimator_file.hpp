@@ -134,7 +134,7 @@ UNITY_INLINE attention_estimator read_estimator(const std::filesystem::path& pat
   e.shape = {detail::size_from(in.at("hidden")), detail::size_from(in.at("heads")), detail::size_from(in.at("layers"))};
   if (!e.shape.is_valid()) {
     file.refuse(fmt::format("{} heads, {} hidden numbers, {} layers", e.shape.heads, e.shape.hidden, e.shape.layers),
-                "an even number of heads that divides what is hidden, 1024 at most");
+                "an even number of heads that divides the number of hidden features, 1024 at most");
   }
   if (!in.at("offset").value().is_number()) {
     throw error{in.at("offset").where(), fmt::format("is {}", in.at("offset").value().type_name()), "a number"};

@@ -18,8 +18,8 @@
 
 namespace unity::learn {
 
-// Columns of a row. Bytes, flops and times enter as log(1 + x); "kernel ..." columns are the same in all rows of a
-// kernel.
+// Columns of a row. Counts, bytes, flops and times enter as log(1 + x); "kernel ..." columns are the same in all rows
+// of a kernel.
 inline constexpr std::array<std::string_view, 25> part_feature_names{
     "elementwise",    "broadcast",    "movement",      "reduction",     "product",       "convolution",
     "other",          "folding",      "flops",         "reads",         "writes",        "outside reads",

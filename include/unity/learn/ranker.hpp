@@ -23,7 +23,7 @@ namespace unity::learn {
 //
 //   h = relu(x E)                                per item
 //   c = softmax(h S)^T h                         what each seed sees of all items
-//   h = h + relu(h U + c V)                      each item is told
+//   h = h + relu(h U + c V)                      each item gets what the seeds saw
 //   c = softmax(h S')^T h
 //   y = z f + dense(relu(dense([c, mean h, z])))  z: what is known of the list as a whole
 //

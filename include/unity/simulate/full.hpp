@@ -195,7 +195,7 @@ template <class IsDone>
       if (!is_done(t)) {
         const auto& of = p.owner_of(tasks::fragment_id{f});
         throw error{"program",
-                    fmt::format("task {} of fragment {}{} waits for itself", t - range.first, f,
+                    fmt::format("task {} of fragment {}{} can never start", t - range.first, f,
                                 of.name.empty() ? "" : fmt::format(" ({})", of.name)),
                     "dependencies without a cycle"};
       }
@@ -207,7 +207,7 @@ template <class IsDone>
 }  // namespace detail
 
 // A task is ready when everything that it depends on has ended and arrived. Each resource runs one task at a time, in
-// order of ready time, ties as tasks::tie says; a task without a resource starts when it is ready, concurrently with
+// order of ready time and then of program::tie; a task without a resource starts when it is ready, concurrently with
 // others.
 // Source: Jia, dissertation (2020), section 3.4.2, table 3.2; ties, latencies and cut-through are additions of this
 // library.

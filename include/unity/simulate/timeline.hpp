@@ -131,7 +131,7 @@ class memory_profiler {
       const tasks::fragment_id id{f};
       for (const auto& read : program_[id].reads) {
         const auto at = first[(read.of.fragment.valid() ? read.of.fragment : id).index()] + read.of.index;
-        UNITY_EXPECTS(at < ends.size(), "a buffer that is there");
+        UNITY_EXPECTS(at < ends.size(), "a buffer of the program");
         ends[at] = std::max(ends[at], of(read.reader, id).end);
       }
     }

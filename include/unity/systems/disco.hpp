@@ -41,7 +41,7 @@ struct disco_moves {
   bool duplicate = true;
   bool join = true;
   bool separate = true;
-  std::uint8_t most = 10;      // the paper's beta: maximum number of changes per move
+  std::uint8_t most = 10;      // the paper's beta: maximum number of changes per move, at least 1
   std::uint32_t samples = 16;  // moves of each method per state; one in the paper
   std::uint64_t seed = 0;      // for random draws
   // Enumerates all single changes instead of sampling moves: for exhaustive searches on small graphs.

@@ -34,8 +34,8 @@ struct unity_result : search_record {
   std::vector<memory_plan> frontier{};  // of time and memory, fastest first, if it was searched
   hardware::device_mesh mesh{};         // of the first stage; empty if the plan began on no mesh
   std::vector<applied_rule> rules{};    // substitutions that led to the graph, in order
-  // A lower bound on the time of this graph on the meshes; if the polish found a faster plan on no mesh, on that of all
-  // plans of the graph.
+  // A lower bound on the time of plans of this graph: of those on the machine's meshes, or of all plans if the plan is
+  // on no mesh, beats that bound, or there was no time to find it.
   picoseconds mapping_bound{};
   std::uint64_t goals = 0;                       // of dynamic programs
   stop_reason stopped = stop_reason::exhausted;  // time: some step was cut short
@@ -93,10 +93,11 @@ class unity_search {
   };
   // Effects: adds the graphs that substitutions yield.
   [[nodiscard]] found_mappings search(const rule_set& rules, std::vector<graph_variant>& variants);
-  // The best mapping of a search without the last kind of parallelism, in the order of the paper's figure 15a; that
-  // search does so in turn. Nothing if it is not better than `best`. Runs only for small graphs, whose searches take
-  // little of the time. It gets at most a quarter of the time that is left, and runs only if at least as much is left
-  // as this search has taken.
+  // Searches again without the last allowed kind of parallelism in the order of the paper's figure 15a, and returns the
+  // best mapping of that search, or nothing if it is not better than `best`. The inner search does the same in turn,
+  // down to a single kind; together the inner searches get at most a quarter of the time that is left. Runs only for
+  // small graphs, whose searches take little of the time, and only if at least as much time is left as this search has
+  // taken.
   // Effects: adds the graph of the result.
   [[nodiscard]] std::optional<simulated_best> best_of_fewer_kinds(const rule_set& rules, const simulated_best& best,
                                                                   std::vector<graph_variant>& variants);

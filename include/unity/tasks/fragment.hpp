@@ -25,7 +25,8 @@ enum class task_kind : std::uint8_t { forward, backward, recompute, update, tran
 inline constexpr std::array<std::string_view, 8> task_kind_names{
     "forward", "backward", "recompute", "update", "transfer", "reduce", "other", "weight_gradient"};
 
-// The longest task. Keeps sums of all tasks that fit in memory far below the limit of 64-bit picoseconds.
+// The longest duration of a task: 92,000 such tasks in a row fit in 64-bit picoseconds. Simulators report iterations
+// that take longer than their own limit as errors.
 inline constexpr picoseconds longest_task{100'000'000'000'000};  // 100 s
 
 // Other tasks see the end of a task `latency` later: 0 for computation, the latency of the link for a transfer. A task

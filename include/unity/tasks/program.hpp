@@ -29,8 +29,8 @@ struct resource {
   friend bool operator==(const resource&, const resource&) = default;
 };
 
-// The part of a plan that a fragment belongs to; the owner's index is its number in the plan. shares: of a weight, in
-// each micro-batch.
+// The part of a plan that a fragment belongs to; the owner's index is its number in the plan. shares: the exchanges of
+// a weight's shards in each micro-batch, for a weight that is divided among replicas.
 enum class owner_kind : std::uint8_t { node, edge, weight, bucket, shares, other };
 
 struct owner {
@@ -79,8 +79,8 @@ struct edit_record {
 };
 
 // Regular; copies are independent. Resources and fragments are declared once, in tie-breaking order; then fragments are
-// replaced, several at a time. While an edit is open, the program is the new one; commit() keeps it, rollback()
-// restores the old one with every task at its position.
+// replaced, several at a time. While an edit is open, the program has the new bodies; commit() keeps them, rollback()
+// restores the old ones with every task at its position.
 class program {
  public:
   resource_id add_resource(resource r) {
@@ -248,7 +248,7 @@ class program {
   }
   [[nodiscard]] std::uint32_t place(const task_ref& r, fragment_id own) const {
     const auto& s = slots_[(r.fragment.valid() ? r.fragment : own).index()];
-    UNITY_EXPECTS(r.index < s.body.tasks.size(), "a dependency between tasks that are there");
+    UNITY_EXPECTS(r.index < s.body.tasks.size(), "a dependency between tasks that exist");
     return s.first + r.index;
   }
 

@@ -29,7 +29,7 @@ struct carried_dependency {
 // Complexity: linear in the result.
 [[nodiscard]] inline program repeated(const program& p, std::span<const carried_dependency> carried,
                                       std::size_t count) {
-  UNITY_EXPECTS(!p.is_open() && count > 0, "a program without an open edit, once at least");
+  UNITY_EXPECTS(!p.is_open() && count > 0, "a program without an open edit, and at least one iteration");
   const auto fragments = p.fragment_count();
   auto all = p.without_fragments();
   const auto in = [&](task_ref r, std::size_t iteration) {

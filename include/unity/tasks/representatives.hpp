@@ -29,9 +29,9 @@ struct represented_program {
 // no symmetry of the machine need be known.
 // If more than `most` tasks would remain, or refinement takes more than 64 rounds, resources are also joined if their
 // tasks wait for different tasks, unless a task would then wait for itself or for a task that it represents. A task
-// then waits for everything that the tasks it represents wait for, so it is usually too late, but a different order of
-// tasks can also make it too early.
-// Colours are 64-bit hashes.
+// then waits for everything that the tasks it represents wait for, so it usually starts too late, but a different order
+// of tasks can also make it start too early.
+// The classes of the partition (colours) are 64-bit hashes: classes whose hashes collide are joined.
 // Source: the coarsest stable partition of Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput.
 // 16(6), 1987; computed by refining the whole partition in each round.
 // Complexity: linear in the program, up to logarithms, per round.

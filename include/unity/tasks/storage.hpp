@@ -39,7 +39,7 @@ struct storage_plan {
   friend bool operator==(const storage_plan&, const storage_plan&) = default;
 };
 
-// The least multiple of the alignment, which is positive, that is not below the size. Unit: bytes.
+// The size rounded up to a multiple of the alignment, which must be positive. Unit: bytes.
 [[nodiscard]] constexpr std::int64_t rounded_up(bytes size, bytes alignment) noexcept {
   return (size.count() + alignment.count() - 1) / alignment.count() * alignment.count();
 }
@@ -122,7 +122,7 @@ template <class Predicate>
 // Complexity: n log n.
 [[nodiscard]] inline bytes least_storage(std::span<const stored_value> values, bytes alignment) {
   UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");
-  std::vector<std::pair<std::size_t, std::int64_t>> changes;  // births come before the deaths of the previous step
+  std::vector<std::pair<std::size_t, std::int64_t>> changes;  // sorted, births follow the deaths of the step before
   for (const auto& v : values) {
     changes.emplace_back(2 * v.first, rounded_up(v.size, alignment));
     changes.emplace_back(2 * v.last + 1, -rounded_up(v.size, alignment));
@@ -139,7 +139,7 @@ template <class Predicate>
 
 // Offsets such that values which are alive at one step never overlap. Tries several greedy orders (by size, by size
 // times lifetime, by first step; and each again with the highest values first) and returns the plan with the lowest
-// peak, so equal values give equal plans. Values of size 0 have offset 0. Complexity: quadratic in the values.
+// peak. Equal values give equal plans. Values of size 0 have offset 0. Complexity: quadratic in the values.
 // Source: Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020: greedy by size.
 [[nodiscard]] inline storage_plan plan_storage(std::span<const stored_value> values, bytes alignment) {
   UNITY_EXPECTS(alignment.count() > 0, "a positive alignment");

@@ -63,7 +63,8 @@ void for_each_kept(const kept_tensors& tensors, const tensor::tensor_graph& g, c
   }
 }
 
-// kept: by rank; first: the index of its first tensor in the file, which rank 0 writes.
+// Writes the kept values of all ranks through rank 0, which has the file. kept: by rank, the tensors; first: the index
+// in the file of the first of them.
 template <class Executor, host_reaching_communicator Communicator>
 void put_kept_values(const Executor& rank, Communicator& world, const std::vector<std::vector<io::stored_tensor>>& kept,
                      std::size_t first, std::optional<io::weights_writer>& file) {
@@ -104,7 +105,7 @@ void get_kept_values(Executor& rank, const std::vector<io::stored_tensor>& kept,
 // Effects: finishes delayed updates; rank 0 writes the file and keeps its previous content (io/sealed_file.hpp). To
 // be called by all ranks. steps: the number of completed ones. Memory: a part of a weight, and the state of the rank's
 // compressors.
-// Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. As
+// Throws: unity::error on rank 0 if the file cannot be written; the previous one then still exists. Also as
 // Rank::expect_finite.
 template <class Rank, host_reaching_communicator Communicator>
 void write_checkpoint(const std::filesystem::path& path, const tensor::algebra& a, Rank& rank, Communicator& world,

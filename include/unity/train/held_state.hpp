@@ -56,7 +56,7 @@ namespace detail {
 
 }  // namespace detail
 
-// The values held by each rank. To be called by all ranks. Complexity: ranks times the largest number that one holds.
+// What each rank holds. To be called by all ranks. Complexity: ranks times the largest number of values that one holds.
 // Throws: unity::error if a rank is lost.
 template <host_reaching_communicator C>
 [[nodiscard]] std::vector<held_values> held_by_all(C& c, const parallel::rank_program& own) {

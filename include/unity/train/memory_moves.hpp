@@ -48,7 +48,7 @@ struct memory_moves {
 struct simulated_moves {
   picoseconds iteration{};
   moved_bytes moved{};  // in an iteration, by the rank that moves the most
-  bytes limit{};        // of the smallest arena
+  bytes limit{};        // of the smallest arena; the largest number if the memory of no device is known
 
   friend bool operator==(const simulated_moves&, const simulated_moves&) = default;
 };

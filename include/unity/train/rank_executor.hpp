@@ -69,7 +69,7 @@ class rank_executor {
   }
 
   [[nodiscard]] const parallel::rank_program& program() const noexcept { return program_; }
-  // Size of all values except weights and optimizer state. Results do not depend on it; for tests.
+  // The size of the arena: values other than weights and optimizer state, and workspaces of kernels.
   [[nodiscard]] bytes arena_size() const noexcept { return bytes{static_cast<std::int64_t>(arena_.size())}; }
   // The memory of the rank, and the recorded spans, by number, that need each value of the arena. Complexity: linear in
   // steps and values.

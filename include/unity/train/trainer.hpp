@@ -151,7 +151,7 @@ class trainer {
     finish();
     if (!are_weights_finite()) {
       const bool is_back = ranks_.revert();
-      refuse(is_back ? steps - 1 : steps, "weights that are no numbers", is_back);
+      refuse(is_back ? steps - 1 : steps, "weights that are not finite", is_back);
     }
   }
 

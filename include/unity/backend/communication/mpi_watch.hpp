@@ -40,8 +40,8 @@ struct mpi_options {
   // The time after which a rank without any sign of life is considered lost. Computing does not count as silence: a
   // separate thread answers.
   std::chrono::milliseconds silence = default_silence;
-  // Whether data moves while ranks compute, driven by a thread that wakes up to 20,000 times a second while much data
-  // is in flight. Otherwise data moves while ranks wait or test for completion, and 200 times a second.
+  // Whether data moves while ranks compute, driven by a thread that wakes up 20,000 times a second while requests are
+  // in flight. Otherwise data moves while ranks wait or test for completion, and 200 times a second.
   bool progress_thread = true;
   // Handles SIGTERM, which mpirun sends to all ranks when one has died: each rank reports which one before it ends. The
   // signal is blocked in the thread that starts MPI, and in the threads and processes that this thread starts.
@@ -114,7 +114,7 @@ class mpi_watch {
   // Prints a line about the end of this process; only the first call prints.
   void say(const std::string& line) { guard_.say(line); }
 
-  // Time is counted while an object of this class exists.
+  // While an object of this class exists, the process counts as waiting for the operation.
   class waiting {
    public:
     waiting(mpi_watch& w, const mpi_group& group, const char* what, bool blocking) noexcept : watch_{w} {
@@ -145,7 +145,7 @@ class mpi_watch {
   }
 
   // A request of `bytes` was started, which the watch drives. The watch is not woken, because that would take as long
-  // as a small message: it polls, and polls more often while there is much to move.
+  // as a small message: it polls, and more often for a while after a request of many bytes, to notice the next one.
   void begun(std::size_t bytes) noexcept {
     constexpr std::size_t much = std::size_t{64} << 10U;
     under_way_.store(under_way_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

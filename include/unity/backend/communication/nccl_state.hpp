@@ -257,8 +257,8 @@ class nccl_state {
       submit_messages();
     }
     if (batch.ended == nullptr) {
-      throw error{batch.what, "it was not handed to NCCL, as another one of its group failed",
-                  "all of a group to be taken"};
+      throw error{batch.what, "it was not passed to NCCL, because another call of its group failed",
+                  "all calls of a group to be accepted"};
     }
     const auto state = cudaEventQuery(batch.ended);
     if (state == cudaSuccess) {
@@ -278,8 +278,7 @@ class nccl_state {
   // Withdraws this rank, so that the others do not wait for it in vain.
   void stop(const char* what) noexcept {
     if (comm_ != nullptr) {
-      failure_ =
-          fmt::format("{}: given up, as an exception came in between; expected its request to be waited for", what);
+      failure_ = fmt::format("{}: given up because of an exception; expected its request to be waited for", what);
       ncclCommAbort(std::exchange(comm_, nullptr));
     }
   }

@@ -45,7 +45,8 @@ struct pool_desk {
   }
 
   std::int64_t line;  // size of an image line, from the first point that a window reaches
-  // size of a line of windows at the positions of their first taps, those of image points starting at `first_spread`
+  // size of a line that has the value of each window at the position of its first tap; that of window 0 is at
+  // `first_spread`
   std::int64_t spread;
   std::int64_t first_spread;
   std::int64_t row;  // size of a row of windows

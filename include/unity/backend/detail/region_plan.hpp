@@ -188,7 +188,7 @@ UNITY_INLINE void region_plan::expect_rows() const {
     for (const auto v : graph_.operands(n)) {
       if (fold(v) != tensor::reduction::none) {
         throw error{region_place(algebra_, graph_, n), "a sum or maximum over rows as an operand",
-                    "what is known before all rows are through"};
+                    "an operand that is known before all rows are computed"};
       }
     }
   }

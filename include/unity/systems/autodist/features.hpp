@@ -72,7 +72,7 @@ class sync_features {
   double senders_;       // to a server: replicas, or their nodes
   double ring_rate_;     // bytes per second of the slowest hop in a ring of the replicas
   double ring_latency_;  // seconds per hop
-  double server_rate_;   // bytes per second of the slowest route to a server
+  double server_rate_;   // bytes per second of the slowest route from the first or last replica to a server
   double server_latency_;
 };
 

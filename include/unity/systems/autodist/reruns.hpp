@@ -16,8 +16,8 @@ namespace unity::systems {
 [[nodiscard]] std::vector<std::size_t> fastest_of(std::span<const picoseconds> times, std::size_t count);
 
 struct rerun_options {
-  std::size_t finalists = 3;  // number of rules that run again, and of others likewise
-  std::size_t rounds = 5;     // 0: first runs decide
+  std::size_t finalists = 3;  // so many of the fastest rules run again, and as many of the fastest others
+  std::size_t rounds = 5;     // runs of each finalist; 0: first runs decide
 };
 
 struct rerun_result {

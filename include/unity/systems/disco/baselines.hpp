@@ -53,9 +53,10 @@ struct named_fusion {
 [[nodiscard]] std::vector<named_fusion> fusion_baselines(const fusion::instruction_graph& g,
                                                          const fusion::fusion_target& t);
 
-// A lower bound on the iteration of any strategy, in picoseconds. With the roofline model of kernels: the launches of
-// products and convolutions, plus the larger of the arithmetic of all instructions and the reads of products and
-// convolutions; and one all-reduce of all bytes. With other kernel estimates: that all-reduce only.
+// A lower bound on the iteration of any strategy: the larger of a bound on all kernels and the time of one all-reduce
+// of all bytes. With the roofline model of kernels, the former is the sum of the instructions that run alone, the
+// launches of products and convolutions, and the larger of the arithmetic of all fusible instructions and the reads of
+// products and convolutions. With other kernel estimates it is zero.
 [[nodiscard]] picoseconds full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 }  // namespace unity::systems
@@ -197,7 +198,7 @@ UNITY_INLINE std::vector<named_fusion> fusion_baselines(const fusion::instructio
 }
 
 UNITY_INLINE picoseconds full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t) {
-  double arithmetic = 0;  // of all instructions
+  double arithmetic = 0;  // of all fusible instructions
   double traffic = 0;     // of products and convolutions
   double others = 0;      // instructions that run alone, and launches
   double reduced = 0;

@@ -41,8 +41,8 @@ struct graph_pass {
 // time. Precondition: 2 or more.
 [[nodiscard]] graph_pass accumulation(std::uint32_t batches, picoseconds start);
 
-// Halves the number of bits: products run `speed` times as fast; other operators, transfers and memory except weights
-// are halved.
+// Halves the number of bits: products run `speed` times as fast, other operators except updates twice as fast;
+// messages, gradients and values that are not held for the whole iteration have half the bytes.
 [[nodiscard]] graph_pass mixed_precision(double speed);
 
 // Passes by name: recomputation, accumulation=N, mixed_precision[=SPEED]. `start`: for accumulation.

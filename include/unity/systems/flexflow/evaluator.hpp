@@ -22,8 +22,8 @@
 
 namespace unity::systems {
 
-// A strategy that does not fit in memory costs this plus a thousandth of a microsecond per byte over the limits, so
-// that searches prefer those that fit. Picoseconds: 28 hours.
+// A strategy that does not fit in memory costs its time plus this plus 1 ns per byte over the limits, so that searches
+// prefer those that fit. Picoseconds: 28 hours.
 inline constexpr cost_value over_memory = 100'000'000'000'000'000;
 
 struct evaluation_counters {

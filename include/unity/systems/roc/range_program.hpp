@@ -404,7 +404,7 @@ UNITY_INLINE bool range_scheduler::wait_for_next() {
     return false;
   }
   auto& e = exchanges_[waited_++];
-  UNITY_EXPECTS(e.left == 0, "what is sent has been made of what came before");
+  UNITY_EXPECTS(e.left == 0, "sent values that depend only on rows that have arrived");
   begin_receiving(static_cast<std::size_t>(&e - exchanges_.data()));  // for exchanges that send nothing
   for (std::size_t i = 0; i < e.receives.size(); ++i) {
     parallel::rank_step s{.kind = parallel::step_kind::wait};

@@ -184,7 +184,7 @@ class vertex_trainer {
       all = all && train::is_finite(training_.model.element, buffer_);
     });
     if (train::sum_over_ranks(world_, all ? 0 : 1) != 0) {
-      throw error{fmt::format("step {}", steps), "weights that are no numbers",
+      throw error{fmt::format("step {}", steps), "weights that are not finite",
                   "numbers; is the learning rate too large?"};
     }
   }

@@ -1,6 +1,6 @@
-// Over 500 lines because segments, their contexts and their candidates share boundaries and tables.
 // Substitutes in a whole graph segment by segment; each candidate is priced by mappings that fit what comes before and
 // after the segment.
+// Over 500 lines because segments, their contexts and their candidates share boundaries and tables.
 #pragma once
 
 #include <cstddef>
@@ -127,7 +127,7 @@ class joint_search {
   void count_computing(const parallel::operator_graph& g);
   // A lower bound: the sum of each operator's minimum.
   [[nodiscard]] cost_value bound(const parallel::operator_graph& g);
-  // run: the number of equal segments in a row from `number` on, which all become the same.
+  // run: the number of equal segments in a row from `number` on, which are all replaced by the result.
   [[nodiscard]] tensor::tensor_graph improved(const segment_graph& s, std::size_t number, std::size_t run,
                                               joint_result& r);
   // Effects: replaces `g` with the cheapest graph that is found by backtracking, or else within a few steps of where

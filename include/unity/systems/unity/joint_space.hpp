@@ -95,8 +95,8 @@ class joint_space {
     std::vector<move_type> moves{};
   };
   // The cheapest graph at most `steps` moves away from `s`, whatever intermediate graphs cost; nullopt if none costs
-  // less than `limit`. Takes fewer steps if they would lead to more than `most` graphs in total. Past the
-  // deadline, considers only graphs that have been priced.
+  // less than `limit`. Takes fewer steps if they would lead to more than `most` graphs in total. At the
+  // deadline, returns the cheapest of the graphs that have been priced until then.
   // Complexity: linear in the graphs and their moves, plus the prices of graphs that may cost less.
   [[nodiscard]] std::optional<neighbour> cheapest_near(const state_type& s, std::size_t steps, std::size_t most,
                                                        cost_value limit);

@@ -49,7 +49,7 @@ inline constexpr std::array<std::int64_t, 10> memory_prices{0,         1LL << 10
 // removed. Cheapest first.
 // Stops after `seconds`: each solver gets a third of the remaining time, and no more solutions once one was
 // interrupted. Earlier solvers are sure to get their share.
-// Complexity: a solution for each solver and share, or ten if memory is short.
+// Complexity: a solution for each solver and share, or up to 16 for each solver if memory is short.
 [[nodiscard]] std::vector<mapping_candidate> mapping_candidates(
     const std::vector<mesh_solver*>& solvers, const parallel::operator_graph& g, bytes memory_limit,
     double seconds = std::numeric_limits<double>::infinity());

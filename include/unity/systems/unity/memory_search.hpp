@@ -64,11 +64,11 @@ struct memory_options {
 };
 
 // Finds plans of a graph that trade time for memory, and simulates those that are predicted to be near the frontier.
-// There are mappings in the solvers, with one to 64 micro-batches one after another, and pipelines. At each of several
-// prices of memory, dynamic programs choose how each operator is divided, whether its results are recomputed, and which
-// of ZeRO's stages its weights have (in pipelines none or the first). Also tries what people choose by hand: the
-// mapping that is fastest without trades, with the same trade for all operators. Tries further schedules for the
-// pipelines that were simulated.
+// Candidates are mappings onto the meshes of the solvers, with 1 to 64 micro-batches one after another, and pipelines.
+// At each of several prices of memory, dynamic programs choose how each operator is divided, whether its results are
+// recomputed, and which of ZeRO's stages its weights have (in pipelines none or the first). Also tries what people
+// choose by hand: the mapping that is fastest without trades, with the same trade for all operators. Tries further
+// schedules for the pipelines that were simulated.
 // Leaves out pipelines of unequal stages (unequal_stages.hpp) whose programs are too large even to simulate one device
 // of each kind. What is found without unequal stages is also found with them, unless time runs out.
 // solvers: each with the share of gradient reductions that its objective counts, in sixteenths.
@@ -171,9 +171,9 @@ class memory_search {
   microbatch_graphs graphs_;
   pipeline_search pipelines_;
   std::vector<pipeline_candidate> candidates_{};
-  // The number of candidates that people choose by hand, which are the first: the first solver's mapping of all samples
-  // at once, with the same trade for all operators. They are simulated first, because predictions do not say well how
-  // far their exchanges overlap.
+  // The number of candidates such as people choose by hand: the first solver's mapping of all samples at once, with the
+  // same trade for all operators. They come first in candidates_ and are simulated first, because their overlap of
+  // exchanges is predicted poorly.
   std::size_t by_hand_ = 0;
   std::vector<memory_plan> plans_{};
   folding_pace folding_{};

@@ -25,13 +25,13 @@ namespace unity::systems {
                                                             std::span<const std::uint32_t> options,
                                                             const parallel::mapping_objective& objective);
 
-// What the trades say of recomputation. Empty if nothing is recomputed.
+// The nodes that the trades recompute. Empty if there are none.
 [[nodiscard]] parallel::recomputation recomputation_of(const tensor::tensor_graph& g,
                                                        const parallel::operator_graph& ops,
                                                        std::span<const parallel::memory_trade> trades);
 
-// What the trades say of ZeRO's stages. A weight that several operators read has the highest stage of theirs. Empty if
-// no weight is divided.
+// The weights that the trades divide, with their ZeRO stages. A weight that several operators read has the highest of
+// the operators' stages. Empty if no weight is divided.
 [[nodiscard]] parallel::synchronization synchronization_of(const tensor::tensor_graph& g,
                                                            const parallel::training_graph& training,
                                                            const parallel::operator_graph& ops,

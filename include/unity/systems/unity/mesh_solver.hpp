@@ -100,7 +100,8 @@ class mesh_solver {
   // Whether any call of solve() was cut short.
   [[nodiscard]] bool ended_early() const noexcept { return ended_early_; }
   static constexpr std::size_t core_width = 48;
-  // Per unit of width: steps of a program over states that smaller parts may use to keep more states.
+  // Per unit of width: the core_effort of machine_mapping, which lets small parts that are not series-parallel keep
+  // more states.
   static constexpr std::size_t effort_per_state = 1U << 15U;
 
   [[nodiscard]] std::size_t goals() const;

@@ -34,12 +34,13 @@ struct unity_options : search_options {
   std::size_t stages = 64;                      // maximum of pipelines
   std::size_t candidates = 12;  // mappings to simulate per graph (4 times as many in small programs), and pipelines
   std::uint64_t program_tasks = 2'000'000;  // for larger programs, only one device of each stage, or kind, is simulated
-  // Of the polish from the best of them: 8 times as many if it moves parts, and 128 times for tiny graphs, whose
-  // operators times devices are at most 64.
+  // The most proposals of the polish: 8 times as many if it moves parts, and 128 times for tiny graphs, whose operators
+  // times devices are at most 64.
   std::uint64_t proposals = 300;
-  // The polish ends after this many without improvement (16 times as many for tiny graphs), plus 2% for each node,
+  // The polish of a plan ends once both of these have passed without improvement: this many proposals (16 times as many
+  // for tiny graphs), plus 2% of them for each node,
   std::uint64_t idle = 2000;
-  double patience = 0;  // and after this share of the time limit without improvement
+  double patience = 0;  // and this share of the time limit
   // Plans of other searches, requested after this search's own steps. Their graphs must be equivalent to the given one.
   // If all index uses are allowed, a better plan is adopted, and the polish starts from them, too; time limits include
   // them.

@@ -51,7 +51,8 @@ struct pipeline_options {
   parallel::memory_trades trades = parallel::memory_trades::none;
 };
 
-// All groups of one size: the meshes of the first, which are those of the others, and the links between groups.
+// All device groups of one size: solvers for the meshes of the first group, which stand for those of the others, and
+// the links between groups.
 struct stage_solvers {
   parallel::stage_mesh stages;
   std::vector<std::unique_ptr<mesh_solver>> solvers{};
@@ -109,7 +110,7 @@ class pipeline_search {
   [[nodiscard]] const microbatch_graph* microbatches(const tensor::tensor_graph& g, std::int64_t count) {
     return graphs_.of(g, count);
   }
-  // The machine in as many groups of this size as possible; devices that remain are in none.
+  // Solvers for the machine, divided into as many groups of this size as possible. Remaining devices are in no group.
   [[nodiscard]] stage_solvers& solvers_of(std::size_t group);
   // The costs of a mapping, by step of the spine: the pieces of stage_cuts.hpp.
   [[nodiscard]] priced_pieces pieces_of(const microbatch_graph& g, const stage_solvers& stage, mesh_solver& solver,

@@ -28,7 +28,8 @@ struct polished_plan {
 };
 
 // Returns the plans that became better, in the order of the starts. After every second round, only the better half of
-// the plans is improved further. Leaves out plans that are too large or of which nothing may change.
+// the plans is improved further. Leaves out plans that are too large, of which nothing may change, or for which there
+// is no time.
 // Effects: counts proposals in the context.
 [[nodiscard]] std::vector<polished_plan> polished(search_context& c, std::vector<polish_start> starts);
 
@@ -72,7 +73,7 @@ struct plan_in_polish {
         idle{c.options.idle} {}
 };
 
-// null if the plan is too large, or nothing of it may change.
+// Null if the plan is too large, nothing of it may change, or there is no time.
 UNITY_INLINE std::unique_ptr<plan_in_polish> begin_polish(search_context& c, std::size_t number, polish_start s) {
   const bool is_free = c.options.uses == parallel::all_index_uses;
   if (c.time.is_over(2 * c.time.reported()) || c.options.proposals == 0 || c.is_large(s.graph.node_count(), 1, 1) ||

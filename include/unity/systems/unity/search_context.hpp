@@ -58,7 +58,7 @@ class search_time {
   [[nodiscard]] parallel::strategy_report timed(const std::function<parallel::strategy_report()>& report);
   // The seconds of the longest report.
   [[nodiscard]] double reported() const noexcept { return reported_; }
-  // The seconds since the last phase.
+  // Ends a phase of this name, which lasted since the end of the one before.
   [[nodiscard]] search_phase end_phase(std::string_view name);
 
  private:
@@ -115,7 +115,8 @@ struct search_context {
   // larger graphs, the proposals that this takes would find more elsewhere.
   [[nodiscard]] bool is_tiny(std::size_t operators) const { return is_small(tiny_factor * operators); }
 
-  static constexpr std::uint64_t tiny_factor = 16;  // a tiny graph is so much smaller, and has so many more proposals
+  // How much smaller a tiny graph is than a small one, and how many more proposals its polish may make.
+  static constexpr std::uint64_t tiny_factor = 16;
 };
 
 [[nodiscard]] std::vector<std::uint32_t> models_of(const hardware::machine& m);

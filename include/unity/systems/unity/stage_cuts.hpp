@@ -40,12 +40,12 @@ struct stage_cuts {
   friend bool operator==(const stage_cuts&, const stage_cuts&) = default;
 };
 
-// How long the messages between two consecutive groups take for one micro-batch, both ways. from, to: the numbers of
+// The time of the messages between two consecutive groups for one micro-batch, both ways. from, to: the numbers of
 // devices of the sender and of the receiver; at: the first device of the receiver; last: the last piece of the sender,
-// with its costs under the receiver's way. A micro-batch on its way through all stages waits for all of this time. Each
-// further micro-batch adds the time of the slowest stage to an iteration. There only half of this time counts, because
-// two micro-batches are in flight between the last two stages: the messages of one are under way while the other is
-// computed. But the stage takes no less than its messages alone, since the links do not become faster.
+// with its costs under the receiver's way. The time of a micro-batch through all stages includes all of it. Each
+// further micro-batch adds the time of the slowest stage to an iteration, and a stage's time includes only half of it:
+// the messages of one micro-batch are in transit while the stage computes another one, as two are in flight between the
+// last two stages. A stage takes at least the time of its messages alone, since links do not become faster.
 using handing_price =
     std::function<picoseconds(std::size_t from, std::size_t to, std::size_t at, const stage_piece& last)>;
 
