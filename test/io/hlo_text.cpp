@@ -162,7 +162,7 @@ TEST_CASE("HLO parser errors give line and column with the text found and what w
   CHECK(complaint_of("ROOT %z = f32[] constant(1)\nROOT %w = f32[] constant(1)") ==
         "m.hlo:13:1: ROOT a second time; expected one root");
   CHECK(complaint("HloModule m\nENTRY %e (a: f32[3]) -> f32[2] {\n  %a = f32[2] parameter(0)\n}\n") ==
-        "m.hlo:4:1: 'e' whose signature is another than its parameters and root; expected the shapes of these");
+        "m.hlo:4:1: 'e' whose signature differs from its parameters and root; expected the shapes of these");
   CHECK(complaint("HloModule m\nENTRY %e {\n}\n") == "m.hlo:3:1: no instruction in 'e'; expected at least one");
   std::string deep(1000, '(');
   CHECK(complaint_of("%z = " + deep) ==
