@@ -373,7 +373,7 @@ UNITY_INLINE std::vector<hlo_attribute> hlo_parser::attributes(const hlo_instruc
     }
     scan_.expect("=");
     if (of != nullptr && names_computations(a.key, *of)) {
-      a.computations = references(computations_, "a computation that is defined before, as calls form no circle");
+      a.computations = references(computations_, "a computation that is defined before, as calls form no cycle");
     } else if (of != nullptr && a.key == "control-predecessors") {
       a.instructions = references(instructions_, "an instruction that is defined before");
     } else {
