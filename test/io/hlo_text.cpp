@@ -147,7 +147,7 @@ TEST_CASE("HLO parser errors give line and column with the text found and what w
   CHECK(complaint_of("%z = f32[2,3] negate(%z)") ==
         "m.hlo:12:25: no instruction 'z' above; expected an operand that is defined before");
   CHECK(complaint_of("%z = f32[] call(), to_apply=%main") ==
-        "m.hlo:12:32: no 'main' above; expected a computation that is defined before, as calls form no circle");
+        "m.hlo:12:32: no 'main' above; expected a computation that is defined before, as calls form no cycle");
   CHECK(complaint_of("%z = f32[2,3] negate(%x") == "m.hlo:13:1: '}'; expected ','");
   CHECK(complaint_of("%z = f32[2,-3] negate(%x)") == "m.hlo:12:14: a dimension of -3; expected 2^50 elements at most");
   CHECK(complaint_of("%z = f32[2000000000,2000000000] iota(), iota_dimension=0") ==

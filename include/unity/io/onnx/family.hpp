@@ -296,7 +296,8 @@ UNITY_INLINE std::optional<tensor_data> node_attributes::data(std::string_view n
     return std::nullopt;
   }
   if (a->t().data_location() == onnx::TensorProto::EXTERNAL) {
-    throw error{where_, fmt::format("attribute {} keeps its data in another file", name), "its data in this file: only initializers may be external"};
+    throw error{where_, fmt::format("attribute {} keeps its data in another file", name),
+                "its data in this file: only initializers may be external"};
   }
   auto copy = a->t();
   return tensor_reader{where_, {}}.read(copy, name);
