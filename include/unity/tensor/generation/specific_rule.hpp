@@ -114,7 +114,7 @@ class rule_writer {
   syntax::rule rule_;
   bool in_target_ = false;
   std::vector<holder> holders_;
-  std::vector<std::pair<std::vector<vocabulary_size>, std::string>> bound_;  // symbolic values in the source and their variables
+  std::vector<std::pair<std::vector<vocabulary_size>, std::string>> bound_;  // symbolic values and their variables
 };
 
 }  // namespace detail
