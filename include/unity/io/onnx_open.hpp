@@ -75,7 +75,7 @@ struct axis_class {
   bool primes = true;  // whether to use primes only; otherwise all numbers from `from` on
 };
 
-// The least sizes of sequences to try, in this order. Few models accept fewer than 67 positions only.
+// The least sizes of sequences to try, in this order. Models that accept fewer than 67 positions are rare.
 inline constexpr std::int64_t lengths[] = {67, 23, 11};
 
 // `length`: the least size, from `lengths`, of axes that are neither the first dimension nor part of an image.
