@@ -56,7 +56,7 @@ TEST_CASE("invalid neighbour and edge lists are refused with the file and what w
     return test::message_of([&] { static_cast<void>(io::parse_edges(text, "a.txt", vertices)); });
   };
   CHECK(edges("0 1\n1\n") == "a.txt:2: the end of the line; expected two numbers of vertices");
-  CHECK(edges("0 1 5\n") == "a.txt:1: 5; expected the end of the line behind two numbers of vertices");
+  CHECK(edges("0 1 5\n") == "a.txt:1: 5; expected the end of the line after two numbers of vertices");
   CHECK(edges("0 -1\n") == "a.txt:1: -1; expected two numbers of vertices");
   CHECK(edges("0 2\n", 2) == "a.txt:1: 2; expected a vertex below 2");
   CHECK(edges("0 4294967295\n") == "a.txt:1: 4294967295; expected a vertex below 4294967295");

@@ -131,7 +131,7 @@ TEST_CASE("fuse_instructions refuses invalid groups with a one-line reason") {
     return test::message_of([&] { static_cast<void>(io::fuse_instructions(m, m.entry, groups)); });
   };
   CHECK(complaint({group(m, {"s", "r"})}) ==
-        "%main: the group of %s needs what needs it; expected groups and instructions in no circle");
+        "%main: the group of %s depends on itself; expected groups and instructions without cycles");
   CHECK(complaint({group(m, {"s", "a"})}) ==
         "%main: %a is all-reduce, in a fusion; expected instructions that kernels compute");
   CHECK(complaint({group(m, {"o"})}) == "%main: %o is odd, in a fusion; expected instructions that kernels compute");
@@ -204,7 +204,7 @@ TEST_CASE("all-reduces that differ or depend on each other are not combined") {
     CHECK_THAT(complaint(other), Catch::Contains("; expected all-reduces of one reduction, element type"));
   }
   CHECK(complaint("d") == "%main: %d needs %a; expected all-reduces that do not need each other");
-  CHECK(complaint("e") == "%main: the group of %a needs what needs it; expected groups and instructions in no circle");
+  CHECK(complaint("e") == "%main: the group of %a depends on itself; expected groups and instructions without cycles");
 }
 
 TEST_CASE("dumped HLO modules stay valid under random fusions and all-reduce combinations") {

@@ -147,7 +147,7 @@ TEST_CASE("HLO parser errors give line and column with the text found and what w
   CHECK(complaint_of("%z = f32[2,3] negate(%z)") ==
         "m.hlo:12:25: no instruction 'z' above; expected an operand that is defined before");
   CHECK(complaint_of("%z = f32[] call(), to_apply=%main") ==
-        "m.hlo:12:32: no 'main' above; expected a computation that is defined before, as calls form no circle");
+        "m.hlo:12:32: no 'main' above; expected a computation that is defined before, as calls form no cycle");
   CHECK(complaint_of("%z = f32[2,3] negate(%x") == "m.hlo:13:1: '}'; expected ','");
   CHECK(complaint_of("%z = f32[2,-3] negate(%x)") == "m.hlo:12:14: a dimension of -3; expected 2^50 elements at most");
   CHECK(complaint_of("%z = f32[2000000000,2000000000] iota(), iota_dimension=0") ==
@@ -162,7 +162,7 @@ TEST_CASE("HLO parser errors give line and column with the text found and what w
   CHECK(complaint_of("ROOT %z = f32[] constant(1)\nROOT %w = f32[] constant(1)") ==
         "m.hlo:13:1: ROOT a second time; expected one root");
   CHECK(complaint("HloModule m\nENTRY %e (a: f32[3]) -> f32[2] {\n  %a = f32[2] parameter(0)\n}\n") ==
-        "m.hlo:4:1: 'e' whose signature is another than its parameters and root; expected the shapes of these");
+        "m.hlo:4:1: 'e' whose signature differs from its parameters and root; expected the shapes of these");
   CHECK(complaint("HloModule m\nENTRY %e {\n}\n") == "m.hlo:3:1: no instruction in 'e'; expected at least one");
   std::string deep(1000, '(');
   CHECK(complaint_of("%z = " + deep) ==

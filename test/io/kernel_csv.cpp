@@ -57,7 +57,8 @@ TEST_CASE("kernel CSV keeps 3x3 convolutions and skips other kernel sizes") {
 
 TEST_CASE("an unreadable line of a kernel CSV file is reported with its number") {
   CHECK(complaint("", "add") ==
-        "t.csv: no kernel that is known; expected times of bmm, linear, conv, softmax, ln or of what is element-wise");
+        "t.csv: no kernel that is known; expected times of bmm, linear, conv, softmax, ln or of element-wise "
+        "operators");
   CHECK(complaint("a,b\n", "add").starts_with("t.csv:1: a,b; expected device,latency_ms,grid,block,kernel,..., or "));
   CHECK(complaint(one + "b,h\nP4,1,1,1,a,2\n", "add") == "t.csv:2: P4,1,1,1,a,2; expected 7 fields");
   CHECK(complaint(one + "b,h\nP4,-1,1,1,a,2,3\n", "add") ==

@@ -62,13 +62,13 @@ TEST_CASE("invalid Matrix Market text is refused with the reason") {
   CHECK(complaint_of("%%MatrixMarket matrix coordinate real skew-symmetric\n") ==
         "a.mtx:1: skew-symmetric; expected general or symmetric");
   CHECK(complaint_of(head) ==
-        "a.mtx:1: the end of the line; expected a line of rows, columns and entries behind this one");
+        "a.mtx:1: the end of the line; expected a line of rows, columns and entries after this one");
   CHECK(complaint_of(head + "2 2\n") == "a.mtx:2: the end of the line; expected the number of entries");
   CHECK(complaint_of(head + "2 2 1\n3 1\n") == "a.mtx:3: 3; expected a row, 1 to 2");
   CHECK(complaint_of(head + "2 2 1\n1 0\n") == "a.mtx:3: 0; expected a column, 1 to 2");
   CHECK(complaint_of(head + "2 2 1\n1 1 1\n") == "a.mtx:3: 1; expected the end of the line");
   CHECK(complaint_of(head + "2 2 1\n") == "a.mtx: 0 entries; expected 1 as its head says");
-  CHECK(complaint_of(head + "2 2 1\n1 1\n1 2\n") == "a.mtx:4: 1 2; expected the end of the file behind 1 entries");
+  CHECK(complaint_of(head + "2 2 1\n1 1\n1 2\n") == "a.mtx:4: 1 2; expected the end of the file after 1 entries");
   CHECK(complaint_of(head + "2 3 0\n") == "a.mtx: 2 rows, 3 columns; expected as many of both, one for each vertex");
   CHECK(complaint_of("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 2 5\n") ==
         "a.mtx:3: row 1, column 2; expected the lower triangle of a symmetric matrix");
@@ -77,7 +77,7 @@ TEST_CASE("invalid Matrix Market text is refused with the reason") {
   CHECK(complaint_of("%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 9007199254740994\n") ==
         "a.mtx:3: 9007199254740994; expected an integer of 53 bits");
   CHECK(complaint_of("%%MatrixMarket matrix coordinate integer symmetric\n2 3 0\n") ==
-        "a.mtx:2: 2 rows, 3 columns; expected as many of a symmetric matrix");
+        "a.mtx:2: 2 rows, 3 columns; expected as many rows as columns in a symmetric matrix");
 }
 
 }  // namespace tests_of_matrix_market

@@ -140,8 +140,8 @@ TEST_CASE("pipeline plans that PyTorch's schedules cannot express are refused wi
   CHECK(complaint(staged("p100:1x2", 2, {4}, 2)).empty());  // the cut is after blocks.0.down
   auto p = staged("p100:1x2", 2, {5}, 1);
   CHECK(complaint(p) ==
-        "plan.pipeline: 2 stages, 1 micro-batches; expected as many micro-batches as stages or more, as Schedule1F1B "
-        "has it");
+        "plan.pipeline: 2 stages, 1 micro-batches; expected at least as many micro-batches as stages, as Schedule1F1B "
+        "requires");
   p.pipeline.schedule = parallel::pipeline_schedule::gpipe;
   CHECK(complaint(p).empty());
   p.pipeline.schedule = parallel::pipeline_schedule::zero_bubble;

@@ -104,7 +104,7 @@ TEST_CASE("a module plan refuses parameter servers and offloading with the reaso
   CHECK(text.find(": parameter_server; expected all_reduce, alone or in a bucket, or sharded") != std::string::npos);
   p.synchronization = {};
   p.offloaded = parallel::offloaded_results(operators(), p.graph, {}, true);
-  CHECK(complaint(p) == "plan.offloaded: results that wait on the host; expected none: modules have no word for it");
+  CHECK(complaint(p) == "plan.offloaded: results that wait on the host; expected none: module plans cannot state it");
 }
 
 }  // namespace tests_of_module_plan

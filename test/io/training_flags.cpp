@@ -79,7 +79,7 @@ TEST_CASE("a data-parallel plan statement is written as DeepSpeed JSON and other
   CHECK(deepspeed_complaint("megatron:t=2,p=1,d=4") ==
         "plan: t=2, p=1; expected t=1 and p=1: DeepSpeed takes other divisions from the model's code");
   CHECK(deepspeed_complaint("megatron:d=4,overlap") ==
-        "plan: overlap with zero=0; expected zero=1: DeepSpeed without ZeRO reduces behind the backward pass");
+        "plan: overlap with zero=0; expected zero=1: DeepSpeed without ZeRO reduces after the backward pass");
   CHECK(deepspeed_complaint("megatron:d=4,recompute=full") ==
         "plan: recompute=full; expected none: DeepSpeed takes what is computed again from the model's code");
 }

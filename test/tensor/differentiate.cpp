@@ -300,7 +300,7 @@ TEST_CASE("differentiate reports missing adjoints / vector losses / integer sour
   const auto sum = b.add(y, beside);
   auto g = std::move(b).finish({z, sum});
   CHECK(message_of(g, {}) ==
-        "node 4 (m): no adjoint; expected operators with adjoints between what is differentiated and what by");
+        "node 4 (m): no adjoint; expected operators with adjoints between the sources and the loss");
   CHECK(message_of(g, {.loss = y, .sources = {}}) == "node 3 (mul): a loss of float32[4]; expected one number");
   CHECK(message_of(g, {.loss = {}, .sources = {ids}}) ==
         "node 2 (input): a gradient of int64[4]; expected floating-point elements");

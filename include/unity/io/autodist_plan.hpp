@@ -171,7 +171,7 @@ class autodist_finder {
   [[nodiscard]] synchronization_on find(const autodist_strategy& s);
 
  private:
-  // The element type, compressor and number of a group.
+  // The number of a group, the element type and the compressor: a bucket has one of each.
   using group_key = std::tuple<std::int32_t, tensor::dtype, std::int32_t>;
   struct part_place {
     std::size_t weight = 0;

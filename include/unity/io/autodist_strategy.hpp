@@ -159,7 +159,7 @@ class autodist_reader {
  private:
   using field = wire_reader::field;
 
-  // f(field) returns whether the message has this field.
+  // f(reader, field) returns whether the message has this field.
   template <class F>
   void each(std::string_view bytes, std::size_t position, std::string_view message, const F& f) {
     wire_reader in{bytes, file_, position};

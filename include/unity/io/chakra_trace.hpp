@@ -10,8 +10,8 @@ namespace unity::io {
 // Reads the nodes of "workload_graph": "Id", "Name", "runtime" in microseconds, "is_cpu_op", "data_deps", "ctrlDeps"
 // (those on nodes that do not exist are ignored), "NodeType" (5 to 7: communication). Nodes have durations but no
 // times, so times are assigned: each node starts when its dependencies have ended, one after another on the host or on
-// the stream, in the order of the file. Nodes without a runtime are counted. Complexity: n log n in nodes and
-// dependencies.
+// the stream, in the order of the file. Nodes without a runtime are skipped and counted. Complexity: n log n in nodes
+// and dependencies.
 // Throws: unity::error, of one line, if dependencies are cyclic, ids are not numbers or not unique, or no node has a
 // runtime.
 [[nodiscard]] trace::rank_trace read_chakra(const json_text& document, trace::name_table& names);

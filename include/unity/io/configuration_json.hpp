@@ -42,7 +42,7 @@ namespace detail {
 // The part, partials and copy of a task: {"part": [0, 1], ...}.
 [[nodiscard]] nlohmann::json task_to_json(const parallel::task_grid& g, std::size_t t);
 
-// Adds the members of an entry other than divided dimensions.
+// Adds the members "reductions", "terms" and "copies" to an entry, each only if the grid has it.
 void add_terms_to_json(const parallel::operator_dimensions& o, const parallel::task_grid& g, nlohmann::json& entry);
 
 [[nodiscard]] nlohmann::json configuration_to_json(const tensor::algebra& a, const parallel::operator_dimensions& o,
@@ -100,10 +100,10 @@ class configuration_reader {
 
   [[nodiscard]] static std::int64_t degree(const json_place& in, const parallel::parallel_dimension& p);
 
-  // Every part has one task for each partial and copy.
+  // Reads the device of each task. There must be exactly one task for each part, reduction, partial sum and copy.
   void read_tasks(const json_place& in, const parallel::operator_dimensions& o, const parallel::task_grid& grid,
                   parallel::configuration& c) const;
-  // The part, such as part [0,1], and its partial and copy.
+  // The part, such as part [0,1], and the reduction, partial sum and copy, if the grid has them.
   [[nodiscard]] static std::string task_text(const parallel::task_grid& grid, std::size_t t);
   [[nodiscard]] static std::size_t task_number(const json_place& in, const parallel::operator_dimensions& o,
                                                const parallel::task_grid& grid);

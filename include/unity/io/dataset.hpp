@@ -61,7 +61,7 @@ class dataset {
   // The checksum of the file.
   [[nodiscard]] const fingerprint& sum() const noexcept { return sum_; }
   [[nodiscard]] dataset_content content() const noexcept { return content_; }
-  // Labels and character numbers are below it.
+  // The number of classes, or of distinct characters: labels and character numbers are less than this.
   [[nodiscard]] std::int64_t classes() const noexcept { return classes_; }
   // The number of images, or of characters of text.
   [[nodiscard]] std::int64_t samples(dataset_part part) const noexcept { return at(part).count; }

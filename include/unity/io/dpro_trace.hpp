@@ -18,7 +18,7 @@ namespace unity::io {
 // "args" has the step ("step", or "cnt"), "bytes", and the rank at the other end: "peer". In rings without it, each
 // rank sends to the next one in the order of names. Names may follow "PID->", and may be in "args" instead. Complexity:
 // n log n in events.
-// Throws: unity::error, of one line, if a message of a server has no peer, or a process no event.
+// Throws: unity::error, of one line, if a message has no peer and is not part of a ring, or if a process has no event.
 [[nodiscard]] std::vector<trace::rank_trace> read_dpro(const json_text& document, trace::name_table& names);
 
 }  // namespace unity::io

@@ -93,7 +93,7 @@ class flexflow_parallel_rule {
   // The number of variables, which are numbered from 1; some may be unread.
   [[nodiscard]] std::size_t variables() const noexcept { return variables_; }
   [[nodiscard]] bool reads(std::size_t v) const;
-  // Why there is no such graph for any types; empty if there may be one.
+  // Why the rule cannot be written as graphs, whatever the types of its variables; empty if write() may succeed.
   [[nodiscard]] const std::string& outside_because() const noexcept { return outside_; }
 
   // The outputs of one side. variables: by number, from 1. Empty if an operator does not accept its operands, or lacks
@@ -104,7 +104,7 @@ class flexflow_parallel_rule {
  private:
   using made_values = std::optional<std::vector<value_id>>;
 
-  // Why there is no such operator; empty if there may be one. A file may name any operator with any parameters.
+  // Why an operation cannot be written; empty if it may be possible. A file may name any operator with any parameters.
   [[nodiscard]] static std::string why_outside(const foreign_rule::operation& op);
 
   // Null if it does not exist: a file may contain any number.

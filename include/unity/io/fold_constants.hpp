@@ -39,7 +39,7 @@ class constant_folder {
   };
   // Sources with data or fixed values, and nodes computed only from those.
   [[nodiscard]] bool is_computable(node_id n) const;
-  // Whether it computes with a size that stays open.
+  // Whether an open size occurs in the node's result types or, unless it is a source, in its attributes.
   [[nodiscard]] bool has_open_size(node_id n) const;
   [[nodiscard]] bool is_operator(node_id n) const { return !model_.graph.operands(n).empty(); }
   // The data of a source; null if it has none that is the same for all sizes.
@@ -50,8 +50,9 @@ class constant_folder {
   void choose();
   void compute();
   void compute(node_id n, std::vector<std::size_t>& uses);
-  // In the arithmetic of the element types: each operator's result is rounded, as engines round it. Computing in double
-  // would change integers that are made of real numbers, such as buckets of positions.
+  // Computes one operator in Number and rounds its results to their element types, as engines do after each operator.
+  // Keeping a chain of operators in double would change integers that are computed from real numbers, such as buckets
+  // of positions.
   template <class Number>
   void compute_in(node_id n);
   void copy(node_id n, tensor::tensor_graph& to, std::vector<value_id>& moved);
@@ -265,7 +266,7 @@ UNITY_INLINE void constant_folder::choose() {
       read.insert(data);
     }
   }
-  std::int64_t left = slack;  // and data that becomes unused
+  std::int64_t left = slack;  // plus the bytes of data that no source reads: writing the model drops them
   for (const auto& [name, data] : model_.data) {
     left += read.contains(&data) || model_.defaults.contains(name) ? 0 : static_cast<std::int64_t>(data.bytes.size());
   }

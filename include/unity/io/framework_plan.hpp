@@ -48,7 +48,8 @@ namespace unity::io {
 
 // DeepSpeed's configuration as JSON. The user has to add the optimizer's hyperparameters.
 // Throws: unity::error if the statement contradicts itself; if it has other divisions than data parallelism, or
-// recomputation, because DeepSpeed takes these from the model's code; and if sums overlap without ZeRO.
+// recomputation, because DeepSpeed takes these from the model's code; and if gradients are to be reduced during the
+// backward pass without ZeRO.
 // Source: DeepSpeed, docs/_pages/config-json.md.
 [[nodiscard]] std::string to_deepspeed_text(const parallel::stated_plan& p);
 
@@ -376,7 +377,7 @@ UNITY_INLINE std::string to_deepspeed_text(const parallel::stated_plan& p) {
                 "none: DeepSpeed takes what is computed again from the model's code"};
   }
   if (s.overlaps_sums() && s.zero == 0) {
-    throw error{"plan", "overlap with zero=0", "zero=1: DeepSpeed without ZeRO reduces behind the backward pass"};
+    throw error{"plan", "overlap with zero=0", "zero=1: DeepSpeed without ZeRO reduces after the backward pass"};
   }
   nlohmann::ordered_json r{{"train_batch_size", s.batch},
                            {"train_micro_batch_size_per_gpu", s.micro},

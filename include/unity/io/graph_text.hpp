@@ -243,7 +243,7 @@ UNITY_INLINE gnn::csr_graph parse_edges(std::string_view text, std::string_view 
       most = std::max(most, *end + 1);
     }
     if (!lines.line().empty()) {
-      lines.refuse(lines.line(), "the end of the line behind two numbers of vertices");
+      lines.refuse(lines.line(), "the end of the line after two numbers of vertices");
     }
     edges.push_back(e);
   }
@@ -310,14 +310,15 @@ UNITY_INLINE void expect_end(const text_lines& lines) {
   m.symmetry = static_cast<matrix_symmetry>(next_word(lines, matrix_symmetry_names));
   expect_end(lines);
   if (!next_content(lines)) {
-    lines.refuse("", "a line of rows, columns and entries behind this one");
+    lines.refuse("", "a line of rows, columns and entries after this one");
   }
   m.rows = lines.next_number<std::uint32_t>("the number of rows");
   m.columns = lines.next_number<std::uint32_t>("the number of columns");
   count = lines.next_number<std::uint64_t>("the number of entries");
   expect_end(lines);
   if (m.symmetry == matrix_symmetry::symmetric && m.rows != m.columns) {
-    throw error{lines.where(), fmt::format("{} rows, {} columns", m.rows, m.columns), "as many of a symmetric matrix"};
+    throw error{lines.where(), fmt::format("{} rows, {} columns", m.rows, m.columns),
+                "as many rows as columns in a symmetric matrix"};
   }
   return m;
 }
@@ -358,7 +359,7 @@ UNITY_INLINE coordinate_matrix parse_matrix_market(std::string_view text, std::s
   auto m = detail::parse_matrix_head(lines, count);
   while (detail::next_content(lines)) {
     if (m.places.size() == count) {
-      lines.refuse(lines.line(), fmt::format("the end of the file behind {} entries", count));
+      lines.refuse(lines.line(), fmt::format("the end of the file after {} entries", count));
     }
     detail::add_entry(lines, m);
   }

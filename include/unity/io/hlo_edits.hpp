@@ -14,7 +14,7 @@ namespace unity::io {
 // Instructions to fuse into one kernel. Regular.
 struct hlo_fusion_group {
   std::vector<hlo_instruction_id> members{};  // instructions outside of the group that read them read the fusion
-  // recomputed in it for its own use; also kept outside if something needs them there
+  // recomputed inside the fusion; the originals stay if something outside needs them
   std::vector<hlo_instruction_id> copies{};
   std::string kind = "kLoop";
 
@@ -53,8 +53,9 @@ struct hlo_fused {
 [[nodiscard]] hlo_fused fuse_what_xla_can(const hlo_module& m, hlo_computation_id computation,
                                           const std::vector<hlo_fusion_group>& groups);
 
-// Replaces each group of all-reduces by one with several operands. Members must agree in replica groups, element types,
-// reductions and all attributes except metadata and channels; those of the first one stay.
+// Replaces each group of all-reduces by one with several operands. Members must agree in element type, reduction,
+// replica groups and all other attributes except metadata, the channel's number, control predecessors, backend_config
+// and frontend_attributes. The result has the attributes of the first member.
 // Throws: unity::error if they disagree, and if one depends on another.
 [[nodiscard]] hlo_module combine_all_reduces(hlo_module m, hlo_computation_id computation,
                                              const std::vector<std::vector<hlo_instruction_id>>& groups);

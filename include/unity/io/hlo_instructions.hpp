@@ -179,7 +179,7 @@ UNITY_INLINE hlo_with_fusions with_fusions(const hlo_module& m, const hlo_instru
                                            const fusion::fusion_strategy& s) {
   hlo_with_fusions r{m, 0, s};
   const auto members = fusion::members_of(s);
-  // Buckets first: they change the positions of no other instructions in the computation.
+  // Fusions come first, because they refer to instructions by position. Buckets follow: they are found by name.
   std::vector<hlo_fusion_group> groups;
   std::vector<std::uint32_t> numbers;
   std::vector<std::vector<hlo_instruction_id>> buckets;
@@ -227,7 +227,7 @@ UNITY_INLINE hlo_with_fusions with_fusions(const hlo_module& m, const hlo_instru
     try {
       r.module = combine_all_reduces(r.module, r.module.entry, {now});
     } catch (const error&) {
-      for (const auto i : b) {  // split by element types and replica groups
+      for (const auto i : b) {  // the members disagree, for example in element type: they stay separate
         const auto at = std::find(all.of.begin(), all.of.end(), i) - all.of.begin();
         r.strategy.group_of[static_cast<std::size_t>(at)] = static_cast<std::uint32_t>(at);
       }

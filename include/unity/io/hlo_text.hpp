@@ -30,7 +30,7 @@ namespace unity::io::detail {
 // Parses HLO modules from text.
 
 // Accepts what XLA accepts, except that a module must have an entry, opcodes may be unknown, and shapes are not checked
-// yet (see check.hpp). Each name must be defined before its use, so that nothing depends on itself.
+// here (check does that). Each name must be defined before its use, so that nothing depends on itself.
 // Throws: unity::error that names file, line and column.
 [[nodiscard]] hlo_module parse_hlo_syntax(std::string_view text, std::string_view file);
 
@@ -258,7 +258,7 @@ UNITY_INLINE void hlo_parser::check(const hlo_computation& c, const signature& s
   const bool is_same = std::equal(s.parameters.begin(), s.parameters.end(), parameters.begin(), parameters.end(),
                                   [&](const auto& a, auto p) { return are_compatible(a, c[p].shape); });
   if (!is_same || !are_compatible(s.result, c[c.root].shape)) {
-    scan_.fail_behind(1, fmt::format("'{}' whose signature is another than its parameters and root", printable(c.name)),
+    scan_.fail_behind(1, fmt::format("'{}' whose signature differs from its parameters and root", printable(c.name)),
                       "the shapes of these");
   }
 }
@@ -373,7 +373,7 @@ UNITY_INLINE std::vector<hlo_attribute> hlo_parser::attributes(const hlo_instruc
     }
     scan_.expect("=");
     if (of != nullptr && names_computations(a.key, *of)) {
-      a.computations = references(computations_, "a computation that is defined before, as calls form no circle");
+      a.computations = references(computations_, "a computation that is defined before, as calls form no cycle");
     } else if (of != nullptr && a.key == "control-predecessors") {
       a.instructions = references(instructions_, "an instruction that is defined before");
     } else {

@@ -52,8 +52,8 @@ struct json_event {
 // The list of events: the document, or its member traceEvents. Empty if there is none.
 [[nodiscard]] std::optional<simdjson::dom::array> event_list(const json_text& document);
 
-// The earliest time of the complete events ("ph": "X"); empty if there is none.
-// Throws: unity::error if a time in nanoseconds is out of range.
+// The earliest time of the complete events ("ph": "X"), rounded down to microseconds; empty if there is none. Ignores
+// times that are not numbers or do not fit in nanoseconds: for_each_event reports them.
 [[nodiscard]] std::optional<nanoseconds> first_time(const json_text& document);
 
 // Calls visit(event, number) for each event that is an object, in order; returns the number of those that are not.
@@ -139,7 +139,7 @@ inline std::optional<picoseconds> trace_picoseconds(simdjson::dom::element e, na
   return picoseconds{whole * 1'000'000 + std::llround(fraction * 1000) * 1000 - base.count() % 1000 * 1000};
 }
 
-// Interns texts of small integers, so that ids of processes and threads are texts, too.
+// Interns ids of processes and threads that are integers as texts, so that all ids are texts.
 class id_texts {
  public:
   std::string_view of(simdjson::dom::element e) {

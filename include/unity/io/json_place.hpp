@@ -21,8 +21,8 @@ namespace unity::io::detail {
 
 namespace unity::io {
 
-// A JSON value with its path in the document, for error messages. Refers to the document, which must outlive it. What
-// reads the value throws unity::error that names the path if the value is of another kind, or a member is missing.
+// A JSON value with its path in the document, for error messages. Refers to the document, which must outlive it. The
+// members that read the value throw unity::error that names the path if the value has another type or lacks a member.
 class json_place {
  public:
   json_place(const nlohmann::json& value, std::string where) : value_{value}, where_{std::move(where)} {}

@@ -44,8 +44,8 @@ namespace detail {
 // The members of an object, ordered by name.
 [[nodiscard]] std::vector<std::pair<std::string, json_place>> members_from_json(const json_place& in);
 
-// A rate in the unit that its member's name states; a value below `least` was meant in thousands, millions or more of
-// that unit.
+// A rate in the unit that its member's name states. Rejects values below `least`, which were probably meant in
+// thousands or millions of that unit.
 [[nodiscard]] double rate_from_json(const json_place& in, double least, std::string_view unit);
 
 [[nodiscard]] hardware::device device_from_json(const json_place& in, std::int64_t schema);

@@ -225,7 +225,8 @@ UNITY_INLINE std::vector<hardware::kernel_sample> parse_kernels(std::string_view
     }
   }
   if (samples.empty()) {
-    throw error{name, "no kernel that is known", "times of bmm, linear, conv, softmax, ln or of what is element-wise"};
+    throw error{name, "no kernel that is known",
+                "times of bmm, linear, conv, softmax, ln or of element-wise operators"};
   }
   return samples;
 }

@@ -124,7 +124,7 @@ UNITY_INLINE folded_stages fold_stages(const parallel::plan& p) {
   }
   if (p.pipeline.schedule == pipeline_schedule::one_forward_one_backward && p.pipeline.microbatches < stages) {
     complain(fmt::format("{} stages, {} micro-batches", stages, p.pipeline.microbatches),
-             "as many micro-batches as stages or more, as Schedule1F1B has it");
+             "at least as many micro-batches as stages, as Schedule1F1B requires");
   }
   folded_stages f{p, std::vector<std::vector<hardware::device_id>>(stages), {}};
   const auto chunks = parallel::chunks_of(p.graph, p.configurations, p.pipeline);

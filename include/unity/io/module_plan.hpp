@@ -213,7 +213,7 @@ UNITY_INLINE void module_planner::find_constants() {
 
 UNITY_INLINE void module_planner::find_cuts() {
   if (std::find(p_.offloaded.begin(), p_.offloaded.end(), true) != p_.offloaded.end()) {
-    throw error{"plan.offloaded", "results that wait on the host", "none: modules have no word for it"};
+    throw error{"plan.offloaded", "results that wait on the host", "none: module plans cannot state it"};
   }
   operators_.place.assign(g_.node_count(), module_operators::no_place);
   operators_.stage = folded_.stage;

@@ -56,7 +56,7 @@ class model_reader {
   void bind_input(onnx::ValueInfoProto& in, std::set<std::string>& known);
   // Throws: unity::error if the options name an unknown dimension.
   void expect_known(const std::set<std::string>& known) const;
-  // Empty if it has a size. A dimension without a name is called INPUT.AXIS.
+  // The name of a dimension without a size (INPUT.AXIS if the file states none); empty if the dimension has a size.
   [[nodiscard]] static std::optional<std::string> open_name(const onnx::ValueInfoProto& in, int axis);
   [[nodiscard]] const open_axis* find_open(const std::string& name) const;
 
@@ -64,11 +64,11 @@ class model_reader {
   // small; the check stays valid because their data has been read.
   initializer_map take_initializers();
 
-  // Whether its values can be nodes of a graph.
+  // Whether the input is a numeric tensor that can be a node of a graph.
   [[nodiscard]] bool has_counterpart(const onnx::ValueInfoProto& in) const;
 
   [[nodiscard]] std::map<std::string, tensor::tensor_type> hints(const onnx::GraphProto& g) const;
-  // Effects: replaces dimensions of an output that were bound by their sizes.
+  // Effects: gives the dimensions of an output the sizes to which the options bind their names.
   void bind_known(onnx::ValueInfoProto& info) const;
   // Effects: removes the names from the metadata.
   [[nodiscard]] std::set<std::string> take_weight_names();

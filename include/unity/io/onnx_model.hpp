@@ -83,8 +83,9 @@ struct open_sizes {
   friend bool operator==(const open_sizes&, const open_sizes&) = default;
 };
 
-// A form that matches the number at several sizes of the open axes: factor * sizes + number, or the sum of two sizes
-// and a number. `quotients` count as sizes. sizes[b][a]: the size of axis a; numbers[b]: the number at these sizes.
+// A form that matches the number at several sizes of the open axes: factor * (product of one to three sizes) + number,
+// or the sum of two sizes and a number. `quotients` count as sizes. sizes[b][a]: the size of axis a in reading b;
+// numbers[b]: the number in that reading.
 // Throws: nothing; empty if no form matches.
 [[nodiscard]] std::optional<size_form> fitted_form(const std::vector<std::vector<std::int64_t>>& sizes,
                                                    const std::vector<std::int64_t>& numbers,

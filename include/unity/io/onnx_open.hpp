@@ -17,8 +17,9 @@ namespace unity::io {
 // As parse_onnx, but dimensions to which neither the file nor the options give a size stay open. The graph is stated at
 // one size of each (`open.axes` of the model); the file written from it, or from a graph rewritten from it, is valid
 // for all sizes, as far as check_open confirms it.
-// Throws: unity::error, also if the model cannot be read at these sizes. Complexity: three times that of parse_onnx,
-// more if numbers of the model coincide with the sizes, up to twelve times if quotients of sizes are needed.
+// Throws: unity::error, also if the model cannot be read at these sizes. Complexity: one attempt reads the model three
+// times (parse_onnx), or up to twelve times if quotients of sizes are needed. There is one attempt if it succeeds, and
+// at most 24, each at other sizes, if numbers of the model coincide with the sizes or the model rejects them.
 [[nodiscard]] onnx_model parse_open_onnx(const tensor::algebra& algebra, const std::string& bytes,
                                          std::string_view file, const std::filesystem::path& directory,
                                          const import_options& options = {});
@@ -71,10 +72,11 @@ struct axis_class {
   std::int64_t from = 11;
   std::int64_t multiple = 1;
   bool shifts = true;  // whether to try other primes
-  bool primes = true;  // use primes only, or the smallest numbers
+  bool primes = true;  // whether to use primes only; otherwise all numbers from `from` on
 };
 
-inline constexpr std::int64_t lengths[] = {67, 23, 11};  // models for so few positions are rare
+// The least sizes of sequences to try, in this order. Models that accept fewer than 67 positions are rare.
+inline constexpr std::int64_t lengths[] = {67, 23, 11};
 
 // `length`: the least size, from `lengths`, of axes that are neither the first dimension nor part of an image.
 [[nodiscard]] UNITY_INLINE axis_class class_of(const open_axis& a, std::int64_t length) {

@@ -7,9 +7,9 @@
 // and optionally "optimizer": "adam" (else "sgd"), "pipeline": {"microbatches": 8, "stages": [0, 0, 1, 1]}, where the
 // graph is for one micro-batch and the stages are listed by device in the machine's order, with "delayed": true if the
 // pipeline is not flushed, "schedule": "gpipe", "interleaved" with "chunks": 2, or "zero_bubble", else
-// "one_forward_one_backward" (pipeline_phases.hpp), "synchronization" (synchronization_json.hpp), "recomputed": [4, 5],
-// nodes whose results are computed again for the backward pass, ascending, "offloaded": [7, 9], those whose results
-// wait on the host for it, and the members described below.
+// "one_forward_one_backward" (parallel/pipeline.hpp), "synchronization" (synchronization_json.hpp),
+// "recomputed": [4, 5], nodes whose results are computed again for the backward pass, ascending, "offloaded": [7, 9],
+// nodes whose results are stored on the host until the backward pass, and the members described below.
 #pragma once
 
 #include <cstddef>

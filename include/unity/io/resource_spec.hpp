@@ -13,7 +13,7 @@
 // The file states neither the model of its GPUs nor their connections inside a node: the caller gives the model, and
 // PCIe 3.0 is assumed. The computing devices are the `gpus` of a node, else its `cpus`, else one CPU. CPUs of nodes
 // with GPUs may hold parameter servers (one CPU per node if none is listed); `ssh` is kept unchanged.
-// Source: AutoDist (papers/004), section 5; its public documentation of resource_spec.yml.
+// Source: Zhang et al., AutoDist, section 5; its public documentation of resource_spec.yml.
 #pragma once
 
 #include <cstddef>
@@ -81,7 +81,7 @@ struct resource_node {
 
 [[nodiscard]] std::set<int> numbers_from_yaml(const std::optional<yaml_place>& in);
 
-// Device names contain it, and names are printed on lines of messages and in JSON.
+// An address of visible ASCII characters: names of devices contain it, and are printed in messages and in JSON.
 [[nodiscard]] std::string address_from_yaml(const yaml_place& in);
 
 [[nodiscard]] resource_node resource_node_from_yaml(const yaml_place& in);

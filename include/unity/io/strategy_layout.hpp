@@ -87,7 +87,8 @@ class depth_layout {
   void add_bends();
   void number(const std::vector<std::size_t>& column);
   void order(bool forwards);
-  // Places items at the height of their predecessors, as far as space allows; the mean height of a column stays.
+  // Places items at the mean height of their predecessors. Items that would overlap move down; then the whole column
+  // moves up by the mean of these shifts.
   void set_heights();
   // Continues an edge in the next band: out at the right, in again at the left, at the same height.
   static void join(strategy_layout& l, const item& from, picture_point start, const item& to, picture_point end,

@@ -30,8 +30,8 @@ namespace unity::io {
 
 inline constexpr std::string_view weights_line = "unity weights 1\n";
 
-// Regular. The kind of a tensor is "weight", the optimizer's name of its state for the weight of that name, or the name
-// of a value that compressors keep (train/held_state.hpp).
+// Regular. The kind of a tensor is "weight", the name of a state that the optimizer keeps for the weight (such as
+// "velocity"), or the name of a value that compressors keep for it (train/held_state.hpp).
 struct weights_header {
   std::string graph{};    // the fingerprint of the model, in the form chosen by the writer
   std::int64_t step = 0;  // completed steps

@@ -148,7 +148,7 @@ class builder {
     UNITY_EXPECTS(!parts.empty(), "at least one part");
     return one("concat", parts, {{"axis", from_front(parts[0], axis)}});
   }
-  // Units: `sizes` add up to the size of the axis. Results: one value per size.
+  // Results: one value per size. `sizes` must add up to the size of the axis.
   std::vector<value_id> split(value_id x, std::int64_t axis, const shape& sizes) {
     return apply("split", {x}, {{"axis", from_front(x, axis)}, {"sizes", sizes}});
   }

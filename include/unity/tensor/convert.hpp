@@ -1,5 +1,5 @@
 // Graphs and operators in another form: in another element type, at other sizes, with composites replaced by their
-// bodies, or with operators behind the outputs that deliver them.
+// bodies, or with an identity appended to each output.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ inline constexpr std::size_t size_none = static_cast<std::size_t>(-1);
 
 namespace unity::tensor {
 
-// The operator for operands and results of other sizes: attributes that hold sizes are rewritten, if it has any. The
-// caller infers with it whether it accepts them. Complexity: linear in the ranks.
+// The operator for operands and results of other sizes: attributes that hold sizes are rewritten, if it has any. Does
+// not check that the operator accepts the new sizes: the caller infers its types. Complexity: linear in the ranks.
 [[nodiscard]] operation resized(const algebra& a, const resizing& r);
 
 // The operator as one device runs it on its part of the operands and results: as resized(), unless the definition says

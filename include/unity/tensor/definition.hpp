@@ -158,7 +158,7 @@ enum class source_kind : std::uint8_t {
   constant,  // supplied once: weights and constants
 };
 
-// The modes in which an operator is always work. In other modes it is work only if its elements change their order or
+// The modes in which an operator always costs time. In other modes it costs time only if its elements change order or
 // layout.
 enum class runs_in : std::uint8_t { all_modes, training, no_mode };
 

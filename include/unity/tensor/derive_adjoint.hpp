@@ -81,8 +81,8 @@ class primitive_adjoint {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
-    throw error{fmt::format("adjoint of {}", name_), fmt::format("{} that no rule derives from", what),
-                "an adjoint beside its definition"};
+    throw error{fmt::format("adjoint of {}", name_), fmt::format("{}, from which no adjoint is derived", what),
+                "an adjoint in the operator's definition"};
   }
 
   void give(std::size_t i, value_id cotangent) { all_[i] = added(b_, all_[i], cotangent); }

@@ -184,7 +184,7 @@ UNITY_INLINE std::vector<value_id> append_node_adjoint(body_builder& b, const al
                                                        node_id n, const adjoint_problem& p) {
   if (!has_derivative(a, g.operation(n))) {
     throw error{fmt::format("node {} ({})", n.index(), operator_name(a, g.operation(n))), "no adjoint",
-                "operators with adjoints between what is differentiated and what by"};
+                "operators with adjoints between the sources and the loss"};
   }
   return append_adjoint(b, g.operation(n), p);
 }

@@ -118,8 +118,8 @@ decltype(auto) with_storage(dtype element, F&& f) {
   return f(std::uint8_t{});
 }
 
-// Converts a number to what an element stores. Reals round to nearest, or toward zero if the element is an integer,
-// which keeps the low bits of numbers that do not fit; a bool is 0 or 1.
+// Converts a number to what an element stores. Reals round to nearest, or toward zero if the element is an integer. An
+// integer element keeps the low bits of a number that does not fit. A bool is 0 or 1.
 template <class Stored, class Number>
 [[nodiscard]] Stored to_storage(dtype element, Number number) {
   if constexpr (std::is_same_v<Stored, std::uint16_t>) {

@@ -346,8 +346,8 @@ template <class Scalar>
 
 }  // namespace detail
 
-// Evaluates one operator. Sources get arbitrary values that depend on name and seed. Modulo a
-// prime, functions other than polynomials become arbitrary functions, and so do operators without a known meaning.
+// Evaluates one operator. Sources get arbitrary values that depend on name and seed. Modulo a prime, functions other
+// than polynomials become arbitrary functions, and so do operators without a known meaning.
 // Throws: unity::error if the operator does not accept the inputs, or has no known meaning on such numbers.
 template <class Scalar>
 [[nodiscard]] std::vector<dense<Scalar>> evaluate(const algebra& a, const operation& op,

@@ -149,8 +149,9 @@ namespace unity::tensor {
 }
 
 // The maximal sets of operands, each ascending, in which the operator is jointly additive: f(x + y) = f(x) + f(y) if x
-// and y are values of exactly those operands. Empty if there are none or the operator does not accept the inputs.
-// Complexity: exponential in the number of operands for primitives and composites, which have few.
+// and y are values of exactly those operands. Empty if there are none, if the operator does not accept the inputs, or
+// for primitives and composites with more than 16 operands.
+// Complexity: exponential in the number of operands of primitives and composites.
 [[nodiscard]] inline std::vector<std::vector<std::size_t>> linear_groups(const algebra& a, const operation& op,
                                                                          std::span<const tensor_type> inputs) {
   return detail::linear_groups_of(a, op, inputs);

@@ -50,14 +50,14 @@ class rule_tester {
   rule_report run();
 
  private:
-  static constexpr std::size_t most_misfits = 20;  // per fitting instance
+  static constexpr std::size_t most_misfits = 20;  // instances tried per requested instance, those that do not fit too
   // Limit for all values of one side; sizes that a rule itself names may exceed it.
   static constexpr std::int64_t most_elements = std::int64_t{1} << 22U;
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
 
   void check_all(const std::vector<rule_instance>& instances);
-  // Returns whether the target fits.
+  // Returns whether both sides were compared: the target fits and the sizes are small enough.
   bool check(const rule_instance& instance);
   void conclude();
   [[nodiscard]] static std::int64_t elements(const tensor_graph& g);

@@ -74,8 +74,8 @@ struct index {
   std::int64_t size = 0;  // 0: not yet known
 };
 
-// The index runs over an operand dimension of size `extent` as outer * stride + inner * dilation - before.
-// Positions outside of [0, extent) are padding; those inside [count_from, count_to) count as reduced points.
+// Two indices run over one operand dimension of size `extent`: they read position outer * stride + inner * dilation -
+// before. Positions outside of [0, extent) are padding; those inside [count_from, count_to) count as reduced points.
 struct window {
   int outer = 0;
   int inner = -1;  // -1: no kernel index

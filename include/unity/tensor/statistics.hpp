@@ -15,7 +15,7 @@ namespace unity::tensor {
 
 struct graph_counts {
   std::size_t operators = 0;    // nodes with operands
-  std::size_t sources = 0;      // inputs, weights and constants
+  std::size_t sources = 0;      // nodes without operands: inputs, weights, constants and fills
   std::size_t edges = 0;        // uses of values: the operands of all operators
   std::int64_t parameters = 0;  // elements of weights that training changes
   std::int64_t statistics = 0;  // elements of weights that are used only as a batch norm's mean or variance

@@ -111,9 +111,9 @@ TEST_CASE("onnx_operator entries must name defined operators and not repeat one"
   CHECK(message({{"varied", "Various", "com.example"}}) ==
         "operator varied: no definition; expected the name of an operator");
   CHECK(message({{"various", "A", "d"}, {"various", "B", "d"}}) ==
-        "ONNX operators, line 1: various and d.B; expected others than line 0 is about");
+        "ONNX operators, line 1: various and d.B; expected an operator and a node that line 0 does not name");
   CHECK(message({{"relu", "A", ""}, {"tanh", "A", "ai.onnx"}}) ==
-        "ONNX operators, line 1: tanh and ai.onnx.A; expected others than line 0 is about");
+        "ONNX operators, line 1: tanh and ai.onnx.A; expected an operator and a node that line 0 does not name");
   CHECK(message({{"relu", "A", "d"}, {"tanh", "A", "e"}}).empty());
 }
 

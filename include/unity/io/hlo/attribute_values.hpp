@@ -66,7 +66,8 @@ struct hlo_convolution_dimensions {
 // The number of positions of a window along a dimension of that size; -1 if it is out of range.
 [[nodiscard]] std::int64_t window_places(const hlo_window_dimension& w, std::int64_t size);
 
-// The number of pairs of a window position and a window element that meet a real element, not padding or a hole.
+// The number of pairs of a window position and a window element that meet a real element, not padding or a hole. With
+// more than 1e6 pairs, the number of all pairs.
 [[nodiscard]] double window_hits(const hlo_window_dimension& w, std::int64_t size);
 
 }  // namespace unity::io

@@ -312,8 +312,8 @@ UNITY_INLINE void hlo_contraction::fail_on_circle(const std::vector<bool>& is_le
   }
   throw error{
       where_,
-      fmt::format("the group of %{} needs what needs it", printable(c_[groups_[unit - n].members.front()].name)),
-      "groups and instructions in no circle"};
+      fmt::format("the group of %{} depends on itself", printable(c_[groups_[unit - n].members.front()].name)),
+      "groups and instructions without cycles"};
 }
 
 // Kahn's algorithm: among the ready units, the first in the old order; a group has the position of its last member.

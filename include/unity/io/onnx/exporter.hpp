@@ -84,7 +84,7 @@ class graph_exporter {
   [[nodiscard]] std::string source_name(node_id n);
   // Adds the data of inputs that nothing reads any more.
   void add_unread_defaults();
-  // Adds an Identity for a value that already has a name, or is an output twice.
+  // Names each output value that has no name yet after its output; write_outputs adds an Identity for the others.
   void name_outputs(std::vector<std::string>& names);
   // Writes the nodes of the graph, or of the body of a composite, whose first nodes have no kind.
   void write_nodes(const tensor::tensor_graph& g, const std::vector<std::string>& names);
@@ -94,8 +94,8 @@ class graph_exporter {
   void write_composite(const tensor::tensor_graph& g, node_id n, const std::vector<std::string>& names);
   void write_identity(const std::string& from, const std::string& to);
 
-  // If there is a rest, in the order of the signature, which alone distinguishes outputs from values that the rest
-  // reads.
+  // Lists the outputs. If there is a rest, lists those of the signature, in its order, because only the signature
+  // distinguishes outputs from values that the rest reads.
   void write_outputs(const std::vector<std::string>& names);
   // The output as the file stated it, if that agrees with the type.
   [[nodiscard]] onnx::ValueInfoProto stated_output(const std::string& name, const tensor::tensor_type& type) const;

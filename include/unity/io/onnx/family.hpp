@@ -29,8 +29,8 @@
 
 namespace unity::io::detail {
 
-// A view of a node.
-// Throws: unity::error if an attribute has another type.
+// Reads the attributes of an ONNX node. A view: must not outlive the node.
+// Throws: every member throws unity::error if the attribute has another type.
 class node_attributes {
  public:
   // `where`: for messages.
@@ -103,7 +103,7 @@ class import_node {
   [[nodiscard]] tensor::tensor_type type(std::size_t i) const { return maker_->type(input(i)); }
   [[nodiscard]] tensor::tensor_type type_of(value_id v) const { return maker_->type(v); }
   [[nodiscard]] std::size_t rank(std::size_t i) const { return type(i).rank(); }
-  // The inputs to join along an axis, but for constants without elements, such as a cache before the first token.
+  // The inputs to join along an axis, except constants without elements, such as a cache before the first token.
   // Throws: unity::error if such a constant does not fit the others.
   [[nodiscard]] std::vector<value_id> inputs_with_elements(std::int64_t axis) const;
   // The elements of a constant input if they are few, else null.
@@ -296,7 +296,8 @@ UNITY_INLINE std::optional<tensor_data> node_attributes::data(std::string_view n
     return std::nullopt;
   }
   if (a->t().data_location() == onnx::TensorProto::EXTERNAL) {
-    throw error{where_, fmt::format("attribute {} keeps its data in another file", name), "it here; initializers may"};
+    throw error{where_, fmt::format("attribute {} keeps its data in another file", name),
+                "its data in this file: only initializers may be external"};
   }
   auto copy = a->t();
   return tensor_reader{where_, {}}.read(copy, name);
@@ -368,7 +369,7 @@ UNITY_INLINE std::int64_t import_node::axis(std::int64_t axis, std::size_t rank)
 UNITY_INLINE tensor::shape import_node::axes(std::span<const std::int64_t> axes, std::size_t rank) const {
   const auto front = front_axes(axes, rank);
   if (!front) {
-    refuse("has axes that are doubled or outside", fmt::format("axes within rank {}", rank));
+    refuse("has axes that are repeated or out of range", fmt::format("axes within rank {}", rank));
   }
   return tensor::shape(std::span<const std::int64_t>{*front});
 }

@@ -92,7 +92,7 @@ UNITY_INLINE own_operators::own_operators(const tensor::algebra& algebra, std::s
       if (same_node || lines[i].kind == lines[k].kind) {
         throw error{fmt::format("ONNX operators, line {}", i),
                     fmt::format("{} and {}.{}", lines[i].kind, lines[i].domain, lines[i].type),
-                    fmt::format("others than line {} is about", k)};
+                    fmt::format("an operator and a node that line {} does not name", k)};
       }
     }
   }

@@ -31,7 +31,8 @@ class size_record {
     const auto found = known_.find(name);
     return found == known_.end() ? nullptr : found->second.get();
   }
-  // Whether a constant has other elements at the other sizes. Zeros are equal regardless of dimensions.
+  // Whether a constant has other elements at the other sizes. Real tensors that are filled with one and the same number
+  // count as equal, whatever their dimensions.
   [[nodiscard]] bool varies(const std::string& name, const known_tensor& known) const;
   void add(const std::string& name, const tensor::shape& dims) { dims_.insert_or_assign(name, dims); }
   void add(const std::string& name, std::shared_ptr<const known_tensor> known) {
@@ -119,7 +120,7 @@ UNITY_INLINE void size_record::add(const onnx::NodeProto& node, const onnx_value
       known_.insert_or_assign(out, v.known);
     }
     is_constant = is_constant && v.known != nullptr;
-    if (v.value.valid() && node.op_type() == "Slice") {  // the file may count ends from behind
+    if (v.value.valid() && node.op_type() == "Slice") {  // the file may count ends from the back
       dims_.insert_or_assign(out + " numbers", maker.slice_numbers(v.value));
     }
     dims_.insert_or_assign(out, v.value.valid()      ? maker.type(v.value).dims

@@ -50,8 +50,9 @@ class opaque_importer {
   [[nodiscard]] std::map<std::string, std::string, std::less<>> take_nodes() { return std::move(nodes_); }
 
  private:
-  // The types stated in the file if inference agrees in rank, since the packaged inference has errors; else the
-  // inferred types, which are based on the actual sizes.
+  // The types that the file states, else the inferred ones: the packaged inference has errors.
+  // Throws: unity::error if stated and inferred types differ in element type or rank; no_counterpart if a result has
+  // neither.
   [[nodiscard]] std::vector<tensor::tensor_type> result_types(const onnx::NodeProto& node,
                                                               std::span<const typed_input> inputs,
                                                               const std::string& where) const;

@@ -464,7 +464,7 @@ UNITY_INLINE void program_adjoint::reverse_binary(std::size_t i) {
       add(s.right, right ? b_.add("where", {value(s.left), g, zero}) : value_id{});
       return;
     }
-    default: return;  // comparisons: constant almost everywhere
+    default: return;  // comparisons: constant almost everywhere; mod, the only user of remainder, has its own adjoint
   }
 }
 

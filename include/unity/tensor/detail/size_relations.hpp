@@ -35,7 +35,7 @@ struct size_function {
 // The numbers of all sizes of a graph.
 struct graph_sizes {
   std::vector<size_numbers> dims;  // for each value
-  std::vector<size_numbers> own;   // for each node: sizes that occur only in its attributes (resized_attributes)
+  std::vector<size_numbers> own;   // for each node: sizes that occur only in its attributes
 };
 
 // Reads graphs. Sources with the same name share their sizes, as do opaque operators with equal attributes.

@@ -31,8 +31,8 @@ namespace detail {
   return v;
 }
 
-// The compositions with one operator more than the largest of by_size, which begins with an open operand. Operators are
-// not applied to results of operators of the same kind: enumeration already covers these.
+// The compositions with one operator more than the largest of by_size, which begins with an open operand. An operator
+// is not applied to compositions that contain an operator of the same kind: enumeration already covers these.
 [[nodiscard]] std::vector<syntax::term> larger_compositions(const std::vector<composed_operator>& operators,
                                                             const std::vector<std::vector<syntax::term>>& by_size);
 
@@ -70,7 +70,7 @@ UNITY_INLINE std::vector<syntax::term> larger_compositions(const std::vector<com
         flowing.push_back(t.operands.size() - 1);
       }
     }
-    // All ways to distribute the other operators over the one or two data operands.
+    // All ways to distribute the other operators over the one or two data operands, except for their order.
     for (std::size_t first = count - 1, second = 0; first >= second; --first, ++second) {
       for (const auto& left : by_size[first]) {
         t.operands[flowing[0]] = left;

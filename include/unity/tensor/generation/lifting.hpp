@@ -108,10 +108,11 @@ struct known_rank {
 // Replaces [size(?v, 0), .., size(?v, r - 1)] by shape(?v) if rank(?v) == r is known.
 [[nodiscard]] rule_graph with_whole_shapes(rule_graph r);
 
-// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
+// rank(?v) - less
 [[nodiscard]] inline syntax::expression below_rank(const std::string& v, std::int64_t less) {
   return syntax::call("-", {syntax::measure("rank", v), syntax::integer(less)});
 }
+// concat(iota(rank(?v) - 2), [rank(?v) - 1, rank(?v) - 2])
 [[nodiscard]] inline syntax::expression last_two_swapped(const std::string& v) {
   return syntax::call("concat",
                       {syntax::call("iota", {below_rank(v, 2)}), syntax::list({below_rank(v, 1), below_rank(v, 2)})});

@@ -284,7 +284,8 @@ UNITY_INLINE auto rule_derivation::better(const syntax::term& t, const term_meas
   return found;
 }
 
-// The fewest data operators that one earlier rule, or one that only removes operators, leads to.
+// The fewest data operators after one application of a known rule, of a rule derived earlier, or of a property that
+// only removes operators.
 UNITY_INLINE std::size_t rule_derivation::reached(const syntax::term& t, const term_measures& m) const {
   auto best = cost_of(t, m).flowing;
   for (const auto& s : found_.steps(t, m)) {
@@ -302,7 +303,7 @@ UNITY_INLINE void rule_derivation::derive(const composition& c) {
   }
 }
 
-// Accepts the best terms that pass, among equally good ones; returns whether there was one.
+// Accepts the best term that passes, or, for joint rules, up to two equally good ones. Returns whether there was one.
 UNITY_INLINE bool rule_derivation::accept_best(const syntax::term& source, const std::vector<state>& found,
                                                const std::function<syntax::term(const syntax::term&)>& whole) {
   std::optional<cost> accepted;

@@ -101,7 +101,7 @@ class rule_writer {
                                                                     const attribute_signature& a) const;
   [[nodiscard]] std::optional<syntax::expression> symbol_size(const std::string& symbol) const;
 
-  // Adds conditions for ranks and for literal sizes of sorts; also for all equal sizes if requested.
+  // Adds conditions for ranks and for the literal sizes at the end of each sort; with all_sizes_ also for equal sizes.
   void add_variable_conditions(const written_side& left);
   // Requires equal shapes for operands that could broadcast but are equal here.
   void add_shape_conditions(const written_term& t);
@@ -114,7 +114,7 @@ class rule_writer {
   syntax::rule rule_;
   bool in_target_ = false;
   std::vector<holder> holders_;
-  std::vector<std::pair<std::vector<vocabulary_size>, std::string>> bound_;  // constant attributes in the source
+  std::vector<std::pair<std::vector<vocabulary_size>, std::string>> bound_;  // symbolic values and their variables
 };
 
 }  // namespace detail

@@ -170,7 +170,7 @@ UNITY_INLINE std::int64_t vocabulary_parser::take_integer(std::string_view expec
 UNITY_INLINE void vocabulary_parser::parse_sizes() {
   lexer_.next();
   do {
-    // The limit for distinct sizes per letter in every world; see term_language.
+    // term_language has sizes for eight letters in every world.
     if (result_.sizes.size() == 8) {
       lexer_.fail("at most 8 letters");
     }

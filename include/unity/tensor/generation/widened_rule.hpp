@@ -23,7 +23,7 @@ struct widening {
   enum class verdict : std::uint8_t {
     holds,       // both sides are equal
     not_wider,   // there are no such instances, or the target fits in none
-    false_there  // the sides differ, or it is no rule
+    false_there  // the sides differ, or the general form is not a valid rule
   };
 
   verdict found = verdict::false_there;
@@ -56,7 +56,7 @@ class widening_test {
 enum class generality : std::uint8_t {
   most,     // all unnecessary ones
   related,  // all but those that relate sizes of operands
-  ranked    // nor their ranks: attributes alone become variables
+  ranked    // none on sizes or ranks of operands: only attributes become variables
 };
 
 struct generalize_options {
@@ -117,7 +117,7 @@ class widened_rule {
   }
   // The same, but also accepts a change that adds no instances in which the target fits: it only simplifies the rule.
   bool accept_or_equal(rule_graph wider, const conditions& before);
-  // Whether random instances of it are still found.
+  // Whether random instances of the rule are found and pass the quick test.
   [[nodiscard]] bool is_testable(const rule_graph& r) const {
     return quick_(r, {syntax::integer(0)}).found == widening::verdict::holds;
   }

@@ -1,5 +1,5 @@
-// Operators without a definition of what they compute: graph inputs, weights, constants and TASO's four constant
-// tensors, which have no operands; and operators that unity does not know and passes through.
+// Operators without operands: graph inputs, weights, constants and TASO's four constant tensors. Also opaque operators,
+// which unity does not know and passes through.
 #pragma once
 
 #include <cstddef>

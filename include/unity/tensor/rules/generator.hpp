@@ -62,7 +62,7 @@ class instance_generator {
   instance_generator(const algebra& a, const substitution& s, std::uint64_t seed, bool chained = false);
 
   // An instance that was not returned before; nothing after this many attempts.
-  // Shapes: sizes of 1 to 5, images of 3 to 8, ranks up to 4 and more; two to four repetitions.
+  // Mostly sizes of 1 to 5, heights and widths of images of 3 to 8, and ranks of up to 4; up to four repetitions.
   [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts);
 
   // The instances that differ from `base` in one size of one variable and the sizes that must change with it (up to

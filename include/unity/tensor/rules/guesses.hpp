@@ -69,7 +69,8 @@ class size_reader {
 // Sets the fixed sizes in the shape of the variable, for the dimensions that it has.
 void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims);
 
-// The same for sizes of other variables, if known(variable) gives their types.
+// Sets the sizes that relations make equal to those of other variables. known(variable): the shape of a variable, or
+// null if it is not known yet.
 template <class Known>
 void relate_sizes(const std::vector<same_size>& relations, std::size_t variable, shape& dims, const Known& known) {
   for (const auto& r : relations) {
@@ -95,7 +96,8 @@ class guesses {
  public:
   using size = std::int64_t;
 
-  // reals: values for real attributes, if not empty. chained: also draws earlier shapes, and varies preferences more.
+  // reals: values for real attributes, if not empty. chained: also draws earlier shapes and scalars, and lets either of
+  // two operands broadcast.
   guesses(random_engine& random, std::span<const double> reals, bool chained)
       : random_{random}, reals_{reals}, axis_{random.between(0, 3)}, chained_{chained} {}
 

@@ -98,7 +98,8 @@ void collect_names(const syntax::term& t, std::vector<std::string>& names);
 // The value variables of `s` as written in the rule, by slot.
 [[nodiscard]] std::vector<std::string> variable_names(const substitution& s);
 
-// For messages: ?x float32[2,3], ??w float32[3,1] float32[3,4], and the operators of the source.
+// For messages: ?x float32[2,3], ??w float32[3,1] float32[3,4], and those operators of the source whose attributes
+// differ from the defaults.
 [[nodiscard]] std::string to_string(const algebra& a, const substitution& s, const rule_instance& instance);
 
 }  // namespace unity::tensor

@@ -38,7 +38,7 @@ class proposer {
 
   void unary(proposal& p);
   void binary(proposal& p);
-  // A shape that broadcasts with another, of lower or higher rank.
+  // Mostly a shape that broadcasts with the other; sometimes any shape, which may have a higher rank.
   shape beside(const shape& other) { return draw_.chance(20) ? draw_.any_shape() : draw_.fitting(other); }
   void scalar_multiply(proposal& p);
   void matmul(proposal& p);

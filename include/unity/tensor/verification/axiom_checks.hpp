@@ -86,7 +86,8 @@ class axiom_checker {
 // The properties that follow from all others, each with those that it follows from. If several follow from each other,
 // all are reported. The result depends on the limits of entailment; properties that are not reported may also be
 // redundant.
-// Complexity: one or a few questions per property.
+// Complexity: per property, a question for every few sampled instances and, if all of these are proved, one for every
+// instance of small sizes.
 // Throws: unity::error if a property does not fit the algebra.
 [[nodiscard]] std::vector<axiom_finding> redundant_axioms(const algebra& a, std::span<const syntax::rule> axioms,
                                                           const axiom_check_options& options = {});
@@ -119,8 +120,8 @@ UNITY_INLINE std::optional<axiom_finding> axiom_checker::redundancy(std::uint32_
       }
     }
   }
-  // A property that follows without a step states that an operator commutes; it is the reason why the definition may
-  // declare that.
+  // A property that follows without a step states that an operator commutes. It justifies that the definition of the
+  // operator declares this, so it is not redundant.
   const bool found = steps_ > 0 && follows_at_small_sizes(axiom);
   return found ? std::optional{axiom_finding{axioms_[axiom].name, {from_.begin(), from_.end()}, {}}} : std::nullopt;
 }

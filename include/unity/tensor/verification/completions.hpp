@@ -85,7 +85,7 @@ class completions {
   [[nodiscard]] std::vector<attribute> lists(const proposal& p, const attribute_field& f) const;
   // All lists of `length` integers between least and most.
   [[nodiscard]] static std::vector<attribute> boxes(std::size_t length, size least, size most);
-  // For an enlarged kernel: the previous size, and two or four more.
+  // All sizes within bounds; up to 5 for enlarge, 1 or 3 for identity_kernel.
   [[nodiscard]] std::vector<attribute> kernels(const proposal& p) const;
   [[nodiscard]] std::vector<attribute> window_pads(const proposal& p) const;
   [[nodiscard]] static std::vector<attribute> permutations(std::size_t rank);

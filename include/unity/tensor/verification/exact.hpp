@@ -121,7 +121,7 @@ class polynomial_prover {
  private:
   using values = std::vector<dense<polynomial>>;
   [[nodiscard]] static bool equal(const values& x, const values& y);
-  // Monomials are kept between graphs, which share most of them, as long as memory allows.
+  // Monomials are kept between graphs, which share most of them, until there are too many.
   void forget();
 
   std::unique_ptr<polynomial_pool> pool_ = std::make_unique<polynomial_pool>();

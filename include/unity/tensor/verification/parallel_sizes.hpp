@@ -48,11 +48,11 @@ class size_menus {
   }
 
  private:
-  // Names sizes in conditions other than equations of sizes. Equations hold for 2 if they hold for 3; other conditions
-  // may not.
+  // Marks as named the sizes that conditions read, except equations of sizes. Equations hold for 2 if they hold for 3;
+  // other conditions may not.
   void name_compared(const compiled_expression& c);
   [[nodiscard]] bool is_list_of_sizes(const compiled_expression& e) const;
-  // Names all sizes that an expression reads.
+  // Marks as named all sizes that an expression reads.
   void name_measured(const compiled_expression& e);
 
   void fill(std::size_t v);

@@ -72,7 +72,8 @@ struct rule_proof {
   proved_instances instances{};       // if proved: the covered instances
 };
 
-// `rule` with the status from the proof. A rule is at most as safe as the axioms it rests on.
+// `rule` with the status from the proof, or unchanged if it was not proved. A rule is at most as safe as the axioms it
+// rests on.
 [[nodiscard]] syntax::rule with_proof(syntax::rule rule, const rule_proof& proof);
 
 // Verifies rules one after another. The algebra and the theory must outlive it. Not thread-safe; verifiers of the same
@@ -215,8 +216,8 @@ class rule_verifier {
   std::vector<ground_problem> grounds_{};  // of the current rule, without duplicates
 };
 
-// Verifies all rules in parallel. The result does not depend on the number of threads. `watch(done)` is called from
-// time to time, by one thread at a time.
+// Verifies all rules in parallel. The result does not depend on the number of threads. `watch(done)` is called
+// after each rule, by one thread at a time.
 // Throws: unity::error if a rule does not fit the algebra.
 template <prover Prover>
 [[nodiscard]] std::vector<rule_proof> verify_rules(const algebra& a, const theory& axioms, const Prover& prover,

@@ -49,11 +49,11 @@ namespace detail {
 // Both sides in one graph; nothing if one cannot be built or their output types differ.
 [[nodiscard]] std::optional<tensor_graph> joined_sides(const algebra& a, const substitution& s, const rule_instance& i);
 
-// What the instances of a case have in common: repetitions, ranks, element types, which values are constant, word
-// attributes, and the dimensions along which an operand of an operator is broadcast.
+// A hash of what the instances of a case have in common: repetitions, ranks, element types, which values are constant,
+// attributes that choose among words, and the dimensions along which an operand of a binary operator is broadcast.
 [[nodiscard]] std::uint64_t case_of(const algebra& a, const rule_instance& i, const tensor_graph& g);
 
-// The numbers that an instance chooses: sizes, and integers of attributes.
+// The numbers that an instance chooses: sizes and attributes.
 [[nodiscard]] std::vector<std::int64_t> numbers(const rule_instance& i);
 
 // Picks members greedily: each time the one that distinguishes the most pairs of numbers that are not yet

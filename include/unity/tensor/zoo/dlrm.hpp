@@ -133,7 +133,8 @@ inline constexpr std::array<form, 2> candle_uno_forms{{
 // Neural collaborative filtering (NeuMF): predicts how users rate items from two embeddings of each.
 // Sources: He et al., Neural collaborative filtering, WWW 2017; sizes: MLPerf training v0.5, MovieLens-20M.
 
-// `vocab` users and `items` items. Factors have width `hidden`, and twice that at the input of the perceptron.
+// `vocab` users and `items` items. The embeddings that are multiplied have width `hidden`; those that the perceptron
+// reads, twice that.
 [[nodiscard]] tensor_graph ncf(const algebra& operators, const sizes& s);
 
 // large: four times as wide, with 129 million parameters. AutoDist's NCF-large has 122 million; its width is not

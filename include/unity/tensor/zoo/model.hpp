@@ -99,7 +99,8 @@ inline value_id convolution_with_bias(builder& b, const std::string& name, value
 // batch the sums are partial sums, and no part needs to know the number of parts. Shapes: [n, c, h, w] -> twice [c].
 std::array<value_id, 2> channel_statistics(builder& b, value_id x);
 
-// Shapes: [n, c, h, w]. statistics: one of batch_statistics; statistics of the batch need no weights.
+// Shapes: [n, c, h, w]. statistics: one of batch_statistics; with statistics of the batch, mean and variance are not
+// weights.
 value_id batch_norm(builder& b, const std::string& name, value_id x, double epsilon,
                     std::int64_t statistics = given_statistics);
 

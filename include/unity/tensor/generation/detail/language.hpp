@@ -12,7 +12,8 @@ namespace unity::tensor {
 
 namespace detail {
 
-// Evaluates a typed term in one world, at points that depend only on sort, number, world and point.
+// Evaluates a typed term in one world. The values of a variable depend only on its sort, its number, the world and the
+// point.
 class deep_evaluation {
  public:
   deep_evaluation(const term_language& language, const written_term& t,
