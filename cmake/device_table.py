@@ -159,7 +159,6 @@ namespace unity::hardware {
 struct measured_kernel_device {
   std::string_view id{};  // in machines/devices.json
   double bytes_per_second = 0;
-  double launch_seconds = 0;  // of PyTorch on the measured host
   product_rates float32{};
   product_rates bfloat16{};
 };
@@ -173,7 +172,7 @@ struct measured_kernel_device {
         return f"{{{r['brief']:.6g}, {r['sustained']:.6g}, {r['deep_share']:.6g}}}" if r else "{}"
 
     for d in devices:
-        text += f"    {{\"{d['id']}\", {d['bytes_per_second']:.6g}, {d['launch_s']:.6g},\n"
+        text += f"    {{\"{d['id']}\", {d['bytes_per_second']:.6g},\n"
         text += f"     {rate(d, 'float32')}, {rate(d, 'bfloat16')}}},\n"
     shares = model["shares"]
     return text + f"""}}}};

@@ -68,13 +68,13 @@ TEST_CASE("printable keeps valid UTF-8 and replaces invalid bytes") {
   for (const char* text : {"\xc3\xa9", "\xe5\xb1\x82", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
     CHECK(printable(text) == text);
   }
-  CHECK(printable("\xc3") == "?");                  // truncated character
-  CHECK(printable("\x80z") == "?z");                // continuation byte without a first byte
-  CHECK(printable("\xc0\xaf") == "??");             // overlong encoding
-  CHECK(printable("\xe0\x80\xaf") == "???");        // overlong encoding
-  CHECK(printable("\xed\xa0\x80") == "???");        // UTF-16 surrogate
-  CHECK(printable("\xf4\x90\x80\x80") == "????");   // above U+10FFFF
-  CHECK(printable("\xc3\x28") == "?(");             // first byte without a continuation byte
+  CHECK(printable("\xc3") == "?");                 // truncated character
+  CHECK(printable("\x80z") == "?z");               // continuation byte without a first byte
+  CHECK(printable("\xc0\xaf") == "??");            // overlong encoding
+  CHECK(printable("\xe0\x80\xaf") == "???");       // overlong encoding
+  CHECK(printable("\xed\xa0\x80") == "???");       // UTF-16 surrogate
+  CHECK(printable("\xf4\x90\x80\x80") == "????");  // above U+10FFFF
+  CHECK(printable("\xc3\x28") == "?(");            // first byte without a continuation byte
 }
 
 TEST_CASE("printable is idempotent and removes line breaks", "[law]") {
@@ -91,11 +91,27 @@ TEST_CASE("printable is idempotent and removes line breaks", "[law]") {
 }
 
 TEST_CASE("printable keeps exactly the well-formed visible characters of random mixtures", "[law]") {
-  static constexpr std::string_view pieces[]{
-      "a",                "~",                "\x7f",             " \n",          "\xc2\x80",     "\xc2\x9f",
-      "\xc2\xa0",         "\xc3\xa9",         "\xc0\xaf",         "\xe0\xa0\x80", "\xe0\x9f\xbf", "\xe5\xb1\x82",
-      "\xed\x9f\xbf",     "\xed\xa0\x80",     "\xee\x80\x80",     "\xf0\x90\x80\x80", "\xf0\x8f\xbf\xbf",
-      "\xf0\x9f\x99\x82", "\xf4\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"};
+  static constexpr std::string_view pieces[]{"a",
+                                             "~",
+                                             "\x7f",
+                                             " \n",
+                                             "\xc2\x80",
+                                             "\xc2\x9f",
+                                             "\xc2\xa0",
+                                             "\xc3\xa9",
+                                             "\xc0\xaf",
+                                             "\xe0\xa0\x80",
+                                             "\xe0\x9f\xbf",
+                                             "\xe5\xb1\x82",
+                                             "\xed\x9f\xbf",
+                                             "\xed\xa0\x80",
+                                             "\xee\x80\x80",
+                                             "\xf0\x90\x80\x80",
+                                             "\xf0\x8f\xbf\xbf",
+                                             "\xf0\x9f\x99\x82",
+                                             "\xf4\x8f\xbf\xbf",
+                                             "\xf4\x90\x80\x80",
+                                             "\xf5\x80\x80\x80"};
   std::array<std::size_t, 5> kept{};  // by number of bytes
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
@@ -131,6 +147,10 @@ TEST_CASE("printable keeps exactly the well-formed visible characters of random 
     CAPTURE(size);
     CHECK(kept.at(size) > 100);
   }
+}
+
+TEST_CASE("markup escapes what XML and HTML reserve and keeps line breaks") {
+  CHECK(unity::markup("a < b && \"c\" > d\n\xc3\xa9") == "a &lt; b &amp;&amp; &quot;c&quot; &gt; d\n\xc3\xa9");
 }
 
 }  // namespace tests_of_printable

@@ -38,10 +38,9 @@ std::string complaint(const char* text) {
 }
 
 TEST_CASE("a preset has the stated nodes and devices and routes between all devices") {
-  const auto* text =
-      GENERATE("1080ti:3x2", "p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_a100_80:2x8", "dgx_h100:2x8",
-               "t4:8x8", "h200:1x1", "host:1x4", "p100:1x1", "k80:1x3", "summit:1x2", "dgx_a100:1x1", "dgx_h100:2x1",
-               "host:1x1");
+  const auto* text = GENERATE("1080ti:3x2", "p100:4x4", "k80:16x4", "summit:4x6", "dgx_a100:2x8", "dgx_a100_80:2x8",
+                              "dgx_h100:2x8", "t4:8x8", "h200:1x1", "host:1x4", "p100:1x1", "k80:1x3", "summit:1x2",
+                              "dgx_a100:1x1", "dgx_h100:2x1", "host:1x1");
   CAPTURE(text);
   const auto m = hardware::preset(text);
   const std::string size = std::string{text}.substr(std::string{text}.find(':') + 1);
@@ -177,6 +176,9 @@ TEST_CASE("with_topology connects the ranks of a measured machine by a switch") 
   m.devices.push_back(m.devices.front());
   CHECK_THROWS_WITH(hardware::with_topology(m, "m.json"),
                     "m.json: 2 devices and nothing between them; expected a topology, or measured messages");
+  m.devices.assign(4097, m.devices.front());
+  CHECK_THROWS_WITH(hardware::with_topology(m, "m.json"),
+                    "m.json: 4097 devices without a topology; expected 4096 at most");
 }
 
 TEST_CASE("with_topology rejects a measured machine with values out of range") {

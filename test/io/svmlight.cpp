@@ -1,5 +1,7 @@
 #include <unity/io/vertex_files.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,12 +15,12 @@ namespace tests_of_svmlight {
 using namespace unity;
 
 TEST_CASE("SVMlight rows of a label and features are read and written") {
-  const auto rows = io::parse_svmlight("# no row\n3 1:0.5 7:-2e3 # of a comment\n \n+1\t2:1\n-2 \n", "a.svmlight");
-  CHECK(rows.labels == std::vector<std::int32_t>{3, gnn::no_label, 1, -2});
+  const auto rows = io::parse_svmlight("# no row\n3 1:0.5 7:-2e3 # of a comment\n \n+1\t2:1\n-1 \n", "a.svmlight");
+  CHECK(rows.labels == std::vector<std::optional<std::int32_t>>{3, std::nullopt, 1, -1});
   CHECK(rows.offsets == std::vector<std::size_t>{0, 2, 2, 3, 3});
   CHECK(rows.indices == std::vector<std::uint32_t>{1, 7, 2});
   CHECK(rows.values == std::vector<double>{0.5, -2000, 1});
-  const std::string text = "3 1:0.5 7:-2000\n \n1 2:1\n-2 \n";
+  const std::string text = "3 1:0.5 7:-2000\n \n1 2:1\n-1 \n";
   CHECK(io::svmlight_text(rows) == text);
   CHECK(io::parse_svmlight(text, "a.svmlight") == rows);
   CHECK(io::parse_svmlight("", "a.svmlight") == io::svmlight_rows{});

@@ -133,6 +133,8 @@ TEST_CASE("invalid traces and traces of other jobs are refused in one line") {
                                  {"Id":2,"Name":"b","runtime":1,"data_deps":[1]}]})"},
           "nodes that depend on each other");
   refused({R"({"workload_graph":[{"Id":1,"Name":"a"}]})"}, "no node with a runtime");
+  refused({R"({"workload_graph":[{"Id":1,"Name":"a","runtime":2.2e12},{"Id":2,"Name":"b","runtime":7.9e12}]})"},
+          "more than 26 days");
 }
 
 std::string dpro(const std::string& pid, const std::string& name, double ts, double dur, const std::string& args) {

@@ -79,6 +79,18 @@ TEST_CASE("inconsistent vertex data set files are refused with the reason") {
         prefix.string() + ": vertex 1 has label -1; expected one of the 2 classes");
 }
 
+TEST_CASE("an SVMlight label below 0 is refused, and a vertex without a label has none") {
+  const scratch_folder folder;
+  const auto prefix = folder.path / "text";
+  atomic_write(folder.path / "text.graph", "1\n0\n");
+  atomic_write(folder.path / "text.split", "1\n0\n");
+  atomic_write(folder.path / "text.svmlight", "0 0:1\n \n");
+  CHECK(io::read_vertex_dataset(prefix).labels == std::vector<std::int32_t>{0, gnn::no_label});
+  atomic_write(folder.path / "text.svmlight", "0 0:1\n-1 0:1\n");
+  CHECK(test::message_of([&] { static_cast<void>(io::read_vertex_dataset(prefix)); }) ==
+        prefix.string() + ".svmlight: vertex 1 has label -1; expected a class, 0 or more");
+}
+
 TEST_CASE("Cora and Citeseer are read with their published sizes and their texts round-trip", "[shared]") {
   struct published {
     const char* name;

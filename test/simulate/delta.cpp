@@ -141,7 +141,7 @@ TEST_CASE("a delta simulation edit with a dependency cycle is an error and chang
   } catch (const error& e) {
     what = e.what();
   }
-  CHECK(what == "program: task 0 of fragment 0 (relu 0) can never start; expected dependencies without a cycle");
+  CHECK(what == "program: task 0 of fragment 0 (relu 0) waits for itself; expected dependencies without a cycle");
   CHECK(delta.times(delta.program().find(g, 0)) == simulate::task_times{3, 3, 6});
   CHECK(delta.iteration_time() == picoseconds{6});
   CHECK(delta.program()[f] == one);

@@ -148,7 +148,7 @@ TEST_CASE("device queues with a dependency cycle are an error that names a task"
   p.commit();
   simulate::device_queues<simulate::by_kind> queues;
   CHECK_THROWS_WITH(queues.run(p),
-                    "program: task 0 of fragment 0 (knot) can never start; expected dependencies without a cycle");
+                    "program: task 0 of fragment 0 (knot) waits for itself; expected dependencies without a cycle");
 }
 
 }  // namespace tests_of_device_queues

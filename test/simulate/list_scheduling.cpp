@@ -262,7 +262,7 @@ TEST_CASE("list simulation of a dependency cycle is an error that names a task")
   p.commit();
   simulate::list_simulation<simulate::by_kind> list;
   CHECK_THROWS_WITH(list.run(p),
-                    "program: task 0 of fragment 0 (knot) can never start; expected dependencies without "
+                    "program: task 0 of fragment 0 (knot) waits for itself; expected dependencies without "
                     "a cycle");
 }
 

@@ -1,4 +1,4 @@
-// Text in messages: quoted text from files, numbers, and the base class of fmt formatters.
+// Text in messages and markup: quoted text from files, numbers, and the base class of fmt formatters.
 #pragma once
 
 #include <array>
@@ -84,6 +84,21 @@ struct plain_formatter {
     at = next;
   }
   return line;
+}
+
+// The text as character data, or as an attribute's value, of XML and HTML.
+[[nodiscard]] inline std::string markup(std::string_view text) {
+  std::string all;
+  for (const char c : text) {
+    switch (c) {
+      case '&': all += "&amp;"; break;
+      case '<': all += "&lt;"; break;
+      case '>': all += "&gt;"; break;
+      case '"': all += "&quot;"; break;
+      default: all += c;
+    }
+  }
+  return all;
 }
 
 }  // namespace unity

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,15 +25,6 @@ namespace unity::fusion {
 enum class operator_class : std::uint8_t { elementwise, broadcast, movement, reduction, product, convolution, other };
 inline constexpr std::array<std::string_view, 7> operator_class_names{
     "elementwise", "broadcast", "movement", "reduction", "product", "convolution", "other"};
-
-[[nodiscard]] constexpr std::optional<operator_class> find_operator_class(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < operator_class_names.size(); ++i) {
-    if (operator_class_names[i] == name) {
-      return static_cast<operator_class>(i);
-    }
-  }
-  return std::nullopt;
-}
 
 // One operator of a kernel. Regular.
 struct kernel_part {
@@ -83,9 +73,9 @@ struct instruction {
   std::uint32_t domain = 0;
   std::uint32_t sizes = 0;  // equal if the results have the same sizes
   double flops = 0;
-  double arithmetic = 0;      // picoseconds for the arithmetic alone
-  double size = 0;            // bytes of the result; for an all_reduce, bytes to reduce
-  picoseconds duration{};     // as a kernel of its own; not for sources and all_reduces
+  double arithmetic = 0;   // picoseconds for the arithmetic alone
+  double size = 0;         // bytes of the result; for an all_reduce, bytes to reduce
+  picoseconds duration{};  // as a kernel of its own; not for sources and all_reduces
   std::string name{};
 
   // A product or convolution starts a kernel: its operands come from outside.

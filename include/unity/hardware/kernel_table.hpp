@@ -93,23 +93,22 @@ inline constexpr std::array<double, 13> tensor_product_coefficients{
 struct measured_kernel_device {
   std::string_view id{};  // in machines/devices.json
   double bytes_per_second = 0;
-  double launch_seconds = 0;  // of PyTorch on the measured host
   product_rates float32{};
   product_rates bfloat16{};
 };
 
 inline constexpr std::array<measured_kernel_device, 6> measured_kernel_devices{{
-    {"a100_pcie", 1.36265e+12, 2.67136e-05,
+    {"a100_pcie", 1.36265e+12,
      {1.55721e+13, 1.63072e+13, 0.842626}, {}},
-    {"h100", 3.07404e+12, 2.16768e-05,
+    {"h100", 3.07404e+12,
      {4.79535e+13, 4.79535e+13, 0.802346}, {6.84446e+14, 6.84446e+14, 1}},
-    {"p100", 5.62359e+11, 4.4384e-05,
+    {"p100", 5.62359e+11,
      {6.09342e+12, 6.24386e+12, 0.434696}, {}},
-    {"p4", 1.44474e+11, 2.63872e-05,
+    {"p4", 1.44474e+11,
      {2.38395e+12, 1.33591e+12, 0.592732}, {}},
-    {"t4", 2.43083e+11, 2.60544e-05,
+    {"t4", 2.43083e+11,
      {3.46472e+12, 3.25859e+12, 0.953373}, {}},
-    {"v100", 8.35736e+11, 3.24096e-05,
+    {"v100", 8.35736e+11,
      {1.20442e+13, 1.23552e+13, 0.935259}, {}},
 }};
 

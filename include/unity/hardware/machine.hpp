@@ -112,7 +112,7 @@ struct link {
 struct machine {
   std::string name{};
   std::vector<device> devices{};
-  std::vector<link> links{};           // measured exchanges
+  std::vector<link> links{};            // measured exchanges
   unity::hardware::topology network{};  // empty if unknown
 
   friend bool operator==(const machine&, const machine&) = default;
@@ -164,7 +164,7 @@ void expect_units(double rate, double latency, std::string_view where);
 // these cables by the interval of the exchange that gave the rate, their latencies by that of messages. Other cables
 // stay as they are.
 // Complexity: linear in links and cables.
-[[nodiscard]] machine machine_at(machine m, double cost_interval::* end);
+[[nodiscard]] machine machine_at(machine m, double cost_interval::*end);
 
 // Throws: unity::error for a machine with a topology that would be refused when read from a file again; `where`: for
 // messages, the file or the machine.
@@ -321,7 +321,7 @@ UNITY_INLINE void expect_units(double rate, double latency, std::string_view whe
 
 namespace unity::hardware {
 
-UNITY_INLINE machine machine_at(machine m, double cost_interval::* end) {
+UNITY_INLINE machine machine_at(machine m, double cost_interval::*end) {
   if (const auto* l = detail::measured_messages(m)) {
     const auto factor = [&](exchange kind) {
       const auto found = l->intervals.find(kind);
@@ -363,7 +363,8 @@ UNITY_INLINE machine with_topology(machine m, std::string_view where) {
   const bool shared = m.devices.size() == 1 && messages != nullptr;
   const auto count = shared ? static_cast<std::size_t>(messages->ranks) : m.devices.size();
   if (count > most_ranks) {
-    throw error{where, fmt::format("{} ranks that share a device", count), fmt::format("{} at most", most_ranks)};
+    throw error{where, fmt::format("{} {}", count, shared ? "ranks that share a device" : "devices without a topology"),
+                fmt::format("{} at most", most_ranks)};
   }
   std::vector<placed_device> devices;
   for (std::size_t i = 0; i < count; ++i) {

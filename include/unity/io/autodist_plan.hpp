@@ -54,11 +54,14 @@ namespace unity::io {
 
 namespace detail {
 
-// "group N" has the number N; other names have none.
+// "group N", without leading zeros, has the number N; other names have none.
 UNITY_INLINE std::optional<std::int32_t> group_number(std::string_view bucket) {
   constexpr std::string_view before = "group ";
   constexpr std::size_t most_digits = 9;
   if (!bucket.starts_with(before) || bucket.size() == before.size() || bucket.size() > before.size() + most_digits) {
+    return std::nullopt;
+  }
+  if (bucket.size() > before.size() + 1 && bucket[before.size()] == '0') {
     return std::nullopt;
   }
   std::int32_t number = 0;
@@ -279,8 +282,9 @@ UNITY_INLINE void autodist_finder::add_groups(parallel::synchronization& all) {
     before = number;
   }
   const auto last = [](const auto& group) { return group.second.back().weight; };
-  std::sort(named.begin(), named.end(),
-            [&](const auto& x, const auto& y) { return std::tuple{last(x), x.first} > std::tuple{last(y), y.first}; });
+  std::sort(named.begin(), named.end(), [&](const auto& x, const auto& y) {
+    return std::tuple{last(x), x.first} > std::tuple{last(y), y.first};
+  });
   for (const auto& [name, parts] : named) {
     for (const auto& p : parts) {
       all.weights[p.weight].parts[p.part].bucket = static_cast<std::uint32_t>(all.buckets.size());

@@ -150,10 +150,11 @@ class chakra_reader {
       ready.erase(ready.begin());
       auto& e = trace_.events[i];
       e.start = std::max(from[i], free[e.lane]);
-      free[e.lane] = e.end();
-      if (e.end() > picoseconds{std::int64_t{1} << 61U}) {
+      constexpr picoseconds most{std::int64_t{1} << 61U};
+      if (e.start > most || e.duration > most - e.start) {
         throw error{document_.name(), "runtimes of more than 26 days together", "a trace of an iteration"};
       }
+      free[e.lane] = e.end();
       for (const auto n : after[i]) {
         from[n] = std::max(from[n], e.end());
         if (--left[n] == 0) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <unity/core/config.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/trace/flow_graph.hpp>
 #include <unity/trace/replay.hpp>
@@ -71,15 +72,6 @@ inline std::string_view class_of(const trace::flow_task& t) {
     return trace::task_type_names[static_cast<std::size_t>(t.type)];
   }
   return t.type == trace::task_type::earlier ? "earlier" : trace::phase_names[static_cast<std::size_t>(t.part)];
-}
-
-// Escapes text for HTML.
-inline std::string html_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  }
-  return out;
 }
 
 // JSON that is safe inside a script: without "</script>".
@@ -240,7 +232,7 @@ UNITY_INLINE std::string to_flow_html(std::span<const shown_iteration> all, cons
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{0}</title></head>\n"
       "<body style=\"font-family: sans-serif\">\n<h1>{0}</h1>\n<pre>{1}</pre>\n<p id=\"shown\">wheel: zoom; drag: "
       "move</p>\n<canvas id=\"timeline\"></canvas>\n<script>\n{2}\n{3}</script>\n</body>\n</html>\n",
-      detail::html_text(title), detail::html_text(text), data.text(), detail::flow_page);
+      markup(title), markup(text), data.text(), detail::flow_page);
 }
 
 }  // namespace unity::io

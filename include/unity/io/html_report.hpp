@@ -130,19 +130,7 @@ inline constexpr std::array<std::string_view, 8> chart_colours{"#0072b2", "#e69f
                                                                "#56b4e9", "#d55e00", "#f0e442", "#888888"};
 UNITY_INLINE std::string_view chart_colour(std::size_t k) { return chart_colours[k % chart_colours.size()]; }
 
-UNITY_INLINE std::string escaped(std::string_view text) {
-  std::string all;
-  for (const char c : printable(text, text.size())) {
-    switch (c) {
-      case '&': all += "&amp;"; break;
-      case '<': all += "&lt;"; break;
-      case '>': all += "&gt;"; break;
-      case '"': all += "&quot;"; break;
-      default: all += c;
-    }
-  }
-  return all;
-}
+UNITY_INLINE std::string escaped(std::string_view text) { return markup(printable(text, text.size())); }
 
 // Source: RFC 4648, section 4.
 UNITY_INLINE std::string base64(std::string_view data) {

@@ -295,6 +295,11 @@ UNITY_INLINE std::string serialize_onnx(const tensor::algebra& algebra, const on
 
 UNITY_INLINE onnx_file_size written_size(const tensor::algebra& algebra, const onnx_model& model,
                                          const export_options& options) {
+  if (options.fold_constants) {
+    auto plain = options;
+    plain.fold_constants = false;
+    return written_size(algebra, fold_constants(algebra, model, options.most_folded_elements), plain);
+  }
   return detail::model_writer{algebra, model}.size(options.external_data_above);
 }
 

@@ -130,7 +130,7 @@ UNITY_INLINE std::vector<named_text> unpack(std::string bytes, const std::string
     all = detail::archive_reader{bytes, name, largest}.run();
   }
   if (all.empty()) {
-    throw error{name, "holds nothing", "a trace"};
+    throw error{name, "holds nothing", "text"};
   }
   return all;
 }

@@ -57,7 +57,7 @@ class term_writer {
   std::string expression(const source_of& t, int s, std::int64_t axis, const std::string& variable) {
     return s == 0 ? fmt::format("?{}", variable) : shapes_.size(t, s, axis);
   }
-  std::string shape(const source_of& t, int s);
+  std::string shape(const source_of& t);
 
   static std::string pair(const foreign_rule::operation& op, const std::string& what) {
     return fmt::format("[{}, {}]", required(op, fmt::format("{}_h", what)), required(op, fmt::format("{}_w", what)));
@@ -238,7 +238,7 @@ UNITY_INLINE std::string term_writer::operand(const foreign_rule::operation& op,
     return fmt::format("identity_matrix{{size={}}}()", expression(other, s, i == 0 ? -2 : -1, "n"));
   }
   if (constant.type == "one" && op.type == "mul") {
-    return s == 0 ? "fill{value=1.0, dims=?ones, ..}()" : fmt::format("fill{{value=1.0, dims={}}}()", shape(other, s));
+    return s == 0 ? "fill{value=1.0, dims=?ones, ..}()" : fmt::format("fill{{value=1.0, dims={}}}()", shape(other));
   }
   if ((constant.type == "identity_kernel" || constant.type == "pool_kernel") && op.type == "conv2d" && i == 1) {
     return fmt::format("{}{{channels={}, kernel={}}}()", constant.type, expression(other, s, 1, "channels"),
@@ -247,8 +247,7 @@ UNITY_INLINE std::string term_writer::operand(const foreign_rule::operation& op,
   throw outside{fmt::format("operator {} where its size is not known", constant.type)};
 }
 
-UNITY_INLINE std::string term_writer::shape(const source_of& t, int s) {
-  (void)s;
+UNITY_INLINE std::string term_writer::shape(const source_of& t) {
   if (t.node >= 0) {
     throw outside{"a tensor of ones whose shape is not a variable's"};
   }

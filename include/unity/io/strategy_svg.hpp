@@ -29,9 +29,6 @@ namespace unity::io {
 
 namespace detail {
 
-// Text for XML; unprintable characters become dots.
-[[nodiscard]] std::string svg_text(std::string_view text, std::size_t longest = 60);
-
 // hue in full turns, lightness from 0 to 1, saturation 0.6; as #rrggbb.
 [[nodiscard]] std::string svg_colour(double hue, double lightness);
 
@@ -115,24 +112,11 @@ class strategy_drawing {
 #include <cmath>
 #include <cstdio>
 
+#include <unity/core/printable.hpp>
 #include <unity/core/row_major.hpp>
 #include <unity/tensor/operation.hpp>
 
 namespace unity::io::detail {
-
-UNITY_INLINE std::string svg_text(std::string_view text, std::size_t longest) {
-  std::string out;
-  for (const char c : text.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += c == '&'                      ? "&amp;"
-           : c == '<'                    ? "&lt;"
-           : c == '>'                    ? "&gt;"
-           : c == '"'                    ? "&quot;"
-           : byte < 0x20 || byte >= 0x7f ? "."
-                                         : std::string(1, c);
-  }
-  return text.size() > longest ? fmt::format("{}...", out) : out;
-}
 
 UNITY_INLINE std::string svg_colour(double hue, double lightness) {
   const auto chroma = 0.6 * std::min(lightness, 1 - lightness);
@@ -221,8 +205,8 @@ UNITY_INLINE std::string strategy_drawing::run() {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} "
       "{}\">\n{}{}<defs>\n{}</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}{}{}{}</svg>\n",
-      width, height, width, height, title_.empty() ? "" : fmt::format("<title>{}</title>\n", svg_text(title_)), style(),
-      boxes_, frames(), edges(), operators, legend);
+      width, height, width, height, title_.empty() ? "" : fmt::format("<title>{}</title>\n", markup(printable(title_))),
+      style(), boxes_, frames(), edges(), operators, legend);
 }
 
 UNITY_INLINE std::string strategy_drawing::style() const {
@@ -243,7 +227,7 @@ UNITY_INLINE std::string strategy_drawing::frames() const {
     text += fmt::format(
         "<rect class=\"f\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"6\"/><text class=\"l\" x=\"{}\" "
         "y=\"{}\">{}</text>\n",
-        f.corner.x, f.corner.y, f.width, f.height, f.corner.x + 6, f.corner.y + 24, svg_text(f.name, 18));
+        f.corner.x, f.corner.y, f.width, f.height, f.corner.x + 6, f.corner.y + 24, markup(printable(f.name, 18)));
   }
   return text;
 }
@@ -289,8 +273,8 @@ UNITY_INLINE std::string strategy_drawing::operator_at(node_id n, picture_point 
   const auto x = fmt::format("{}", at.x);
   return fmt::format(
       "<g><title>{}</title><use href=\"#b{}\" x=\"{}\" y=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text></g>\n",
-      svg_text(tip, 200), box(o, c), x, at.y, at.x + strategy_layout::box_width / 2,
-      at.y + strategy_layout::box_height + 9, svg_text(name, 12));
+      markup(printable(tip, 200)), box(o, c), x, at.y, at.x + strategy_layout::box_width / 2,
+      at.y + strategy_layout::box_height + 9, markup(printable(name, 12)));
 }
 
 UNITY_INLINE std::size_t strategy_drawing::box(const parallel::operator_dimensions& o,
@@ -357,7 +341,7 @@ UNITY_INLINE std::string strategy_drawing::legend() {
     text += fmt::format(
         "<rect class=\"d{}\" x=\"{}\" y=\"{}\" width=\"12\" height=\"12\"/><text class=\"l\" x=\"{}\" "
         "y=\"{}\">{}</text>\n",
-        d, left, top, left + 16, top + 10, svg_text(t.devices()[d].name, 16));
+        d, left, top, left + 16, top + 10, markup(printable(t.devices()[d].name, 16)));
     height_ = top + entry_height;
   }
   return text;

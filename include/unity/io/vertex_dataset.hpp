@@ -97,7 +97,12 @@ UNITY_INLINE void expect_classes(const gnn::vertex_dataset& data, std::string_vi
   const auto features = text_of(prefix, ".svmlight");
   auto rows = parse_svmlight(features.text, features.name);
   data.features = dense(rows);
-  data.labels = std::move(rows.labels);
+  for (std::size_t v = 0; v < rows.rows(); ++v) {
+    if (rows.labels[v] && *rows.labels[v] < 0) {
+      throw error{features.name, fmt::format("vertex {} has label {}", v, *rows.labels[v]), "a class, 0 or more"};
+    }
+    data.labels.push_back(rows.labels[v].value_or(gnn::no_label));
+  }
   const auto split = text_of(prefix, ".split");
   data.roles = parse_split(split.text, split.name);
   return data;

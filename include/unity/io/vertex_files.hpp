@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,7 +56,7 @@ namespace unity::io {
 
 // Sparse rows: the entries of row r are from offsets[r] to offsets[r + 1] - 1. Regular.
 struct svmlight_rows {
-  std::vector<std::int32_t> labels{};  // gnn::no_label if absent
+  std::vector<std::optional<std::int32_t>> labels{};
   std::vector<std::size_t> offsets{0};
   std::vector<std::uint32_t> indices{};  // as written: some files begin at 0, others at 1
   std::vector<double> values{};
@@ -256,13 +257,12 @@ UNITY_INLINE svmlight_rows parse_svmlight(std::string_view text, std::string_vie
     if (field.empty() && has_comment) {
       continue;
     }
-    auto label = gnn::no_label;
+    std::optional<std::int32_t> label;
     if (!field.empty()) {
-      const auto number = to_number<std::int32_t>(field.substr(field.starts_with('+') ? 1 : 0));
-      if (!number || *number == std::numeric_limits<std::int32_t>::max()) {
+      label = to_number<std::int32_t>(field.substr(field.starts_with('+') ? 1 : 0));
+      if (!label || *label == std::numeric_limits<std::int32_t>::max()) {
         lines.refuse(field, "an integer as a label");
       }
-      label = *number;
     }
     for (field = lines.next_field(); !field.empty(); field = lines.next_field()) {
       detail::add_feature(field, lines, rows);
@@ -277,8 +277,7 @@ UNITY_INLINE std::string svmlight_text(const svmlight_rows& rows) {
   fmt::memory_buffer text;
   const auto out = std::back_inserter(text);
   for (std::size_t r = 0; r < rows.rows(); ++r) {
-    const bool is_unknown = rows.labels[r] == gnn::no_label && rows.offsets[r] == rows.offsets[r + 1];
-    fmt::format_to(out, "{} ", is_unknown ? std::string{} : fmt::format("{}", rows.labels[r]));
+    fmt::format_to(out, "{} ", rows.labels[r] ? fmt::format("{}", *rows.labels[r]) : std::string{});
     for (auto i = rows.offsets[r]; i < rows.offsets[r + 1]; ++i) {
       fmt::format_to(out, "{}{}:{}", i == rows.offsets[r] ? "" : " ", rows.indices[i], rows.values[i]);
     }

@@ -13,6 +13,7 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 #include <unity/tasks/program.hpp>
@@ -186,22 +187,37 @@ struct task_times {
 
 namespace detail {
 
-// Throws: unity::error for a program in which not all tasks can run.
+// Throws: unity::error for a program in which not all tasks can run. Names the first task of a cycle.
 template <class IsDone>
 [[noreturn]] void report_cycle(const tasks::program& p, const IsDone& is_done) {
-  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+  tasks::task_id at;
+  for (std::size_t f = 0; f < p.fragment_count() && !at.valid(); ++f) {
     const auto range = p.tasks_of(tasks::fragment_id{f});
-    for (auto t = range.first; t < range.first + range.count; ++t) {
-      if (!is_done(t)) {
-        const auto& of = p.owner_of(tasks::fragment_id{f});
-        throw error{"program",
-                    fmt::format("task {} of fragment {}{} can never start", t - range.first, f,
-                                of.name.empty() ? "" : fmt::format(" ({})", of.name)),
-                    "dependencies without a cycle"};
-      }
+    for (auto t = range.first; t < range.first + range.count && !at.valid(); ++t) {
+      at = is_done(t) ? at : tasks::task_id{t};
     }
   }
-  throw error{"program", "tasks that wait for each other", "dependencies without a cycle"};
+  UNITY_EXPECTS(at.valid(), "a task that did not run");
+  // Each task that did not run depends on another one that did not, so the way back ends in a cycle.
+  const auto back = [&](tasks::task_id t) {
+    const auto before = p.before(t.index());
+    const auto found = std::find_if(before.begin(), before.end(), [&](const auto& l) { return !is_done(l.task()); });
+    UNITY_EXPECTS(found != before.end(), "a task that waits for another one");
+    return tasks::task_id{found->task()};
+  };
+  for (std::size_t step = 0; step < p.task_count(); ++step) {
+    at = back(at);
+  }
+  auto first = at;
+  for (auto t = back(at); t != at; t = back(t)) {
+    first = p.tie(t.index()) < p.tie(first.index()) ? t : first;
+  }
+  const auto [fragment, index] = p.where(first);
+  const auto& of = p.owner_of(fragment);
+  throw error{"program",
+              fmt::format("task {} of fragment {}{} waits for itself", index, fragment.index(),
+                          of.name.empty() ? "" : fmt::format(" ({})", of.name)),
+              "dependencies without a cycle"};
 }
 
 }  // namespace detail

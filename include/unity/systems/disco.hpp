@@ -172,6 +172,7 @@ UNITY_INLINE disco_space::disco_space(const fusion::instruction_graph& g, const 
 }
 
 UNITY_INLINE void disco_space::list_samples(const disco_moves& which) {
+  UNITY_EXPECTS(which.most > 0, "changes per move");
   const auto add = [&](bool may, disco_method method, std::size_t places) {
     for (std::uint32_t k = 0; may && places > 0 && k < which.samples; ++k) {
       moves_.push_back({method, which.most, 0, k});

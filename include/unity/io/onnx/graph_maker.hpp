@@ -279,10 +279,7 @@ UNITY_INLINE std::vector<value_id> graph_maker::emit(std::string_view name, std:
     for (const auto& t : types) {
       found += fmt::format(" {}", tensor::to_string(t));
     }
-    auto reason = algebra_->why_not(op, types);
-    constexpr std::string_view prefix = "expected ";
-    throw not_accepted{types.empty() ? std::string{name} : found,
-                       reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason};
+    throw not_accepted{types.empty() ? std::string{name} : found, algebra_->why_not(op, types)};
   }
   const auto node = graph_.add_node(op, operands, *results);
   return {graph_.results(node).begin(), graph_.results(node).end()};

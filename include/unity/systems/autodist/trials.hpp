@@ -24,8 +24,8 @@
 namespace unity::systems {
 
 struct trial_options {
-  std::size_t trials = 200;
-  std::size_t round = 10;       // trials between updates of the ranker
+  std::size_t trials = 200;     // at least 1
+  std::size_t round = 10;       // trials between updates of the ranker, at least 1
   std::size_t proposals = 500;  // per round; its trials are chosen from them
   // False: trials are drawn at random, and nothing is learned (the paper's Random+G).
   bool is_ranked = true;
@@ -197,8 +197,9 @@ UNITY_INLINE std::optional<std::size_t> trusted_below(std::span<const sync_trial
   constexpr std::size_t least = 6;
   std::vector<std::size_t> order(round.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t x, std::size_t y) { return std::pair{round[x].score, x} < std::pair{round[y].score, y}; });
+  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+    return std::pair{round[x].score, x} < std::pair{round[y].score, y};
+  });
   std::optional<std::size_t> trusted;
   std::vector<float> scores;
   std::vector<double> times;
@@ -349,6 +350,7 @@ UNITY_INLINE void trial_search::judge() {
 }
 
 UNITY_INLINE trial_result trial_search::run() && {
+  UNITY_EXPECTS(options_.trials > 0 && options_.round > 0, "trials");
   if (seen_.items() == 0) {
     throw error{"model", "no weight that training changes", "one at least"};
   }

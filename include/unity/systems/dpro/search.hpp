@@ -187,7 +187,7 @@ UNITY_INLINE partition_choice dpro_search::best_parts(const dpro_strategy& s, pl
     changed.parts[t - 1] = 1;
   }
   partition_choice best{1, picoseconds{std::numeric_limits<std::int64_t>::max()}};
-  for (std::uint32_t k = 1; k <= most && !is_over(all); k *= 2) {
+  for (std::uint32_t k = 1; k == 1 || (k <= most && !is_over(all)); k *= 2) {  // one replay even if the time is over
     changed.parts[bucket.last] = k;
     ++all.replays;
     const auto span = evaluate(view_, changed).buckets[bucket.last];

@@ -228,9 +228,6 @@ class term_language {
     bool joins = false;
   };
 
-  [[nodiscard]] const vocabulary_operator& entry(std::size_t op) const {
-    return vocabulary_.operators[operators_[op].word];
-  }
   [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const;
   [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types,
                                                       std::size_t world) const;

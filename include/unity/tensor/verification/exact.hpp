@@ -172,13 +172,13 @@ namespace unity::tensor {
 UNITY_INLINE side_verdict polynomial_prover::compare(const algebra& a, const tensor_graph& first,
                                                      const tensor_graph& second) {
   using answer = side_verdict::answer;
+  forget();
   const auto make = [&](std::uint32_t source, std::uint32_t element) {
     return polynomial::unknown(*pool_, source, element);
   };
   const detail::unknown_elements<polynomial, decltype(make)> unknowns{a, make};
   try {
     if (equal(evaluate<polynomial>(a, first, unknowns), evaluate<polynomial>(a, second, unknowns))) {
-      forget();
       return {answer::equal, {}};
     }
   } catch (const polynomial::too_large& e) {

@@ -134,8 +134,9 @@ class exhaustive_instances {
 
 // Calls visit(substitution, instance) for all instances of the rule within bounds whose variables are not constants,
 // until it returns false. `directions`: the one or two substitutions of the rule, which have the same instances; uses
-// the cheaper one. `ladder`: bounds from wide to narrow; uses the first that need at most `most` completed operators,
-// or the last, and returns its index. Includes instances in which the target does not fit.
+// the cheaper one. `ladder`: bounds from wide to narrow; uses the first that need at most `most` completed operators
+// (rounded down to 20,000 times a power of three), or the last, and returns its index. Includes instances in which the
+// target does not fit.
 //
 // If every operator of both sides is parallel in an index, its positions do not interact, so size 2 represents all
 // larger sizes, which are left out. The order is deterministic.

@@ -98,6 +98,9 @@ class validator {
       for_each_instance(
           algebra_, directions_, options_.real_ladder, options_.real_effort,
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
+      if (holds() && too_large_) {
+        conclude(validation_report::verdict::unknown, "an instance that is too large for real arithmetic");
+      }
     }
     if (holds() && report_.exact + report_.rounded == 0) {
       conclude(validation_report::verdict::unknown,
@@ -121,6 +124,7 @@ class validator {
     do {
       too_large_ = false;
       report_.exact = 0;
+      report_.rounded = 0;
       const auto rung = for_each_instance(
           algebra_, directions_, ladder, options_.effort,
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, exact, report_.exact); });
