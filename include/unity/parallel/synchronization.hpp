@@ -72,8 +72,8 @@ struct compressor {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
-// The sizes of the messages with which each device contributes `elements` elements of a weight of that type. The sums
-// over devices follow each other: that of a message starts when that of the previous one has ended. The time for
+// The sizes of the messages with which each device contributes `elements` elements of a weight of that type. Each
+// message is summed over devices, one after another: a sum starts when the previous one has ended. The time for
 // rounding, products and the like is not included. Precondition: not top_k, whose messages are gathered.
 [[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
                                                std::int64_t elements);
@@ -105,8 +105,8 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
 }
 
 // The implementation of an all-reduce. AutoDist's names, kept for compatibility and without effect: simulated
-// all-reduces use the machine's algorithm for their size (lowering/collectives.hpp), and ranks use their
-// communicator's.
+// all-reduces use the algorithm that chosen_way gives for their size (hardware/collective_cost.hpp), and ranks use
+// their communicator's.
 enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
 inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
 
@@ -127,7 +127,7 @@ struct synchronizer {
   // parameter_server: the number of iterations by which the weight that an iteration reads may be out of date.
   std::uint32_t staleness = 0;
   // parameter_server: one device per node adds up the node's gradients and sends the sum, and receives the weight and
-  // forwards it (synchronization.hpp). Sparse gradients are sent by each device, and stale versions to each.
+  // forwards it (stations_of). Sparse gradients are sent by each device, and stale versions to each.
   bool is_per_node = false;
   // Gradients are sent as indices and rows. For weights that only lookups read.
   bool is_sparse = false;
@@ -160,10 +160,10 @@ struct weight_sync {
 // shape.
 [[nodiscard]] std::vector<box> boxes_of(const weight_sync& sync, const tensor::shape& dims);
 
-// Per weight. Each part has its own messages, of all devices.
+// The most parts of one weight. Each part has its own messages between all devices.
 inline constexpr std::size_t most_weight_parts = 4096;
 
-// Iterations that servers may lag behind: each needs a version of the weight.
+// The most iterations by which servers may lag; for each, a version of the weight is stored.
 inline constexpr std::uint32_t most_staleness = 64;
 
 // Regular. Buckets are reduced in their order: among the same devices, one does not begin before the previous one is
