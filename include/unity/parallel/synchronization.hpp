@@ -87,8 +87,8 @@ struct compressor {
 
 // all_reduce        devices add up the gradients of elements that they share; each updates all that it holds
 // sharded           gradients are reduce-scattered, each device updates its share, and shares are gathered: optimizer
-//                   state is divided among the replicas, and more than that by stage (Rajbhandari et al., ZeRO, SC
-//                   2020)
+//                   state is divided among the replicas; stages 2 and 3 divide gradients and weights, too (Rajbhandari
+//                   et al., ZeRO, SC 2020)
 // parameter_server  gradients are sent to one device, which updates the weight and sends it out; that device need not
 //                   read the weight
 // none              each device updates by its own gradient: replicas drift apart
@@ -137,8 +137,9 @@ struct synchronizer {
   // Stage 3: the weight is dropped after the forward pass and gathered again for the backward pass. false: it is kept
   // until the backward pass is over.
   bool is_resharded = true;
-  // Stage 3: among operators with gathered weights, a gather begins when the operator `prefetch` + 1 before its reader
-  // has ended, and not before its pass. 0: nothing is gathered while such an operator runs.
+  // Stage 3: how far ahead weights are gathered, counted in operators that need a gather. A gather begins when the
+  // operator `prefetch` + 1 places before its reader has ended, but not before the pass begins. 0: nothing is gathered
+  // while such an operator runs.
   // Source: Zhao et al., PyTorch FSDP, VLDB 2023, section 3.3.
   std::uint32_t prefetch = 1;
 
