@@ -364,8 +364,8 @@ UNITY_INLINE void check_chunks(const tensor::tensor_graph& g, const strategy& s,
     }
     const auto where = [&] { return fmt::format("pipeline, node {}", n.index()); };
     if (chunks[n.index()] >= p.chunks && p.chunks > 1) {
-      throw error{where(), fmt::format("values that have gone through all stages {} times", chunks[n.index()]),
-                  fmt::format("as often as there are chunks, {}, with it", p.chunks)};
+      throw error{where(), fmt::format("operands that have gone back to an earlier stage {} times", chunks[n.index()]),
+                  fmt::format("fewer times than there are chunks, {}", p.chunks)};
     }
     for (const auto v : g.operands(n)) {
       const auto from = g.producer(v);

@@ -135,7 +135,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const graph_dimensions& dimens
     const auto where = [&] { return fmt::format("strategy, node {} ({})", n, a.signature(o.op.kind).name); };
     if (o.inputs.empty()) {
       if (s[n] != configuration{}) {
-        throw error{where(), "a configuration", "none for what has no operands"};
+        throw error{where(), "a configuration", "none: the node has no operands"};
       }
     } else if (const auto reason = why_not(o, s[n], devices); !reason.empty()) {
       throw error{where(), reason, "a configuration that divides it among the devices"};
@@ -164,7 +164,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
 
 UNITY_INLINE void check(const offloading& o, const pipeline& p) {
   if (p.is_delayed && std::find(o.begin(), o.end(), true) != o.end()) {
-    throw error{"pipeline", "delayed updates, and results that are offloaded", "one of both"};
+    throw error{"pipeline", "delayed updates, and results that are offloaded", "one of the two"};
   }
 }
 

@@ -276,20 +276,21 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
          "that of sharded, stage 3, alone");
   refuse(!part.is_resharded && !divides_weight(part), "a weight that is kept after the forward pass",
          "that of sharded, stage 3, alone");
-  refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy", "a copy that may be older");
+  refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy",
+         "a proxy: a copy of the weight that may be older");
   refuse(part.is_sparse && !is_served && !is_reduced, "indices and rows", "those of all_reduce or parameter_server");
   refuse(part.is_sparse && (c != compressor{} || part.bucket != synchronizer::no_bucket),
          "indices and rows in a bucket or compressed", "one or the other");
   refuse(c.kind != compression::none && !tensor::is_floating(element),
-         fmt::format("a compressor for {}", tensor::name_of(element)), "none of what is no real number");
+         fmt::format("a compressor for {}", tensor::name_of(element)), "a floating-point weight, or no compressor");
   const bool has_amount = is_of_one_weight(c);
   refuse(has_amount != (c.amount > 0), fmt::format("an amount of {}", c.amount),
-         "of top_k and power_sgd one of at least 1, of others none");
+         "1 or more for top_k and power_sgd, 0 for others");
   refuse(has_amount && part.bucket != synchronizer::no_bucket,
          fmt::format("{} in a bucket", compression_names[static_cast<std::size_t>(c.kind)]), "each weight alone");
   refuse(c.kind == compression::top_k && c.amount > 1000, fmt::format("{} of 1,000 elements", c.amount),
          "1,000 at most");
-  refuse(c.kind == compression::none && c.has_feedback, "feedback without a compressor", "something that is lost");
+  refuse(c.kind == compression::none && c.has_feedback, "feedback without a compressor", "a compressor");
 }
 
 UNITY_INLINE void check_part(const std::string& where, const synchronizer& part, const synchronization& s,
@@ -345,7 +346,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
       continue;
     }
     if (!weight.is_trained) {
-      throw error{where, "a way of its own", "none for what training does not change"};
+      throw error{where, "a synchronizer of its own", "none: training does not change the weight"};
     }
     if (own.parts.empty() || (own.parts.size() > 1 && own.axis >= type.dims.size()) ||
         (own.parts.size() > 1 && type.dims[own.axis] < static_cast<std::int64_t>(own.parts.size()))) {

@@ -56,7 +56,7 @@ struct held_weight {
   tensor::dtype element = tensor::dtype::float32;
   std::vector<std::uint32_t> pieces{};  // that read it, ascending, each once
   bool adds_up = false;                 // its gradient is a sum over the tensor-parallel group
-  picoseconds adding{};                 // if gradients are divided: to add a share to the sum of micro-batches before
+  picoseconds adding{};                 // if gradients are divided: the time to add a share to the sum so far
 
   friend bool operator==(const held_weight&, const held_weight&) = default;
 };

@@ -111,7 +111,7 @@ class statement_searcher {
   stopwatch clock_{};
   simulate::full_simulation simulation_{};
   std::uint32_t layers_ = 0;
-  std::optional<bool> are_layers_alike_{};  // then the work of three layers is known to be that of all
+  std::optional<bool> are_layers_alike_{};  // if so, the work of three layers gives that of all (with_layers)
   std::map<std::pair<std::int64_t, std::uint32_t>, tensor::tensor_graph> graphs_{};
   std::map<work_key, transformer_work> works_{};
   std::map<group_key, statement_groups> groups_{};
