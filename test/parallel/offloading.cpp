@@ -90,7 +90,7 @@ TEST_CASE("an invalid offloading is rejected in one line with the reason") {
         "offloading, node 2 (matmul): an operator that is recomputed; expected results that are kept");
   CHECK(test::message_of([] {
           parallel::check(parallel::offloading{false, true}, parallel::pipeline{2, {0, 1}, true});
-        }) == "pipeline: delayed updates, and results that are offloaded; expected one of both");
+        }) == "pipeline: delayed updates, and results that are offloaded; expected one of the two");
 }
 
 TEST_CASE("offloading without a host rate of a device is rejected in one line") {

@@ -32,7 +32,8 @@ TEST_CASE("compression of an integer weight is rejected because it is not traine
   CHECK_NOTHROW(parallel::check(operators(), g, s, 2));
   s.weights[1].parts.front().compressor.kind = parallel::compression::float16;
   CHECK(unity::test::message_of([&] { parallel::check(operators(), g, s, 2); }) ==
-        "synchronization, weight of node 1: a way of its own; expected none for what training does not change");
+        "synchronization, weight of node 1: a synchronizer of its own; expected none: training does not change the "
+        "weight");
 }
 
 TEST_CASE("settings that do not apply to the kind of synchronizer are rejected; bounds are inclusive") {
@@ -79,7 +80,8 @@ TEST_CASE("settings that do not apply to the kind of synchronizer are rejected; 
           serve(p);
           p.staleness = 1;
           p.is_proxied = false;
-        }) == "staleness without a proxy of parameter_server; expected a copy that may be older");
+        }) ==
+        "staleness without a proxy of parameter_server; expected a proxy: a copy of the weight that may be older");
   CHECK(told([](synchronizer& p) { p.is_proxied = false; }) ==
         "no proxy of all_reduce; expected proxies of parameter_server alone");
   CHECK(told([](synchronizer& p) { p.is_per_node = true; }) ==
@@ -110,7 +112,7 @@ TEST_CASE("settings that do not apply to the kind of synchronizer are rejected; 
   const auto amount = [&](compression kind, std::uint32_t of) {
     return told([&](synchronizer& p) { compress(p, kind, of); });
   };
-  const std::string amounts = "; expected of top_k and power_sgd one of at least 1, of others none";
+  const std::string amounts = "; expected 1 or more for top_k and power_sgd, 0 for others";
   CHECK(amount(compression::top_k, 0) == "an amount of 0 of all_reduce" + amounts);
   CHECK(amount(compression::power_sgd, 0) == "an amount of 0 of all_reduce" + amounts);
   CHECK(amount(compression::bfloat16, 1) == "an amount of 1 of all_reduce" + amounts);
@@ -127,7 +129,7 @@ TEST_CASE("settings that do not apply to the kind of synchronizer are rejected; 
           p.bucket = 0;
         }).empty());
   CHECK(told([](synchronizer& p) { p.compressor.has_feedback = true; }) ==
-        "feedback without a compressor of all_reduce; expected something that is lost");
+        "feedback without a compressor of all_reduce; expected a compressor");
 }
 
 TEST_CASE("buckets of weights of two element types or of one name are rejected, and rows of a multiplied weight") {

@@ -30,7 +30,8 @@ struct box {
 // The elements that two boxes of one tensor have in common.
 [[nodiscard]] box intersection(const box& a, const box& b);
 
-// Appends disjoint boxes that cover the elements of `a` that are not in `b`. Complexity: linear in the rank.
+// Appends disjoint boxes that cover the elements of `a` that are not in `b`: at most two per dimension. Complexity:
+// quadratic in the rank.
 void subtract(const box& a, const box& b, std::vector<box>& rest);
 
 // Calls f(at, from, count) for each contiguous run of a box, ascending: `count` elements, beginning at row-major offset
@@ -42,7 +43,7 @@ void for_each_run(const tensor::shape& dims, const box& part, F&& f) {
   if (part.empty()) {
     return;
   }
-  auto firsts = part.end;  // starts of runs: behind the last divided dimension the box is contiguous
+  auto firsts = part.end;  // where runs start, end excluded: a run has all dimensions behind the last divided one
   std::int64_t run = 1;
   for (auto d = dims.size(); d-- > 0;) {
     run *= part.end[d] - part.begin[d];

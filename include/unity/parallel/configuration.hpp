@@ -24,17 +24,16 @@
 
 namespace unity::parallel {
 
-// The elements of a tensor that ranges of an operator's indices access.
-
 // Half-open range of positions of an index.
 struct index_range {
   std::int64_t begin = 0;
   std::int64_t end = 1;
 };
 
-// dims: the indices that number each dimension of the tensor. range(i): the range of index i; if several indices number
-// a dimension, ranges must be whole blocks of the inner ones. Along windows, halos are included, but not padding.
-// is_result: a dimension that a window numbers is returned whole, because terms of all windows add up there.
+// The elements of a tensor that ranges of an operator's indices access. dims: the indices that number each dimension of
+// the tensor. range(i): the range of index i; if several indices number a dimension, ranges must be whole blocks of the
+// inner ones. Along windows, halos are included, but not padding. is_result: a dimension that a window numbers is
+// returned whole, because the parts of overlapping windows add up there.
 // Complexity: linear in the indices of its dimensions.
 template <class Range>
 [[nodiscard]] box box_of_indices(const tensor::index_structure& s, const tensor::tensor_indices& dims,

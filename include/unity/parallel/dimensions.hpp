@@ -122,8 +122,8 @@ class dimension_cache {
   std::unordered_map<key, std::shared_ptr<const operator_dimensions>, key_hash> known_{};
 };
 
-// How the results of an operator depend on the samples: batch-independent, batched (or unknown), reduced over the
-// batch, as means over a batch are.
+// How the results of an operator depend on the samples. apart: not at all. by_sample: each sample has its own part, or
+// this is unknown. of_all: reduced over the batch, as means over a batch are.
 enum class sample_role : std::uint8_t { apart, by_sample, of_all };
 
 // The dimensions of every operator of a graph; equal operators on equal types share one entry. Types are those of the
@@ -163,15 +163,15 @@ class graph_dimensions {
 };
 
 // data: samples. model: an index that divides weights. spatial: another dimension of results, such as the rows of
-// images. reduction: parts of a sum. special: an index of particular operators, such as heads of attention and of
-// batched matrix products. placement: no index; operators run side by side on their own devices, or all on some of the
-// devices. pipeline: no index either; stages work on different samples at a time.
+// images. reduction: parts of a sum. special: an index of particular operators, such as the heads of attention and the
+// batch of batched matrix products. placement: no index; operators run side by side on their own devices, or all on
+// some of the devices. pipeline: no index either; stages work on different samples at a time.
 // Source: Unger et al., Unity (OSDI 2022), section 2.1.
 enum class index_use : std::uint8_t { data, model, spatial, reduction, special, placement, pipeline };
 inline constexpr std::array<std::string_view, 7> index_use_names{"data",    "model",     "spatial", "reduction",
                                                                  "special", "placement", "pipeline"};
 
-// A bit set of kinds.
+// A bit set: bit k stands for the k-th index_use.
 using index_uses = std::uint32_t;
 inline constexpr index_uses all_index_uses = 127;
 

@@ -22,9 +22,9 @@ namespace unity::parallel {
 
 // The number of parts, partials and copies into which an operator is divided, independent of devices.
 
-// Regular. Lists of ones are stored empty, so that equal grids compare equal. Tasks are numbered
-// [partials...][copies][reductions...][degrees...], row-major: tasks that differ only in the last digits make one
-// result together.
+// Regular. `reductions` and `partials` are stored empty if all are 1, so that equal grids compare equal. Tasks are
+// numbered [partials...][copies][reductions...][degrees...], row-major: tasks that differ only in the digits of the
+// degrees make the blocks of one partial of a result, or of one copy.
 struct task_grid {
   degree_list degrees{};     // per divisible dimension of the results
   degree_list reductions{};  // per divisible reduction; empty: 1 each
@@ -142,7 +142,7 @@ namespace detail {
 
 // The unique grid on which an operator's operands have these types; nothing if there is none. A dimension that no index
 // runs along, of size 1 or broadcast, does not constrain the grid.
-// Complexity: linear in operands, indices and groups.
+// Complexity: operands and results, times indices and groups.
 [[nodiscard]] std::optional<operator_grid> infer_grid(const operator_dimensions& o,
                                                       std::span<const parallel_type> operands);
 

@@ -24,8 +24,8 @@ inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentu
   return std::nullopt;
 }
 
-// Bytes per element of a weight. Numbers have at least 4 bytes, and a weight of fewer bytes has a 4-byte master copy,
-// because steps are small relative to it.
+// Bytes of optimizer state per element of a weight. Each number has at least 4 bytes, and a weight of narrower elements
+// has a 4-byte master copy, because an optimizer step is small relative to the weight.
 // Source: Micikevicius et al., Mixed precision training, ICLR 2018.
 [[nodiscard]] constexpr std::int64_t state_bytes(optimizer o, tensor::dtype element) noexcept {
   const auto size = tensor::size_of(element);

@@ -71,8 +71,8 @@ class microbatch_maker {
 
 // The order in which the devices of a stage work on the passes of micro-batches.
 
-// weight_gradient: the part of the backward pass that only weights need, if the schedule separates it; no stage waits
-// for it.
+// A pass over one micro-batch. weight_gradient: the part of the backward pass that only weights need, if the schedule
+// separates it; no stage waits for it.
 enum class pipeline_pass : std::uint8_t { forward, backward, weight_gradient };
 
 // A pass of a micro-batch through a chunk of the graph. A stage works on one phase at a time.
@@ -92,13 +92,14 @@ struct pipeline_phase {
 //   passes end before the iteration does, as in Fan et al., DAPPLE, PPoPP 2021, so there is one version of the
 //   weights.
 // - interleaved: micro-batches go in groups of p through one chunk after the other, so filling and draining take a
-//   v-th of the time; 2 (p - i - 1) + (v - 1) p forward passes of chunks are first. Source: Narayanan et al., Efficient
-//   large-scale language model training on GPU clusters using Megatron-LM, SC 2021, section 2.2.
+//   v-th of the time; 2 (p - i - 1) + (v - 1) p + 1 forward passes of chunks come before the first backward pass.
+//   Source: Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM, SC 2021,
+//   section 2.2.
 // - zero_bubble: as one_forward_one_backward, but gradients of weights are computed i backward passes later, or when
 //   nothing else is left: ZB-H1, which keeps the activations of at most p micro-batches. Source: Qi et al., Zero
 //   bubble pipeline parallelism, ICLR 2024, section 2.
 // Each pass through a chunk has every micro-batch once, in ascending order.
-// Precondition: check (pipeline.hpp) accepts p.
+// Precondition: check (below) accepts p.
 // Complexity: m v.
 [[nodiscard]] std::vector<pipeline_phase> phases_of(const pipeline& p, std::uint32_t stage);
 
@@ -253,7 +254,7 @@ namespace unity::parallel {
 namespace detail {
 
 // `ahead` forward passes, then a backward pass after each further one, then the remaining backward passes.
-// forward_of, backward_of: i -> the i-th of them
+// forward_of(i), backward_of(i): the i-th forward and backward pass.
 template <class Forward, class Backward>
 std::vector<pipeline_phase> phases_ahead(std::int64_t count, std::int64_t ahead, const Forward& forward_of,
                                          const Backward& backward_of) {
@@ -351,7 +352,8 @@ UNITY_INLINE void check_schedule(const pipeline& p) {
   }
 }
 
-// Throws: if values go around more often than there are chunks, or a stage has no operator of a chunk.
+// Throws: unity::error if values go through the stages more often than there are chunks, if an operand comes from a
+// later stage, or if a stage has no operator of a chunk.
 UNITY_INLINE void check_chunks(const tensor::tensor_graph& g, const strategy& s, const pipeline& p) {
   const auto stage_of = [&](node_id n) { return p.stages[s[n.index()].devices[0].index()]; };
   const auto chunks = chunks_of(g, s, p);
@@ -362,8 +364,8 @@ UNITY_INLINE void check_chunks(const tensor::tensor_graph& g, const strategy& s,
     }
     const auto where = [&] { return fmt::format("pipeline, node {}", n.index()); };
     if (chunks[n.index()] >= p.chunks && p.chunks > 1) {
-      throw error{where(), fmt::format("values that have gone through all stages {} times", chunks[n.index()]),
-                  fmt::format("as often as there are chunks, {}, with it", p.chunks)};
+      throw error{where(), fmt::format("operands that have gone back to an earlier stage {} times", chunks[n.index()]),
+                  fmt::format("fewer times than there are chunks, {}", p.chunks)};
     }
     for (const auto v : g.operands(n)) {
       const auto from = g.producer(v);

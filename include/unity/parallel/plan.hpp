@@ -87,8 +87,8 @@ void check(const tensor::algebra& a, const graph_dimensions& dimensions, const s
 // operator adds up; the null id if there is none.
 [[nodiscard]] node_id unsummed_output(const tensor::tensor_graph& g, const strategy& s);
 
-// Likewise, and also if an output consists of partial sums, unless it is the only one and a single number: the caller
-// adds up the partials of a loss.
+// Throws: as the check above; and if an output of the graph consists of partial sums, unless it is the only output and
+// a single number: the caller adds up the partials of a loss.
 void check(const tensor::algebra& a, const tensor::tensor_graph& g, const graph_dimensions& dimensions,
            const strategy& s, std::size_t devices);
 
@@ -135,7 +135,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const graph_dimensions& dimens
     const auto where = [&] { return fmt::format("strategy, node {} ({})", n, a.signature(o.op.kind).name); };
     if (o.inputs.empty()) {
       if (s[n] != configuration{}) {
-        throw error{where(), "a configuration", "none for what has no operands"};
+        throw error{where(), "a configuration", "none: the node has no operands"};
       }
     } else if (const auto reason = why_not(o, s[n], devices); !reason.empty()) {
       throw error{where(), reason, "a configuration that divides it among the devices"};
@@ -164,7 +164,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
 
 UNITY_INLINE void check(const offloading& o, const pipeline& p) {
   if (p.is_delayed && std::find(o.begin(), o.end(), true) != o.end()) {
-    throw error{"pipeline", "delayed updates, and results that are offloaded", "one of both"};
+    throw error{"pipeline", "delayed updates, and results that are offloaded", "one of the two"};
   }
 }
 
@@ -174,7 +174,7 @@ class plan_hasher {
  public:
   [[nodiscard]] fingerprint run(const plan& p) {
     number(p.machine.network.device_count());
-    for (const auto& d : p.machine.network.devices()) {  // readers take the copy of their own node
+    for (const auto& d : p.machine.network.devices()) {  // a task reads the copy on its own node, if there is one
       number(d.node);
     }
     add(p.graph);

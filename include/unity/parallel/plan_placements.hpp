@@ -44,8 +44,9 @@ struct plan_placements {
   std::vector<operator_placement> nodes{};  // per node of the graph; empty for those that read no input and no weight
 };
 
-// The layouts of all operators on the mesh, with its axes split and reordered if that helps; without a mesh, on all
-// devices in their order. Axes that are always used alike are merged, to have as few as possible.
+// The layouts of all operators on the mesh, with its axes split and reordered if that helps. Without a mesh, or if the
+// mesh does not have as many devices as the machine: on all devices in their order. Axes that are always used alike are
+// merged, to have as few as possible.
 // Complexity: nodes x axes! x (uses of an operator)^axes; with more than four axes only one order is tried.
 // Throws: unity::error that names the first operator that does not fit the mesh, and says why.
 [[nodiscard]] plan_placements placements_of(const tensor::algebra& a, const plan& p,

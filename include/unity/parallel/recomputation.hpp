@@ -53,8 +53,8 @@ namespace detail {
 
 // Of the operators to recompute, those that remain when some are kept as checkpoints, at cuts of the graph. All
 // operators between two checkpoints are recomputed and held together. The sum of what is kept and of the largest such
-// span is at most 10% above the minimum. held: the bytes of each node's results. Complexity: linear in the graph, times
-// 64.
+// span is at most 10% above the minimum, unless spans of less than 1/256 of all bytes would be best. held: the bytes of
+// each node's results. Complexity: linear in the graph, times 64.
 [[nodiscard]] recomputation with_checkpoints(const tensor::tensor_graph& g, const recomputation& r,
                                              std::span<const bytes> held);
 
@@ -175,8 +175,8 @@ namespace detail {
 // A place where a span may end: a cut, or the end of the graph.
 struct checkpoint_place {
   std::size_t node = 0;
-  bytes before{};  // that are recomputed in front of it, from the beginning of the graph
-  bytes behind{};  // likewise, if it is recomputed as well
+  bytes before{};  // that are recomputed from the beginning of the graph up to it, itself not included
+  bytes behind{};  // the same with it included
   bytes costs{};   // to keep it
 };
 

@@ -21,8 +21,7 @@ namespace unity::parallel {
 
 // True if all parts of the table, along its first axis, are on servers without proxies, gradients are sent as indices
 // and rows, and fetching rows moves fewer bytes than fetching the table. Devices then send indices, and each server
-// returns a row for each, zeros for rows that it lacks. The part of the table that a device reads is assumed to be all
-// of it.
+// returns a row for each, zeros for rows that it lacks. Assumes that each device reads the whole table.
 [[nodiscard]] bool are_rows_fetched(const tensor::algebra& a, const tensor::tensor_graph& g, const strategy& s,
                                     const weight_uses& w, const weight_sync& sync);
 

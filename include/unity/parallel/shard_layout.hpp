@@ -37,7 +37,7 @@ struct operator_layout {
 
 // The layout of a valid configuration. If windows divide an operand, its parts may have elements that no task reads.
 // Results always have equal parts.
-// Complexity: linear in tasks, times operands, results and their ranks.
+// Complexity: n log n in tasks, times operands, results and their ranks; each task searches the devices of its part.
 [[nodiscard]] operator_layout layout_of(const operator_dimensions& o, const configuration& c);
 
 }  // namespace unity::parallel

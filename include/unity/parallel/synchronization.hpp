@@ -72,8 +72,8 @@ struct compressor {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
-// The sizes of the messages with which each device contributes `elements` elements of a weight of that type. The sums
-// over devices follow each other: that of a message starts when that of the previous one has ended. The time for
+// The sizes of the messages with which each device contributes `elements` elements of a weight of that type. Each
+// message is summed over devices, one after another: a sum starts when the previous one has ended. The time for
 // rounding, products and the like is not included. Precondition: not top_k, whose messages are gathered.
 [[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
                                                std::int64_t elements);
@@ -87,8 +87,8 @@ struct compressor {
 
 // all_reduce        devices add up the gradients of elements that they share; each updates all that it holds
 // sharded           gradients are reduce-scattered, each device updates its share, and shares are gathered: optimizer
-//                   state is divided among the replicas, and more than that by stage (Rajbhandari et al., ZeRO, SC
-//                   2020)
+//                   state is divided among the replicas; stages 2 and 3 divide gradients and weights, too (Rajbhandari
+//                   et al., ZeRO, SC 2020)
 // parameter_server  gradients are sent to one device, which updates the weight and sends it out; that device need not
 //                   read the weight
 // none              each device updates by its own gradient: replicas drift apart
@@ -105,8 +105,8 @@ inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "
 }
 
 // The implementation of an all-reduce. AutoDist's names, kept for compatibility and without effect: simulated
-// all-reduces use the machine's algorithm for their size (lowering/collectives.hpp), and ranks use their
-// communicator's.
+// all-reduces use the algorithm that chosen_way gives for their size (hardware/collective_cost.hpp), and ranks use
+// their communicator's.
 enum class reduction_algorithm : std::uint8_t { automatic, nccl, ring };
 inline constexpr std::array<std::string_view, 3> reduction_algorithm_names{"automatic", "nccl", "ring"};
 
@@ -127,7 +127,7 @@ struct synchronizer {
   // parameter_server: the number of iterations by which the weight that an iteration reads may be out of date.
   std::uint32_t staleness = 0;
   // parameter_server: one device per node adds up the node's gradients and sends the sum, and receives the weight and
-  // forwards it (synchronization.hpp). Sparse gradients are sent by each device, and stale versions to each.
+  // forwards it (stations_of). Sparse gradients are sent by each device, and stale versions to each.
   bool is_per_node = false;
   // Gradients are sent as indices and rows. For weights that only lookups read.
   bool is_sparse = false;
@@ -137,8 +137,9 @@ struct synchronizer {
   // Stage 3: the weight is dropped after the forward pass and gathered again for the backward pass. false: it is kept
   // until the backward pass is over.
   bool is_resharded = true;
-  // Stage 3: among operators with gathered weights, a gather begins when the operator `prefetch` + 1 before its reader
-  // has ended, and not before its pass. 0: nothing is gathered while such an operator runs.
+  // Stage 3: how far ahead weights are gathered, counted in operators that need a gather. A gather begins when the
+  // operator `prefetch` + 1 places before its reader has ended, but not before the pass begins. 0: nothing is gathered
+  // while such an operator runs.
   // Source: Zhao et al., PyTorch FSDP, VLDB 2023, section 3.3.
   std::uint32_t prefetch = 1;
 
@@ -160,10 +161,10 @@ struct weight_sync {
 // shape.
 [[nodiscard]] std::vector<box> boxes_of(const weight_sync& sync, const tensor::shape& dims);
 
-// Per weight. Each part has its own messages, of all devices.
+// The most parts of one weight. Each part has its own messages between all devices.
 inline constexpr std::size_t most_weight_parts = 4096;
 
-// Iterations that servers may lag behind: each needs a version of the weight.
+// The most iterations by which servers may lag; for each, a version of the weight is stored.
 inline constexpr std::uint32_t most_staleness = 64;
 
 // Regular. Buckets are reduced in their order: among the same devices, one does not begin before the previous one is
@@ -275,20 +276,21 @@ UNITY_INLINE void check_kind(const std::string& where, const synchronizer& part,
          "that of sharded, stage 3, alone");
   refuse(!part.is_resharded && !divides_weight(part), "a weight that is kept after the forward pass",
          "that of sharded, stage 3, alone");
-  refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy", "a copy that may be older");
+  refuse(!part.is_proxied && part.staleness > 0, "staleness without a proxy",
+         "a proxy: a copy of the weight that may be older");
   refuse(part.is_sparse && !is_served && !is_reduced, "indices and rows", "those of all_reduce or parameter_server");
   refuse(part.is_sparse && (c != compressor{} || part.bucket != synchronizer::no_bucket),
          "indices and rows in a bucket or compressed", "one or the other");
   refuse(c.kind != compression::none && !tensor::is_floating(element),
-         fmt::format("a compressor for {}", tensor::name_of(element)), "none of what is no real number");
+         fmt::format("a compressor for {}", tensor::name_of(element)), "a floating-point weight, or no compressor");
   const bool has_amount = is_of_one_weight(c);
   refuse(has_amount != (c.amount > 0), fmt::format("an amount of {}", c.amount),
-         "of top_k and power_sgd one of at least 1, of others none");
+         "1 or more for top_k and power_sgd, 0 for others");
   refuse(has_amount && part.bucket != synchronizer::no_bucket,
          fmt::format("{} in a bucket", compression_names[static_cast<std::size_t>(c.kind)]), "each weight alone");
   refuse(c.kind == compression::top_k && c.amount > 1000, fmt::format("{} of 1,000 elements", c.amount),
          "1,000 at most");
-  refuse(c.kind == compression::none && c.has_feedback, "feedback without a compressor", "something that is lost");
+  refuse(c.kind == compression::none && c.has_feedback, "feedback without a compressor", "a compressor");
 }
 
 UNITY_INLINE void check_part(const std::string& where, const synchronizer& part, const synchronization& s,
@@ -344,7 +346,7 @@ UNITY_INLINE void check(const tensor::algebra& a, const tensor::tensor_graph& g,
       continue;
     }
     if (!weight.is_trained) {
-      throw error{where, "a way of its own", "none for what training does not change"};
+      throw error{where, "a synchronizer of its own", "none: training does not change the weight"};
     }
     if (own.parts.empty() || (own.parts.size() > 1 && own.axis >= type.dims.size()) ||
         (own.parts.size() > 1 && type.dims[own.axis] < static_cast<std::int64_t>(own.parts.size()))) {

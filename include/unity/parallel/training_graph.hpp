@@ -39,7 +39,7 @@ struct weight_uses {
 // The backward structure of a graph whose outputs are differentiated with respect to trained weights. Regular.
 class training_graph {
  public:
-  // Complexity: linear in the graph.
+  // Complexity: linear in the graph, and quadratic in its weights.
   training_graph(const tensor::algebra& a, const tensor::tensor_graph& g)
       : wanted_(g.node_count()), has_backward_(g.node_count()), edges_of_(g.node_count()), weights_of_(g.node_count()) {
     find_backward(a, g);

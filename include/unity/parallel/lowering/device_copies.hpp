@@ -56,9 +56,10 @@ struct phase_sequence {
 [[nodiscard]] std::int64_t lead_of(std::span<const std::int64_t> tasks, std::span<const phase_sequence::fetch> fetches,
                                    std::size_t first);
 
-// By fetch: the number of tasks that have ended when it starts, ascending. Each fetch starts as late as possible: it
-// ends before the next fetch starts, and before the task that needs it would start if tasks waited only for fetches,
-// and if the fetches of a phase started lead_of before it, but not before the micro-batch's forward pass has ended.
+// By fetch: the number of tasks that have ended when it starts, ascending. First finds when tasks would start if they
+// waited only for fetches, and if the fetches of a phase started lead_of before the phase, but not before the forward
+// pass of the micro-batch has ended. Then each fetch starts as late as possible: it ends before the next fetch starts,
+// and before the task that needs it would start.
 // Complexity: n log n in tasks and fetches.
 [[nodiscard]] std::vector<std::size_t> ended_before(const phase_sequence& s);
 

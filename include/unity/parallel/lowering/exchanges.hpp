@@ -34,8 +34,8 @@ struct message_ends {
 // that an exchange moves over a link is one task, in cut-through after the tasks of preceding links. It starts when
 // everything that it carries can start, like a collective. An exchange among k devices takes as many tasks as it uses
 // links, instead of the hops of k (k - 1) messages. A message that shares neither end is a task per hop, as without
-// exchanges. If the links of an exchange form a cycle (routes around a ring), its messages stay separate. Regular;
-// reuses its memory.
+// exchanges. If the links of an exchange form a cycle (routes around a ring), its messages stay separate. A value type
+// that reuses its memory.
 class exchange_builder {
  public:
   // Effects: adds the transfers to the fragment. The caller adds dependencies of senders and receivers, using the

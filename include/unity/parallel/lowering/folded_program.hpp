@@ -71,7 +71,7 @@ struct folded_program {
   std::size_t order = 1;                         // of the symmetry
   std::vector<hardware::device_id> device{};     // by device: its representative
   std::vector<tasks::resource_id> resource{};    // by resource: its representative
-  std::string why_not_more{};                    // why the last higher-order symmetry that was tried failed
+  std::string why_not_more{};                    // if no symmetry folds it: why the last one that was tried failed
 };
 
 // The summary of the whole program from that of the folded one. The critical path is that of the folded program.

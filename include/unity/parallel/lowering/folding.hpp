@@ -304,7 +304,7 @@ UNITY_INLINE bool folder::add_weight(std::uint32_t number) {
     const auto& c = strategy_[use.node.index()];
     const auto& tasks = *node_orbits_[use.node.index()];
     if (lowering_.parts_of(strategy_, use.node).readers[use.operand].size() < c.task_count()) {
-      return refuse("partials of which only the first reads it");
+      return refuse("an operand of several partials, of which only the first reads the weight");
     }
     readings.push_back(
         {&lowering_.parts_of(strategy_, use.node).operands[use.operand], {c.devices.data(), c.devices.size()}});

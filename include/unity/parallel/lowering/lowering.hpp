@@ -51,8 +51,9 @@ struct lowered_fragment {
 // exchange starts when all its senders are ready, and needs tens of times fewer tasks if many devices send to many.
 enum class transfers : std::uint8_t { messages, exchanges };
 
-// Lowers strategies of one graph on one machine. There is a fragment per operator, per edge between operators and per
-// weight; a new configuration of an operator changes only its own fragment and those of its edges and weights.
+// Lowers strategies of one graph on one machine. There is a fragment per operator, per edge between operators, per
+// weight and per bucket, and one more for each weight whose gradient is divided; a new configuration of an operator
+// changes only its own fragment and those of its edges, weights and their buckets.
 // - An operator of n tasks: forward tasks 0 to n-1 and, if a weight depends on it, backward tasks n to 2n-1, each after
 //   its forward task. Sources are available from the start wherever they are read.
 // - An edge: a message from each task to each device that reads its result (messages.hpp), and for each a message back

@@ -84,8 +84,9 @@ struct message {
   std::uint32_t producer = 0;  // a task
   hardware::device_id to{};
   std::int64_t elements = 0;
-  std::uint32_t first_consumer =
-      0;  // index into the edge's consumers of the tasks there that read some elements, ascending
+  // The tasks on that device that read some of the elements, ascending: consumer_count entries of the edge's
+  // `consumers` from this index on.
+  std::uint32_t first_consumer = 0;
   std::uint32_t consumer_count = 0;
 
   friend bool operator==(const message&, const message&) = default;

@@ -77,7 +77,8 @@ class network {
   [[nodiscard]] tasks::hop hop(const route_link& l, bytes volume) const {
     return {l.resource, time_of(volume, l), std::max(l.latency, picoseconds{1})};
   }
-  // The node of a device, numbered by first devices, and the number of devices of the node before it.
+  // The node of a device, where nodes are numbered in the order of their first devices, and the index of the device
+  // within its node.
   struct node_place {
     std::uint32_t node = 0;
     std::uint32_t place = 0;

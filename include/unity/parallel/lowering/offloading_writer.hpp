@@ -21,9 +21,9 @@ namespace detail {
 // and adds the copies to the fragments, indexed by number. Backward tasks on the device of an offloaded result then
 // read the fetched copy. Fetches are in the order in which results are needed. Each starts as late as it can without
 // delaying a task, assuming that tasks of the device wait only for fetches, and never before the forward pass of its
-// micro-batch has ended on the device. In a pipeline that may be long before the backward pass begins: the result, by
-// device, lets the order of phases delay copies (pipelined_program.hpp). At most tasks_with_stores tasks of a
-// device have results that are not stored yet.
+// micro-batch has ended on the device. In a pipeline, the forward pass may end long before the backward pass begins:
+// with the returned copies, by device, pipelined() delays them phase by phase (pipelined_program.hpp). At most
+// tasks_with_stores tasks of a device have results that are not stored yet.
 // chunks: by node, as chunks_of gives them.
 // Precondition: no tasks will be added that read results. Complexity: linear in the fragments, and n log n in the
 // nodes. Throws: unity::error if the rate between a device and its host is unknown.
@@ -74,7 +74,7 @@ class offloading_writer {
     std::vector<std::pair<tasks::fragment_id, std::uint32_t>> reads{};  // fragment and number of the read
     std::size_t needed = std::numeric_limits<std::size_t>::max();       // the place of its first reader
   };
-  // A device's tasks of the backward pass in an order in which they can run.
+  // A device's tasks of the backward pass (`tasks`), in an order in which they can run.
   struct device_order {
     std::vector<tasks::task_ref> tasks{};
     std::vector<tasks::task_ref> forward{};  // in the order of the forward pass
@@ -260,7 +260,7 @@ UNITY_INLINE device_copies offloading_writer::add_copies(std::size_t device) {
     body.reads.push_back({{{}, r.buffer}, {{}, store}});
     next = std::min(next, ends[r.needed] - task_of(own.tasks[r.needed]).duration.count()) - takes.count();
     const auto ended = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), next) - ends.begin());
-    const auto begun = own.forward.size() + ended - 1;  // the last task of the forward pass, if none has
+    const auto begun = own.forward.size() + ended - 1;  // the last task of the forward pass, if no task has ended
     body.dependencies.push_back({copies.tasks[begun], {{}, fetch}, false});
     copies.fetches.push_back({{r.fragment, fetch}, begun, own.forward.size() + r.needed});
     if (later) {

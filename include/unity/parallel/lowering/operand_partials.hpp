@@ -20,8 +20,9 @@ struct operand_partials {
   friend bool operator==(const operand_partials&, const operand_partials&) = default;
 };
 
-// The number of partials of an operand is the product of the partials of the linear groups that contain it and of the
-// parts of the sums that it is added outside of. Partials are numbered by the task's digits along these, row-major.
+// The number of partials of an operand is a product: of the partials of each linear group that contains it, and of the
+// parts of each divided sum to which it is added from outside (operator_dimensions::additive). Partials are numbered by
+// the task's digits along these, row-major.
 // Complexity: linear in tasks.
 [[nodiscard]] operand_partials partials_of(const operator_dimensions& o, const task_grid& g, std::size_t operand);
 

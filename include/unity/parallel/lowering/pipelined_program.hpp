@@ -57,14 +57,15 @@ class pipeline_repeater {
   // A task waits for the stores of the task that is tasks_with_stores before it among those with stores, over all
   // phases.
   void limit_stores(const device_copies& of, const chunks_by_task& again, tasks::fragment& fragment) const;
-  // By chunk and pass: the numbers below `count`, in order, whose tasks belong to that phase. task: number -> task
+  // By chunk and pass: the numbers below `count`, in order, whose tasks belong to that phase. task(i): the task with
+  // number i.
   using numbers_by_phase = std::vector<std::array<std::vector<std::size_t>, 3>>;
   template <class F>
   [[nodiscard]] numbers_by_phase by_phase(std::size_t count, const chunks_by_task& again, const F& task) const;
 
   const tasks::program& one_;
   const pipeline& pipeline_;
-  std::span<const std::uint32_t> chunks_;  // by owner
+  std::span<const std::uint32_t> chunks_;  // by node
   std::span<const device_copies> copies_;  // by device
   tasks::program all_{};
 };

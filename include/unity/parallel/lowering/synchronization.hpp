@@ -267,7 +267,7 @@ class weight_synchronization {
       }
     }
   }
-  // Devices fetch a part from its server at the begin of an iteration, before any of their readers.
+  // Devices fetch a part from its server at the beginning of an iteration, before any of their readers.
   void fetch(const weight_part_readers& part, const replica_group& g, const synchronizer& sync) {
     hand_out(
         {sync.destination, g.devices, stations_of(g.devices, sync.destination, sync.is_per_node), size_of(g.elements)},
@@ -348,12 +348,11 @@ class weight_synchronization {
 }  // namespace detail
 
 // The fragment of a weight of that type that is all-reduced alone, or sharded. Each part that several devices hold is
-// reduced over a ring of them, node by node and every other node in reverse, after the contributions of all operators
-// that share the weight (network.hpp); the update of each device follows. Simultaneously ready messages of a ring
-// on a link are ordered by the sender's index in its node, then by the number of preceding links, so equivalent nodes
-// behave alike. Weights without gradient only occupy memory. Network: has the members of parallel::network; only
-// devices for which has() holds get tasks and memory. Complexity: linear in the fragment and the readers of each part,
-// for each part.
+// summed over them by one collective (add_collective, network.hpp), after the contributions of all operators that share
+// the weight; the update of each device follows. Simultaneously ready messages of a collective on a link are ordered by
+// the sender's index in its node, then by the number of preceding links, so equivalent nodes behave alike. Weights
+// without gradient only occupy memory. Network: has the members of parallel::network; only devices for which has()
+// holds get tasks and memory. Complexity: linear in the fragment, and in the readers for each group of devices.
 // Source: Jia's dissertation (2020), section 3.4, leaves open how gradients are added up; see network.hpp.
 template <class Network>
 [[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
@@ -370,7 +369,7 @@ struct synchronized_part {
 };
 
 // The fragment of a weight with a synchronizer for each part. buckets: tasks after which bucketed parts are reduced. A
-// sharded part is reduce-scattered over the ring, updated share by share, and gathered. Gradients are sent to a server
+// sharded part is reduce-scattered, updated share by share, and gathered. Gradients are sent to a server
 // as messages, and updated weights are sent back to devices or nodes as messages; adding up is not priced.
 template <class Network>
 [[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,

@@ -177,7 +177,7 @@ UNITY_INLINE void check_gathers(const tensor::tensor_graph& g, const training_gr
     };
     if (detail::has_part(sync, w, [](const synchronizer& part) { return part.stage > 1; }) &&
         (p.schedule == pipeline_schedule::interleaved || p.schedule == pipeline_schedule::zero_bubble)) {
-      throw error{where(), "stage 2 or 3 of sharded in a pipeline of chunks or without bubbles",
+      throw error{where(), "stage 2 or 3 of sharded with the schedule interleaved or zero_bubble",
                   "the schedule gpipe or one_forward_one_backward, or stage 1"};
     }
     if (is_gathered(sync, w) && stages.size() > 1) {

@@ -91,7 +91,8 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tas
       continue;
     }
     std::vector<tasks::task_ref> given;
-    std::vector<std::optional<tasks::task_ref>> first(g.devices.size());  // the last one: backward passes begin there
+    // By device: the contributing task that runs first, which is that of the last reader: backward passes begin there.
+    std::vector<std::optional<tasks::task_ref>> first(g.devices.size());
     for (const auto& r : givers.of(g)) {
       given.push_back(r.task);
       first[static_cast<std::size_t>(std::lower_bound(g.devices.begin(), g.devices.end(), r.on) - g.devices.begin())] =

@@ -15,8 +15,8 @@ namespace unity::parallel {
 
 // The spine of a graph: the operators that every path passes through, and the parts between them.
 
-// An operator that every path passes through, and the part between it and the one before. `last` is none if paths end
-// separately.
+// A step of the spine: an operator that every path passes through, and the part between it and the operator of the step
+// before. `last` is none if paths end separately.
 struct spine_step {
   series_parallel_tree::part_index part = 0;  // between; of the operator itself if it directly follows the one before
   std::uint32_t before = operand_source::none;
@@ -82,7 +82,7 @@ class mapping_goals {
 
   // The operators of a goal, in an order that is the same for equal goals; v is the last of a join. Excludes attached
   // operators.
-  // Complexity: linear in them.
+  // Complexity: linear in their number.
   [[nodiscard]] std::vector<std::uint32_t> operators(const mapping_goal& g) const;
   // A fingerprint that equal goals share, of this graph or others. Complexity: linear in the goal, the first time.
   [[nodiscard]] fingerprint fingerprint_of(const mapping_goal& g);

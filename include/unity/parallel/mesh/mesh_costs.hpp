@@ -30,7 +30,7 @@ using axis_set = std::uint32_t;
 class mesh_costs {
  public:
   // axes: the number of leading axes of the mesh along which anything is exchanged.
-  // Complexity: linear in the routes between the devices of a group, for each set of axes.
+  // Complexity: linear in the routes between the devices of each group, for each set of axes.
   mesh_costs(const hardware::machine& on, const hardware::route_table& routes, const hardware::device_mesh& m,
              std::size_t axes = 16);
 

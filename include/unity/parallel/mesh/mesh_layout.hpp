@@ -72,7 +72,8 @@ class layout_space {
   static constexpr std::uint32_t none = 0xffffffffU;
 
   layout_space() = default;
-  // has_placement: values may be placed. Complexity: (rank + 3) to the power of the axes.
+  // has_placement: values may be placed. Complexity: linear in the layouts, of which there are up to (rank + 3) to the
+  // power of the axes, times axes and rank.
   layout_space(const tensor::tensor_type& t, const hardware::device_mesh& m, const mesh_costs& costs,
                bool has_cotangent, bool has_placement);
 

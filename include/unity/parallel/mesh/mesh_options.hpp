@@ -46,8 +46,8 @@ struct placed_operator {
   std::vector<operand_use> uses{};
   std::vector<bool> wanted{};  // per operand: whether its cotangent is computed
   bool is_output = false;      // a result is an output of the graph, so it must not be a sum of partials
-  // The sizes of the parallel parts of the graph among which is the one with the operator: in any unit, descending;
-  // empty if no other part is parallel to it.
+  // The sizes of the parallel parts of the graph, one of which has the operator: in any unit, descending; empty if no
+  // part is parallel to the operator's.
   std::vector<std::int64_t> siblings{};
 };
 
@@ -119,10 +119,10 @@ class shard_clock {
   dimension_cache dimensions_{};
 };
 
-// All options of an operator on a mesh whose tasks are shards of it, in a fixed order. Of options with equal layouts,
-// only the cheapest. An operator without sums may work on partials and pass them on if one of its linear groups
-// contains all operands that other operators make. If an index use is not allowed, its axis has copies instead. Omits
-// options that alone exceed a device's memory (0: unknown), unless all do.
+// Finds all options of an operator on a mesh, in a fixed order; of options with equal layouts, only the cheapest. An
+// operator without sums may work on partials and pass them on if one of its linear groups contains all operands that
+// other operators make. Axes divide only indices whose use is allowed; every axis may have copies. Omits options that
+// alone exceed a device's memory (0: unknown), unless all do.
 // Complexity: the product over axes of an operator's indices, except those whose sizes the axes do not divide.
 class option_finder {
  public:

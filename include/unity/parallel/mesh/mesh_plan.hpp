@@ -30,9 +30,9 @@ namespace unity::parallel {
 [[nodiscard]] box box_at(const tensor::shape& dims, const hardware::device_mesh& m, mesh_layout l, std::size_t place);
 
 // The time to convert a layout on one mesh to a layout on another, with any devices of the machine. Each device reads
-// each block from its own copy, a copy on its node, or the copy that fewest others read, like lowering's programs
-// (lowering/edge_reads.hpp). All messages move at once: the busiest link determines the time, the longest route the
-// delay.
+// each block from its own copy if it has one, otherwise from a copy on its node, otherwise from any; among equally near
+// copies, from the one read least so far, like lowering's programs (lowering/edge_reads.hpp). All messages move at
+// once: the busiest link determines the time, the longest route the delay.
 // Precondition: is_everywhere of both layouts.
 // Complexity: devices of one mesh times those of the other, and the routes of what moves.
 [[nodiscard]] picoseconds handover(const hardware::machine& on, const hardware::route_table& routes,

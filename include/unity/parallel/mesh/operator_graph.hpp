@@ -32,7 +32,7 @@ struct operand_source {
   friend bool operator==(const operand_source&, const operand_source&) = default;
 };
 
-// All operators of a part of the tree, ascending. Complexity: linear in them, except for sorting.
+// All operators of a part of the tree, ascending. Complexity: linear in the part, except for sorting.
 [[nodiscard]] std::vector<std::uint32_t> operators_in(const series_parallel_tree& tree,
                                                       series_parallel_tree::part_index part);
 

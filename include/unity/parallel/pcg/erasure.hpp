@@ -44,7 +44,7 @@ class eraser {
 
 }  // namespace detail
 
-// The tensor graph without the operators that only divide. Terms become sums, blocks a concat.
+// The tensor graph without the operators that only divide. `terms` becomes a sum, `blocks` a concat.
 // Complexity: linear in the graph.
 [[nodiscard]] inline erased_graph erase_values(const pcg_algebra& a, const pcg& g) {
   return detail::eraser{a, g}.run();
@@ -52,9 +52,9 @@ class eraser {
 [[nodiscard]] inline tensor::tensor_graph erase(const pcg_algebra& a, const pcg& g) { return erase_values(a, g).graph; }
 
 // The canonical parallel computation graph in which each operator runs on its grid. The canonical chain converts a
-// producer's type to a consumer's, once for all consumers of the same type. Outputs are no partial sums. grids: per
-// node; those of sources are not read. Law: erase(spell_out(g, grids)) == g, except for the chains' nodes. Complexity:
-// linear in the graph.
+// producer's type to a consumer's, once for all consumers of the same type. Partial sums of outputs are added up.
+// grids: per node; those of sources are not read. Law: erase(a, spell_out(a, g, grids)) == g.
+// Complexity: linear in the graph.
 // Throws: unity::error that names the node whose operator has no such grid.
 [[nodiscard]] pcg spell_out(const pcg_algebra& a, const tensor::tensor_graph& g, std::span<const operator_grid> grids);
 

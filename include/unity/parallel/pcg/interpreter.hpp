@@ -114,7 +114,7 @@ void add_to(tensor::dense<Scalar>& sum, const tensor::dense<Scalar>& partial) {
   }
 }
 
-// Whether all copies of each block are bitwise equal: their tasks did the same.
+// Whether all copies of each block are equal, where NaN equals NaN: their tasks did the same.
 template <class Scalar>
 [[nodiscard]] bool copies_agree(const sharded<Scalar>& x) {
   bool agree = true;
@@ -385,8 +385,8 @@ template <class Scalar>
 
 // The outputs, each in one piece. provider: as of tensor::evaluate. Law: equal to the outputs of the erased graph.
 // Complexity: the points of all tasks; slow, because every position is computed and checked.
-// Throws: unity::error that names the node whose operator does not accept its operands, whose task reads elements that
-// it does not hold, or whose copies differ.
+// Throws: unity::error if an operator does not accept its operands, or a task reads elements that it does not hold; an
+// error that names the node if copies of its results differ.
 template <class Scalar, tensor::source_provider<Scalar> Provider>
 [[nodiscard]] std::vector<tensor::dense<Scalar>> evaluate(const pcg_algebra& a, const pcg& g, const Provider& provider,
                                                           std::uint64_t seed = 0) {

@@ -94,7 +94,7 @@ class pcg_sweep {
   // A product per row of the outer dimensions, summed up.
   [[nodiscard]] value_id weight_cotangent(node_id n);
 
-  // Each operand separately: nodes that the adjoints of several operands share have fewer grids.
+  // Adds the adjoint of one operand alone: a node that the adjoints of several operands shared could have fewer grids.
   void reverse_operand(node_id n, std::size_t x);
 
   const pcg_algebra& algebra_;

@@ -26,9 +26,9 @@ namespace unity::parallel {
 // The parallelization operators, which change how a tensor is divided among tasks, but not its value.
 
 // On shards: partition splits block b into blocks bk, ..., bk + k - 1, combine joins them again; replicate makes k
-// copies of each shard, discard keeps one of k; reduce adds up k terms, inject makes k terms of one, all but the first
-// zero; pipeline processes a dimension in m steps, one after another, batch processes it at once again. Terms and
-// blocks move nothing: n tensors of one type become the terms of a sum, or the blocks along a dimension.
+// copies of each shard, discard keeps one of k; reduce adds up k partials, inject makes k partials of one, all but the
+// first zero; pipeline processes a dimension in m steps, one after another, batch processes it at once again. `terms`
+// and `blocks` move nothing: n tensors of one type become the partials of a sum, or the blocks along a dimension.
 // Source: Unger et al., Unity (OSDI 2022), section 3.1 and figure 11. Discard and inject are needed to drop copies and
 // to divide operands outside of a sum along with it; they are adjoints of each other.
 enum class parallel_kind : std::uint8_t {

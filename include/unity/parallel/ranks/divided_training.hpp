@@ -82,8 +82,9 @@ struct value_flows {
   friend bool operator==(const value_flows&, const value_flows&) = default;
 };
 
-// The cells between all boundaries of boxes that intersect some box, in row-major order. Complexity: the cells, times
-// boxes.
+// The cells into which the boundaries of all boxes cut the space, in row-major order, without those outside of every
+// box.
+// Complexity: the cells, times boxes.
 [[nodiscard]] std::vector<box> cells_of(std::span<const box> boxes);
 
 namespace detail {

@@ -53,8 +53,8 @@ class written_ranks {
  private:
   std::vector<bool> has_;  // by rank
   std::vector<hardware::device_id> identical_{};
-  std::vector<std::uint32_t> ascending_{};  // ascending
-  std::vector<std::uint32_t> written_{};    // ascending; only with few written ranks
+  std::vector<std::uint32_t> ascending_{};  // the ranks of identical_, ascending
+  std::vector<std::uint32_t> written_{};    // the written ranks, ascending; empty if all are
   std::size_t task_ = 0;
 };
 
@@ -85,7 +85,7 @@ struct divided_work {
   [[nodiscard]] bool makes_terms() const noexcept { return is_sum || group.has_value(); }
 };
 
-// nullopt if more than one of these is divided.
+// nullopt if more than one of an index, a linear group and copies has a degree above 1.
 UNITY_INLINE std::optional<divided_work> divided_work_of(const operator_dimensions& o, const configuration& c) {
   const auto grid = c.grid();
   const auto parts = index_degrees(o, grid);

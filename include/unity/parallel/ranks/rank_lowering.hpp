@@ -350,7 +350,7 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
                 fmt::format("as many as the {} stages, or more", p.pipeline.stage_count())};
   }
   if (p.pipeline.is_delayed && !p.synchronization.is_trivial()) {
-    throw error{"delayed updates", "weights that are synchronized in ways of their own", "all-reduces, each alone"};
+    throw error{"delayed updates", "weights with synchronizers of their own", "an all-reduce of each weight alone"};
   }
   if (p.pipeline.chunks > 1) {
     for_each_part(p.synchronization, [](const synchronizer& part) {

@@ -24,9 +24,10 @@ class send_waits {
  public:
   explicit send_waits(rank_programs& p);
 
-  // Such a wait returns immediately, and the memory of its value is free from then on; the remaining waits are put at
-  // the end. Lagging sends are not waited for, because their data is kept aside. Waits have tags, but no step numbers
-  // yet. Complexity: messages, times ranks and pending messages.
+  // Adds a wait for each send where the rank knows that the message has arrived: the wait returns immediately, and
+  // frees the memory of the value. The remaining waits are put at the end. Lagging sends are not waited for, because
+  // their data is kept aside. Waits have tags, but no step numbers yet. Complexity: messages, times ranks and pending
+  // messages.
   void add();
 
   [[nodiscard]] static rank_step wait_for(rank_step s);

@@ -56,11 +56,12 @@ enum class step_kind : std::uint8_t {
 // Regular.
 struct rank_step {
   step_kind kind = step_kind::run;
-  node_id node{};          // load, run, receive, reduce
+  node_id node{};          // load, run, receive, reduce, scatter, gather
   value_id value{};        // send, reduce, scatter, gather; store, fetch
   std::uint32_t peer = 0;  // load: an input; send, receive: a rank; reduce, scatter, gather: a group;
                            // wait: the step that began; update: a weight; fused: a kernel
-  std::uint32_t tag = 0;   // send, receive: equal at both ends, and unique among the messages of an iteration
+  std::uint32_t tag = 0;   // send, receive, collectives: equal on all ranks that take part, and unique in an iteration;
+                           // wait: of what it waits for
   node_id origin{};        // in the plan's graph: the node to which the step belongs
   bool is_backward = false;
   bool is_late = false;  // belongs to the previous batch, with its version of the weights

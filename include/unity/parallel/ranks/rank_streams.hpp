@@ -63,12 +63,13 @@ class rank_streams {
   // A part of an input, with a load step before its readers.
   [[nodiscard]] value_id loaded(std::uint32_t rank, node_id origin, value_id of, const box& part,
                                 const tensor::tensor_type& type);
-  // v: of that rank, or of a rank like it (written_ranks). The result is null if the receiver is not written.
+  // Sends a value of one rank to another. v: of the sender, or of a rank like it (written_ranks). The result is null if
+  // the receiver is not written.
   [[nodiscard]] awaited_value sent(node_id origin, value_id v, std::uint32_t from, std::uint32_t to);
-  // Likewise, of a value that exists when the iteration begins, at that time. v may be null if `from` is not written.
+  // Likewise, at the beginning of the iteration, a value that exists then. v may be null if `from` is not written.
   [[nodiscard]] awaited_value sent_first(node_id origin, value_id v, const tensor::tensor_type& type,
                                          std::uint32_t from, std::uint32_t to);
-  // Likewise, of a value that the sender receives itself: it waits for that first.
+  // Likewise, a value that the sender itself receives: the sender waits for it first.
   [[nodiscard]] awaited_value passed_on(node_id origin, const awaited_value& v, const tensor::tensor_type& type,
                                         std::uint32_t from, std::uint32_t to);
   // Adds up a value of each rank of a group; each rank gets the sum. Here and below, `values` and the result have an
@@ -104,11 +105,11 @@ class rank_streams {
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, const pipeline_phase& p) const {
     return ranks_[rank].phases[place_of(p)];
   }
-  // Its steps before the passes: early sends, and steps for batches of earlier iterations.
+  // A rank's steps before the passes: early sends, and steps for batches of earlier iterations.
   [[nodiscard]] const std::vector<rank_step>& first(std::size_t rank) const { return ranks_[rank].first; }
-  // Its steps after the last micro-batch.
+  // A rank's steps after the last micro-batch.
   [[nodiscard]] const std::vector<rank_step>& last(std::size_t rank) const { return ranks_[rank].last; }
-  // The waits after those.
+  // The steps after those: waits for new versions of weights, and messages that pass versions on.
   [[nodiscard]] const std::vector<rank_step>& end(std::size_t rank) const { return ranks_[rank].end; }
 
  private:
@@ -125,7 +126,7 @@ class rank_streams {
   };
   [[nodiscard]] awaited_value sent(node_id origin, value_id v, const tensor::tensor_type& type, const message_end& from,
                                    const message_end& to);
-  // A collective; result(rank's graph, value) -> type
+  // Adds a collective. result(t): the type of its result for values of type t.
   template <class Result>
   std::vector<awaited_value> together(step_kind kind, node_id origin, const std::vector<std::uint32_t>& group,
                                       std::span<const value_id> values, const Result& result, bool is_last = false) {

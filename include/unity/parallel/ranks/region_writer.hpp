@@ -58,7 +58,8 @@ class region_writer {
   // Joins disjoint parts to a box, which is zero elsewhere. Complexity: as many cuts and joins as parts, times
   // dimensions if they do not form a grid.
   [[nodiscard]] value_id joined(const box& b, std::vector<held_part> parts, tensor::dtype element);
-  // The sum of parts, which may overlap, in order; nullopt if there are none.
+  // The sum of parts, which may overlap; nullopt if there are none. Parts that do not overlap are joined before they
+  // are added, so additions need not be in the order of the parts.
   [[nodiscard]] std::optional<value_id> added(const box& b, std::span<const held_part> parts, tensor::dtype element);
 
  private:

@@ -34,12 +34,14 @@ struct row_gradient {
   friend bool operator==(const row_gradient&, const row_gradient&) = default;
 };
 
-// The operands of a lookup's gradient, with ids of any number of dimensions; nullopt if the value is not one.
+// The operands of a lookup's gradient, with ids of any number of dimensions.
 struct lookup_gradient_operands {
   value_id ids{};
   value_id cotangent{};
   bool is_bag = false;
 };
+
+// Nothing if the value is not the gradient of a lookup.
 [[nodiscard]] std::optional<lookup_gradient_operands> find_lookup(const tensor::algebra& a,
                                                                   const tensor::tensor_graph& g, value_id gradient);
 

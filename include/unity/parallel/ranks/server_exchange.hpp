@@ -70,7 +70,7 @@ class server_exchange {
   // The cell as received from the server.
   [[nodiscard]] value_id fetched(cell_id of, std::uint32_t rank);
   // Sends the gradients of a cell to its server, which updates it, and the new version to the ranks that keep copies.
-  // If devices of a node add theirs up first, the rest follows in send_node_sums.
+  // If ranks of a node first add up their gradients, send_node_sums does the rest.
   void serve(cell_id of, node_id reader);
   // Sends the pending sums of nodes to servers. Called before the next weights are reduced, not at once, so that no
   // rank waits for messages that were just sent; and at the end of the backward pass.

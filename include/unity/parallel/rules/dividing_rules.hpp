@@ -243,7 +243,8 @@ UNITY_INLINE syntax::expression expression_for(const std::vector<division_instan
   if (fits([](const division_instance& i) { return number_type{i.e}; })) {
     return attribute_variable("e");
   }
-  throw error{fmt::format("rule {}", rule), "a dimension that depends on ranks in no known way", "an example less"};
+  throw error{fmt::format("rule {}", rule), "a dimension that depends on ranks in no known way",
+              "a constant, or an expression of ranks, d, e and the permutation"};
 }
 
 UNITY_INLINE rule_family_writer::rule_family_writer(const pcg_algebra& a, const operator_form& f)

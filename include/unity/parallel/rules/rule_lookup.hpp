@@ -81,7 +81,7 @@ void visit_expressions(syntax::rule& r, const Visit& visit) {
 // The rule with numbers for its parameters, which are added to its name. Parameters without a value stay.
 [[nodiscard]] syntax::rule with_values(syntax::rule rule, const rule_values& values);
 
-// The rule for every choice of degrees and of dimensions below the rank.
+// The rule for every choice of degrees, and of dimensions below most_rank.
 [[nodiscard]] std::vector<syntax::rule> with_all_values(const syntax::rule& rule, std::span<const std::int64_t> degrees,
                                                         std::int64_t most_rank);
 
@@ -136,8 +136,8 @@ class rule_lookup {
     std::string name;
     rule_values values{};
   };
-  // The rule whose target has these operators around the operator, with its operands in either order if the order does
-  // not matter; nothing if there is none.
+  // The rule whose target has operators_along(o, axis) around the operator; nothing if there is none. The operands of a
+  // commutative operator may be in either order.
   // Complexity: linear in the rules of the operator.
   [[nodiscard]] std::optional<found_rule> find(const tensor::algebra& a, const operator_dimensions& o,
                                                const grid_axis& axis) const;

@@ -81,7 +81,8 @@ inline constexpr std::array<parallel_kind, 8> canonical_order{
   return fmt::format("{}_past_{}", name_of(last), name_of(first));
 }
 
-// One rule per pair of operators that can follow each other; together they bring every chain into canonical form.
+// The rules between consecutive parallelization operators: per kind, one that cancels it with its inverse and one that
+// fuses two into one; per pair of kinds, one that swaps them. Together they bring every chain into canonical form.
 // Parameters: degree k and dimension d of the last operator, j and e of the first.
 [[nodiscard]] std::vector<syntax::rule> chain_rules();
 

@@ -61,7 +61,8 @@ namespace detail {
 // Splits operator i into two; the first of them gets that degree.
 [[nodiscard]] chain_step divide_at(std::span<const parallel_operator> chain, std::size_t i, std::int64_t degree);
 
-// Merges adjacent operators that change the same quantity.
+// The next step for adjacent operators that change the same quantity: fuses equal kinds; cancels inverses, after
+// splitting them to a common degree; swaps inverses whose degrees have no common factor.
 [[nodiscard]] chain_step merge_at(std::span<const parallel_operator> chain, std::size_t i);
 
 // Whether two operators that change the same quantity can be rewritten: fused, cancelled or reordered.

@@ -36,8 +36,8 @@ struct pcg_vocabulary {
   std::vector<entry> operators{};
 };
 
-// Adds partition and combine along that many dimensions, and the operators that change copies and terms, all with that
-// degree.
+// Adds partition and combine along that many dimensions, and the operators that change copies and partials, all with
+// that degree.
 void add_divisions(const pcg_algebra& a, pcg_vocabulary& to, std::int64_t dimensions, std::int64_t degree);
 
 // An operator on kept terms, or a variable.
@@ -55,7 +55,7 @@ struct enumerated_pair {
   enumerated_term second{};
 };
 
-// Only terms that differ from all earlier ones are extended. Deterministic.
+// Enumerates terms by size; extends only those that differ from all earlier ones. Deterministic.
 // Source: TASO's generator (Jia et al., SOSP 2019) with parallel types in the fingerprint (Unger et al., Unity, OSDI
 // 2022, section 4).
 class term_enumeration {
@@ -128,7 +128,8 @@ class vocabulary_writer {
 
 }  // namespace detail
 
-// Vocabularies of chains alone, of each of eleven operators, and of operators with Terms and Blocks.
+// The vocabularies whose terms are enumerated: chains alone, each of eleven operators, and operators with the joins
+// `terms` and `blocks`.
 [[nodiscard]] std::vector<pcg_vocabulary> standard_vocabularies(const pcg_algebra& a);
 
 }  // namespace unity::parallel

@@ -13,8 +13,9 @@
 
 namespace unity::parallel {
 
-// One strategy, or several of which the fastest is to be taken: Megatron's for graphs with attention, whole tables for
-// graphs with embedding tables, and `expert` for recurrent and all other networks. Outputs as for `megatron`.
+// One strategy, or several of which the fastest is to be taken: expert_recurrent for graphs with LSTM cells, otherwise
+// Megatron's for graphs with attention, otherwise whole tables for graphs with embedding tables, and `expert` for all
+// others. Outputs as for `megatron`.
 // Complexity: as those.
 [[nodiscard]] std::vector<strategy> expert_strategies(const tensor::algebra& a, const tensor::tensor_graph& g,
                                                       const graph_dimensions& all, const hardware::topology& t);

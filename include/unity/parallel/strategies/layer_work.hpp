@@ -56,7 +56,7 @@ struct held_weight {
   tensor::dtype element = tensor::dtype::float32;
   std::vector<std::uint32_t> pieces{};  // that read it, ascending, each once
   bool adds_up = false;                 // its gradient is a sum over the tensor-parallel group
-  picoseconds adding{};                 // if gradients are divided: to add a share to the sum of micro-batches before
+  picoseconds adding{};                 // if gradients are divided: the time to add a share to the sum so far
 
   friend bool operator==(const held_weight&, const held_weight&) = default;
 };
@@ -151,9 +151,10 @@ class layer_work_finder {
 
 }  // namespace detail
 
-// For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides. What
-// strategies/training_kernels.hpp says is added to it: dropouts with their masks, sums of cotangents, and the sum of
-// gradients over micro-batches, or, where they are divided, what widens them before they are scattered.
+// For the graph of one micro-batch. Transposes and reshapes take no time: the products that read them use strides.
+// Includes the kernels of strategies/training_kernels.hpp: dropouts with their masks, sums of cotangents, and the sum
+// of gradients over micro-batches; if gradients are divided, instead of this sum the kernel that widens them before
+// they are scattered.
 // `model`: the number of the kind of device.
 // Complexity: linear in the graph.
 // Throws: unity::error if the statement does not fit the graph.
@@ -163,7 +164,7 @@ class layer_work_finder {
   return detail::layer_work_finder{a, g, s, durations, model}.run();
 }
 
-// The work of a statement that divides gradients, for another d: only what sums of shares take depends on it.
+// The work of a statement that divides gradients, for another d: only held_weight::adding depends on d.
 // Complexity: linear in the work.
 [[nodiscard]] transformer_work with_data_groups(transformer_work work, const tensor::algebra& a, std::int64_t data,
                                                 const tensor::durations& durations, std::uint32_t model = 0);
@@ -581,7 +582,7 @@ UNITY_INLINE void layer_work_finder::write(std::uint32_t number, const std::vect
   }
 }
 
-// To add a share of the gradient of a micro-batch to those before.
+// The bytes moved to add a share of a micro-batch's gradient to the sum of those before.
 UNITY_INLINE std::int64_t bytes_of_adding(const held_weight& w, std::int64_t data) {
   return share_sum_bytes((w.elements + data - 1) / data, w.element);
 }

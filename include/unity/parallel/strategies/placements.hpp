@@ -46,7 +46,7 @@ void add_degrees(const operator_dimensions& o, std::size_t devices, degree_list&
 }  // namespace detail
 
 // All valid degrees whose number of tasks divides the number of devices, in lexicographic order; none for sources.
-// Complexity: exponential in the dimensions: the product of the divisors of `devices`.
+// Complexity: the number of divisors of `devices`, to the power of the dimensions.
 [[nodiscard]] std::vector<degree_list> degrees_of(const operator_dimensions& o, std::size_t devices);
 
 // The degrees and blocks that each operator of a graph can have. A value type; threads may share it.

@@ -88,7 +88,7 @@ UNITY_INLINE std::map<std::uint64_t, std::vector<node_id>> operators_by_signatur
   return all;
 }
 
-// How each trained weight is synchronized, buckets by their names.
+// How a weight is synchronized, with buckets by their names.
 struct named_sync {
   weight_sync sync{};
   std::vector<std::string> buckets{};

@@ -226,7 +226,7 @@ UNITY_INLINE stated_plan data_plan_reader::read() const {
     }
     if (is_recomputed(p_.recomputed, n)) {
       throw error{shown(n), "its result is computed again for the backward pass",
-                  "no recomputation: which parts are is in the model's code"};
+                  "no recomputation: the model's code decides what is recomputed"};
     }
   }
   return started(count);
@@ -255,11 +255,13 @@ class transformer_plan_reader : plan_reader {
   }
   [[nodiscard]] std::vector<hardware::device_id> devices_of(const guess& g, std::int64_t stage) const;
   [[nodiscard]] bool fits_stages(const guess& g) const;
-  // Effects: counts. Returns false if the model cannot be divided so.
+  // Effects: counts the operators that agree with the guess, and sets the first that does not. Returns false if the
+  // model cannot be divided this way.
   [[nodiscard]] bool compare(guess& g) const;
   [[nodiscard]] guess best_guess() const;
   void expect_schedule() const;
-  // Effects: the layers of the first and of the last stage, where they are not those of others.
+  // Effects: sets stages_; the layers of the first and of the last stage only if they differ from the others.
+  // Throws: unity::error if operators are on other stages than the statement would put them on.
   void find_stages();
   void find_core();
   [[nodiscard]] bool can_deviate(node_id n) const;

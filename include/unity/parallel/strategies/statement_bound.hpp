@@ -52,7 +52,7 @@ class statement_peaks {
 // Nothing if exchanges of tensor-parallel groups share links with other transfers, because their order would matter,
 // nor for ZeRO's stages 2 and 3, whose exchanges are between layers. If exchanges overlap, only use it for phases that
 // nothing overlaps (program_of, inner).
-// Complexity: linear in pieces and in squares of stages.
+// Complexity: linear in pieces, quadratic in stages.
 [[nodiscard]] std::optional<transformer_work> in_one_step_each(const plan_statement& s, const statement_stages& all,
                                                                const transformer_work& work, statement_groups& groups);
 
@@ -114,7 +114,7 @@ UNITY_INLINE bytes gradients_of(const statement_stages::weights& all) {
   return bytes{sum};
 }
 
-// The same order as in programs of statements.
+// The time of the update, computed as in programs of statements.
 UNITY_INLINE picoseconds update_of(const statement_stages::weights& all, std::int64_t parts, const task_times& times,
                                    std::uint32_t model) {
   picoseconds sum{};

@@ -121,7 +121,7 @@ class statement_groups {
   using members = std::vector<hardware::device_id>;
 
   [[nodiscard]] std::vector<members> groups(group_kind kind) const;
-  // Of a message, the closed form of all of them.
+  // The algorithms of an exchange in all groups of a kind; for messages, only the closed form of all messages at once.
   [[nodiscard]] const std::vector<hardware::common_way>& ways(group_kind group, hardware::exchange exchange);
   [[nodiscard]] members group_of(group_kind kind, const group_place& p) const;
 

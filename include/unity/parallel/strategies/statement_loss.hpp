@@ -7,9 +7,9 @@
 
 namespace unity::parallel {
 
-// The graph with cross entropy behind its logits, which it reads in float32; one with several outputs, of which not all
-// are logits, stays as it is. Nodes keep their numbers.
-// The algebra must have the losses. Complexity: linear in the graph.
+// The graph followed by a cross entropy of its logits, which are cast to float32 if they are narrower. A graph with
+// several outputs stays as it is, because not all of them are logits. Nodes keep their numbers. The algebra must have
+// the losses. Complexity: linear in the graph.
 // Throws: unity::error as tensor::with_loss.
 [[nodiscard]] tensor::tensor_graph with_wide_loss(const tensor::algebra& a, const tensor::tensor_graph& g);
 

@@ -163,7 +163,7 @@ class statement_lowering {
   std::vector<std::int64_t> numbers_;  // of chunks, by piece
   std::vector<chunk> chunks_{};
   std::vector<std::vector<piece_bucket>> buckets_{};  // by stage, in the order in which they are gathered
-  std::vector<std::size_t> asked_for_{};              // of those, by stage
+  std::vector<std::size_t> asked_for_{};              // by stage: how many of its buckets are gathered so far
   std::vector<std::vector<phase_ends>> phases_{};     // by lane
   std::vector<tasks::fragment> fragments_{};          // by lane
   std::map<hardware::resource_id, tasks::resource_id> links_{};
@@ -172,9 +172,9 @@ class statement_lowering {
 
 }  // namespace detail
 
-// Precondition: the work is that of the statement; the groups are those of its degrees on the machine, and know of
-// several chunks if it has them. inner: the same work in fewer tasks (in_one_step_each), used for phases that no
-// exchange of gradients or weights overlaps; null: not used.
+// Precondition: the work is that of the statement; the groups were made for a statement of the same degrees on the
+// machine, and for one with several chunks if this one has several. inner: the same work in fewer tasks
+// (in_one_step_each), used for phases that no exchange of gradients or weights overlaps; null: not used.
 // Complexity: linear in the devices of the program, their phases and the layers of each.
 [[nodiscard]] inline statement_program program_of(const plan_statement& s, const hardware::machine& m,
                                                   const transformer_work& work, const task_times& times,

@@ -56,7 +56,7 @@ struct statement_search_result {
   // These add up to `statements`:
   std::size_t statements = 0;
   std::size_t over_memory = 0;  // need too much memory, by their bound or as simulated
-  std::size_t by_bound = 0;     // not simulated, as one that was is no slower and holds no more than their bounds say
+  std::size_t by_bound = 0;     // not simulated: one that was is no slower and holds no more than their bounds say
   std::size_t left = 0;         // not decided when time ended the search
   double seconds = 0;
 
@@ -111,7 +111,7 @@ class statement_searcher {
   stopwatch clock_{};
   simulate::full_simulation simulation_{};
   std::uint32_t layers_ = 0;
-  std::optional<bool> are_layers_alike_{};  // then the work of three layers is known to be that of all
+  std::optional<bool> are_layers_alike_{};  // if so, the work of three layers gives that of all (with_layers)
   std::map<std::pair<std::int64_t, std::uint32_t>, tensor::tensor_graph> graphs_{};
   std::map<work_key, transformer_work> works_{};
   std::map<group_key, statement_groups> groups_{};
@@ -124,9 +124,10 @@ class statement_searcher {
 }  // namespace detail
 
 // Simulates the statements of a space in ascending order of their bounds. Leaves out those that need more memory than a
-// device has, and those whose bounds on time and memory one that was simulated already reaches. Devices must be alike.
+// device has, and those that a simulated one beats: it is no slower, and holds no more, than their bounds say. Devices
+// must be alike.
 // Complexity: the work of a layer for each size of micro-batches, t, sp and recomputation; a bound for each statement;
-// and the simulations. Quadratic in those at worst.
+// the simulations; and at worst the square of the number of statements.
 // Throws: unity::error for a model that is no transformer, a machine whose nodes differ, where no statement divides or
 // fits, and where time is over before one was simulated.
 [[nodiscard]] inline statement_search_result search_statements(const tensor::algebra& a,

@@ -28,7 +28,7 @@ struct piece_shards {
 // The exchanges of the pieces from first to last, all of one stage. Complexity: linear in pieces and weights.
 [[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::uint32_t first,
                                                   std::uint32_t last);
-// The exchanges of all pieces. chunks: that of each piece, ascending.
+// The exchanges of all pieces. chunks: the chunk of each piece, ascending.
 // Complexity: linear in pieces and weights.
 [[nodiscard]] std::vector<piece_shards> shards_of(const transformer_work& work, std::span<const std::int64_t> chunks);
 

@@ -102,7 +102,7 @@ namespace detail {
 
 // Draws degrees one after another, in random order of dimensions, uniformly from those that keep the configuration
 // valid; draws devices without repetition.
-// Complexity: linear in devices, for each dimension.
+// Complexity: at worst quadratic in devices, for each dimension.
 [[nodiscard]] configuration random_configuration(const operator_dimensions& o, std::size_t devices,
                                                  random_engine& random);
 

@@ -25,7 +25,7 @@ namespace unity::parallel {
 enum class simulated_devices : std::uint8_t {
   all,
   one_of_each_kind,     // devices of a kind do the same at the same times
-  one_of_joined_kinds,  // devices of a kind do the same, but wait for different tasks; here for all of these
+  one_of_joined_kinds,  // devices of a kind do the same; the simulated one waits for all that any of them waits for
   one_of_each_stage     // the program was written for one device of each stage; exchanges have the times of a mesh
 };
 inline constexpr std::array<std::string_view, 4> simulated_devices_names{"all", "one_of_each_kind",

@@ -23,7 +23,7 @@ namespace unity::parallel {
 // Source: Li et al., PyTorch distributed, VLDB 2020, section 3.2.3.
 [[nodiscard]] synchronization bucketed_sync(lowering& l, const strategy& s, bytes size);
 
-// Shards every trained weight as in `how`. Precondition: its kind is sharded.
+// Synchronizes every trained weight by `sync`. Precondition: its kind is sharded.
 [[nodiscard]] synchronization sharded_sync(const lowering& l, const synchronizer& sync = sharded_by_stage(1));
 
 // Assigns every trained weight to a server, the largest first, each to the first device with the fewest bytes to serve

@@ -33,7 +33,7 @@ inline constexpr std::int64_t log_sum_bytes = 4;
   return elements * (2 * static_cast<std::int64_t>(tensor::size_of(element)) + mask_bytes);
 }
 
-// A dropout and the sum with what goes around it, in one kernel.
+// A dropout and the residual sum that reads its result, in one kernel.
 [[nodiscard]] constexpr std::int64_t dropout_add_bytes(std::int64_t elements, tensor::dtype element) noexcept {
   return elements * (3 * static_cast<std::int64_t>(tensor::size_of(element)) + mask_bytes);
 }

@@ -81,8 +81,9 @@ UNITY_INLINE graph_segments segments_of(const tensor::algebra& a, const tensor::
   return s;
 }
 
-// The number of segments of the layer of a graph with a single layer. As many segments follow the second branch of a
-// layer as the first one, such as a norm. If there is no second branch, all but the last operator belong to the layer.
+// The number of segments in the layer of a graph with a single layer. Assumes that a layer has two branches (attention,
+// then feed-forward), and as many segments after the second, such as a norm, as after the first. If there is no second
+// branch, all but the last operator belong to the layer.
 UNITY_INLINE std::uint32_t length_of_layer(const graph_segments& s) {
   const auto first = s.attention.front();
   const auto next = std::upper_bound(s.branched.begin(), s.branched.end(), first);

@@ -40,7 +40,7 @@ void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_
   return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
 }
 
-// Sets the padding of a windowed image for one part: the padding that lies at the part, before and after.
+// Sets the padding of a windowed operator on images for one part: only the padding that touches the part.
 class padded_part {
  public:
   padded_part(const tensor::algebra& a, const operator_dimensions& o) : algebra_{a}, o_{o} {}

@@ -28,8 +28,8 @@
 namespace unity::parallel {
 
 // Roofline durations for each of the machine's kinds of devices. Uses the rate of float32 for element types without a
-// rate. The algebra and the machine must outlive it.
-// Throws: unity::error for a kind of device without a measured rate.
+// rate. The algebra must outlive the result.
+// Throws: unity::error for a kind of device without a float32 rate.
 [[nodiscard]] tensor::roofline_durations analytic_durations(const tensor::algebra& a, const hardware::machine& m);
 
 namespace detail {
