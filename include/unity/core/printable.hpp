@@ -24,6 +24,18 @@ template <class Number>
   return status == std::errc{} && end == last ? std::optional{value} : std::nullopt;
 }
 
+// The enumerator at the place of the name in the list of all names; nothing if it is not one of them.
+template <class Enumeration, std::size_t Count>
+[[nodiscard]] constexpr std::optional<Enumeration> find_enumerator(const std::array<std::string_view, Count>& names,
+                                                                   std::string_view name) noexcept {
+  for (std::size_t i = 0; i < Count; ++i) {
+    if (names[i] == name) {
+      return static_cast<Enumeration>(i);
+    }
+  }
+  return std::nullopt;
+}
+
 // For values with a single format: "{}" without a specification. Writes character by character: fmt::format_to of fmt
 // 9, as compiled by g++, has another symbol name for clang 18 and later, and would not link.
 struct plain_formatter {

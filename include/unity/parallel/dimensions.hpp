@@ -62,6 +62,9 @@ struct operator_dimensions {
 namespace detail {
 
 [[nodiscard]] bool has_index(const tensor::index_structure& s, const tensor::tensor_indices& dims, std::size_t index);
+// The first dimension with the index; nothing if there is none.
+[[nodiscard]] std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
+                                                         const tensor::tensor_indices& dims, std::size_t index);
 
 [[nodiscard]] bool is_of_all_results(const tensor::index_structure& s, std::size_t index);
 
@@ -206,6 +209,16 @@ UNITY_INLINE bool has_index(const tensor::index_structure& s, const tensor::tens
     return std::find(d.indices.begin(), d.indices.end(), index) != d.indices.end() ||
            (d.window && s.windows[*d.window].outer == static_cast<int>(index));
   });
+}
+
+UNITY_INLINE std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
+                                                        const tensor::tensor_indices& dims, std::size_t index) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (has_index(s, {dims[d]}, index)) {
+      return static_cast<std::int64_t>(d);
+    }
+  }
+  return std::nullopt;
 }
 
 UNITY_INLINE bool is_of_all_results(const tensor::index_structure& s, std::size_t index) {

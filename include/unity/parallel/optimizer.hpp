@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include <unity/core/printable.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel {
@@ -16,12 +17,7 @@ enum class optimizer : std::uint8_t { sgd, momentum, adam };
 inline constexpr std::array<std::string_view, 3> optimizer_names{"sgd", "momentum", "adam"};
 
 [[nodiscard]] constexpr std::optional<optimizer> find_optimizer(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < optimizer_names.size(); ++i) {
-    if (optimizer_names[i] == name) {
-      return static_cast<optimizer>(i);
-    }
-  }
-  return std::nullopt;
+  return find_enumerator<optimizer>(optimizer_names, name);
 }
 
 // Bytes of optimizer state per element of a weight. Each number has at least 4 bytes, and a weight of narrower elements

@@ -12,6 +12,7 @@
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
@@ -37,10 +38,7 @@ inline constexpr std::array<std::string_view, 4> pipeline_schedule_names{"one_fo
                                                                          "interleaved", "zero_bubble"};
 
 [[nodiscard]] constexpr std::optional<pipeline_schedule> find_pipeline_schedule(std::string_view name) noexcept {
-  const auto found = std::find(pipeline_schedule_names.begin(), pipeline_schedule_names.end(), name);
-  return found == pipeline_schedule_names.end()
-             ? std::nullopt
-             : std::optional{static_cast<pipeline_schedule>(found - pipeline_schedule_names.begin())};
+  return find_enumerator<pipeline_schedule>(pipeline_schedule_names, name);
 }
 
 // Regular. The graph is that of one micro-batch, and an iteration has several. While a stage works on one micro-batch,

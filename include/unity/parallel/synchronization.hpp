@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/box.hpp>
@@ -36,12 +37,7 @@ enum class compression : std::uint8_t { none, float16, bfloat16, top_k, power_sg
 inline constexpr std::array<std::string_view, 5> compression_names{"none", "float16", "bfloat16", "top_k", "power_sgd"};
 
 [[nodiscard]] constexpr std::optional<compression> find_compression(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < compression_names.size(); ++i) {
-    if (compression_names[i] == name) {
-      return static_cast<compression>(i);
-    }
-  }
-  return std::nullopt;
+  return find_enumerator<compression>(compression_names, name);
 }
 
 // Regular.
@@ -96,12 +92,7 @@ enum class sync_kind : std::uint8_t { all_reduce, sharded, parameter_server, non
 inline constexpr std::array<std::string_view, 4> sync_kind_names{"all_reduce", "sharded", "parameter_server", "none"};
 
 [[nodiscard]] constexpr std::optional<sync_kind> find_sync_kind(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < sync_kind_names.size(); ++i) {
-    if (sync_kind_names[i] == name) {
-      return static_cast<sync_kind>(i);
-    }
-  }
-  return std::nullopt;
+  return find_enumerator<sync_kind>(sync_kind_names, name);
 }
 
 // The implementation of an all-reduce. AutoDist's names, kept for compatibility and without effect: simulated
@@ -117,8 +108,8 @@ struct synchronizer {
   static constexpr std::uint32_t no_bucket = std::numeric_limits<std::uint32_t>::max();
 
   sync_kind kind = sync_kind::all_reduce;
-  std::uint32_t bucket = no_bucket;  // all_reduce: weights of one bucket are reduced together
-  hardware::device_id destination{};                               // parameter_server: the device
+  std::uint32_t bucket = no_bucket;   // all_reduce: weights of one bucket are reduced together
+  hardware::device_id destination{};  // parameter_server: the device
   reduction_algorithm algorithm = reduction_algorithm::automatic;  // all_reduce
   parallel::compressor compressor{};                               // all_reduce: of each contribution
   // parameter_server: devices keep a copy, which the server refreshes when it has a new version. false: they fetch the

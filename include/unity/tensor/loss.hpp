@@ -15,6 +15,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/graph/compact_graph.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -66,12 +67,7 @@ enum class loss : std::uint8_t { cross_entropy, mean_square };
 inline constexpr std::array<std::string_view, 2> loss_names{"cross_entropy", "mean_square"};
 
 [[nodiscard]] constexpr std::optional<loss> find_loss(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < loss_names.size(); ++i) {
-    if (loss_names[i] == name) {
-      return static_cast<loss>(i);
-    }
-  }
-  return std::nullopt;
+  return find_enumerator<loss>(loss_names, name);
 }
 
 // The inputs that with_loss adds for output k. Shapes: labels, the output's without the last dimension; target, the

@@ -30,12 +30,7 @@ inline constexpr std::array<std::string_view, 9> dtype_names{"float32", "float64
 [[nodiscard]] constexpr std::string_view name_of(dtype t) noexcept { return dtype_names[static_cast<std::size_t>(t)]; }
 
 [[nodiscard]] constexpr std::optional<dtype> find_dtype(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < dtype_names.size(); ++i) {
-    if (dtype_names[i] == name) {
-      return static_cast<dtype>(i);
-    }
-  }
-  return std::nullopt;
+  return find_enumerator<dtype>(dtype_names, name);
 }
 
 // Units: bytes per element.

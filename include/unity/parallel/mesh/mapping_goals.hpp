@@ -65,7 +65,6 @@ class mapping_goals {
  public:
   explicit mapping_goals(const operator_graph& g) : graph_{&g} {}
 
-  [[nodiscard]] const operator_graph& graph() const noexcept { return *graph_; }
   [[nodiscard]] mapping_goal root() const {
     return {mapping_goal::kinds::whole, tree().root(), mapping_goal::none, mapping_goal::none};
   }

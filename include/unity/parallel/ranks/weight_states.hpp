@@ -40,7 +40,6 @@ class weight_states {
   weight_states(const divided_training& d, rank_streams& streams)
       : training_{d}, streams_{streams}, all_(d.training().weights().size()) {}
 
-  [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
   [[nodiscard]] weight_state& operator[](std::size_t weight) { return all_[weight]; }
   [[nodiscard]] const weight_state& operator[](std::size_t weight) const { return all_[weight]; }
   [[nodiscard]] const written_ranks& written() const { return training_.written(); }
@@ -85,8 +84,9 @@ UNITY_INLINE std::vector<std::uint32_t> weight_states::givers(cell_id of) const 
                                                                                 : std::vector<std::uint32_t>{};
   }
   std::vector<std::uint32_t> all;
-  std::copy_if(holders.begin(), holders.end(), std::back_inserter(all),
-               [&](std::uint32_t r) { return state.gradients.contains({r, of.cell}); });
+  std::copy_if(holders.begin(), holders.end(), std::back_inserter(all), [&](std::uint32_t r) {
+    return state.gradients.contains({r, of.cell});
+  });
   return all;
 }
 

@@ -38,7 +38,6 @@ class division_finder {
   division_finder(const pcg_algebra& a, const operator_example& e, std::int64_t degree);
 
   [[nodiscard]] std::vector<divided_example> run() &&;
-  [[nodiscard]] std::size_t tried() const noexcept { return tried_; }
 
  private:
   void choose(std::size_t x, bool steps);
@@ -52,7 +51,6 @@ class division_finder {
   std::vector<parallel_type> types_{};
   std::vector<std::optional<parallel_operator>> chosen_;
   std::vector<divided_example> found_{};
-  std::size_t tried_ = 0;
 };
 
 }  // namespace detail
@@ -109,8 +107,6 @@ class rule_family_writer {
   [[nodiscard]] divided_axis axis_of(const operator_dimensions& o, const operator_grid& g) const;
   // The index's own name if it has one, otherwise d.
   [[nodiscard]] std::string name_of(const operator_dimensions& o, std::size_t i) const;
-  [[nodiscard]] static std::optional<std::int64_t> place_of(const tensor::index_structure& s,
-                                                            const tensor::tensor_indices& dims, std::size_t index);
 
   void add(const operator_example& e, const divided_example& d);
 
@@ -164,7 +160,6 @@ UNITY_INLINE std::vector<divided_example> division_finder::run() && {
 
 UNITY_INLINE void division_finder::choose(std::size_t x, bool steps) {
   if (x == whole_.size()) {
-    ++tried_;
     take(steps);
     return;
   }
@@ -307,17 +302,6 @@ UNITY_INLINE std::string rule_family_writer::name_of(const operator_dimensions& 
   return name == "i" || name == "b" ? "d" : name;
 }
 
-UNITY_INLINE std::optional<std::int64_t> rule_family_writer::place_of(const tensor::index_structure& s,
-                                                                      const tensor::tensor_indices& dims,
-                                                                      std::size_t index) {
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (has_index(s, {dims[d]}, index)) {
-      return static_cast<std::int64_t>(d);
-    }
-  }
-  return std::nullopt;
-}
-
 UNITY_INLINE void rule_family_writer::add(const operator_example& e, const divided_example& d) {
   std::vector<parallel_type> types;
   for (const auto& t : e.inputs) {
@@ -337,9 +321,10 @@ UNITY_INLINE void rule_family_writer::add(const operator_example& e, const divid
   if (axis.index) {
     i.e = -1;
     for (std::size_t x = 0; x < e.inputs.size() && i.e < 0; ++x) {
-      i.e = place_of(o.structure, o.structure.operands[x], *axis.index).value_or(-1);
+      i.e = detail::dimension_with(o.structure, o.structure.operands[x], *axis.index).value_or(-1);
     }
-    i.d = i.permutation.empty() ? place_of(o.structure, o.structure.results[0], *axis.index).value_or(i.e) : i.e;
+    i.d = i.permutation.empty() ? detail::dimension_with(o.structure, o.structure.results[0], *axis.index).value_or(i.e)
+                                : i.e;
   }
   const auto note = [&](auto& kinds, const std::optional<parallel_operator>& p) {
     kinds.push_back(p ? std::optional{p->kind} : std::nullopt);

@@ -105,9 +105,6 @@ struct axis_operators {
 
 namespace detail {
 
-[[nodiscard]] std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
-                                                         const tensor::tensor_indices& dims, std::size_t index);
-
 // Evaluates the expression of a dimension in a shipped rule for an operator; nothing if it has no value.
 struct rule_environment {
   const rule_values& values;
@@ -235,16 +232,6 @@ UNITY_INLINE std::vector<syntax::rule> with_all_values(const syntax::rule& rule,
 }  // namespace unity::parallel
 
 namespace unity::parallel::detail {
-
-UNITY_INLINE std::optional<std::int64_t> dimension_with(const tensor::index_structure& s,
-                                                        const tensor::tensor_indices& dims, std::size_t index) {
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (has_index(s, {dims[d]}, index)) {
-      return static_cast<std::int64_t>(d);
-    }
-  }
-  return std::nullopt;
-}
 
 UNITY_INLINE std::optional<std::int64_t> rule_environment::operator()(const syntax::expression& e) const {
   using form = syntax::expression::form;

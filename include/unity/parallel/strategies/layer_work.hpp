@@ -16,6 +16,7 @@
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/mesh/mesh_options.hpp>
 #include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/strategies/megatron.hpp>
 #include <unity/parallel/strategies/statement_groups.hpp>
 #include <unity/parallel/strategies/training_kernels.hpp>
 #include <unity/parallel/strategies/transformer_layers.hpp>
@@ -69,16 +70,6 @@ struct transformer_work {
 };
 
 namespace detail {
-
-// How a value is distributed over a group of devices.
-struct value_spread {
-  enum class kinds : std::uint8_t { whole, block, partial };
-
-  kinds kind = kinds::whole;
-  std::size_t dimension = 0;  // of blocks
-
-  friend bool operator==(const value_spread&, const value_spread&) = default;
-};
 
 [[nodiscard]] value_spread spread_of(const parallel_type& t);
 // The exchange that converts one to the other; nothing if devices already have what they need.
@@ -186,7 +177,6 @@ class layer_work_finder {
 #include <unity/cost/duration.hpp>
 #include <unity/graph/concepts.hpp>
 #include <unity/hardware/device_mesh.hpp>
-#include <unity/parallel/strategies/megatron.hpp>
 
 namespace unity::parallel::detail {
 

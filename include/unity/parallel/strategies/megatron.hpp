@@ -34,12 +34,14 @@ namespace detail {
          (o.op.kind == a.kind("matmul") && !o.inputs[0].constant && !o.inputs[1].constant);
 }
 
-// How a value is distributed along the axis that divides layers.
-struct layer_division {
+// How a value is distributed over the devices that divide layers.
+struct value_spread {
   enum class kinds : std::uint8_t { whole, block, partial };
 
   kinds kind = kinds::whole;
   std::size_t dimension = 0;  // of blocks
+
+  friend bool operator==(const value_spread&, const value_spread&) = default;
 };
 
 // Whether all results of an operator are constant, and so computed from weights alone.
@@ -76,7 +78,7 @@ class megatron_writer {
   void set(node_id n, std::size_t axis, std::span<const std::size_t> indices);
 
   void choose(node_id n);
-  [[nodiscard]] static layer_division view_in(const tensor::tensor_indices& dims, std::size_t index);
+  [[nodiscard]] static value_spread view_in(const tensor::tensor_indices& dims, std::size_t index);
   // The indices along the blocks of the operands.
   [[nodiscard]] std::vector<std::size_t> of_blocks(node_id n) const;
   // The indices along which a layer divides a whole operand: heads of attention; rows of an embedding table that is
@@ -94,9 +96,9 @@ class megatron_writer {
   std::optional<std::size_t> sample_axis_;
   std::optional<std::size_t> layer_axis_;
   bool divides_positions_;
-  std::vector<role_list> roles_;        // per node, per axis of the mesh
-  std::vector<layer_division> states_;  // per value
-  std::vector<bool> leaves_;            // per node: has an output of the graph
+  std::vector<role_list> roles_;      // per node, per axis of the mesh
+  std::vector<value_spread> states_;  // per value
+  std::vector<bool> leaves_;          // per node: has an output of the graph
 };
 
 }  // namespace detail
@@ -220,13 +222,13 @@ UNITY_INLINE void megatron_writer::choose(node_id n) {
   }
 }
 
-UNITY_INLINE layer_division megatron_writer::view_in(const tensor::tensor_indices& dims, std::size_t index) {
+UNITY_INLINE value_spread megatron_writer::view_in(const tensor::tensor_indices& dims, std::size_t index) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (std::find(dims[d].indices.begin(), dims[d].indices.end(), index) != dims[d].indices.end()) {
-      return {layer_division::kinds::block, d};
+      return {value_spread::kinds::block, d};
     }
   }
-  return {layer_division::kinds::partial, 0};
+  return {value_spread::kinds::partial, 0};
 }
 
 UNITY_INLINE std::vector<std::size_t> megatron_writer::of_blocks(node_id n) const {
@@ -234,7 +236,7 @@ UNITY_INLINE std::vector<std::size_t> megatron_writer::of_blocks(node_id n) cons
   std::vector<std::size_t> found;
   for (std::size_t x = 0; x < graph_.operands(n).size(); ++x) {
     const auto& state = states_[graph_.operands(n)[x].index()];
-    if (state.kind != layer_division::kinds::block) {
+    if (state.kind != value_spread::kinds::block) {
       continue;
     }
     for (const auto i : s.operands[x][state.dimension].indices) {
@@ -288,8 +290,8 @@ UNITY_INLINE void megatron_writer::follow_reader(node_id n) {
     const auto& seen = all_[node_id{m}].structure.operands[static_cast<std::size_t>(at - operands.begin())];
     for (std::size_t axis = 0; axis < roles.size(); ++axis) {
       const auto view =
-          roles_[m][axis].kind == axis_role::kinds::index ? view_in(seen, roles_[m][axis].number) : layer_division{};
-      if (view.kind == layer_division::kinds::block) {
+          roles_[m][axis].kind == axis_role::kinds::index ? view_in(seen, roles_[m][axis].number) : value_spread{};
+      if (view.kind == value_spread::kinds::block) {
         set(n, axis, all_[n].structure.results[0][view.dimension].indices);
       }
     }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -30,12 +31,12 @@ inline constexpr std::array<std::string_view, 3> recomputed_part_names{"none", "
 // then stages. Source: Narayanan et al., Efficient large-scale language model training on GPU clusters using
 // Megatron-LM, SC 2021, section 3.
 struct plan_statement {
-  std::int64_t tensor = 1;      // t: devices of a node that divide each layer
-  std::int64_t pipeline = 1;    // p: stages; the embedding on the first, the head on the last
-  std::int64_t data = 1;        // d: groups of stages with samples of their own
-  std::int64_t micro = 1;       // samples of a micro-batch, on each of the d
-  std::int64_t batch = 1;       // samples of an iteration, on all devices
-  std::int64_t interleave = 1;  // chunks of layers on a device
+  std::int64_t tensor = 1;            // t: devices of a node that divide each layer
+  std::int64_t pipeline = 1;          // p: stages; the embedding on the first, the head on the last
+  std::int64_t data = 1;              // d: groups of stages with samples of their own
+  std::int64_t micro = 1;             // samples of a micro-batch, on each of the d
+  std::int64_t batch = 1;             // samples of an iteration, on all devices
+  std::int64_t interleave = 1;        // chunks of layers on a device
   bool is_sequence_parallel = false;  // sp: what tensor parallelism does not divide is divided along positions
   // ZeRO's stage. What is divided among the d groups: optimizer state (1), also gradients (2), also weights (3). In
   // stages 2 and 3 gradients are reduced and scattered in each micro-batch, layer by layer, during the backward pass.
@@ -85,6 +86,10 @@ void check(const plan_statement& s, std::size_t devices);
 // The chunk of the embedding, of each layer and of the head. Chunk c is on stage c mod p.
 // Throws: as layers_of_stages.
 [[nodiscard]] std::vector<std::int64_t> chunks_of_pieces(const plan_statement& s, std::int64_t layers);
+
+// The chunk whose result a phase of this chunk receives; a backward phase receives the cotangent of that result, which
+// is as large. Nothing if no other device sends it.
+[[nodiscard]] std::optional<std::int64_t> received_chunk(const plan_statement& s, std::int64_t chunk, bool is_backward);
 
 // Which devices take part in an exchange: a tensor-parallel or data-parallel group; two consecutive stages, forward or
 // backward; the first and the last stage; or all devices.
@@ -157,7 +162,7 @@ inline constexpr std::int64_t most_of_statement = 1 << 24;  // so that products 
 
 struct statement_key {
   std::string_view name;
-  std::int64_t plan_statement::* member;
+  std::int64_t plan_statement::*member;
   std::int64_t least;
   std::int64_t most;
 };
@@ -313,6 +318,11 @@ UNITY_INLINE std::vector<std::int64_t> chunks_of_pieces(const plan_statement& s,
   }
   all.push_back(s.chunks() - 1);
   return all;
+}
+
+UNITY_INLINE std::optional<std::int64_t> received_chunk(const plan_statement& s, std::int64_t chunk, bool is_backward) {
+  const auto from = is_backward ? chunk : chunk - 1;
+  return from < 0 || from + 1 == s.chunks() || s.pipeline == 1 ? std::nullopt : std::optional{from};
 }
 
 UNITY_INLINE statement_groups::statement_groups(const plan_statement& s, const hardware::machine& m)

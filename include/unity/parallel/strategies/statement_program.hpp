@@ -59,12 +59,12 @@ class statement_lowering {
     group_place place{};
     tasks::device_index number = 0;
     task_list last{};
-    std::array<tasks::resource_id, group_kind_count> links{};    // by kind of group; null: not used yet
-    std::deque<gathered_piece> gathered{};                       // in the order in which they are read
-    std::map<std::uint32_t, std::vector<tasks::buffer_ref>> gradients{};    // by the piece that completes them
-    task_list scattered{};                                                  // exchanges of the last gradients
-    task_list added{};                                                      // sums of the last shares of gradients
-    task_list reduced{};                                                    // exchanges of buckets of gradients
+    std::array<tasks::resource_id, group_kind_count> links{};             // by kind of group; null: not used yet
+    std::deque<gathered_piece> gathered{};                                // in the order in which they are read
+    std::map<std::uint32_t, std::vector<tasks::buffer_ref>> gradients{};  // by the piece that completes them
+    task_list scattered{};                                                // exchanges of the last gradients
+    task_list added{};                                                    // sums of the last shares of gradients
+    task_list reduced{};                                                  // exchanges of buckets of gradients
   };
   using lane_list = std::vector<lane*>;
   struct stage_lanes {
@@ -139,7 +139,7 @@ class statement_lowering {
     return phases_[l.number][static_cast<std::size_t>(number + (k.is_backward ? 1 : 0))];
   }
   [[nodiscard]] lane& lane_at(const group_place& p);
-  // The chunk whose result (in a backward phase: whose cotangent) a phase receives; null if there is none.
+  // As received_chunk; null if there is none.
   [[nodiscard]] const chunk* sent_to(const phase_key& k) const;
   [[nodiscard]] bool holds(std::int64_t stage, const held_weight& w) const;
   // The sum of `count` over the weights of a stage.
@@ -566,10 +566,8 @@ UNITY_INLINE void statement_lowering::run_phase(const stage_lanes& lanes, const 
 }
 
 UNITY_INLINE const statement_lowering::chunk* statement_lowering::sent_to(const phase_key& k) const {
-  const auto from = k.is_backward ? k.chunk : k.chunk - 1;  // what goes back is as large as what came
-  return from < 0 || from + 1 == statement_.chunks() || statement_.pipeline == 1
-             ? nullptr
-             : &chunks_[static_cast<std::size_t>(from)];
+  const auto from = received_chunk(statement_, k.chunk, k.is_backward);
+  return from ? &chunks_[static_cast<std::size_t>(*from)] : nullptr;
 }
 
 UNITY_INLINE void statement_lowering::add_messages() {

@@ -39,7 +39,7 @@ class statement_stages {
   [[nodiscard]] const std::vector<statement_chunk>& chunks() const noexcept { return chunks_; }
   // The chunk of a piece (the embedding, a layer or the head), by its number.
   [[nodiscard]] std::int64_t chunk_of(std::int64_t piece) const { return numbers_[static_cast<std::size_t>(piece)]; }
-  // The chunk whose result (backward: whose cotangent) a phase of this chunk receives; null if there is none.
+  // As received_chunk; null if there is none.
   [[nodiscard]] const statement_chunk* sent_to(std::int64_t chunk, bool is_backward) const;
   // The numbers of elements of a stage's weights, by type.
   using weights = std::map<tensor::dtype, std::int64_t>;
@@ -169,10 +169,8 @@ UNITY_INLINE void statement_stages::find_shares(statement_groups& groups) {
 }
 
 UNITY_INLINE const statement_chunk* statement_stages::sent_to(std::int64_t chunk, bool is_backward) const {
-  const auto from = is_backward ? chunk : chunk - 1;  // what goes back is as large as what came
-  return from < 0 || from + 1 == statement_.chunks() || statement_.pipeline == 1
-             ? nullptr
-             : &chunks_[static_cast<std::size_t>(from)];
+  const auto from = received_chunk(statement_, chunk, is_backward);
+  return from ? &chunks_[static_cast<std::size_t>(*from)] : nullptr;
 }
 
 UNITY_INLINE bytes statement_stages::permanent_bytes(std::int64_t stage, optimizer updates) const {

@@ -104,7 +104,6 @@ class strategy_tables {
 
   [[nodiscard]] std::size_t device_count() const noexcept { return devices_; }
   [[nodiscard]] std::size_t operator_count() const noexcept { return operators_.size(); }
-  [[nodiscard]] bool has_backward(std::size_t i) const { return has_backward_[i]; }
   [[nodiscard]] const std::vector<operator_times>& times(std::size_t i) const { return operators_[i]; }
   [[nodiscard]] const std::vector<edge>& edges() const noexcept { return edges_; }
   [[nodiscard]] const std::vector<weight>& weights() const noexcept { return weights_; }
