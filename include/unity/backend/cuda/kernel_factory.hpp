@@ -423,7 +423,8 @@ class kernel_factory {
     const auto plain = [&](types given) {
       types_list all{given.begin(), given.end()};
       for (auto& t : all) {
-        const bool narrow = to_plain == conversion::elements && tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
+        const bool narrow =
+            to_plain == conversion::elements && tensor::is_floating(t.element) && tensor::size_of(t.element) == 2;
         const bool turned = to_plain == conversion::layouts && !is_row_major(t);
         t.element = narrow ? tensor::dtype::float32 : t.element;
         t.order = to_plain == conversion::layouts ? tensor::layout::row_major : t.order;

@@ -30,7 +30,7 @@ namespace detail {
 
 // How outputs that are sums over several devices are handled.
 // added_up  one device adds up the partials, since readers of the graph's outputs expect whole values
-// partial   a scalar stays one partial per device: its reader adds them up, and the backward pass does not wait for that
+// partial   a scalar stays one partial per device: its reader adds them up; the backward pass does not wait for that
 enum class summed_outputs : std::uint8_t { added_up, partial };
 
 // Appends configurations for the operators of the graph behind those of the strategy, such as a loss. Complexity:
