@@ -223,7 +223,7 @@ def check(path, folder):
     values = values_of(model)
     how = [check_by_parts(n, values) for n in model.graph.node if n.device_configurations]
     return {"results": compared, "sums": sums, "stages": stages, "run by parts": how.count("alone"),
-            "run as terms of a sum": how.count("sum")}
+            "run as partial sums": how.count("sum")}
 
 
 def main():
