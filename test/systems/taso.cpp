@@ -42,7 +42,7 @@ bool equal(const tensor::tensor_graph& a, const tensor::tensor_graph& b, bool mo
   return report.passed;
 }
 
-TEST_CASE("a joint search of substitutions and layouts beats each alone and both in sequence") {
+TEST_CASE("a joint search of substitutions and layouts beats each alone and both in sequence", "[exhaustive]") {
   const auto bert = tensor::zoo::build(operators(), "zoo:bert?form=taso&layers=2");
   auto o = options("v100", 400);
   const auto substitution = systems::taso(operators(), shipped(), bert, o);

@@ -7,14 +7,13 @@
 #include <unity/core/random.hpp>
 #include <unity/parallel/strategies/statement_program.hpp>
 
-#include "../../support/cases.hpp"
 #include "../../support/statement_subject.hpp"
 
 namespace tests_of_statement_bound {
 
 using namespace unity;
 
-TEST_CASE("statement bounds are at most simulated; peaks without divided gradients are exact") {
+TEST_CASE("statement bounds are at most simulated; peaks without divided gradients are exact", "[exhaustive]") {
   const auto seed = Catch::rngSeed();
   CAPTURE(seed);
   random_engine random{seed};
@@ -24,7 +23,7 @@ TEST_CASE("statement bounds are at most simulated; peaks without divided gradien
   double tight_memory = 0;  // of statements that divide gradients
   std::size_t count = 0;
   std::size_t divided = 0;
-  for (int i = 0; i < unity::test::all_or(2, 1); ++i) {
+  for (int i = 0; i < 2; ++i) {
     const auto x = test::random_statement_subject(random);
     CAPTURE(x.text);
     parallel::statement_peaks peaks;
@@ -54,11 +53,11 @@ TEST_CASE("statement bounds are at most simulated; peaks without divided gradien
       }
     }
   }
-  REQUIRE(count > unity::test::all_or(100U, 30U));
+  REQUIRE(count > 100);
   CHECK(merged > 0);
   CHECK(merged_inside > 0);
   CHECK(tight / static_cast<double>(count) > 0.8);
-  CHECK(divided > unity::test::all_or(20U, 5U));
+  CHECK(divided > 20);
   CHECK(tight_memory / static_cast<double>(divided) > 0.7);
 }
 

@@ -222,12 +222,12 @@ UNITY_INLINE std::vector<mesh_solver*> mapping_trials::solvers_for(std::size_t g
 }
 
 UNITY_INLINE void mapping_trials::add_solver(const hardware::device_mesh& mesh, parallel::index_uses uses) {
+  const auto enumeration = context_.options.joint.dynamic
+                               ? std::nullopt
+                               : std::optional{enumeration_end{&context_.time.watch(), context_.time.own()}};
   solvers_.push_back(std::make_unique<mesh_solver>(context_.algebra, context_.machine, context_.routes, mesh,
                                                    context_.clock, uses, context_.options.optimizer,
-                                                   context_.memory_limit));
-  if (!context_.options.joint.dynamic) {
-    solvers_.back()->enumerate_until(context_.time.watch(), context_.time.own());
-  }
+                                                   context_.memory_limit, enumeration));
 }
 
 UNITY_INLINE void mapping_trials::add_smaller_sets() {

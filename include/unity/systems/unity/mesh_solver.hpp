@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -55,15 +56,24 @@ namespace detail {
 [[nodiscard]] std::vector<std::size_t> mesh_places(parallel::mesh_tables& tables, const parallel::operator_graph& g,
                                                    std::span<const std::uint32_t> options);
 
+// When an enumeration of mappings ends at the latest: when the clock shows that many seconds.
+struct enumeration_end {
+  const stopwatch* clock = nullptr;  // outlives the solver
+  double seconds = 0;
+};
+
 // A mesh with its tables for one set of index uses, and a dynamic program for each objective that was asked for. Keeps
 // solutions of parts that graphs share. Immovable, because the programs refer to it.
 class mesh_solver {
  public:
   mesh_solver(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
               hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
-              parallel::optimizer updates, bytes memory_limit = {})
-      : mesh_{std::move(mesh)}, uses_{uses}, costs_{m, routes, mesh_}, tables_{a,    mesh_,   costs_,      clock,
-                                                                               uses, updates, memory_limit} {}
+              parallel::optimizer updates, bytes memory_limit = {}, std::optional<enumeration_end> enumeration = {})
+      : mesh_{std::move(mesh)},
+        uses_{uses},
+        costs_{m, routes, mesh_},
+        tables_{a, mesh_, costs_, clock, uses, updates, memory_limit},
+        enumeration_{enumeration} {}
   mesh_solver(const mesh_solver&) = delete;
   mesh_solver& operator=(const mesh_solver&) = delete;
 
@@ -82,18 +92,14 @@ class mesh_solver {
   // width: the number of states that are kept if a graph is not series-parallel.
   mapping_program& program(const parallel::mapping_objective& o, std::size_t width);
 
-  // The cheapest mapping of the graph; an empty solution if the time ran out. Complexity: as dynamic_program::solve.
+  // The cheapest mapping of the graph; an empty solution if the time ran out. With an enumeration_end: the cheapest of
+  // those that are enumerated until then. Complexity: as dynamic_program::solve.
   [[nodiscard]] parallel::machine_mapping::solution solve(const parallel::operator_graph& g,
                                                           const parallel::mapping_objective& o);
-  // Effects: from now on solve() enumerates mappings instead, until all are tried or the clock shows that many seconds.
-  void enumerate_until(const stopwatch& clock, double seconds) {
-    clock_ = &clock;
-    seconds_ = seconds;
-  }
   // Effects: from now on programs may run for that many seconds; enumerations have their own limit.
   void end_in(double seconds) {
     is_over_ = false;
-    tables_.limit().end_in(clock_ == nullptr ? seconds : std::numeric_limits<double>::infinity());
+    tables_.limit().end_in(enumeration_ ? std::numeric_limits<double>::infinity() : seconds);
   }
   // Whether a call of solve() ran out of time since end_in().
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
@@ -119,8 +125,7 @@ class mesh_solver {
   parallel::index_uses uses_;
   parallel::mesh_costs costs_;
   parallel::mesh_tables tables_;
-  const stopwatch* clock_ = nullptr;  // null: use dynamic programs
-  double seconds_ = 0;
+  std::optional<enumeration_end> enumeration_;
   bool ended_early_ = false;
   bool is_over_ = false;
   std::map<std::pair<parallel::mapping_objective, std::size_t>, std::unique_ptr<mapping_program>> programs_{};
@@ -133,7 +138,6 @@ class mesh_solver {
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -241,9 +245,9 @@ UNITY_INLINE auto mesh_solver::program(const parallel::mapping_objective& o, std
 
 UNITY_INLINE auto mesh_solver::solve(const parallel::operator_graph& g, const parallel::mapping_objective& o)
     -> parallel::machine_mapping::solution {
-  if (clock_ != nullptr) {
+  if (enumeration_) {
     mapping_enumeration all{tables_, o};
-    auto best = all.solve(g, *clock_, seconds_);
+    auto best = all.solve(g, *enumeration_->clock, enumeration_->seconds);
     ended_early_ = ended_early_ || !all.is_complete();
     return best;
   }
