@@ -413,11 +413,12 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
   if (c.trials()) {
     const auto& t = *c.trials();
     fmt::print(
-        "auto: {} trials, {:.0f}% of them faster than every rule{}; of {} held-out pairs {:.1f}% ranked right; a score "
-        "takes {:.3f} ms\n",
-        t.trials.size(), 100 * t.hit_rate(),
-        t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{}, t.held_out.pairs,
-        100 * t.held_out.share(), 1e3 * t.score_seconds);
+        "auto: {} trials, {:.0f}% of them faster than every rule{}{}; a score takes {:.3f} ms\n", t.trials.size(),
+        100 * t.hit_rate(), t.first_hit ? fmt::format(", trial {} the first", *t.first_hit + 1) : std::string{},
+        t.held_out.pairs > 0
+            ? fmt::format("; of {} held-out pairs {:.1f}% ranked right", t.held_out.pairs, 100 * t.held_out.share())
+            : std::string{},
+        1e3 * t.score_seconds);
   }
 }
 

@@ -131,10 +131,10 @@ train::program_change change_for(const training_flags& a, const tensor::algebra&
   if (a.arena.empty()) {
     return kernels;
   }
-  const auto limit = static_cast<std::int64_t>(support::parse_quantity("--memory", a.arena, support::memory_sizes));
+  const auto limit = support::parse_memory("--memory", a.arena);
   return [&, kernels, limit](const parallel::rank_program& p) {
     const auto program = kernels ? kernels(p) : p;
-    auto moves = train::with_moves(operators, program, train::workspaces_of(b, operators, program), bytes{limit});
+    auto moves = train::with_moves(operators, program, train::workspaces_of(b, operators, program), limit);
     predicted = moves.moved;
     return std::move(moves.program);
   };

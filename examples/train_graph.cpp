@@ -407,9 +407,6 @@ void expect_epochs(const vertex_flags& a) {
 int run(const vertex_flags& a) {
   expect_epochs(a);
   static_cast<void>(support::host_rate_of(a));
-  if (!a.machine.empty()) {
-    static_cast<void>(support::load_machine(a.machine));  // now, not when all epochs are over
-  }
   const auto operators = tensor::training_algebra();
 #ifdef UNITY_HAS_MPI
   if (backend::started_as_rank()) {

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/random.hpp>
 #include <unity/gnn/csr_graph.hpp>
@@ -44,8 +45,12 @@ inline std::optional<unity::gnn::csr_graph> generated_graph(std::string_view nam
   }
   const auto a = unity::to_number<gnn::vertex_id>(name.substr(first + 1, second - first - 1));
   const auto b = unity::to_number<gnn::edge_id>(name.substr(second + 1));
-  if (!a || !b || *b > std::uint64_t{1} << 31U) {
-    throw unity::error{name, "no two numbers behind the generator", "as in rmat:14:200000, 2^31 edges at most"};
+  if (!a || !b) {
+    throw unity::error{name, "no two numbers behind the generator", "as in rmat:14:200000"};
+  }
+  constexpr auto most = std::uint64_t{1} << 31U;
+  if (*b > most || (kind == "attached" && *b * *a > most)) {
+    throw unity::error{name, "too many edges", "2^31 at most"};
   }
   const gnn::edge_rules rules{.both_directions = true, .self_edges = true, .distinct = true};
   if (kind == "rmat") {
@@ -119,6 +124,7 @@ struct drawn_vertices {
   std::size_t features = 64;
   std::int32_t classes = 8;
   std::uint64_t seed = 1;
+  bool has_values = true;  // whether features are drawn, or only their number is known
 };
 
 // Whether a name is that of a graph whose vertices have no data.
@@ -139,11 +145,12 @@ inline unity::gnn::vertex_dataset vertex_data_named(const std::string& name, con
   data.graph = *std::move(graph);
   data.features.columns = drawn.features;
   data.classes = drawn.classes;
-  unity::random_engine random{drawn.seed};
-  data.features.values.resize(data.graph.vertices() * drawn.features);
+  unity::random_engine of_features{unity::hash_combine(drawn.seed, 1)};  // labels do not depend on has_values
+  data.features.values.resize(drawn.has_values ? data.graph.vertices() * drawn.features : 0);
   for (auto& x : data.features.values) {
-    x = static_cast<float>(2 * random.unit() - 1);
+    x = static_cast<float>(2 * of_features.unit() - 1);
   }
+  unity::random_engine random{drawn.seed};
   for (gnn::vertex_id v = 0; v < data.graph.vertices(); ++v) {
     data.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(drawn.classes))));
     const auto turn = random.below(10);

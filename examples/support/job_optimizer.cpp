@@ -184,8 +184,8 @@ void check_optimizer(const optimizer_flags& f) {
   if (!f.start.empty()) {
     static_cast<void>(parse_quantity("--operator-start", f.start, durations));
   }
-  if (!f.memory.empty() && parse_quantity("--memory", f.memory, memory_sizes) < 1) {
-    throw unity::error{"--memory", fmt::format("'{}'", f.memory), "a byte at least"};
+  if (!f.memory.empty()) {
+    static_cast<void>(parse_memory("--memory", f.memory));
   }
   if (!f.passes.empty()) {
     static_cast<void>(passes_of(listed(f.passes), {}));
@@ -208,7 +208,7 @@ optimized_job optimize_job(const optimizer_flags& f, const trace::flow_graph& jo
                                      : unity::from_seconds(parse_quantity("--operator-start", f.start, durations));
   optimized_job all;
   all.passes = listed(f.passes.empty() ? default_passes : f.passes);
-  all.limit = unity::bytes{f.memory.empty() ? 0 : std::llround(parse_quantity("--memory", f.memory, memory_sizes))};
+  all.limit = f.memory.empty() ? unity::bytes{} : parse_memory("--memory", f.memory);
   const auto chosen = passes_of(all.passes, start);
   all.fitted = systems::fit_job(job, names, all.limit, chosen.graph);
   const auto fused = trace::saved_starts(start);

@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/units.hpp>
 
 namespace support {
 
@@ -51,6 +52,15 @@ inline std::int64_t parse_size(const std::string& flag, const std::string& text)
     throw unity::error{flag, "a size that is no whole number", "a size of at least 1"};
   }
   return static_cast<std::int64_t>(size);
+}
+
+// A limit on memory. Throws: as above, and if it is less than a byte.
+inline unity::bytes parse_memory(const std::string& flag, const std::string& text) {
+  const auto size = parse_quantity(flag, text, memory_sizes);
+  if (size < 1) {
+    throw unity::error{flag, fmt::format("'{}'", text), "a byte at least"};
+  }
+  return unity::bytes{std::llround(size)};
 }
 
 // --offload: bytes per second between a device and its host.

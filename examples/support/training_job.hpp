@@ -79,7 +79,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
   training_job j;
   static_cast<void>(measured_backend(a.timing));
   if (!a.arena.empty()) {
-    static_cast<void>(parse_quantity("--memory", a.arena, memory_sizes));
+    static_cast<void>(parse_memory("--memory", a.arena));
   }
   j.given = unity::io::read_plan(operators, a.plan);
   j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;

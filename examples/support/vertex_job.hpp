@@ -24,6 +24,7 @@
 #endif
 
 #include "graphs.hpp"
+#include "machines.hpp"
 #include "outputs.hpp"
 #include "quantity.hpp"
 #include "vertex_flags.hpp"
@@ -55,7 +56,7 @@ inline unity::systems::vertex_training training_of(const vertex_flags& a, const 
   t.program.decay = a.decay;
   t.seed = a.seed;
   if (!a.memory.empty()) {
-    t.memory = unity::bytes{static_cast<std::int64_t>(parse_quantity("--memory", a.memory, memory_sizes))};
+    t.memory = parse_memory("--memory", a.memory);
   }
   return t;
 }
@@ -77,8 +78,8 @@ inline unity::gnn::vertex_dataset data_of(const vertex_flags& a, const std::stri
                                           const unity::systems::vertex_model& model) {
   auto drawn = a.drawn;
   drawn.seed = a.seed;
+  drawn.has_values = a.epochs > 0 || !a.resume.empty();  // a simulation alone does not read them
   auto data = vertex_data_named((std::filesystem::path{a.folder} / name).string(), drawn);
-  unity::gnn::check(data, name);
   if (unity::systems::wants_self_edges(model.layer)) {
     data.graph = unity::gnn::with_self_edges(data.graph);
   }
@@ -124,6 +125,7 @@ inline unity::gnn::vertex_partition first_partition(const vertex_flags& a, verte
 
 // Throws: unity::error if flags and files do not fit each other.
 inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
+  const auto devices = a.machine.empty() ? 0 : load_machine(a.machine).network.device_count();
   j.model = a.shape;
   const auto& names = unity::systems::vertex_layer_names;
   j.model.layer =
@@ -133,6 +135,7 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
   j.data = data_of(a, a.graph, j.model);
   if (!a.unseen.empty()) {
     j.unseen = data_of(a, a.unseen, j.model);
+    expect_vertices(ranks, "--unseen", *j.unseen);
     if (j.unseen->features.columns != j.data.features.columns || j.unseen->classes > j.data.classes) {
       throw unity::error{a.unseen,
                          fmt::format("{} features, {} classes", j.unseen->features.columns, j.unseen->classes),
@@ -141,6 +144,7 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
     }
     j.unseen->classes = j.data.classes;
   }
+  expect_vertices(devices, a.machine, j.data);
   j.partition = first_partition(a, j, ranks);
   j.run = unity::systems::settings_of(training_of(a, j, j.data), std::filesystem::path{a.graph}.filename().string());
   if (!a.resume.empty()) {

@@ -66,7 +66,6 @@ inline vertex_simulation simulated(const vertex_flags& a, const unity::tensor::a
   const unity::tensor::durations times = unity::parallel::analytic_durations(operators, m);
   const auto rate = host_rate_of(a);
   const auto limits = unity::parallel::memory_limits(m);
-  expect_vertices(parts, a.machine, j.data);
   const auto on = [&](const char* name, const gnn::vertex_partition& p) {
     const auto e = unity::systems::simulate_epoch(operators, m, times, t, scales, p, rate);
     double slowest = 0;

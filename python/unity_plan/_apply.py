@@ -187,10 +187,16 @@ def _gather_to_compute(owner, name, placements):
 
 
 def _redistributed(tensor, placements):
-    """Redistributes a tensor once for all its readers with this layout, so that their gradients return together, too."""
-    known = getattr(tensor, "_unity_layouts", None)
-    if known is None:
-        known = tensor._unity_layouts = {}
+    """Redistributes a tensor once for all its readers with this layout, so that their gradients return together, too.
+
+    Anew when the tensor has changed in place, which its version tells; tensors of inference_mode have none.
+    """
+    if tensor.is_inference():
+        return tensor.redistribute(placements=placements)
+    version, known = getattr(tensor, "_unity_layouts", (None, None))
+    if version != tensor._version:
+        known = {}
+        tensor._unity_layouts = (tensor._version, known)
     key = (tuple(placements), torch.is_grad_enabled())
     if key not in known:
         known[key] = tensor.redistribute(placements=placements)

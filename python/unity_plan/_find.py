@@ -12,10 +12,17 @@ def export_onnx(module, args, path):
     """Writes the module as an ONNX file in which weights have the names of the module's parameters.
 
     A matrix that is read transposed is stored transposed, with ".T" after its name, instead of an operator.
+    Raises ValueError if two modules share a parameter: each file of a plan states one layout and one gradient for each.
     """
     import onnx
     import torch
 
+    first = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if first.setdefault(parameter, name) != name:
+            raise ValueError(f"{name}: the same parameter as {first[parameter]}; expected parameters of their own")
+        if parameter.dim() == 2 and name.endswith(".T"):
+            raise ValueError(f"{name}: a matrix named T; expected another name, as .T marks transposed matrices")
     torch.onnx.export(module, args, str(path), dynamo=True, optimize=False, external_data=False, verbose=False)
     model = onnx.load(str(path))
     _name_transposed(model.graph)

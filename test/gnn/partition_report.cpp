@@ -23,7 +23,7 @@ TEST_CASE("a partition report counts edges from the same part and from others") 
   for (std::uint64_t seed = 0; seed < test::cases(200); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const auto g = test::random_graph(random, 30, 150);
+    const auto g = test::random_graph(random, 200, 800);
     const auto p = gnn::equal_vertices(g.vertices(), random.below(5) + 1);
     const auto found = gnn::report(g, p);
     REQUIRE(found.size() == p.parts());

@@ -55,7 +55,7 @@ TEST_CASE("a range graph has its in-edges and sends its rows to the parts that r
   for (std::uint64_t seed = 0; seed < test::cases(150); ++seed) {
     CAPTURE(seed);
     random_engine random{seed};
-    const auto g = test::random_graph(random, 30, 150);
+    const auto g = test::random_graph(random, 200, 800);
     const auto p = gnn::equal_vertices(g.vertices(), random.below(std::min<vertex_id>(5, g.vertices())) + 1);
     for (const auto split : {edge_split::apart, edge_split::joint}) {
       std::vector<gnn::range_graph> all;
@@ -106,7 +106,7 @@ TEST_CASE("a range graph has its in-edges and sends its rows to the parts that r
 
 TEST_CASE("edge lists of a symmetric graph on one device are symmetric") {
   random_engine random{1};
-  const auto g = gnn::symmetric(test::random_graph(random, 30, 150));
+  const auto g = gnn::symmetric(test::random_graph(random, 200, 800));
   CHECK(gnn::range_graph_of(g, gnn::equal_vertices(g.vertices(), 1), 0, edge_split::apart).own.is_symmetric());
   const gnn::csr_graph arrow{{0, 0, 1}, {0}};
   CHECK_FALSE(gnn::range_graph_of(arrow, gnn::equal_vertices(2, 1), 0, edge_split::apart).own.is_symmetric());

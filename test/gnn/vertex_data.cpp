@@ -51,6 +51,11 @@ TEST_CASE("renumbering a vertex data set moves features and labels and roles wit
                                   {vertex_role::test, vertex_role::none, vertex_role::train}};
   CHECK(gnn::renumbered(data, std::vector<gnn::vertex_id>{2, 0, 1}) == moved);
   CHECK(gnn::renumbered(moved, std::vector<gnn::vertex_id>{1, 2, 0}) == data);
+  auto without_values = [](gnn::vertex_dataset of) {
+    of.features.values.clear();
+    return of;
+  };
+  CHECK(gnn::renumbered(without_values(data), std::vector<gnn::vertex_id>{2, 0, 1}) == without_values(moved));
 }
 
 }  // namespace tests_of_vertex_data

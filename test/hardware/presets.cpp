@@ -154,6 +154,7 @@ TEST_CASE("an unknown or malformed preset gives a one-line error") {
 TEST_CASE("with_topology connects the ranks of a measured machine by a switch") {
   hardware::machine m;
   m.devices.push_back(hardware::find_model("t4").value());
+  m.devices[0].host_bytes_per_second = 20e9;
   CHECK(hardware::with_topology(m, "m.json").network.device_count() == 1);
   m.links.push_back(
       {"local", 4, {{hardware::exchange::message, {{bytes{100}, 1, 1}, {hardware::cost_range::no_end, 2e-6, 1e-9}}}}});
@@ -167,6 +168,7 @@ TEST_CASE("with_topology connects the ranks of a measured machine by a switch") 
         route_cost{picoseconds{2'000'000}, 750'000'000});
   CHECK(four.devices[0].memory.count() == 4'000'000'000);
   CHECK(four.devices[0].bytes_per_second == 80e9);
+  CHECK(four.devices[0].host_bytes_per_second == 5e9);
   CHECK(hardware::with_topology(four, "m.json") == four);
   CHECK_THROWS_WITH(hardware::with_topology({}, "m.json"), "m.json: no devices; expected one or more");
   m.links.back().ranks = 2'147'483'647;

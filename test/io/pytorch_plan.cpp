@@ -1,6 +1,7 @@
 // The output of export_plan for a small plan, compared with golden files.
 #include <unity/io/framework_plan.hpp>
 
+#include <fmt/core.h>
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -48,6 +49,17 @@ TEST_CASE("a PyTorch plan states its micro-batches and pipeline and recomputed m
                   "            Cut(after=\"up\", placements=[Replicate()], values=0, gradients=1),\n"
                   "        ],\n    ),\n") != std::string::npos);
   CHECK(text.find("    return unity_plan.pipeline(PLAN, module, example, loss, device_type)") != std::string::npos);
+}
+
+TEST_CASE("PyTorch export refuses divided convolutions") {
+  auto p = documented_plan();
+  p.parameters[0].is_of_convolution = true;  // and divided along the second axis of the mesh
+  CHECK(unity::test::message_of([&] { static_cast<void>(io::to_pytorch_text(p, "")); }) ==
+        fmt::format("parameter {}: divided channels of a convolution, which DTensor cannot compute; expected "
+                    "convolutions divided by samples (`parallelize --dims data`)",
+                    p.parameters[0].name));
+  p.parameters[0].layout[1] = {};
+  CHECK_FALSE(io::to_pytorch_text(p, "").empty());
 }
 
 TEST_CASE("JAX export refuses micro-batches and recomputation") {

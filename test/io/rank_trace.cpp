@@ -79,6 +79,13 @@ TEST_CASE("rank trace clock offsets beyond the range of picoseconds are read") {
   CHECK(job.ranks[0].origin == nanoseconds{-17'000'000'000'000'000});
 }
 
+TEST_CASE("rank trace clocks beyond the range of picoseconds are read") {
+  const auto job = job_of({R"({"ph":"X","pid":0,"tid":0,"name":"mm","ts":1,"dur":1,"args":{"kind":"compute"}})",
+                           R"({"ph":"X","pid":0,"tid":0,"name":"mm","ts":3,"dur":1,)"
+                           R"("args":{"kind":"compute","clock_us":21600000000002.5}})"});
+  CHECK(job.ranks[0].origin == nanoseconds{21'599'999'999'999'500});
+}
+
 TEST_CASE("a message size above the limit in a rank trace is refused in one line") {
   CHECK_THROWS_WITH(job_of({event(0, "x", 0, 5, 1,
                                   R"("kind":"communication","direction":"all_reduce","bytes":9223372036854775807)")}),

@@ -184,6 +184,21 @@ TEST_CASE("a ranker learns a sum over items deterministically") {
   CHECK(same.score(lists[0]) == r.score(lists[0]));
 }
 
+TEST_CASE("a ranker with one feature per item learns") {
+  const std::uint64_t seed = 5;
+  CAPTURE(seed);
+  const learn::ranking_shape one{1, 1, 8, 2};
+  random_engine random{seed};
+  const auto lists = random_lists(one, 40, 4, random);
+  std::vector<double> values;
+  for (const auto& l : lists) {
+    values.push_back(10 + std::accumulate(l.items.begin(), l.items.end(), 0.0));
+  }
+  learn::ranker r{operators(), one, 4, std::vector<float>(1), seed};
+  const auto first = r.learn(lists, values, 1);
+  CHECK(r.learn(lists, values, 300) < first / 2);
+}
+
 TEST_CASE("a ranker learns nothing from equal values") {
   random_engine random{2};
   const auto lists = random_lists(small, 4, 3, random);

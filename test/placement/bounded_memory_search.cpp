@@ -3,6 +3,7 @@
 #include <unity/placement/find_memory_plan.hpp>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -93,6 +94,28 @@ TEST_CASE("plans of 100-operator graphs run and beat or match baselines and have
       }
     }
   }
+}
+
+// Each level has up to 200 ready operators, which must share the level's part of the work: all of them would take a
+// thousand times as long.
+TEST_CASE("the work of a memory search bounds its time on wide graphs") {
+  const std::uint64_t seed = 59;
+  INFO("seed " << seed);
+  random_engine random{seed};
+  memory_graph g;
+  std::vector<tensor_id> all;
+  for (std::size_t t = 0; t < 60; ++t) {
+    all.push_back(g.add_tensor("w", bytes{1}));
+  }
+  for (std::size_t o = 0; o < 200; ++o) {
+    const auto first = random.below(60);
+    g.add_operator("o", {all[first], all[(first + 1 + random.below(59)) % 60]}, {});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto found = bounded_memory_search(g, bytes{10}, {256, 16, 20'000});
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds{5});
+  CHECK(replay(g, found.plan, bytes{10}).loaded == found.loaded);
+  CHECK(found.bound <= found.loaded);
 }
 
 TEST_CASE("the bounded memory search finds and proves the optimum for Reddit") {

@@ -60,6 +60,9 @@ check "... and moves as planned" json memory.json 'x["max_rel_error_vs_single"] 
 check "an epoch is simulated, and none trained" silent "$program" $small --epochs 0 --machine p100:1x4 --json sim.json
 check "... for each division" json sim.json 'x["simulated"]["devices"] == 4 and x["epochs"] == [] and
   all(d["fits"] and d["held_bytes"] > 0 == d["loaded_bytes"] for d in x["simulated"].values() if isinstance(d, dict))'
+check "... as with epochs before, for which features are drawn" silent "$program" $small --epochs 1 --machine p100:1x4 \
+  --json trained.json
+check "... to the same times" json trained.json 'x["simulated"] == json.load(open("sim.json"))["simulated"]'
 check "an epoch with moves is simulated" silent "$program" $small --epochs 0 --machine p100:1x2 --memory 12KB \
   --offload 1MB/s --json moves.json
 check "... which take their time" json moves.json 'all(d["loaded_bytes"] > 0 and d["stored_bytes"] > 0 and
@@ -90,6 +93,10 @@ for name, seed in (("town", 1), ("city", 2)):
 END
 town="town --data $scratch --hidden 8 --rate 0.03 --partition equal_edges"
 check "communities are learned" silent "$program" $town --epochs 80 --ranks 2 --unseen city --json learned.json
+sed 's/Train/Test/' city.mask > city.all && mv city.all city.mask
+check "a graph without training vertices is classified" silent "$program" $town --epochs 2 --ranks 2 --unseen city \
+  --json classified.json
+check "... on its test vertices" json classified.json 'x["unseen"]["train"] == 0 < x["unseen"]["test"]'
 check "... of this graph, and of another that was not seen" json learned.json '
   x["accuracy"]["test"] > 0.9 and x["unseen"]["test"] > 0.9 and x["vertices"] == 160'
 for ranks in 1 4; do
@@ -112,6 +119,8 @@ if "$program" --help | grep -q metis; then
       check "METIS, $model, $ranks" silent "$program" town --data . --model $model $(heads $model) --hidden 8 \
         --epochs 5 --partition metis --ranks $ranks --json metis$ranks.json
     done
+    check "... simulated" silent "$program" $small --model $model $(heads $model) --epochs 0 --partition metis \
+      --machine p100:1x2 --json metis.json
     check "... as without its numbers" silent "$program" town --data . --model $model $(heads $model) --hidden 8 \
       --epochs 5 --json plain.json
     for ranks in 1 2 3; do
@@ -138,6 +147,12 @@ if [ "$mpirun" != - ]; then
 fi
 
 complain() { complains 1 "$1" "$program" "${@:2}"; }
+check "too many ranks to classify" complain '^train_graph: --unseen: 3 parts; .* most as many as the 2' $small \
+  --ranks 3 --unseen attached:2:1
+check "more devices than vertices" complain '^train_graph: p100:1x4: 4 parts; .* most as many as the 3' \
+  attached:3:2 --machine p100:1x4
+check "memory of nothing" complain "^train_graph: --memory: '0'; expected a byte at least" $small --memory 0
+check "too many edges" complain 'attached:100000:100000: too many edges; expected 2.31 at most' attached:100000:100000
 check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; expected at most as many as the 120' \
   $small --ranks 121
 check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --layers 3 --resume whole.weights

@@ -329,6 +329,20 @@ TEST_CASE("find_by_trials is reproducible by seed and makes no duplicate trials"
   }
 }
 
+TEST_CASE("a synchronization search without time makes one trial and trains nothing") {
+  const setting at{"zoo:alexnet?batch=64", "p100:4x1"};
+  systems::sync_simulation simulation{operators(), at.plan};
+  const systems::sync_features features{at.problem, at.plan.machine, at.devices()};
+  systems::trial_options o;
+  o.seconds = 0;
+  const auto found = systems::find_by_trials(
+      operators(), at.problem, features, simulation(systems::horovod(at.problem)).iteration,
+      [&](const parallel::synchronization& s) { return simulation(s).iteration; }, o);
+  CHECK(found.trials.size() == 1);
+  CHECK(found.phases.empty());
+  CHECK(found.held_out.pairs == 0);
+}
+
 TEST_CASE("a ranker trained on trials orders at least 85% of held-out pairs correctly", "[exhaustive]") {
   // With slow links and servers on all devices, the strategy matters. Checks held-out pairs, with a ranker trained on
   // seven of ten trials.

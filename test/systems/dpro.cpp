@@ -221,6 +221,18 @@ TEST_CASE("dPRO stops at its limit of expansions", "[systems]") {
   const auto r = systems::dpro(job.graph, job.names, job.fused(), o);
   CHECK(r.stopped == stop_reason::expansions);
   CHECK(r.iteration <= r.recorded);
+  // Over before the first replay: the recorded strategy.
+  const auto recorded = dpro_view{job.graph, job.names, job.fused()}.recorded();
+  o.limits.expansions = 0;
+  const auto none = systems::dpro(job.graph, job.names, job.fused(), o);
+  CHECK(none.best == recorded);
+  CHECK(none.iteration == none.recorded);
+  CHECK(none.stopped == stop_reason::expansions);
+  o.limits = {};
+  o.limits.seconds = 0;
+  const auto late = systems::dpro(job.graph, job.names, job.fused(), o);
+  CHECK(late.best == recorded);
+  CHECK(late.stopped == stop_reason::time);
 }
 
 TEST_CASE("dPRO's space satisfies the laws of search spaces", "[systems][law]") {
@@ -276,6 +288,17 @@ TEST_CASE("dPRO divides a bucket into the gradients that the trace states", "[sy
   CHECK(v.recorded().joined == std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0});
   CHECK(systems::iteration_of(v, v.recorded()) == systems::iteration_of(whole, whole.recorded()));
   CHECK(systems::iteration_of(v, v.separate()) > picoseconds{});
+  // Without sizes nothing says how long a gradient alone would take.
+  for (auto& g : job.graph.gradients) {
+    g.size = {};
+  }
+  for (auto& c : job.graph.communications) {
+    c.size = {};
+  }
+  const dpro_view unknown{job.graph, job.names, job.fused()};
+  CHECK_FALSE(unknown.knows_sizes());
+  CHECK(unknown.recorded().joined == v.recorded().joined);
+  CHECK(unknown.separate() == unknown.recorded());
 }
 
 }  // namespace tests_of_dpro

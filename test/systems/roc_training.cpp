@@ -1,5 +1,6 @@
 #include <unity/systems/roc/vertex_trainer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -253,6 +254,21 @@ TEST_CASE("weight decay changes the gradients of the first layer's weights only"
     require_close(with.weights[w], expected, 1e-12);
   }
   REQUIRE(with.weights[0] != without.weights[0]);
+}
+
+TEST_CASE("a graph without training vertices is classified but not trained on") {
+  random_engine random{13};
+  auto data = random_data(random, 17, 60, 4, 3);
+  std::fill(data.roles.begin(), data.roles.end(), gnn::vertex_role::test);
+  const auto t = training_on(data, small_model(vertex_layer::gcn, 0));
+  backend::run_local(1, [&](backend::local_communicator& world) {
+    backend::reference_backend b{operators()};
+    const auto scales = systems::scales_of(t.model, t.graph);
+    systems::vertex_trainer rank{b, operators(), t, scales, world, gnn::equal_vertices(17, 1)};
+    const auto found = rank.accuracy();
+    CHECK((found.train == 0 && found.test >= 0 && found.test <= 1));
+    CHECK_THROWS_WITH(rank.step(0), "data: no vertex to train on; expected at least one");
+  });
 }
 
 TEST_CASE("remote rows are sent once and their cotangents back once") {

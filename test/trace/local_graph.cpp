@@ -431,6 +431,54 @@ TEST_CASE("a server sends a tensor back only after receiving all of its pushes")
                      [](const std::string& e) { return e.starts_with("out v") && e.ends_with("in w (3)"); }));
 }
 
+TEST_CASE("messages repeated within a step wait for those of their own turn") {
+  hand_made server;
+  const auto from = server.lane("from", trace::lane_kind::channel);
+  const auto to = server.lane("to", trace::lane_kind::channel);
+  for (const int start : {0, 100}) {
+    server.add_message(from, kind::receive, "w", start, start + 10, trace::exchange::push);
+    server.add_message(to, kind::send, "w", start + 20, start + 30, trace::exchange::pull);
+  }
+  hand_made ring;
+  const auto before = ring.lane("from", trace::lane_kind::channel);
+  const auto next = ring.lane("to", trace::lane_kind::channel);
+  for (const int start : {0, 100}) {
+    ring.add_message(before, kind::receive, "w", start, start + 10, trace::exchange::chunk, 1, 0);
+    ring.add_message(next, kind::send, "w", start + 20, start + 30, trace::exchange::chunk, 1, 1);
+  }
+  for (auto* const r : {&server, &ring}) {
+    const auto g = r->graph();
+    std::vector<std::uint32_t> received;
+    std::vector<std::uint32_t> sent;
+    for (std::uint32_t k = 0; k < g.tasks.size(); ++k) {
+      if (g.tasks[k].type == trace::task_type::in) {
+        (g.tasks[k + 1].type == trace::task_type::receive ? received : sent).push_back(k);
+      }
+    }
+    REQUIRE((received.size() == 2 && sent.size() == 2));
+    for (const std::size_t i : {0U, 1U}) {
+      for (const std::size_t k : {0U, 1U}) {
+        const auto waits = std::count_if(g.edges.begin(), g.edges.end(), [&](const auto& e) {
+          return e.before == received[i] + 2 && e.after == sent[k];  // on the last task of the receive
+        });
+        CHECK((waits > 0) == (i == k));
+      }
+    }
+  }
+}
+
+TEST_CASE("events of channels that take no time do not wait for each other") {
+  hand_made r;
+  for (const auto* const name : {"u", "v"}) {
+    r.add_message(r.lane(name, trace::lane_kind::channel), kind::send, name, 30, 30, trace::exchange::push);
+  }
+  const auto edges = r.edges(r.graph());
+  CHECK(std::none_of(edges.begin(), edges.end(),
+                     [](const std::string& e) { return e.find(" u ") != std::string::npos && e.ends_with(" v"); }));
+  CHECK(std::none_of(edges.begin(), edges.end(),
+                     [](const std::string& e) { return e.find(" v ") != std::string::npos && e.ends_with(" u"); }));
+}
+
 TEST_CASE("memory of an iteration lives from its allocating event to its freeing event") {
   hand_made r;
   const auto main = r.lane("main", trace::lane_kind::host);

@@ -162,6 +162,32 @@ TEST_CASE("rebucket joins gradients up to a size and cuts larger ones") {
   }
 }
 
+TEST_CASE("parts of a cut bucket have at most the asked size and begin within the backward pass") {
+  for (const std::int64_t size : {4, 5, 1000, 1500}) {
+    CAPTURE(size);
+    backward_pass one{1, 1};
+    for (auto& c : one.graph.communications) {
+      c.size = bytes{1501};
+    }
+    const picoseconds begin{100'000'000};
+    for (auto& task : one.graph.tasks) {
+      task.recorded_start += begin;
+      task.part = trace::phase::backward;
+    }
+    const auto parts = trace::rebucket(one.graph, bytes{size});
+    CHECK(parts == static_cast<std::size_t>((1501 + size - 1) / size));
+    bytes all;
+    for (const auto& c : one.graph.communications) {
+      CHECK((c.size > bytes{} && c.size <= bytes{size}));
+      all += c.size;
+    }
+    CHECK(all == bytes{1501});
+    for (const auto& task : one.graph.tasks) {
+      CHECK(task.recorded_start >= begin);
+    }
+  }
+}
+
 TEST_CASE("rebucket handles extreme sizes without overflow") {
   backward_pass any{1};
   CHECK(trace::rebucket(any.graph, bytes{std::numeric_limits<std::int64_t>::max()}) == 1);
@@ -188,6 +214,7 @@ TEST_CASE("without communication detail no rank waits for a straggler") {
   const auto coarse = trace::replay(b.graph, b.names, trace::replay_rule::global_queue);
   CHECK(coarse.rank_time[0] == picoseconds{36'002'000});  // 1002 bytes at 1 GB/s
   CHECK(coarse.rank_time[1] == picoseconds{71'002'000});
+  CHECK(trace::stragglers(b.graph, coarse).empty());
 }
 
 TEST_CASE("fit_transfers counts all time as bandwidth or as latency if samples cannot tell them apart") {

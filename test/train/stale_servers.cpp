@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,7 +25,9 @@
 #include <unity/tensor/differentiate.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/train/initial_weights.hpp>
+#include <unity/train/outside_arena.hpp>
 
+#include "../support/cases.hpp"
 #include "../support/message_of.hpp"
 #include "runs.hpp"
 
@@ -432,6 +435,31 @@ TEST_CASE("a non-finite loss under stale servers is reported") {
   const auto message = test::message_of([&] { static_cast<void>(trained(p, {.learning_rate = 1e200}, 6)); });
   CAPTURE(message);
   CHECK(message.find("a loss of ") != std::string::npos);
+}
+
+// A message that arrives while its request is destroyed.
+struct last_message {
+  explicit last_message(std::span<std::byte> memory) : to{memory} {}
+  last_message(last_message&& o) noexcept : to{std::exchange(o.to, {})} {}
+  last_message& operator=(last_message&&) = delete;
+  ~last_message() { std::fill(to.begin(), to.end(), std::byte{1}); }
+  void wait() {}
+
+  std::span<std::byte> to;
+};
+struct late_world {
+  using request = last_message;
+};
+
+// Fails under the address sanitizer if the memory is freed first.
+TEST_CASE("messages aside end before their memory is freed") {
+  backend::reference_backend b{operators()};
+  train::messages_aside<backend::reference_backend, late_world> aside;
+  aside.add(0, 256, 1);
+  aside.allocate(b);
+  aside.begin(0, 0, [](std::span<std::byte> memory) { return last_message{memory}; });
+  CHECK(aside.end(0, 0)[255] == std::byte{1});
+  aside.begin(0, 1, [](std::span<std::byte> memory) { return last_message{memory}; });
 }
 
 TEST_CASE("programs of servers without staleness have no lag") {

@@ -235,6 +235,14 @@ TEST_CASE("a chrome trace records direction and peer and bytes and step of messa
                                       "tag": 9, "bytes": 128, "peer": 0})")});
 }
 
+TEST_CASE("a chrome trace has clocks that run since months") {
+  train::merged_timeline t;
+  t.ranks.resize(1);
+  t.ranks[0].origin = std::int64_t{250} * 24 * 3600 * 1'000'000'000 + 7;  // in picoseconds more than 64 bits hold
+  t.ranks[0].spans = {{2000, 3000, 0, train::no_peer, activity::compute}};
+  CHECK(train::to_chrome_trace(t).find("\"clock_us\":21600000000002.007000") != std::string::npos);
+}
+
 TEST_CASE("a chrome trace records steps and the memory that they need") {
   train::merged_timeline t;
   t.labels = {"mm"};

@@ -46,9 +46,8 @@ struct vertex_dataset {
 // and every vertex whose role needs a label has a valid one.
 void check(const vertex_dataset& data, std::string_view where);
 
-// Vertex v of `data` becomes vertex numbers[v] of the result. Complexity: as renumbered of the graph, and linear in
-// features.
-// Throws: unity::error if the numbers are not a permutation of the vertices.
+// Vertex v of `data` becomes vertex numbers[v] of the result. Features may lack values. Complexity: as renumbered of
+// the graph, and linear in features. Throws: unity::error if the numbers are not a permutation of the vertices.
 [[nodiscard]] vertex_dataset renumbered(const vertex_dataset& data, std::span<const vertex_id> numbers);
 
 // The largest label plus 1; 0 if there is none.
@@ -93,9 +92,11 @@ UNITY_INLINE vertex_dataset renumbered(const vertex_dataset& data, std::span<con
   vertex_dataset other = data;
   other.graph = renumbered(data.graph, numbers);
   for (std::size_t v = 0; v < numbers.size(); ++v) {
-    const auto row = data.features.row(v);
-    std::copy(row.begin(), row.end(),
-              other.features.values.begin() + static_cast<std::ptrdiff_t>(numbers[v] * data.features.columns));
+    if (!data.features.values.empty()) {
+      const auto row = data.features.row(v);
+      std::copy(row.begin(), row.end(),
+                other.features.values.begin() + static_cast<std::ptrdiff_t>(numbers[v] * data.features.columns));
+    }
     other.labels[numbers[v]] = data.labels[v];
     other.roles[numbers[v]] = data.roles[v];
   }

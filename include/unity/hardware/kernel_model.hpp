@@ -322,7 +322,7 @@ UNITY_INLINE double call_seconds(const kernel_shape& s, const kernel_device& d, 
 namespace unity::hardware::detail {
 
 struct known_board {
-  std::string_view part{};  // substring of the driver's name
+  std::string_view part{};  // of the driver's name, not followed by a digit
   std::string_view id{};
   double widest_warp_row = 1024;  // of the measured version of PyTorch, according to kernel names
   int batched_tile = any_tile;    // the only tile, according to kernel names and grids (CUDA 12.1)
@@ -336,8 +336,11 @@ struct known_board {
                                                       {"H200", "h200", 2048},
                                                       {"P4", "p4", 1024, 1},
                                                       {"T4", "t4"}}};
-  const auto* const b = std::find_if(boards.begin(), boards.end(),
-                                     [&](const known_board& x) { return name.find(x.part) != std::string_view::npos; });
+  const auto* const b = std::find_if(boards.begin(), boards.end(), [&](const known_board& x) {
+    const auto at = name.find(x.part);
+    const auto end = at + x.part.size();
+    return at != std::string_view::npos && (end == name.size() || name[end] < '0' || name[end] > '9');
+  });
   return b == boards.end() ? nullptr : b;
 }
 

@@ -258,6 +258,7 @@ UNITY_INLINE void divide(device& d, int count) {
     p.flops_per_second /= count;
   }
   d.bytes_per_second /= count;
+  d.host_bytes_per_second /= count;
   d.memory /= count;
 }
 

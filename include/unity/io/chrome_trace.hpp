@@ -27,6 +27,11 @@ namespace unity::io {
   return fmt::format("{}.{}{}", picoseconds / 1'000'000, std::string(6 - fraction.size(), '0'), fraction);
 }
 
+// The same for times on clocks, which are too large in picoseconds after 106 days.
+[[nodiscard]] inline std::string trace_time(nanoseconds t) {
+  return fmt::format("{}.{:03}000", t.count() / 1000, t.count() % 1000);
+}
+
 namespace detail {
 
 [[nodiscard]] inline std::string quoted(const std::string& text) {

@@ -29,7 +29,7 @@ namespace unity::io {
 // A plan as a Python module that distributes a PyTorch model according to it (python/unity_plan).
 
 // `title`: a line of the module's docstring.
-// Throws: unity::error if a name is not printable ASCII.
+// Throws: unity::error if a name is not printable ASCII, or the weight of a convolution is divided.
 [[nodiscard]] std::string to_pytorch_text(const module_plan& p, const std::string& title);
 
 // A plan as a Python module for JAX: a mesh, and a PartitionSpec for each parameter and each module result.
@@ -168,6 +168,15 @@ UNITY_INLINE std::string schedule_text(const module_plan& p) {
   return text;
 }
 
+UNITY_INLINE void expect_whole_convolution(const parameter_plan& w) {
+  const bool is_divided = std::any_of(w.layout.begin(), w.layout.end(),
+                                      [](const parallel::axis_use& u) { return u.kind == parallel::axis_kind::split; });
+  if (w.is_of_convolution && is_divided) {
+    throw error{fmt::format("parameter {}", w.name), "divided channels of a convolution, which DTensor cannot compute",
+                "convolutions divided by samples (`parallelize --dims data`)"};
+  }
+}
+
 }  // namespace detail
 
 UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string& title) {
@@ -187,6 +196,7 @@ UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string
   }
   text += "    },\n    parameters={\n";
   for (const auto& w : p.parameters) {
+    detail::expect_whole_convolution(w);
     add(w.name, detail::parameter_text(w));
   }
   text += "    },\n    modules={\n";

@@ -112,11 +112,10 @@ namespace detail {
 
 inline constexpr picoseconds farthest_time{9'000'000'000'000'000'000};  // largest distance from the base
 
-// Converts microseconds to picoseconds relative to a base in nanoseconds. Integers are exact; other numbers have the
-// precision of a double: a quarter of a microsecond for times since 1970.
-inline std::optional<picoseconds> trace_picoseconds(simdjson::dom::element e, nanoseconds base) {
+// Converts microseconds. Integers are exact; other numbers have the precision of a double: a quarter of a microsecond
+// for times since 1970.
+inline std::optional<nanoseconds> trace_nanoseconds(simdjson::dom::element e) {
   constexpr std::int64_t most = 9'000'000'000'000'000;  // microseconds: fits in nanoseconds
-  constexpr auto far = farthest_time.count() / 1'000'000;  // microseconds
   std::int64_t whole = 0;
   double fraction = 0;
   std::int64_t integer = 0;
@@ -132,11 +131,18 @@ inline std::optional<picoseconds> trace_picoseconds(simdjson::dom::element e, na
   if (whole > most || whole < -most) {
     return std::nullopt;
   }
-  whole -= base.count() / 1000;
-  if (whole > far || whole < -far) {
+  return nanoseconds{whole * 1000 + std::llround(fraction * 1000)};
+}
+
+// Converts microseconds, as above, to a time relative to the base.
+inline std::optional<picoseconds> trace_picoseconds(simdjson::dom::element e, nanoseconds base) {
+  constexpr auto far = farthest_time.count() / 1000;  // nanoseconds
+  const auto t = trace_nanoseconds(e);
+  std::int64_t distance = 0;
+  if (!t || __builtin_sub_overflow(t->count(), base.count(), &distance) || distance > far || distance < -far) {
     return std::nullopt;
   }
-  return picoseconds{whole * 1'000'000 + std::llround(fraction * 1000) * 1000 - base.count() % 1000 * 1000};
+  return picoseconds{distance * 1000};
 }
 
 // Interns ids of processes and threads that are integers as texts, so that all ids are texts.

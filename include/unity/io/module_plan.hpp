@@ -33,6 +33,7 @@ struct parameter_plan {
   bool is_sharded = false;   // each replica updates a shard (ZeRO)
   std::size_t share_of = 0;  // the dimension that is sharded
   std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
+  bool is_of_convolution = false;
 };
 
 struct module_layouts {
@@ -270,6 +271,8 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
                 "one layout for each parameter"};
   }
   one.layout = as;
+  const auto& kind = a_.signature(g_.operation(n).kind).name;
+  one.is_of_convolution = one.is_of_convolution || kind == "conv2d" || kind == "conv2d_transpose";
   const auto dot = one.name.rfind('.');
   operators_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
   for (std::size_t axis = 0; axis < as.size(); ++axis) {
@@ -313,13 +316,15 @@ UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t n
 }
 
 UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, std::size_t number) {
-  parameter_plan one{name_of(w.value), {}, {}, w.is_trained, false, 0, 0};
+  parameter_plan one;
+  one.name = name_of(w.value);
+  one.is_trained = w.is_trained;
   const auto rank = g_.type(w.value).dims.size();
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < rank; ++d) {
     order.push_back(d);
   }
-  if (one.name.ends_with(transposed_suffix)) {
+  if (rank == 2 && one.name.ends_with(transposed_suffix)) {
     one.name.resize(one.name.size() - transposed_suffix.size());
     std::reverse(order.begin(), order.end());
   }
@@ -335,6 +340,10 @@ UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, 
     }
   }
   if (!one.layout.empty()) {
+    if (std::any_of(made_.parameters.begin(), made_.parameters.end(),
+                    [&](const parameter_plan& other) { return other.name == one.name; })) {
+      throw error{fmt::format("parameter {}", one.name), "read as it is and transposed", "one way"};
+    }
     made_.parameters.push_back(std::move(one));
   }
 }

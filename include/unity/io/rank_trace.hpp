@@ -192,9 +192,9 @@ UNITY_INLINE void rank_trace_reader::read(const json_event& e, std::size_t numbe
   }
   simdjson::dom::element clock;
   if (!r.has_clock && e.args->at_key("clock_us").get(clock) == simdjson::SUCCESS) {
-    // Both times state the same moment, in whole nanoseconds: in picoseconds, their difference could overflow.
-    if (const auto own = trace_picoseconds(clock, {})) {
-      r.clock = nanoseconds{own->count() / 1000 - e.time.count() / 1000};
+    // Both times state the same moment. A clock is too large in picoseconds after 104 days.
+    if (const auto own = trace_nanoseconds(clock)) {
+      r.clock = nanoseconds{own->count() - e.time.count() / 1000};
       r.has_clock = true;
     }
   }

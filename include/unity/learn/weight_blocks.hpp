@@ -108,6 +108,7 @@ struct weight_block {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t offset = 0;
+  bool is_bias = false;
 
   [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
 
@@ -117,11 +118,11 @@ struct weight_block {
 // Blocks without gaps between them.
 class block_list {
  public:
-  void add(std::string name, std::size_t rows, std::size_t columns);
+  void add(std::string name, std::size_t rows, std::size_t columns, bool is_bias = false);
   // A matrix, and a row of biases.
   void add_dense(const std::string& name, std::size_t rows, std::size_t columns) {
     add(name, rows, columns);
-    add(name + " bias", 1, columns);
+    add(name + " bias", 1, columns, true);
   }
   [[nodiscard]] std::vector<weight_block> finish() && { return std::move(all_); }
 
@@ -134,7 +135,7 @@ class block_list {
   return blocks.empty() ? 0 : blocks.back().offset + blocks.back().size();
 }
 
-// Matrices uniform with variance 1 / rows; biases 0.
+// Matrices uniform with variance 1 / rows; biases and matrices of one column, which make a network's results, 0.
 [[nodiscard]] std::vector<float> random_weights(std::span<const weight_block> blocks, std::uint64_t seed);
 
 // The blocks of a value of [size_of(blocks)], each as a matrix.
@@ -154,16 +155,16 @@ class block_list {
 
 namespace unity::learn {
 
-UNITY_INLINE void block_list::add(std::string name, std::size_t rows, std::size_t columns) {
+UNITY_INLINE void block_list::add(std::string name, std::size_t rows, std::size_t columns, bool is_bias) {
   const auto at = size_of(all_);
-  all_.push_back({std::move(name), rows, columns, at});
+  all_.push_back({std::move(name), rows, columns, at, is_bias});
 }
 
 UNITY_INLINE std::vector<float> random_weights(std::span<const weight_block> blocks, std::uint64_t seed) {
   std::vector<float> weights;
   random_engine random{mix64(seed)};
   for (const auto& b : blocks) {
-    const auto spread = b.rows > 1 && b.columns > 1 ? std::sqrt(3.0 / static_cast<double>(b.rows)) : 0;
+    const auto spread = !b.is_bias && b.columns > 1 ? std::sqrt(3.0 / static_cast<double>(b.rows)) : 0;
     for (std::size_t i = 0; i < b.size(); ++i) {
       weights.push_back(static_cast<float>(spread * (2 * random.unit() - 1)));
     }

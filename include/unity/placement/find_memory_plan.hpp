@@ -116,7 +116,8 @@ class memory_beam {
   memory_search_options options_;
   load_bound bound_;
   bool is_in_order_;
-  std::uint64_t runs_ = 0;  // ways to run an operator that were tried so far
+  std::uint64_t runs_ = 0;   // ways to run an operator that were tried so far
+  std::uint64_t share_ = 0;  // of them, at which the present level stops, as soon as it has a state
   std::int64_t incumbent_ = 0;
   // lower bound on the loads of all plans that continue from dropped states
   std::int64_t dropped_ = std::numeric_limits<std::int64_t>::max();
@@ -222,6 +223,10 @@ UNITY_INLINE void memory_beam::expand(const entry& e, std::uint32_t number, leve
     const auto before = graph_.predecessors(operator_id{o});
     const bool is_ready =
         std::all_of(before.begin(), before.end(), [&](operator_id p) { return e.done.test(p.index()); });
+    if (is_ready && runs_ >= share_ && !next.empty()) {
+      dropped_ = std::min(dropped_, e.expected);
+      return;
+    }
     if (is_ready) {
       run_operator(e, number, operator_id{o}, next);
     }
@@ -235,10 +240,10 @@ UNITY_INLINE void memory_beam::expand(const entry& e, std::uint32_t number, leve
 UNITY_INLINE void memory_beam::expand_all(std::size_t done, level& next) {
   const auto count = graph_.operator_count();
   const auto all = options_.work / count;
-  const auto share = runs_ + (all - std::min(all, runs_)) / (count - done);
+  share_ = runs_ + (all - std::min(all, runs_)) / (count - done);
   const auto& last = levels_.back();
   for (std::uint32_t i = 0; i < last.size(); ++i) {
-    if (i > 0 && runs_ >= share) {
+    if (i > 0 && runs_ >= share_) {
       dropped_ = std::min(dropped_, last[i].expected);
       break;
     }

@@ -57,6 +57,7 @@ UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_ta
   dpro_result all;
   const dpro_view view{job, names, fused, {options.speedups.symmetric, options.speedups.symmetric}};
   all.alike = view.is_alike();
+  all.best = view.recorded();
   detail::dpro_search search{view, options, clock};
   std::vector<dpro_strategy> starts{view.recorded()};
   if (options.techniques.tensor_fusion && !(view.recorded() == view.separate())) {
@@ -72,9 +73,12 @@ UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_ta
   if (options.polish) {
     found.push_back(search.descend(view, all.best, detail::polishing_tasks, all));
   }
-  if (search.is_over(all)) {
-    all.stopped = clock.seconds() >= options.limits.seconds ? stop_reason::time : stop_reason::expansions;
-  }
+  const auto note_stop = [&] {
+    if (search.is_over(all)) {
+      all.stopped = clock.seconds() >= options.limits.seconds ? stop_reason::time : stop_reason::expansions;
+    }
+  };
+  note_stop();
   // A replay of representatives may rank nearly equal strategies differently from a replay of all ranks.
   std::optional<dpro_view> whole;
   if (view.is_folded()) {
@@ -92,6 +96,7 @@ UNITY_INLINE dpro_result dpro(const trace::flow_graph& job, const trace::name_ta
   }
   if (options.polish && whole && !search.is_over(all)) {
     all.best = search.descend(*whole, all.best, detail::polishing_tasks, all);
+    note_stop();
     all.iteration = iteration_of(*whole, all.best);
   }
   all.seconds = clock.seconds();

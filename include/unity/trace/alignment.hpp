@@ -44,7 +44,7 @@ struct quadratic_function {
 // state (stated_offsets).
 class alignment_problem {
  public:
-  // Complexity: n log n in the events of transactions.
+  // Complexity: n log n in messages; for each collective, quadratic in its ranks.
   alignment_problem(const job_trace& job, const transactions& x);
 
   // The tightest constraint for each ordered pair of ranks: a receive does not end before its send begins, and a
@@ -111,6 +111,7 @@ class alignment_problem {
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 
 #include <fmt/core.h>
 
@@ -209,12 +210,12 @@ UNITY_INLINE alignment_problem::alignment_problem(const job_trace& job, const tr
 }
 
 UNITY_INLINE void alignment_problem::add_constraints(const job_trace& job, const transactions& x) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, difference_constraint> least;
+  std::unordered_map<std::uint64_t, difference_constraint> least;  // by both ranks
   detail::for_each_order(x, [&](event_place first, event_place last) {
     const auto start = job.ranks[first.rank].events[first.event].start + stated_[first.rank];
     const auto end = job.ranks[last.rank].events[last.event].end() + stated_[last.rank];
     const difference_constraint c{first.rank, last.rank, end - start + detail::trace_rounding, first, last};
-    const auto [at, is_new] = least.try_emplace({first.rank, last.rank}, c);
+    const auto [at, is_new] = least.try_emplace(std::uint64_t{first.rank} << 32U | last.rank, c);
     if (!is_new && c.bound < at->second.bound) {
       at->second = c;
     }
@@ -222,6 +223,9 @@ UNITY_INLINE void alignment_problem::add_constraints(const job_trace& job, const
   for (const auto& [pair, c] : least) {
     constraints_.push_back(c);
   }
+  std::sort(constraints_.begin(), constraints_.end(), [](const auto& c, const auto& d) {
+    return std::pair{c.before, c.after} < std::pair{d.before, d.after};
+  });
 }
 
 UNITY_INLINE void alignment_problem::add_families(const job_trace& job, const transactions& x) {

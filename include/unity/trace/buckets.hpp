@@ -13,10 +13,10 @@ namespace unity::trace {
 // Effects: gradients are summed in buckets of at most `size` bytes instead of the present ones. Takes the collectives
 // that sum in the order in which a rank begins them, joins them as long as they fit, and cuts those that are too large.
 // A joined bucket begins when the last of its parts would have begun. Part i of the m parts of a cut bucket begins
-// after i / m of the time between the begins of the bucket before and of this one, because gradients become ready
-// evenly. A bucket takes the time that the fit predicts for its size (fit_communication); without a fit, its share of
-// the time of its parts. The host's time to start a collective does not change. Returns the largest number of sums that
-// a rank has now.
+// after i / m of the time from the begin of the bucket before (for the first: of the backward pass) to its own, because
+// gradients become ready evenly. Without recorded backward kernels, parts of the first bucket begin with it. A bucket
+// takes the time that the fit predicts for its size (fit_communication); without a fit, its share of the time of its
+// parts. The host's time to start a collective does not change. Returns the largest number of sums that a rank has now.
 // Complexity: n log n in tasks.
 // Precondition: at least 1 byte.
 std::size_t rebucket(flow_graph& g, bytes size);
@@ -62,8 +62,9 @@ class bucket_changer {
       most = std::max(most, join(list));
     }
     erase_dropped();
+    const auto starts = starts_of_backward();
     for (std::size_t r = 0; r < by_rank_.size(); ++r) {
-      most = std::max(most, cut(by_rank_[r]));
+      most = std::max(most, cut(by_rank_[r], starts[r]));
     }
     return most;
   }
@@ -177,16 +178,26 @@ class bucket_changer {
     return graph_.tasks[after].recorded_start > graph_.tasks[out - 2].recorded_start;
   }
 
-  std::size_t cut(std::vector<summed_bucket>& list) {
+  // By rank, when its first backward task began; nothing: it has none.
+  [[nodiscard]] std::vector<std::optional<picoseconds>> starts_of_backward() const {
+    std::vector<std::optional<picoseconds>> starts(graph_.ranks.size());
+    for (const auto& t : graph_.tasks) {
+      if (t.part == phase::backward && is_computation(t.type)) {
+        auto& start = starts[t.rank];
+        start = std::min(start.value_or(t.recorded_start), t.recorded_start);
+      }
+    }
+    return starts;
+  }
+  std::size_t cut(std::vector<summed_bucket>& list, std::optional<picoseconds> earliest) {
     std::size_t count = 0;
-    picoseconds earliest;
     for (auto& b : list) {
       const auto size = size_of(b);
       const auto parts =
           static_cast<std::uint32_t>(std::min<std::int64_t>((size.count() - 1) / size_.count() + 1, 1 << 16));
       const auto begin = graph_.tasks[b.arrival].recorded_start;
       if (parts > 1) {
-        divide(b, parts, size, earliest, begin);
+        divide(b, parts, size, std::min(earliest.value_or(begin), begin), begin);
       }
       earliest = begin;
       count += parts;
@@ -197,16 +208,19 @@ class bucket_changer {
   // All ranks divide alike, so part i of one rank meets part i of the others.
   void divide(const summed_bucket& b, std::uint32_t parts, bytes size, picoseconds from, picoseconds to) {
     const auto whole = graph_.tasks[b.main];
-    const auto share = size / parts;
+    const auto before = [&](std::uint32_t part) {  // bytes, rounded such that no part exceeds size / parts, rounded up
+      return bytes{size.count() / parts * part + size.count() % parts * part / parts};
+    };
+    const auto time = static_cast<double>(whole.duration.count()) / parts;
     auto previous = no_index;
     for (std::uint32_t i = 0; i + 1 < parts; ++i) {
       const auto ready = from + (to - from) / parts * (i + 1);
-      previous =
-          add_part(b, i, share, time_of(share, static_cast<double>(whole.duration.count()) / parts), ready, previous);
+      const auto share = before(i + 1) - before(i);
+      previous = add_part(b, i, share, time_of(share, time), ready, previous);
     }
     graph_.link(previous, b.arrival);
-    size_of(b) = size - share * (parts - 1);
-    graph_.tasks[b.main].duration = time_of(size_of(b), static_cast<double>(whole.duration.count()) / parts);
+    size_of(b) = size - before(parts - 1);
+    graph_.tasks[b.main].duration = time_of(size_of(b), time);
   }
   std::uint32_t add_part(const summed_bucket& b, std::uint32_t number, bytes size, picoseconds time, picoseconds ready,
                          std::uint32_t previous) {

@@ -64,6 +64,7 @@ class step_events {
 
 #include <unity/core/hash.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/trace/host_threads.hpp>
 
 namespace unity::trace::detail {
@@ -193,8 +194,10 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_
                                                    picoseconds typical) {
   const auto& e = to_.at(i);
   const auto task = to_.first_task[i];
+  // What ended by then may have been waited for. Events that take no time, at one instant, do not wait for each other.
+  const auto until = e.duration > picoseconds{} ? e.start : e.start - picoseconds{1};
   if (to_.trace.lanes[e.lane].is_queue) {  // the resource keeps the order within the queue
-    const auto* const before = local_tasks::last_in(to_.all_ends, to_.window.start - picoseconds{1}, e.start, e.lane);
+    const auto* const before = local_tasks::last_in(to_.all_ends, to_.window.start - picoseconds{1}, until, e.lane);
     to_.link_after(before == nullptr ? to_.begin : before->task,
                    e.start - (before == nullptr ? to_.window.start : before->time), task);
     return;
@@ -208,7 +211,7 @@ UNITY_INLINE void local_builder::link_device_event(std::uint32_t i, const local_
   const local_tasks::ending* other = nullptr;
   if (!is_launched || e.start - bound > to_.limits.longest_handover) {
     const auto& ends = is_launched ? to_.device_ends : to_.all_ends;
-    other = local_tasks::last_in(ends, bound, e.start, e.lane);
+    other = local_tasks::last_in(ends, bound, until, e.lane);
     if (other != nullptr && is_launched && e.start - other->time > to_.limits.longest_handover) {
       other = nullptr;
     }
@@ -249,32 +252,43 @@ UNITY_INLINE void local_builder::link_stated() {
 }
 
 // Links messages within a rank: a chunk is sent on when it has arrived, and a server replies when all pushes have
-// arrived.
+// arrived. If a tensor is exchanged several times in a step, the k-th message waits for the k-th ones.
 UNITY_INLINE void local_builder::link_messages() {
-  const auto chunk_key = [&](const message& m, std::uint32_t round) {
+  auto order = to_.communications;
+  unity::stable_sort(order,
+                     [&](const auto& x, const auto& y) { return to_.at(x.event).start < to_.at(y.event).start; });
+  std::unordered_map<std::uint64_t, std::uint32_t> counts;
+  const auto chunk_key = [](const message& m, std::uint32_t round) {
     return hash_combine(hash_combine(m.tensor.index(), m.chunk), round);
   };
+  // Numbers messages with one key, from 0.
+  const auto chunk_turn = [&](std::uint64_t key) { return hash_combine(key, counts[key]++); };
+  const auto server_turn = [&](const message& m, name_id worker) {
+    const auto key = hash_combine(hash_combine(m.tensor.index(), m.chunk), worker.index());
+    return hash_combine(m.tensor.index(), counts[key]++);
+  };
   std::unordered_map<std::uint64_t, std::uint32_t> received;
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> pushed;  // by tensor
-  for (const auto& c : to_.communications) {
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> pushed;  // by tensor and number
+  for (const auto& c : order) {
     const auto& m = to_.trace.messages[to_.at(c.event).message];
     if (to_.at(c.event).kind == event_kind::receive && m.way == exchange::chunk) {
-      received[chunk_key(m, m.round)] = to_.last_task[c.event];
+      received[chunk_turn(chunk_key(m, m.round))] = to_.last_task[c.event];
     } else if (to_.at(c.event).kind == event_kind::receive && m.way == exchange::push) {
-      pushed[m.tensor.index()].push_back(to_.last_task[c.event]);
+      pushed[server_turn(m, m.sender)].push_back(to_.last_task[c.event]);
     }
   }
-  for (const auto& c : to_.communications) {
+  counts.clear();
+  for (const auto& c : order) {
     const auto& m = to_.trace.messages[to_.at(c.event).message];
     if (to_.at(c.event).kind != event_kind::send) {
       continue;
     }
     if (m.way == exchange::chunk && m.round > 0) {
-      if (const auto r = received.find(chunk_key(m, m.round - 1)); r != received.end()) {
+      if (const auto r = received.find(chunk_turn(chunk_key(m, m.round - 1))); r != received.end()) {
         to_.graph.link(r->second, c.arrival);
       }
     } else if (m.way == exchange::pull) {
-      if (const auto p = pushed.find(m.tensor.index()); p != pushed.end()) {
+      if (const auto p = pushed.find(server_turn(m, m.receiver)); p != pushed.end()) {
         for (const auto task : p->second) {
           to_.graph.link(task, c.arrival);
         }

@@ -382,8 +382,8 @@ UNITY_INLINE std::vector<straggler> stragglers(const flow_graph& g, const replay
   }
   const adjacency neighbours{g};
   for (std::uint32_t t = 0; t < g.tasks.size(); ++t) {
-    if (g.tasks[t].type == task_type::meeting) {
-      const auto arrivals = neighbours.before(t);
+    const auto arrivals = neighbours.before(t);
+    if (g.tasks[t].type == task_type::meeting && !arrivals.empty()) {  // drop_communication_detail takes them away
       const auto last = *std::max_element(arrivals.begin(), arrivals.end(),
                                           [&](auto a, auto b) { return r.times[a].end < r.times[b].end; });
       picoseconds waited;

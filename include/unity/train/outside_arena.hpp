@@ -154,8 +154,8 @@ class messages_aside {
   [[nodiscard]] std::span<std::byte> place(const kept_step& own, std::uint64_t iteration) {
     return {memory_.at(own.places[iteration % own.places.size()]), own.size};
   }
+  backend::memory_pool<Backend> memory_{};  // before the steps: requests in transit end before it is freed
   std::map<std::size_t, kept_step> steps_{};
-  backend::memory_pool<Backend> memory_{};
 };
 
 }  // namespace unity::train

@@ -326,7 +326,9 @@ class rank_executor {
           break;
         }
         begin(s);
-        under_way_.push_back(s);
+        if constexpr (is_on_host) {
+          under_way_.push_back(s);
+        }
         break;
     }
     if (record != nullptr) {

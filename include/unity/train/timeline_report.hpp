@@ -254,7 +254,7 @@ UNITY_INLINE void timeline_tracer::add_span(std::size_t r, std::size_t thread, c
                                             const needed_values& values) {
   const auto& kind = activity_names[static_cast<std::size_t>(s.kind)];
   auto about = fmt::format(R"("kind":"{}","step":{},"clock_us":{})", kind, s.step,
-                           io::trace_time((timeline_.ranks[r].origin + s.start) * 1000));
+                           io::trace_time(nanoseconds{timeline_.ranks[r].origin + s.start}));
   if (s.kind == activity::compute && s.is_backward) {
     about += R"(,"phase":"backward")";
   }

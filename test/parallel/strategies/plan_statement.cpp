@@ -67,6 +67,8 @@ TEST_CASE("an invalid plan statement gives a one-line error with the expected fo
   CHECK(told("megatron:overlap=1") == "plan, 'overlap': a value; expected overlap alone");
   CHECK(test::message_of([] { check(parallel::parse_plan_statement("megatron:d=2,zero=2,overlap"), 2); }) ==
         "plan: overlap with zero=2; expected zero=0 or zero=1: from 2 on, exchanges overlap anyway");
+  CHECK(told("megatron:d=8192,micro=4096") ==
+        "plan: d=8192 times micro=4096 samples; expected a batch of 16777216 at most");
   CHECK(told("megatron:p=2,first=0") == "plan, 'first': '0'; expected a number from 1 to 65536");
   CHECK(test::message_of([] { check(parallel::parse_plan_statement("megatron:last=2"), 1); }) ==
         "plan: last= with p=1; expected several stages");

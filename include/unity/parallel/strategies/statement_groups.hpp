@@ -230,6 +230,10 @@ UNITY_INLINE plan_statement parse_plan_statement(std::string_view text) {
   }
   if (given.count("batch") == 0) {
     s.batch = s.data * s.micro;
+    if (s.batch > detail::most_of_statement) {
+      throw error{"plan", fmt::format("d={} times micro={} samples", s.data, s.micro),
+                  fmt::format("a batch of {} at most", detail::most_of_statement)};
+    }
   }
   return s;
 }

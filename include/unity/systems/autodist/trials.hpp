@@ -34,7 +34,7 @@ struct trial_options {
   double diversity = 0.5;    // the weight of novelty in the choice, in standard deviations of scores
   std::size_t steps = 60;    // of training, after each round
   std::uint64_t seed = 1;
-  double seconds = std::numeric_limits<double>::infinity();
+  double seconds = std::numeric_limits<double>::infinity();  // a trial or training that has begun still ends
   sampling_guide guide{};
 };
 
@@ -58,9 +58,9 @@ struct trial_result {
   std::size_t hits = 0;              // trials faster than the baseline
   std::optional<std::size_t> first_hit{};
   // The accuracy of a ranker trained on 7 of 10 trials, on the other 3 of 10: pairs whose times differ by at least
-  // 0.5%.
+  // 0.5%. No pairs if time ran out.
   learn::pair_accuracy held_out{};
-  std::vector<trial_accuracy> phases{};  // five, with four buckets each
+  std::vector<trial_accuracy> phases{};  // five, with four buckets each; fewer if time ran out
   double score_seconds = 0;              // average time for features and score of a proposal in the last round
 
   [[nodiscard]] double hit_rate() const {
@@ -321,7 +321,7 @@ UNITY_INLINE void trial_search::judge() {
     (random.below(10) < 3 ? held : learned).push_back(i);
   }
   std::sort(held.begin(), held.end(), [&](std::size_t x, std::size_t y) { return times_[x] < times_[y]; });
-  for (std::size_t phase = 0; phase < phases; ++phase) {
+  for (std::size_t phase = 0; phase < phases && !is_past_deadline(); ++phase) {
     std::vector<learn::ranked_list> lists;
     std::vector<double> times;
     for (const auto i : learned) {
@@ -338,7 +338,9 @@ UNITY_INLINE void trial_search::judge() {
       scores.push_back(ranker.score(lists_[i]));
       judged.push_back(times_[i]);
     }
-    found_.held_out = learn::accuracy_of(scores, judged, least_apart);
+    if (phase + 1 == phases) {
+      found_.held_out = learn::accuracy_of(scores, judged, least_apart);
+    }
     for (std::size_t b = 0; b < buckets; ++b) {
       const auto begin = held.size() * b / buckets;
       const auto size = held.size() * (b + 1) / buckets - begin;
@@ -385,7 +387,7 @@ UNITY_INLINE trial_result trial_search::run() && {
       }
       try_out(std::move(all[i]));
     }
-    if (options_.is_ranked) {
+    if (options_.is_ranked && !is_past_deadline()) {
       learn_from(before);
     }
   } while (found_.trials.size() < options_.trials && !is_past_deadline());

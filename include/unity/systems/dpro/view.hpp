@@ -49,10 +49,10 @@ class dpro_view : detail::job_structure {
   [[nodiscard]] const std::vector<view_tensor>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] bool is_alike() const noexcept { return is_alike_; }
   [[nodiscard]] bool is_folded() const noexcept { return is_folded_; }
-  // False if some tensor's size is unknown; then no tensors are joined or cut, and nothing is folded.
+  // False if some tensor's size is unknown; then recorded buckets stay as they are, and nothing is folded.
   [[nodiscard]] bool knows_sizes() const noexcept { return knows_sizes_; }
 
-  // The recorded strategy, and the one without joined tensors.
+  // The recorded strategy, and the one without joined tensors; without sizes, both are the recorded one.
   [[nodiscard]] const dpro_strategy& recorded() const noexcept { return recorded_; }
   [[nodiscard]] dpro_strategy separate() const;
 
@@ -141,7 +141,9 @@ UNITY_INLINE dpro_view::dpro_view(trace::flow_graph g, const trace::name_table& 
 
 UNITY_INLINE dpro_strategy dpro_view::separate() const {
   auto s = recorded_;
-  s.joined.assign(tensors_.size(), 0);
+  if (knows_sizes_) {
+    s.joined.assign(tensors_.size(), 0);
+  }
   return s;
 }
 

@@ -79,10 +79,10 @@ struct vertex_rows {
   std::span<const std::uint64_t> edge_numbers{};
 };
 
-// The loss is the mean cross entropy over the training vertices. Everything referred to must outlive the result.
-// edges_before: in-edges of the vertices before the range. Precondition: the range graph is joint if joins_edges
-// requires it. Complexity: linear in layers and exchanges.
-// Throws: unity::error as check, and if there is no training vertex.
+// The loss is the mean cross entropy over the training vertices, 0 without any. Everything referred to must outlive
+// the result. edges_before: in-edges of the vertices before the range. Precondition: the range graph is joint if
+// joins_edges requires it. Complexity: linear in layers and exchanges.
+// Throws: unity::error as check.
 [[nodiscard]] range_model range_model_of(const tensor::algebra& a, const vertex_model& m, const gnn::range_graph& r,
                                          const vertex_rows& rows, const vertex_scales& scales,
                                          std::uint64_t edges_before);

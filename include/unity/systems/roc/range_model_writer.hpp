@@ -123,7 +123,6 @@ class range_model_writer {
 #include <fmt/core.h>
 
 #include <unity/backend/host_values.hpp>
-#include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/graph/concepts.hpp>
@@ -524,9 +523,6 @@ UNITY_INLINE value_id range_model_writer::scaled(value_id x, double factor) {
 // Vertices that are not for training have no label here.
 UNITY_INLINE value_id range_model_writer::loss(value_id logits) {
   const auto trained = std::count(rows_.roles.begin(), rows_.roles.end(), gnn::vertex_role::train);
-  if (trained == 0) {
-    throw error{"data", "no vertex to train on", "at least one"};
-  }
   const auto labels =
       held("labels", {size()}, tensor::dtype::int32,
            [range = range_.range, all = rows_.labels, roles = rows_.roles](const drawing&, std::span<std::byte> to) {
@@ -538,7 +534,7 @@ UNITY_INLINE value_id range_model_writer::loss(value_id logits) {
            });
   const auto each = b_.apply("cross_entropy", {logits, labels})[0];
   const auto sum = b_.apply("reduce_sum", {each}, {{"axes", tensor::shape{0}}, {"keep_dims", 0}})[0];
-  return scaled(sum, 1 / static_cast<double>(trained));
+  return scaled(sum, trained == 0 ? 0.0 : 1 / static_cast<double>(trained));
 }
 
 }  // namespace unity::systems::detail

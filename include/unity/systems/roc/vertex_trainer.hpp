@@ -97,8 +97,12 @@ class vertex_trainer {
   }
 
   // One iteration over all vertices. Returns its loss before the update; the same on all ranks.
-  // Throws: unity::error if the loss is not finite; weights stay as they were.
+  // Throws: unity::error if there is no training vertex, or the loss is not finite; weights stay as they were.
   double step(std::uint64_t number, train::timeline* record = nullptr) {
+    const auto& roles = training_.rows.roles;
+    if (std::find(roles.begin(), roles.end(), gnn::vertex_role::train) == roles.end()) {
+      throw error{"data", "no vertex to train on", "at least one"};
+    }
     const auto loss = iterate({training_.seed, number, true}, record);
     if (!std::isfinite(loss)) {
       executor().restart();
