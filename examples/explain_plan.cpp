@@ -55,12 +55,10 @@ void declare(CLI::App& app, arguments& a) {
 
 struct outcome {
   parallel::plan plan{};
-  cost_value cost = 0;
+  systems::strategy_price price{};
   std::vector<systems::operator_explanation> operators{};
 };
 
-bool fits(cost_value cost) { return cost < systems::over_memory; }
-double milliseconds(cost_value cost) { return static_cast<double>(cost) * 1e-9; }
 double milliseconds(picoseconds t) { return to_seconds(t) * 1e3; }
 
 outcome explained(const arguments& a) {
@@ -70,7 +68,7 @@ outcome explained(const arguments& a) {
   r.plan = io::read_plan(operators, a.plan);
   support::with_durations(a.timing, operators, r.plan.machine, "explain_plan", [&](const tensor::durations& times) {
     systems::plan_prices prices{operators, r.plan, times};
-    r.cost = prices.cost();
+    r.price = prices.own();
     const stopwatch watch;
     r.operators = systems::explain(operators, prices, [&] { return watch.seconds() < limit; });
   });
@@ -78,17 +76,17 @@ outcome explained(const arguments& a) {
 }
 
 void print(const arguments& a, const outcome& r) {
-  fmt::print("{} on {}: an iteration takes {:.6f} ms{}\n", a.plan, r.plan.machine.name,
-             milliseconds(r.cost % systems::over_memory), fits(r.cost) ? "" : ", and does not fit in memory");
+  fmt::print("{} on {}: an iteration takes {:.6f} ms{}\n", a.plan, r.plan.machine.name, milliseconds(r.price.iteration),
+             r.price.fits() ? "" : ", and does not fit in memory");
   fmt::print("\n{:<24} {:>13} {:>13} {:>13}  {}\n", "operator", "computing, ms", "receiving, ms", "gradients, ms",
              "division, and the best other one");
   for (const auto& e : r.operators | ranges::views::take(a.rows)) {
     fmt::print("{:<24} {:13.3f} {:13.3f} {:13.3f}  {}\n", e.name, milliseconds(e.computing), milliseconds(e.receiving),
                milliseconds(e.gradients), r.plan.configurations[e.node.index()]);
-    if (e.next && fits(e.next->cost)) {
+    if (e.next && e.next->price.fits()) {
       fmt::print("{:68} {}{}: {:+.6f} ms\n", "", e.next->to,
                  e.next->operators > 1 ? fmt::format(" with {} that follow", e.next->operators - 1) : "",
-                 milliseconds(e.next->cost - r.cost % systems::over_memory));
+                 milliseconds(e.next->price.iteration - r.price.iteration));
     } else {
       fmt::print("{:68} {}\n", "", e.next ? "no other one fits in memory" : "no other one was looked at");
     }
@@ -97,7 +95,7 @@ void print(const arguments& a, const outcome& r) {
   std::size_t better = 0;
   for (const auto& e : r.operators) {
     looked_at += e.priced > 0 ? 1 : 0;
-    better += e.next && e.next->cost < r.cost ? 1 : 0;
+    better += e.next && e.next->price.cost < r.price.cost ? 1 : 0;
   }
   fmt::print("\n{} of {} operators were looked at; {} of them alone would be better divided otherwise\n", looked_at,
              r.operators.size(), better);
@@ -117,14 +115,12 @@ nlohmann::json to_json(const outcome& r) {
     if (e.next) {
       item["next"] = {{"configuration", configuration(e.next->to)},
                       {"operators", e.next->operators},
-                      {"fits", fits(e.next->cost)},
-                      {"iteration_s", milliseconds(e.next->cost % systems::over_memory) * 1e-3}};
+                      {"fits", e.next->price.fits()},
+                      {"iteration_s", to_seconds(e.next->price.iteration)}};
     }
     all.push_back(std::move(item));
   }
-  return {{"iteration_s", milliseconds(r.cost % systems::over_memory) * 1e-3},
-          {"fits", fits(r.cost)},
-          {"operators", std::move(all)}};
+  return {{"iteration_s", to_seconds(r.price.iteration)}, {"fits", r.price.fits()}, {"operators", std::move(all)}};
 }
 
 std::string to_report(const arguments& a, const outcome& r) {
@@ -132,7 +128,7 @@ std::string to_report(const arguments& a, const outcome& r) {
   page.paragraph(
       fmt::format("An iteration on {} takes {:.6f} ms, simulated. Times of operators are sums over devices "
                   "or links, of one micro-batch.",
-                  r.plan.machine.name, milliseconds(r.cost % systems::over_memory)));
+                  r.plan.machine.name, milliseconds(r.price.iteration)));
   std::vector<std::vector<std::string>> rows;
   for (const auto& e : r.operators) {
     const auto ms = [](picoseconds t) { return fmt::format("{:.3f}", milliseconds(t)); };
@@ -140,8 +136,8 @@ std::string to_report(const arguments& a, const outcome& r) {
                     fmt::format("{}", r.plan.configurations[e.node.index()]),
                     e.next ? fmt::format("{}", e.next->to) : "", e.next ? fmt::format("{}", e.next->operators) : "",
                     !e.next ? "not looked at"
-                    : fits(e.next->cost)
-                        ? fmt::format("{:+.6f}", milliseconds(e.next->cost - r.cost % systems::over_memory))
+                    : e.next->price.fits()
+                        ? fmt::format("{:+.6f}", milliseconds(e.next->price.iteration - r.price.iteration))
                         : "does not fit"});
   }
   page.table(std::vector<std::string>{"operator", "computing, ms", "receiving, ms", "gradients, ms", "division",

@@ -183,6 +183,13 @@ void check(arguments& a) {
   o.algorithm = static_cast<systems::disco_algorithm>(
       std::find(systems::disco_algorithm_names.begin(), systems::disco_algorithm_names.end(), a.algorithm) -
       systems::disco_algorithm_names.begin());
+  const systems::disco_options usual;
+  const bool is_changed = o.alpha != usual.alpha || o.patience != usual.patience;
+  if (o.algorithm != systems::disco_algorithm::backtracking &&
+      (is_changed || !o.checkpoint.empty() || !o.resume.empty())) {
+    throw error{is_changed ? "--alpha and --patience" : "--checkpoint and --resume",
+                fmt::format("given with --algorithm {}", a.algorithm), "--algorithm backtracking"};
+  }
   o.moves.most = static_cast<std::uint8_t>(a.beta);
   if (!a.methods.empty()) {
     const auto has = [&](const char* name) {

@@ -105,7 +105,10 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--axioms", a.axioms, "rule file of axioms, instead of the shipped properties of operators");
   app.add_option("--checkpoint", a.generation.checkpoint, "file to save progress to and to continue from");
   app.add_option("--out", a.out, "rule file to write; unproved rules become comments");
-  app.add_option("--json", a.json, "file for the counts as JSON");
+  app.add_option("--json", a.json, "file for the counts as JSON")->excludes("--shipped")->excludes("--derive");
+  for (const auto* const name : {"--variables", "--memory", "--spill", "--rewrites", "--checkpoint"}) {
+    app.get_option(name)->excludes("--shipped")->excludes("--derive")->excludes("--parallel");
+  }
 }
 
 std::size_t count(const tensor::generation_result& r, verdict v) {

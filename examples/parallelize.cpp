@@ -302,8 +302,9 @@ void run_unity(arguments& a, support::strategy_comparison& c) {
   o.limits.seconds = seconds_of(a);
   o.seed = a.seed;
   a.unity.threads = a.threads;
-  const auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
+  auto r = support::compare_unity(c, a.unity, given_strategies(c, a));
   apply_flags(a, c);
+  support::check_best(c, r);
   auto files = files_of(a, c, support::to_json(r), support::notes_of(r, c.best()));
   if (!a.out.empty()) {
     const auto pictures = support::pcg_pictures(c.operators(), c.plan_of(c.best()), title_of(a, c), a.out);
@@ -342,6 +343,9 @@ void run(arguments& a) {
   auto graph = load_graph(operators, a, machine.network.device_count());
   if (a.element != tensor::dtype::float32) {
     graph = tensor::converted(operators, graph, tensor::dtype::float32, a.element);
+  }
+  if (a.memory.microbatches > 1) {  // an error now, not after the search
+    static_cast<void>(support::graph_of_microbatch(operators, graph, a.memory.microbatches));
   }
   support::with_durations(a.timing, operators, machine, "parallelize", [&](const tensor::durations& times) {
     support::strategy_comparison c{operators, machine, graph, times, a.optimizer};

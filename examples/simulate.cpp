@@ -460,6 +460,9 @@ void expect_statement_alone(const arguments& a) {
 }
 
 void run(const arguments& a) {
+  for (const auto& path : {a.json, a.trace, a.svg, a.report}) {
+    support::expect_writable(path);
+  }
   const auto operators = tensor::training_algebra();
   if (!a.stated.plan.empty()) {
     expect_statement_alone(a);

@@ -187,6 +187,9 @@ void check_optimizer(const optimizer_flags& f) {
   if (!f.memory.empty()) {
     static_cast<void>(parse_memory("--memory", f.memory));
   }
+  if (!f.plan.empty()) {
+    static_cast<void>(unity::io::read_plan(unity::tensor::standard_algebra(), f.plan));  // now, not after the search
+  }
   if (!f.passes.empty()) {
     static_cast<void>(passes_of(listed(f.passes), {}));
   }
@@ -194,7 +197,7 @@ void check_optimizer(const optimizer_flags& f) {
     throw unity::error{f.plan.empty() ? "--plan-out" : "--plan", "one of --plan and --plan-out alone", "both"};
   }
   const bool has_more = !f.passes.empty() || !f.memory.empty() || !f.start.empty() || !f.buckets.empty() ||
-                        !f.plan.empty() || f.search != "dpro";
+                        !f.plan.empty() || f.search != "dpro" || f.budget != optimizer_flags{}.budget;
   if (!f.optimize && has_more) {
     throw unity::error{"command line", "flags of the optimizer", "--optimize with them"};
   }

@@ -86,8 +86,17 @@ inline std::string measured_backend(const timing_flags& f) {
   return {};
 }
 
+// Throws: unity::error if devices of several kinds would all be measured here.
+inline void expect_one_kind(const timing_flags& flags, const unity::hardware::machine& m) {
+  if (!measured_backend(flags).empty() && m.devices.size() != 1) {
+    throw unity::error{fmt::format("--cost {}", flags.cost),
+                       fmt::format("{} kinds of devices in machine {}", m.devices.size(), m.name),
+                       "one, which is this machine's"};
+  }
+}
+
 // Calls f(durations). Effects: stores measured times, and prints their number.
-// Throws: unity::error if devices of several kinds would all be measured here, or operators cannot run.
+// Throws: as expect_one_kind; unity::error if operators cannot run.
 template <class F>
 void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, const unity::hardware::machine& m,
                     const char* program, const F& f) {
@@ -103,11 +112,7 @@ void with_durations(const timing_flags& flags, const unity::tensor::algebra& a, 
     }
     return f(hardware::kernel_durations_of(a, on));
   }
-  if (m.devices.size() != 1) {
-    throw error{fmt::format("--cost {}", flags.cost),
-                fmt::format("{} kinds of devices in machine {}", m.devices.size(), m.name),
-                "one, which is this machine's"};
-  }
+  expect_one_kind(flags, m);
   const auto warn = [&](const std::string& line) { fmt::print(stderr, "{}: {}\n", program, line); };
   with_backend(name, a, flags.backend_threads, [&](auto& backend) {
     warn_if_busy(warn);

@@ -24,10 +24,10 @@ namespace support {
 
 namespace detail {
 
-// Flags that name a file which is written, and not read.
+// Flags that name a file which is written. A checkpoint may be the file that is resumed.
 inline bool is_output(const CLI::Option& o) {
-  static constexpr std::array<const char*, 9> names{"--json",    "--report",  "--trace",    "--svg", "--html",
-                                                    "--program", "--buckets", "--plan-out", "--out"};
+  static constexpr std::array<const char*, 10> names{"--json",    "--report",  "--trace",    "--svg", "--html",
+                                                     "--program", "--buckets", "--plan-out", "--out", "--checkpoint"};
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return o.check_name(name); });
 }
 
@@ -42,7 +42,9 @@ inline void expect_distinct_files(const CLI::App& app) {
   for (const auto* output : options) {
     for (const auto& file : is_output(*output) ? output->results() : std::vector<std::string>{}) {
       for (const auto* other : options) {
-        for (const auto& name : other == output ? std::vector<std::string>{} : other->results()) {
+        const bool may_be_same =
+            other == output || (output->check_name("--checkpoint") && other->check_name("--resume"));
+        for (const auto& name : may_be_same ? std::vector<std::string>{} : other->results()) {
           std::error_code ignored;
           const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
           if (is_file && !fs::is_character_file(file, ignored) && is_same(file, name)) {

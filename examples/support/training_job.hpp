@@ -77,11 +77,11 @@ inline void resume(const training_flags& a, training_job& j) {
 // Throws: unity::error if flags, files and plan do not fit each other.
 inline training_job job_of(const training_flags& a, const unity::tensor::algebra& operators) {
   training_job j;
-  static_cast<void>(measured_backend(a.timing));
   if (!a.arena.empty()) {
     static_cast<void>(parse_memory("--memory", a.arena));
   }
   j.given = unity::io::read_plan(operators, a.plan);
+  expect_one_kind(a.timing, j.given.machine);
   j.given.pipeline.is_delayed = j.given.pipeline.is_delayed || a.delayed;
   if (!a.fusion.empty()) {
     j.kernels = unity::io::read_fusion(a.fusion);

@@ -367,10 +367,13 @@ unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const 
     }
   }
   r.parallel_rules = counted(c.operators(), r.found.graph, trace_of(c.operators(), c.plan_of(c.strategies()[own_at])));
+  return r;
+}
+
+void check_best(const strategy_comparison& c, unity_outcome& r) {
   const auto best = c.plan_of(c.best());
   r.trace_to_best = trace_of(c.operators(), best);
   r.checked = checked(c.operators(), best);
-  return r;
 }
 
 nlohmann::json to_json(const unity_outcome& r) {

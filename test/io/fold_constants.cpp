@@ -17,6 +17,7 @@
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/evaluate.hpp>
 
+#include "../support/onnx_text.hpp"
 #include "data_provider.hpp"
 #include "onnx_subjects.hpp"
 
@@ -123,6 +124,18 @@ TEST_CASE("constant folding of random graphs grows their data by at most 4096 by
   }
   CHECK(outlines.contains("add add"));  // everything folded
   CHECK(outlines.size() > 5);           // in many graphs, some folding would grow the file
+}
+
+TEST_CASE("constant folding leaves integers that double cannot hold to engines") {
+  const auto folded = [](const std::string& numbers) {
+    const auto bytes = unity::test::onnx_bytes_of("g (int64[1,2] x) => (int64[1,2] y) <int64[2] c = {" + numbers +
+                                                  "}> { f = Flatten <axis = 0> (c) s = Add(f, f) y = Add(x, s) }");
+    return outline(io::fold_constants(standard(), io::parse_onnx(standard(), bytes, "m", {})));
+  };
+  const auto whole = folded("9007199254740993, 9007199254740995");
+  CHECK(folded("1, 2") == "add");
+  CHECK(whole.find("reshape") != std::string::npos);
+  CHECK(folded("9007199254740000, 1") == "add add");  // the sum is too large, its operands are not
 }
 
 TEST_CASE("constant folding merges equal tensors of one shape unless they are outputs") {

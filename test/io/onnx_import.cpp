@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <string>
@@ -122,6 +123,70 @@ TEST_CASE("shape arithmetic in ONNX files is folded on import") {
     }
     CHECK(outline(io::parse_onnx(standard(), model.SerializeAsString(), "if", {})) == "relu");
   }
+}
+
+TEST_CASE("branches of different ONNX nodes may use one name for different constants") {
+  auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2] x) => (float[2] y)
+      <bool t = {1}> { a = If(t) b = If(t) y = Sub(a, b) })");
+  for (const int k : {0, 1}) {
+    for (const auto* name : {"then_branch", "else_branch"}) {
+      auto& attribute = *model.mutable_graph()->mutable_node(k)->add_attribute();
+      attribute.set_name(name);
+      attribute.set_type(onnx::AttributeProto::GRAPH);
+      auto& branch = *attribute.mutable_g();
+      branch.set_name(name);
+      auto& c = *branch.add_initializer();
+      c.set_name("c");
+      c.set_data_type(onnx::TensorProto::FLOAT);
+      c.add_dims(2);
+      c.add_float_data(static_cast<float>(1 + k));
+      c.add_float_data(static_cast<float>(5 + k));
+      auto& node = *branch.add_node();
+      node.set_op_type("Add");
+      node.add_input("x");
+      node.add_input("c");
+      node.add_output(name);
+      branch.add_output()->set_name(name);
+      branch.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(1);
+    }
+  }
+  const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "if", {});
+  CHECK(outline(m) == "add add sub");
+  REQUIRE(m.data.size() == 2);
+  CHECK(m.data.begin()->second != std::next(m.data.begin())->second);
+}
+
+TEST_CASE("ONNX scales of one element are those of the whole tensor whatever the axis") {
+  for (const auto* const x : {"int8[4]", "int8[4,3]"}) {
+    const auto m = read(std::string{"g ("} + x +
+                        " x) => (float[n,m] y) <float[1] s = {0.5}, int8[1] z = {3}> "
+                        "{ y = DequantizeLinear(x, s, z) }");
+    CHECK(m.opaque_operators.empty());
+    CHECK(outline(m).ends_with("dequantize"));
+  }
+  CHECK(complaint("g (int8[4] x) => (float[4] y) <float[4] s = {1, 2, 3, 4}> { y = DequantizeLinear(x, s) }")
+            .find("has axis 1") != std::string::npos);
+}
+
+TEST_CASE("an ONNX Gather by computed constants may count back") {
+  const auto m =
+      read(R"(g (float[1,2,2] x) => (float[1,2,2] y) <float[3,2] w = {0, 1, 2, 3, 4, 5}, int64[2] i = {-1, 0}> {
+    f = Flatten <axis = 0> (i) g = Gather(w, f) y = Add(x, g) })");
+  CHECK(outline(m).find("embedding") == std::string::npos);
+}
+
+TEST_CASE("an ONNX Clip of float64 has bounds beyond the range of float32") {
+  CHECK(outline(
+            read("g (double[2] x) => (double[2] y) <double a = {-1e100}, double b = {1e100}> { y = Clip(x, a, b) }")) ==
+        "clip");
+}
+
+TEST_CASE("an ONNX ReduceProd of no axes may keep its operand") {
+  const auto m = read(R"(g (float[2] x) => (float[2] y) <int64[2] c = {2, 3}> {
+    p = ReduceProd <noop_with_empty_axes = 1> (c) r = Cast <to = 1> (p) y = Mul(x, r) })",
+                      18);
+  const auto last = m.graph.producer(m.graph.outputs()[0]);
+  CHECK(m.graph.type(m.graph.operands(last)[1]).dims == tensor::shape{2});
 }
 
 TEST_CASE("ONNX constants without elements are joined without a node") {

@@ -119,6 +119,77 @@ TEST_CASE("If branches read a captured value by its new name after a rename") {
   CHECK(written.graph().output(0).name() == "a");
 }
 
+TEST_CASE("If branches read each of two captured values if one takes the former name of the other") {
+  const auto written = [](const std::string& name) {  // of the second value
+    auto m = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
+      g (float[2,3] x, bool c) => (float[2,3] y) { a = Relu(x) )" +
+                                        name + R"( = Abs(x) y = If(c) })");
+    for (const auto* branch : {"then_branch", "else_branch"}) {
+      auto& attribute = *m.mutable_graph()->mutable_node(2)->add_attribute();
+      attribute.set_name(branch);
+      attribute.set_type(onnx::AttributeProto::GRAPH);
+      auto& g = *attribute.mutable_g();
+      g.set_name(branch);
+      auto& inner = *g.add_node();
+      inner.set_op_type("Sub");
+      inner.add_input("a");
+      inner.add_input(name);
+      inner.add_output(std::string{branch} + "_out");
+      g.add_output()->set_name(std::string{branch} + "_out");
+      g.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    }
+    onnx::ModelProto result;
+    REQUIRE(result.ParseFromString(
+        io::serialize_onnx(standard(), io::parse_onnx(standard(), m.SerializeAsString(), "if", {}))));
+    REQUIRE(result.graph().node_size() == 3);
+    return result;
+  };
+  const auto new_name = written("b").graph().node(0).output(0);  // of what was called a
+  const auto again = written(new_name);
+  const auto& inner = again.graph().node(2).attribute(0).g().node(0);
+  CHECK(inner.input(0) == again.graph().node(0).output(0));
+  CHECK(inner.input(1) == again.graph().node(1).output(0));
+  CHECK(inner.input(0) != inner.input(1));
+}
+
+TEST_CASE("external data of inner ONNX graphs are read and written with the model") {
+  const auto folder = std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "io_onnx_inner_external";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const float numbers[] = {3, 5};
+  unity::atomic_write(folder / "w.bin", {reinterpret_cast<const char*>(numbers), sizeof numbers});
+  auto m = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
+      g (float[2] x, bool c) => (float[2] y) { y = If(c) })");
+  for (const auto* branch : {"then_branch", "else_branch"}) {
+    auto& attribute = *m.mutable_graph()->mutable_node(0)->add_attribute();
+    attribute.set_name(branch);
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    auto& g = *attribute.mutable_g();
+    g.set_name(branch);
+    auto& w = *g.add_initializer();
+    w.set_name("w");
+    w.set_data_type(onnx::TensorProto::FLOAT);
+    w.add_dims(2);
+    w.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto& entry = *w.add_external_data();
+    entry.set_key("location");
+    entry.set_value("w.bin");
+    auto& inner = *g.add_node();
+    inner.set_op_type("Add");
+    inner.add_input("x");
+    inner.add_input("w");
+    inner.add_output(std::string{branch} + "_out");
+    g.add_output()->set_name(std::string{branch} + "_out");
+    g.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  }
+  const auto bytes = io::serialize_onnx(standard(), io::parse_onnx(standard(), m.SerializeAsString(), "if", folder));
+  CHECK(io::external_files(bytes).empty());
+  onnx::ModelProto written;
+  REQUIRE(written.ParseFromString(bytes));
+  CHECK(written.graph().node(0).attribute(0).g().initializer(0).raw_data() ==
+        std::string{reinterpret_cast<const char*>(numbers), sizeof numbers});
+}
+
 TEST_CASE("unsupported ONNX nodes keep their form and the model's opset in a round trip") {
   const std::pair<int, std::string> graphs[] = {
       {5, "g (float[1,2,3,3] x) => (float[1,2,1,1] y) { y = GlobalLpPool <p = 2> (x) }"},

@@ -214,6 +214,32 @@ TEST_CASE("two best-first searches of equal spaces give equal results", "[law]")
   require_same(backtracking(first, options_of(200)), backtracking(second, options_of(200)));
 }
 
+TEST_CASE("a best-first search that has no time can be resumed from its checkpoint") {
+  const std::uint64_t seed = 3;
+  CAPTURE(seed);
+  random_engine random{seed};
+  const auto g = random_circuit(random, 4, 200);
+  // Roots of the second rule need not be connected: its matches are found last, and not at all after the end of time.
+  const auto rules = compile_rules(
+      circuits{}, parse_rules("rule double_negation not(not(?x)) => ?x\n"
+                              "rule both (and(?x, ?y), or(?z, ?w)) => (not(not(and(?x, ?y))), or(?z, ?w))"));
+  const auto path = file("no_time.checkpoint");
+  circuit_space whole{circuits{}, gate_count{}, rules, g};
+  const auto uninterrupted = backtracking(whole, options_of(6));
+  circuit_space first{circuits{}, gate_count{}, rules, g};
+  auto o = options_of(6);
+  o.limits.seconds = 0;
+  o.checkpoint = path;
+  CHECK(backtracking(first, o).stopped == stop_reason::time);
+  circuit_space second{circuits{}, gate_count{}, rules, g};
+  require_same(backtracking.resume(second, path, options_of(6)), uninterrupted);
+  // The end of an earlier search does not hold for the next one.
+  o.checkpoint.clear();
+  circuit_space third{circuits{}, gate_count{}, rules, g};
+  CHECK(backtracking(third, o).stopped == stop_reason::time);
+  require_same(backtracking.resume(third, path, options_of(6)), uninterrupted);
+}
+
 TEST_CASE("an interrupted and resumed best-first search equals the uninterrupted one", "[law]") {
   const auto path = file("resumed.checkpoint");
   std::size_t resumed = 0;

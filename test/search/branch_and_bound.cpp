@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -388,6 +390,38 @@ TEST_CASE("bounds of choices give the same branch and bound search with fewer pu
     REQUIRE(a.cost == b.cost);
     REQUIRE(a.counts == b.counts);
     REQUIRE(asked.inner.pushes < made.pushes);
+  }
+}
+
+// Costs take a millisecond each, and all have the same bound.
+struct slow_costs : archetype {
+  explicit slow_costs(std::size_t depth) : depth_{depth} {}
+  [[nodiscard]] std::size_t decision_count() const { return depth_; }
+  [[nodiscard]] std::size_t choice_count(std::size_t) const { return 2000; }
+  cost_value push(std::uint32_t choice) {
+    made.push_back(choice);
+    return 0;
+  }
+  std::optional<cost_value> cost(cost_value /*bound*/) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    return 1000;
+  }
+
+ private:
+  std::size_t depth_;
+};
+
+TEST_CASE("branch and bound keeps its time while it prices assignments") {
+  for (const std::size_t depth : {1U, 2U}) {
+    CAPTURE(depth);
+    slow_costs p{depth};
+    branch_and_bound_options o;
+    o.limits.seconds = 0.02;
+    o.incumbent = 1000;
+    o.deepening = false;
+    const auto r = branch_and_bound(p, o);
+    CHECK(r.stopped == stop_reason::time);
+    CHECK(r.evaluated < 1000);
   }
 }
 

@@ -91,6 +91,31 @@ explicit_space random_explicit(std::uint64_t seed) {
 
 }  // namespace
 
+// Bounds say nothing.
+struct unbounded_gates : gate_count {
+  [[nodiscard]] static std::int64_t lower_bound(std::int64_t /*value*/) { return 0; }
+};
+
+TEST_CASE("exact search without time claims no bound that leaves out moves") {
+  circuit_builder b;
+  auto x = b.input('a');
+  const auto y = b.input('b');
+  for (int i = 0; i < 80; ++i) {
+    x = b.conjunction(x, y);
+  }
+  const auto g = b.build({b.negation(b.negation(x))});
+  const auto rules = compile_rules(circuits{}, parse_rules("rule double_negation not(not(?x)) => ?x"));
+  rewrite_space all{circuits{}, unbounded_gates{}, rules, g};
+  const auto best = exact(all);
+  rewrite_space space{circuits{}, unbounded_gates{}, rules, g};
+  best_first_options o;
+  o.limits.seconds = 0;
+  const auto found = exact(space, o);
+  CHECK(found.stopped == stop_reason::time);
+  CHECK(best.cost < found.cost);
+  CHECK(found.lower_bound <= best.cost);
+}
+
 TEST_CASE("exact search proves the optimum over the states that moves can reach", "[law]") {
   std::size_t proved = 0;
   std::size_t improved = 0;

@@ -52,7 +52,7 @@ TEST_CASE("the explained next-best division equals the best one by full simulati
       p->recomputed = parallel::recomputation_but_every(p->graph, 2);
     }
     systems::plan_prices prices{operators(), *p, parallel::analytic_durations(operators(), p->machine)};
-    CHECK(prices.cost() == slow_price(*p, p->configurations));
+    CHECK(prices.own().cost == slow_price(*p, p->configurations));
     const auto all = systems::explain(operators(), prices, always);
     const auto devices = p->machine.network.device_count();
     const parallel::graph_dimensions dimensions{operators(), p->graph};
@@ -84,13 +84,36 @@ TEST_CASE("the explained next-best division equals the best one by full simulati
       CHECK(e.priced == priced);
       REQUIRE(e.next.has_value() == least.has_value());
       if (least) {
-        CHECK(e.next->cost == *least);
+        CHECK(e.next->price.cost == *least);
         ++compared;
       }
     }
     CHECK(std::is_sorted(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.total() > y.total(); }));
   }
   CHECK(compared >= 20);
+}
+
+TEST_CASE("explained times are those of iterations whether the plan fits in memory or not", "[flexflow]") {
+  for (const std::uint64_t seed : {2U, 3U}) {
+    auto p = parallel::test::plan_at_random(seed);
+    REQUIRE(p);
+    if (seed == 3) {  // prices by full simulation
+      p->recomputed = parallel::recomputation_but_every(p->graph, 2);
+    }
+    for (auto& d : p->machine.devices) {
+      d.memory = bytes{1};
+    }
+    systems::plan_prices prices{operators(), *p, parallel::analytic_durations(operators(), p->machine)};
+    CHECK_FALSE(prices.own().fits());
+    CHECK(prices.own().iteration.count() == slow_price(*p, p->configurations));
+    for (const auto& e : systems::explain(operators(), prices, always)) {
+      if (e.next && e.next->operators == 1) {
+        auto s = p->configurations;
+        s[e.node.index()] = e.next->to;
+        CHECK(e.next->price.iteration.count() == slow_price(*p, s));
+      }
+    }
+  }
 }
 
 TEST_CASE("an explanation that has no time has no alternatives", "[flexflow]") {

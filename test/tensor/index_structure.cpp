@@ -177,4 +177,13 @@ TEST_CASE("linear_groups gives the operands in which each operator is jointly ad
   CHECK(linear("lstm_cell", {}, lstm_operands).empty());
 }
 
+TEST_CASE("a linear group makes each result additive, not only those that depend on it") {
+  const auto a = training_algebra();
+  const tensor_type x{dtype::float32, {}, false, {4, 8}};
+  const tensor_type s{dtype::float32, {}, false, {8}};
+  const auto op = a.make_operation("layer_norm_gradient", {{"axis", 1}, {"epsilon", 1e-5}, {"of", shape{0, 1, 2}}});
+  // The first result is additive in scale and shift (1 and 2), of which the others are independent.
+  CHECK(linear_groups(a, op, std::vector{x, s, s, x}) == std::vector<std::vector<std::size_t>>{{2, 3}});
+}
+
 }  // namespace tests_of_index_structure

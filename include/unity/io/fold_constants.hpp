@@ -48,7 +48,8 @@ class constant_folder {
   [[nodiscard]] std::vector<group> groups() const;
   // Effects: folds groups in ascending order of growth, as long as the data exceeds the model's by at most the slack.
   void choose();
-  void compute();
+  // False if a node computes with integers that double cannot hold: such nodes are no longer computable then.
+  [[nodiscard]] bool compute();
   void compute(node_id n, std::vector<std::size_t>& uses);
   // Computes one operator in Number and rounds its results to their element types, as engines do after each operator.
   // Keeping a chain of operators in double would change integers that are computed from real numbers, such as buckets
@@ -65,6 +66,7 @@ class constant_folder {
   onnx_model model_;
   std::int64_t most_elements_;
   std::vector<char> computable_{};     // by node
+  std::vector<char> inexact_{};        // by node: computes with integers beyond 2^53
   std::vector<char> wanted_{};         // by value: an output, or read by a node that is not computable
   std::vector<char> folded_{};         // by value
   std::vector<char> needed_{};         // by node: something that is folded depends on it
@@ -79,7 +81,7 @@ class constant_folder {
 // The model with constant subgraphs replaced by their values, and equal tensors under one name. Weights without data
 // stay as they are, with everything that depends on them. So do subgraphs whose values would increase the data of the
 // model by more than 4 KiB, such as a transposed table that is also read untransposed: engines compute them when they
-// load a file. Quantize and dequantize also stay.
+// load a file. Quantize and dequantize also stay, and what computes with integers of 2^53 and more.
 // Throws: unity::error if a constant subgraph computes NaN. Complexity: one reference evaluation of each constant
 // subgraph, a node at a time.
 [[nodiscard]] inline onnx_model fold_constants(const tensor::algebra& algebra, onnx_model model,
@@ -110,9 +112,11 @@ namespace unity::io::detail {
 
 UNITY_INLINE onnx_model constant_folder::run() && {
   const auto& g = model_.graph;
-  find_computable();
-  choose();
-  compute();
+  inexact_.assign(g.node_count(), 0);
+  do {
+    find_computable();
+    choose();
+  } while (!compute());
   tensor::tensor_graph result;
   std::vector<value_id> moved(g.value_count());
   std::vector<node_id> origins;
@@ -151,7 +155,8 @@ UNITY_INLINE bool constant_folder::is_computable(node_id n) const {
   }
   // Engines look for these next to products, which they then run with integers.
   const bool is_mark = definition.signature.name == "quantize" || definition.signature.name == "dequantize";
-  bool all = !is_mark && !std::holds_alternative<tensor::opaque>(definition.body) && !has_open_size(n);
+  bool all = !is_mark && inexact_[n.index()] == 0 && !std::holds_alternative<tensor::opaque>(definition.body) &&
+             !has_open_size(n);
   for (const auto v : g.operands(n)) {
     all = all && computable_[g.producer(v).index()] != 0;
   }
@@ -284,7 +289,17 @@ UNITY_INLINE void constant_folder::choose() {
   }
 }
 
-UNITY_INLINE void constant_folder::compute() {
+// Whether double holds all elements exactly.
+UNITY_INLINE bool fits_double(const tensor_data& data) {
+  if (data.element != tensor::dtype::int64) {
+    return true;
+  }
+  constexpr auto most = std::int64_t{1} << 53U;
+  const auto all = elements_of<std::int64_t>(data);
+  return std::ranges::all_of(all, [](std::int64_t x) { return -most < x && x < most; });
+}
+
+UNITY_INLINE bool constant_folder::compute() {
   const auto& g = model_.graph;
   needed_.assign(g.node_count(), 0);
   std::vector<std::size_t> uses(g.value_count(), 0);
@@ -296,12 +311,15 @@ UNITY_INLINE void constant_folder::compute() {
       ++uses[v.index()];
     }
   }
-  values_.resize(g.value_count());
+  values_.assign(g.value_count(), {});
+  bool is_exact = true;
   for (const auto n : node_ids(g)) {
     if (needed_[n.index()] != 0) {
       compute(n, uses);
+      is_exact = is_exact && inexact_[n.index()] == 0;
     }
   }
+  return is_exact;
 }
 
 UNITY_INLINE void constant_folder::compute(node_id n, std::vector<std::size_t>& uses) {
@@ -310,12 +328,17 @@ UNITY_INLINE void constant_folder::compute(node_id n, std::vector<std::size_t>& 
     values_[g.results(n)[0].index()] = *data;
     return;
   }
+  const auto is_inexact = [&](value_id v) { return !fits_double(values_[v.index()]); };
+  inexact_[n.index()] = std::ranges::any_of(g.operands(n), is_inexact) ? 1 : 0;
   const auto is_float = [&](value_id v) { return g.type(v).element == tensor::dtype::float32; };
   const bool moves = std::holds_alternative<tensor::view>(algebra_->definition_of(g.operation(n).kind).body);
   if (moves && std::ranges::all_of(g.operands(n), is_float) && std::ranges::all_of(g.results(n), is_float)) {
     compute_in<float>(n);
   } else {
     compute_in<double>(n);
+  }
+  if (std::ranges::any_of(g.results(n), is_inexact)) {
+    inexact_[n.index()] = 1;
   }
   for (const auto v : g.operands(n)) {
     if (--uses[v.index()] == 0 && folded_[v.index()] == 0) {

@@ -128,6 +128,7 @@ namespace unity::io::detail {
 UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputStream& bytes, std::uint64_t size) {
   parse(bytes, size);
   const auto file = file_size(size);
+  tensor_reader{file_, directory_}.load_inner(*proto_.mutable_graph());
   const auto opset = find_opset();
   bind_dimensions();
   structure_check{graph(), file_}.run();

@@ -156,9 +156,10 @@ class state_view {
   // Complexity: nodes / 64 words for each of `among`, plus the pairs; plus, once per state, the cost of depends().
   template <class Store, class Visit>
   void visit_pairs_apart(const Store& store, std::span<const node_id> among, const Visit& visit) {
-    if (among.size() > most_apart) {
+    if (among.size() > most_apart || nodes_.size() > most_rows) {
+      const auto near = among.size() > most_apart ? std::size_t{few_neighbours} : most_apart + 1;
       for (std::uint32_t i = 0; i < among.size(); ++i) {
-        for (auto j = i < few_neighbours ? 0 : i - few_neighbours + 1; j < i; ++j) {
+        for (auto j = i < near ? 0U : static_cast<std::uint32_t>(i - near + 1); j < i; ++j) {
           if (!depends(store, among[i], among[j]) && !depends(store, among[j], among[i])) {
             visit(i, j);
           }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -58,14 +59,18 @@ class best_first {
         scratch_(pool_.size()) {}
 
   result run() {
+    // Not if checkpoints are written: see is_past_deadline.
     if constexpr (timed_space<Space>) {
-      space_.end_at(end_of(options_));
+      space_.end_at(options_.checkpoint.empty() ? end_of(options_) : std::chrono::steady_clock::time_point::max());
     }
     begin();
     return search();
   }
   // Continues from a checkpoint of the same space, including counts and history.
   result resume(const std::string& checkpoint) {
+    if constexpr (timed_space<Space>) {
+      space_.end_at(std::chrono::steady_clock::time_point::max());
+    }
     restore(checkpoint);
     return search();
   }
@@ -219,6 +224,9 @@ class best_first {
       }
     } else {
       expand_in_parallel(r, s, moves);
+    }
+    if constexpr (timed_space<Space>) {
+      cut_ = is_past_deadline() ? r : cut_;  // the space may have left moves out
     }
   }
   // Threads price slices, and the results are processed in order, so the number of threads does not matter.

@@ -160,6 +160,7 @@ class depth_first_search {
       if (depth_ == path_.size()) {
         evaluate();
         back();
+        reached_time();  // the costs of many leaves may take long
       } else if (reached_limit()) {
         open_ = std::min(open_, chosen.bound);
         back();
@@ -227,19 +228,24 @@ class depth_first_search {
     if (result_.counts.expanded >= options_.limits.expansions) {
       return stop(stop_reason::expansions);
     }
-    if (result_.counts.expanded % 64 != 0) {
-      return false;
-    }
-    if (memory() > options_.limits.memory) {
+    if (result_.counts.expanded % 64 == 0 && memory() > options_.limits.memory) {
       return stop(stop_reason::memory);
     }
+    return reached_time();
+  }
+  bool reached_time() {
+    if (is_stopped_ || !pace_.is_due()) {
+      return is_stopped_;
+    }
     const auto now = clock_.seconds();
+    pace_.read(now);
     if (now >= options_.limits.seconds) {
       return stop(stop_reason::time);
     }
     if (options_.watch && now - last_watch_ >= 0.005) {
       last_watch_ = now;
-      if (!options_.watch({now, result_.cost, frames_[depth_ - 1].end, result_.counts})) {
+      if (!options_.watch(
+              {now, result_.cost, depth_ == 0 ? frames_[0].end : frames_[depth_ - 1].end, result_.counts})) {
         return stop(stop_reason::observer);
       }
     }
@@ -259,6 +265,7 @@ class depth_first_search {
   const branch_and_bound_options& options_;
   branch_and_bound_result result_{};
   search_clock clock_{options_};
+  clock_pace pace_{};
   double last_watch_ = 0;
   std::vector<std::uint32_t> path_{};  // the first `depth_` entries are the decisions made
   std::vector<frame> frames_{};        // by depth

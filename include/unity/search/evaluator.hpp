@@ -98,6 +98,7 @@ class evaluator_space {
  public:
   using state_type = evaluated_state<typename Evaluator::state_type>;
   using move_type = typename Moves::move_type;
+  static constexpr std::size_t pricing_slice = 1;  // a trial takes longer than handing it to a thread
   struct scratch_type {
     std::optional<Evaluator> evaluator{};
     unity::fingerprint at{};  // of the evaluator's state

@@ -1,6 +1,7 @@
 // Applies rules wherever they apply, regardless of cost.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -15,9 +16,11 @@ struct rewritten_everywhere {
 };
 
 // Applies the first applicable move repeatedly, from the initial state of the space, at most `most` times: rules that
-// enable themselves never end. `Space` is a rewrite_space. Complexity: moves made times moves per state.
+// enable themselves never end. `Space` is a rewrite_space, whose end of an earlier search no longer holds. Complexity:
+// moves made times moves per state.
 template <class Space>
 [[nodiscard]] rewritten_everywhere<typename Space::state_type> rewrite_everywhere(Space& space, std::size_t most) {
+  space.end_at(std::chrono::steady_clock::time_point::max());
   rewritten_everywhere<typename Space::state_type> r{space.initial()};
   typename Space::scratch_type from;
   typename Space::scratch_type to;

@@ -61,11 +61,13 @@ class body_linearity {
   // How the outputs depend on the values that `seeds` marks as additive, with all else fixed. A seed that depends on
   // another seed is not additive: each has its own terms.
   [[nodiscard]] dependence of_outputs(std::vector<dependence> seeds) const;
-  [[nodiscard]] bool all_outputs_additive(const std::vector<dependence>& seeds) const {
-    return of_outputs(seeds) == dependence::additive;
-  }
+  // Stricter than of_outputs: an output that does not depend on the seeds is no sum of the outputs of two terms.
+  [[nodiscard]] bool all_outputs_additive(std::vector<dependence> seeds) const;
 
  private:
+  // Replaces the dependence of every value.
+  void spread(std::vector<dependence>& seeds) const;
+
   const tensor_graph& body_;
   std::vector<std::vector<operand_set>> groups_;
 };
@@ -99,6 +101,7 @@ template <class Predicate>
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_LINEARITY)
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <variant>
@@ -190,7 +193,7 @@ UNITY_INLINE body_linearity::body_linearity(const algebra& a, const tensor_graph
   }
 }
 
-UNITY_INLINE dependence body_linearity::of_outputs(std::vector<dependence> seeds) const {
+UNITY_INLINE void body_linearity::spread(std::vector<dependence>& seeds) const {
   for (const auto i : node_ids(body_)) {
     std::vector<dependence> operands;
     for (const auto v : body_.operands(i)) {
@@ -202,6 +205,17 @@ UNITY_INLINE dependence body_linearity::of_outputs(std::vector<dependence> seeds
       own = own == dependence::none ? d : d == dependence::none ? own : dependence::other;
     }
   }
+}
+
+UNITY_INLINE bool body_linearity::all_outputs_additive(std::vector<dependence> seeds) const {
+  spread(seeds);
+  const auto outputs = body_.outputs();
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [&](value_id v) { return seeds[v.index()] == dependence::additive; });
+}
+
+UNITY_INLINE dependence body_linearity::of_outputs(std::vector<dependence> seeds) const {
+  spread(seeds);
   auto joint = dependence::none;
   for (const auto v : body_.outputs()) {
     const auto d = seeds[v.index()];

@@ -140,7 +140,8 @@ UNITY_INLINE import_result import_clip(import_node& n) {
     if (const auto* k = n.known(place); at && k != nullptr && !is_real) {
       return tensor::to_integer<std::int64_t>(*at) == k->integers[0] ? at : std::nullopt;
     }
-    constexpr double most = std::numeric_limits<float>::max();
+    const double most = n.type(0).element == tensor::dtype::float64 ? std::numeric_limits<double>::max()
+                                                                    : std::numeric_limits<float>::max();
     return at && is_real && std::abs(*at) >= most ? std::copysign(infinity, *at) : at;  // no bound
   };
   const auto low = bound("min", 1, -infinity);

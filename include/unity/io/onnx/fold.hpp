@@ -317,6 +317,10 @@ UNITY_INLINE folded fold_product(const fold_node& n) {
   if (n.input(0) == nullptr || n.input(0)->is_real() || n.input(0)->dims.size() != 1) {
     return std::nullopt;
   }
+  const auto axes = n.list("axes", 1, 18);
+  if ((!axes || axes->empty()) && n.attributes.integer("noop_with_empty_axes", 0) != 0) {
+    return settle(*n.input(0));
+  }
   std::uint64_t product = 1;
   for (const auto x : n.input(0)->integers) {
     product *= static_cast<std::uint64_t>(x);

@@ -311,6 +311,10 @@ UNITY_INLINE value_id graph_maker::constant(onnx_value& v) {
   if (v.data == nullptr) {
     v.data = std::make_shared<tensor_data>(data_from(*v.known));
   }
+  const auto stated = v.name;
+  for (int k = 1; data_.contains(v.name); ++k) {  // branches of nodes such as If may use a name again
+    v.name = fmt::format("{}_{}", stated, k);
+  }
   const auto made = source(v.weight ? "weight" : "constant", v.name, v.data->element, v.data->dims);
   data_[v.name] = std::move(*v.data);
   v.data.reset();

@@ -315,7 +315,9 @@ UNITY_INLINE import_result import_gather(import_node& n) {
     return one(n.rank(1) == 1 ? v : n.emit("squeeze", {v}, {{"axes", {axis}}}));
   }
   const bool counts_back = index && std::any_of(index->begin(), index->end(), [](std::int64_t i) { return i < 0; });
-  if (axis != 0 || !tensor::is_floating(n.type(0).element) || counts_back) {
+  // Row numbers of an embedding never count back. Those of a constant that is not known here might.
+  const bool may_count_back = counts_back || (!index && n.type(1).constant);
+  if (axis != 0 || !tensor::is_floating(n.type(0).element) || may_count_back) {
     return std::nullopt;
   }
   return one(n.emit("embedding", {n.input(0), n.input(1)}));

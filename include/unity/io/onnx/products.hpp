@@ -349,14 +349,29 @@ UNITY_INLINE import_result import_scaled(import_node& n) {
   if (n.attributes.integer("output_dtype", 0) != 0 || n.attributes.integer("precision", 0) != 0) {
     return std::nullopt;
   }
-  const auto axis = n.rank(1) == 0 ? 0 : n.axis(n.attributes.integer("axis", 1), n.rank(0));
+  const auto stated = n.attributes.integer("axis", 1);
+  const auto dims = n.type(0).dims;
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  const auto has_one = [&] {
+    return stated >= -rank && stated < rank && dims[static_cast<std::size_t>(stated < 0 ? stated + rank : stated)] == 1;
+  };
+  // Engines take a scale of one element as that of the whole tensor, whatever the axis.
+  const bool is_whole = n.rank(1) == 0 || (n.type(1).dims == tensor::shape{1} && !has_one());
+  const auto axis = is_whole ? 0 : n.axis(stated, dims.size());
   const auto block = n.rank(1) > 1 ? n.attributes.integer("block_size", 0) : 0;
-  const std::size_t inputs = n.has(2) ? 3 : 2;
-  if (n.type() == "DequantizeLinear") {
-    return accepted(n, "dequantize", inputs, {{"axis", axis}, {"block", block}});
+  std::vector<value_id> operands{n.input(0)};
+  for (std::size_t i = 1; i < (n.has(2) ? 3U : 2U); ++i) {
+    operands.push_back(is_whole ? n.reshape(n.input(i), {}) : n.input(i));
   }
-  const auto element = n.has(2) ? n.type(2).element : tensor::dtype::uint8;
-  return accepted(n, "quantize", inputs, {{"axis", axis}, {"block", block}, {"element", tensor::name_of(element)}});
+  try {
+    if (n.type() == "DequantizeLinear") {
+      return n.emit_all("dequantize", operands, {{"axis", axis}, {"block", block}});
+    }
+    const auto element = n.has(2) ? n.type(2).element : tensor::dtype::uint8;
+    return n.emit_all("quantize", operands, {{"axis", axis}, {"block", block}, {"element", tensor::name_of(element)}});
+  } catch (const not_accepted&) {
+    return std::nullopt;
+  }
 }
 
 UNITY_INLINE import_result import_dynamic_quantize(import_node& n) { return accepted(n, "dynamic_quantize", 1, {}); }

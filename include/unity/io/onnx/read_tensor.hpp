@@ -45,8 +45,13 @@ class tensor_reader {
   // Throws: no_counterpart for other element types and NaN, which leaves `proto` unchanged; unity::error for sizes that
   // do not match the data, and external files that are missing or too short.
   [[nodiscard]] tensor_data read(onnx::TensorProto& proto, std::string_view name) const;
+  // Effects: brings external data of initializers of the graph's inner graphs into them. Element types without
+  // counterpart stay as they are.
+  // Throws: as read.
+  void load_inner(onnx::GraphProto& g) const;
 
  private:
+  void load(onnx::GraphProto& g) const;
   static std::string known_types();
   static std::uint64_t element_count(const onnx::TensorProto& proto, const std::string& where);
 
@@ -209,6 +214,30 @@ UNITY_INLINE void tensor_reader::typed(const onnx::TensorProto& proto, tensor::d
     case tensor::dtype::uint8:
     case tensor::dtype::boolean: return append<std::uint8_t>(proto.int32_data(), bytes);
   }
+}
+
+UNITY_INLINE void tensor_reader::load_inner(onnx::GraphProto& g) const {
+  for (auto& node : *g.mutable_node()) {
+    for (auto& a : *node.mutable_attribute()) {
+      if (a.has_g()) {
+        load(*a.mutable_g());
+      }
+      for (auto& inner : *a.mutable_graphs()) {
+        load(inner);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void tensor_reader::load(onnx::GraphProto& g) const {
+  for (auto& t : *g.mutable_initializer()) {
+    if (t.data_location() == onnx::TensorProto::EXTERNAL && from_onnx_type(t.data_type())) {
+      t.set_raw_data(read(t, t.name()).bytes.text());
+      t.clear_external_data();
+      t.clear_data_location();
+    }
+  }
+  load_inner(g);
 }
 
 UNITY_INLINE std::string tensor_reader::external(const onnx::TensorProto& proto, std::uint64_t size,

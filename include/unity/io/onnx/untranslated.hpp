@@ -94,7 +94,7 @@ class opaque_exporter {
   void name_inputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names) const;
   void name_outputs(node_id n, onnx::NodeProto& node, const std::vector<std::string>& names,
                     const std::set<std::string>& outputs);
-  static void rename(onnx::AttributeProto& a, const std::string& from, const std::string& to);
+  static void rename(onnx::AttributeProto& a, const std::map<std::string, std::string>& now);
 
   const tensor::algebra* algebra_;
   const onnx_model* model_;
@@ -308,13 +308,14 @@ UNITY_INLINE void opaque_exporter::name_inputs(node_id n, onnx::NodeProto& node,
       name = operand();
     }
   }
+  std::map<std::string, std::string> now;  // all at once: a new name may be the old one of another
   for (const auto& name : captured.names()) {
     if (empty_data(name) == nullptr) {
-      const auto& now = operand();
-      for (auto& a : *node.mutable_attribute()) {
-        rename(a, name, now);
-      }
+      now.emplace(name, operand());
     }
+  }
+  for (auto& a : *node.mutable_attribute()) {
+    rename(a, now);
   }
 }
 
@@ -334,19 +335,20 @@ UNITY_INLINE void opaque_exporter::name_outputs(node_id n, onnx::NodeProto& node
   }
 }
 
-UNITY_INLINE void opaque_exporter::rename(onnx::AttributeProto& a, const std::string& from, const std::string& to) {
+UNITY_INLINE void opaque_exporter::rename(onnx::AttributeProto& a, const std::map<std::string, std::string>& now) {
   const auto in_graph = [&](onnx::GraphProto& g) {
     for (auto& node : *g.mutable_node()) {
       for (auto& in : *node.mutable_input()) {
-        in = in == from ? to : in;
+        const auto to = now.find(in);
+        in = to == now.end() ? in : to->second;
       }
       for (auto& inner : *node.mutable_attribute()) {
-        rename(inner, from, to);
+        rename(inner, now);
       }
     }
     for (auto& out : *g.mutable_output()) {
-      if (out.name() == from) {
-        out.set_name(to);
+      if (const auto to = now.find(out.name()); to != now.end()) {
+        out.set_name(to->second);
       }
     }
   };

@@ -22,11 +22,21 @@
 
 namespace unity::systems {
 
+// Regular.
+struct strategy_price {
+  cost_value cost = 0;  // the iteration in picoseconds; more than over_memory if the strategy does not fit in memory
+  picoseconds iteration{};  // whether it fits or not
+
+  [[nodiscard]] bool fits() const noexcept { return cost < over_memory; }
+
+  friend bool operator==(const strategy_price&, const strategy_price&) = default;
+};
+
 // Another configuration of an operator. All others are unchanged, or the rest of its unit follows it.
 struct explained_alternative {
   parallel::configuration to{};
   std::size_t operators = 1;  // that change
-  cost_value cost = 0;        // of an iteration in picoseconds; at least over_memory if it does not fit
+  strategy_price price{};
 
   friend bool operator==(const explained_alternative&, const explained_alternative&) = default;
 };
@@ -50,21 +60,21 @@ class plan_prices {
   // Throws: unity::error if the plan does not fit its graph and machine.
   plan_prices(const tensor::algebra& a, const parallel::plan& p, tensor::durations durations);
 
-  // The cost of the plan, in the units of explained_alternative::cost.
-  [[nodiscard]] cost_value cost() const noexcept { return cost_; }
+  // Of the plan itself.
+  [[nodiscard]] const strategy_price& own() const noexcept { return own_; }
   // nullopt if the change is not valid for the plan, such as devices of another stage. Complexity: that of a
   // simulation.
-  [[nodiscard]] std::optional<cost_value> price(const strategy_change& change);
+  [[nodiscard]] std::optional<strategy_price> price(const strategy_change& change);
   [[nodiscard]] parallel::lowering& lowering() noexcept { return lowering_; }
   [[nodiscard]] const parallel::plan& plan() const noexcept { return plan_; }
 
  private:
-  [[nodiscard]] cost_value simulated(const parallel::strategy& s);
+  [[nodiscard]] strategy_price simulated(const parallel::strategy& s);
 
   const parallel::plan& plan_;
   parallel::lowering lowering_;
   std::unique_ptr<strategy_evaluator> evaluator_{};  // null: full simulations
-  cost_value cost_ = 0;
+  strategy_price own_{};
 };
 
 // All operators of the plan, the most expensive first. The best alternative is taken over all degrees on aligned blocks
@@ -99,18 +109,21 @@ UNITY_INLINE plan_prices::plan_prices(const tensor::algebra& a, const parallel::
                         std::find(p.offloaded.begin(), p.offloaded.end(), true) == p.offloaded.end();
   if (is_plain) {
     evaluator_ = std::make_unique<strategy_evaluator>(lowering_, parallel::memory_limits(p.machine));
-    cost_ = evaluator_->reset(p.configurations);
+    own_.cost = evaluator_->reset(p.configurations);
+    own_.iteration = evaluator_->simulation().iteration_time();
   } else {
-    cost_ = simulated(p.configurations);
+    own_ = simulated(p.configurations);
   }
 }
 
-UNITY_INLINE std::optional<cost_value> plan_prices::price(const strategy_change& change) {
+UNITY_INLINE std::optional<strategy_price> plan_prices::price(const strategy_change& change) {
   if (evaluator_) {
-    const auto found = evaluator_->try_move(change, std::numeric_limits<cost_value>::max());
-    if (found) {
-      evaluator_->rollback();
+    const auto cost = evaluator_->try_move(change, std::numeric_limits<cost_value>::max());
+    if (!cost) {
+      return std::nullopt;
     }
+    const strategy_price found{*cost, evaluator_->simulation().iteration_time()};
+    evaluator_->rollback();
     return found;
   }
   auto s = plan_.configurations;
@@ -125,14 +138,15 @@ UNITY_INLINE std::optional<cost_value> plan_prices::price(const strategy_change&
   return simulated(s);
 }
 
-UNITY_INLINE cost_value plan_prices::simulated(const parallel::strategy& s) {
+UNITY_INLINE strategy_price plan_prices::simulated(const parallel::strategy& s) {
   const auto report = parallel::report_on(lowering_, plan_.graph, plan_.machine, s, plan_.pipeline,
                                           plan_.synchronization, plan_.recomputed, plan_.offloaded);
   cost_value over = 0;
   for (const auto& e : report.excess) {
     over += e.over.count();
   }
-  return over == 0 ? report.iteration.count() : over_memory + 1000 * over + report.iteration.count();
+  const auto time = report.iteration.count();
+  return {over == 0 ? time : over_memory + 1000 * over + time, report.iteration};
 }
 
 UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a, plan_prices& prices,
@@ -168,11 +182,10 @@ UNITY_INLINE std::vector<operator_explanation> explain(const tensor::algebra& a,
   unity::stable_sort(all, [](const auto& x, const auto& y) { return x.total() > y.total(); });
   for (auto& e : all) {
     const auto consider = [&](const strategy_change& change, const parallel::configuration& to) {
-      const auto cost = prices.price(change);
-      if (cost) {
+      if (const auto price = prices.price(change)) {
         ++e.priced;
-        if (!e.next || *cost < e.next->cost) {
-          e.next = explained_alternative{to, change.size(), *cost};
+        if (!e.next || price->cost < e.next->price.cost) {
+          e.next = explained_alternative{to, change.size(), *price};
         }
       }
     };
