@@ -187,9 +187,6 @@ void check_optimizer(const optimizer_flags& f) {
   if (!f.memory.empty()) {
     static_cast<void>(parse_memory("--memory", f.memory));
   }
-  if (!f.plan.empty()) {
-    static_cast<void>(unity::io::read_plan(unity::tensor::standard_algebra(), f.plan));  // now, not after the search
-  }
   if (!f.passes.empty()) {
     static_cast<void>(passes_of(listed(f.passes), {}));
   }
@@ -200,6 +197,9 @@ void check_optimizer(const optimizer_flags& f) {
                         !f.plan.empty() || f.search != "dpro" || f.budget != optimizer_flags{}.budget;
   if (!f.optimize && has_more) {
     throw unity::error{"command line", "flags of the optimizer", "--optimize with them"};
+  }
+  if (!f.plan.empty()) {
+    static_cast<void>(unity::io::read_plan(unity::tensor::standard_algebra(), f.plan));  // now, not after the search
   }
 }
 

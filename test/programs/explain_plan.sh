@@ -23,6 +23,17 @@ check 'no time for alternatives' silent "$explain" "$scratch/data.json" --budget
 check 'is said' grep -q '^0 of 13 operators were looked at' "$scratch/stdout"
 check 'and has none' json "$scratch/b.json" 'all("next" not in o for o in x["operators"])'
 
+"$python" - "$scratch/data.json" "$scratch/small.json" <<'END'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+for d in plan["machine"]["devices"]:
+    d["memory_bytes"] = 1000000
+json.dump(plan, open(sys.argv[2], "w"))
+END
+check 'a plan that does not fit' silent "$explain" "$scratch/small.json" --json "$scratch/small"
+check 'takes as long as one that fits' json "$scratch/small" '
+  not x["fits"] and x["iteration_s"] == json.load(open("'"$scratch/a.json"'"))["iteration_s"]'
+
 check 'a plan and itself' silent "$diff" "$scratch/data.json" "$scratch/data.json" --json "$scratch/same.json"
 check 'are the same' grep -q '^both plans are the same$' "$scratch/stdout"
 check 'also in JSON' json "$scratch/same.json" 'x["same"] and x["first"] == x["second"]'

@@ -89,4 +89,8 @@ check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' 
   --ranks 2 --backend cpu --steps 1
 check "a backend without fused kernels" complains 1 'backend reference: fused kernels' "$train" one/plan.json \
   --fusion one/fusion.json --ranks 2 --steps 1 --backend reference
+check "checkpoints of another search" refused '--checkpoint and --resume: given with --algorithm beam' zoo:lenet \
+  --machine 1080ti:1x2 --algorithm beam --checkpoint other
+check "a limit of another search" refused '--alpha and --patience: given with --algorithm beam' zoo:lenet \
+  --machine 1080ti:1x2 --algorithm beam --patience 7
 finish

@@ -122,6 +122,9 @@ note $? "after kill: $(cat "$scratch/stderr")"
 rm -f "$out" && generate --checkpoint "$point" --out "$out" && cmp -s "$scratch/whole.rules" "$out"
 note $? 'a run that is done is its own result'
 
+expect 2 'excludes' --derive relu:i --max-ops 2 --json "$scratch/none"
+expect 2 'excludes' --shipped standard --variables 3
+
 # No room for a checkpoint: what was kept before stays, and is gone on from.
 run 1 'full.terms.*File too large' bash -c 'limited "$@"' - 6 "$program" --ops "$small" --max-ops 3 \
   --checkpoint "$scratch/full" --out "$out"

@@ -262,6 +262,9 @@ sys.exit(not (best["iteration_s"] == b["iteration_s"] and
   "$scratch/again.json" "$scratch/again.result"
 check 'a way to recompute that is none is refused before the search' complains 1 "recompute: 'all'; expected none" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --recompute all
+check 'micro-batches that do not divide the samples are refused before the search' complains 1 \
+  'microbatches: 7, of 16 samples; expected a number that divides them' timeout 60 \
+  "$parallelize" 'zoo:lenet?batch=4' --machine p100:1x4 --microbatches 7 --budget 1h
 check 'a way that is none is refused before the search' complains 1 "sync: 'all'; expected bucket=SIZE, zero=1" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --sync all
 finish

@@ -104,6 +104,7 @@ check 'by a beam, too' silent "$replay" "$traces/ddp_2.tar.gz" --optimize --sear
 refuses 'a pass that is none' "pass: 'magic'; expected operator_fusion" "$traces/ddp_2.tar.gz" --optimize --passes magic
 refuses 'a limit where nothing tells memory' 'traces: nothing about memory' "$traces/ddp_2.tar.gz" --optimize \
   --memory 1GB
+refuses 'a budget of no search' 'expected --optimize with them' "$traces/ddp_2.tar.gz" --budget 5s
 refuses 'a plan alone' 'one of --plan and --plan-out alone' "$traces/ddp_2.tar.gz" --optimize --plan p.json
 refuses 'flags of an optimizer that does not run' 'flags of the optimizer; expected --optimize' \
   "$traces/ddp_2.tar.gz" --passes tensor_fusion

@@ -321,5 +321,8 @@ check 'a budget without a search' complains 1 'nothing is searched' \
   "$simulate" "$gpt" --plan megatron:d=8 --machine dgx_a100_80:1x8 --budget 1s
 check 'a statement besides flags of plan files' complains 1 'expected a statement alone' \
   "$simulate" "$gpt" --plan megatron:d=8 --machine dgx_a100_80:1x8 --steady
+check 'a file that cannot be written is named before a search' complains 1 'no_folder' timeout 60 \
+  "$simulate" "$gpt" --plan megatron:search,batch=64 --machine dgx_a100_80:32x8 --budget 1h \
+  --json "$scratch/no_folder/x.json"
 check 'no plan is bad usage' complains 2 'PLAN' "$simulate"
 finish

@@ -91,6 +91,10 @@ check 'measured times of operators' run "$scratch/two.json" --steps 1 --cost mea
 check 'are kept' grep -q conv2d "$scratch/timings"
 check 'and simulated with' json "$scratch/measured.result" '
   0 < x["simulated_interval_s"][0] <= x["simulated_iteration_s"] <= x["simulated_interval_s"][1]'
+cp "$scratch/two.json" "$scratch/kept.json"
+check 'a checkpoint over the plan' complains 1 '--checkpoint: .*kept.json, which PLAN names, too' \
+  "$train" "$scratch/kept.json" --steps 1 --checkpoint "$scratch/kept.json"
+check 'leaves it as it was' cmp "$scratch/two.json" "$scratch/kept.json"
 check 'an unknown cost' complains 1 'guessed' "$train" "$scratch/two.json" --cost guessed
 check 'timings without measurements' complains 1 'timings.*nothing is measured' \
   "$train" "$scratch/two.json" --timings none
