@@ -233,11 +233,13 @@ TEST_CASE("a best-first search that has no time can be resumed from its checkpoi
   CHECK(backtracking(first, o).stopped == stop_reason::time);
   circuit_space second{circuits{}, gate_count{}, rules, g};
   require_same(backtracking.resume(second, path, options_of(6)), uninterrupted);
-  // The end of an earlier search does not hold for the next one.
+  // The end of an earlier search in a space does not hold for the next one.
   o.checkpoint.clear();
   circuit_space third{circuits{}, gate_count{}, rules, g};
   CHECK(backtracking(third, o).stopped == stop_reason::time);
-  require_same(backtracking.resume(third, path, options_of(6)), uninterrupted);
+  const auto resumed = backtracking.resume(third, path, options_of(6));
+  CHECK(resumed.cost == uninterrupted.cost);
+  CHECK(resumed.counts == uninterrupted.counts);
 }
 
 TEST_CASE("an interrupted and resumed best-first search equals the uninterrupted one", "[law]") {

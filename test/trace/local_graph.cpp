@@ -420,6 +420,8 @@ TEST_CASE("a server sends a tensor back only after receiving all of its pushes")
   r.add_message(b, kind::receive, "w", 0, 30, trace::exchange::push);
   r.add_message(b, kind::receive, "v", 30, 40, trace::exchange::push);
   r.add_message(to, kind::send, "w", 32, 45, trace::exchange::pull);
+  r.t.messages[0].sender = r.names.intern("a");
+  r.t.messages[1].sender = r.t.messages[2].sender = r.names.intern("b");
   const auto g = r.graph();
   const auto edges = r.edges(g);
   CHECK(std::count(edges.begin(), edges.end(), "out w > in w (3)") == 1);
