@@ -109,17 +109,7 @@ TEST_CASE("shape arithmetic in ONNX files is folded on import") {
     auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[2,3] x) => (float[2,3] y)
       <int64 i = {0}, int64 two = {2}> { s = Shape(x) n = Gather(s, i) c = Equal(n, two) y = If(c) })");
     for (const auto* name : {"then_branch", "else_branch"}) {
-      auto& attribute = *model.mutable_graph()->mutable_node(3)->add_attribute();
-      attribute.set_name(name);
-      attribute.set_type(onnx::AttributeProto::GRAPH);
-      auto& branch = *attribute.mutable_g();
-      branch.set_name(name);
-      auto& node = *branch.add_node();
-      node.set_op_type(name[0] == 't' ? "Relu" : "Tanh");
-      node.add_input("x");
-      node.add_output(name);
-      branch.add_output()->set_name(name);
-      branch.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(1);
+      unity::test::add_branch(*model.mutable_graph()->mutable_node(3), name, name[0] == 't' ? "Relu" : "Tanh", {"x"});
     }
     CHECK(outline(io::parse_onnx(standard(), model.SerializeAsString(), "if", {})) == "relu");
   }
@@ -130,24 +120,13 @@ TEST_CASE("branches of different ONNX nodes may use one name for different const
       <bool t = {1}> { a = If(t) b = If(t) y = Sub(a, b) })");
   for (const int k : {0, 1}) {
     for (const auto* name : {"then_branch", "else_branch"}) {
-      auto& attribute = *model.mutable_graph()->mutable_node(k)->add_attribute();
-      attribute.set_name(name);
-      attribute.set_type(onnx::AttributeProto::GRAPH);
-      auto& branch = *attribute.mutable_g();
-      branch.set_name(name);
+      auto& branch = unity::test::add_branch(*model.mutable_graph()->mutable_node(k), name, "Add", {"x", "c"});
       auto& c = *branch.add_initializer();
       c.set_name("c");
       c.set_data_type(onnx::TensorProto::FLOAT);
       c.add_dims(2);
       c.add_float_data(static_cast<float>(1 + k));
       c.add_float_data(static_cast<float>(5 + k));
-      auto& node = *branch.add_node();
-      node.set_op_type("Add");
-      node.add_input("x");
-      node.add_input("c");
-      node.add_output(name);
-      branch.add_output()->set_name(name);
-      branch.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(1);
     }
   }
   const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "if", {});

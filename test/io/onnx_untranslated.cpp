@@ -70,19 +70,8 @@ TEST_CASE("If branches read a captured value by its new name after a rename") {
   const auto model = [] {
     auto m = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
       g (float[2,3] x, bool c) => (float[2,3] y) { a = Abs(x) y = If(c) })");
-    auto& node = *m.mutable_graph()->mutable_node(1);
     for (const auto* name : {"then_branch", "else_branch"}) {
-      auto& attribute = *node.add_attribute();
-      attribute.set_name(name);
-      attribute.set_type(onnx::AttributeProto::GRAPH);
-      auto& g = *attribute.mutable_g();
-      g.set_name(name);
-      auto& inner = *g.add_node();
-      inner.set_op_type(name[0] == 't' ? "Relu" : "Neg");
-      inner.add_input("a");
-      inner.add_output(std::string{name} + "_out");
-      g.add_output()->set_name(std::string{name} + "_out");
-      g.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+      unity::test::add_branch(*m.mutable_graph()->mutable_node(1), name, name[0] == 't' ? "Relu" : "Neg", {"a"});
     }
     return m;
   }();
@@ -125,18 +114,7 @@ TEST_CASE("If branches read each of two captured values if one takes the former 
       g (float[2,3] x, bool c) => (float[2,3] y) { a = Relu(x) )" +
                                         name + R"( = Abs(x) y = If(c) })");
     for (const auto* branch : {"then_branch", "else_branch"}) {
-      auto& attribute = *m.mutable_graph()->mutable_node(2)->add_attribute();
-      attribute.set_name(branch);
-      attribute.set_type(onnx::AttributeProto::GRAPH);
-      auto& g = *attribute.mutable_g();
-      g.set_name(branch);
-      auto& inner = *g.add_node();
-      inner.set_op_type("Sub");
-      inner.add_input("a");
-      inner.add_input(name);
-      inner.add_output(std::string{branch} + "_out");
-      g.add_output()->set_name(std::string{branch} + "_out");
-      g.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+      unity::test::add_branch(*m.mutable_graph()->mutable_node(2), branch, "Sub", {"a", name});
     }
     onnx::ModelProto result;
     REQUIRE(result.ParseFromString(
@@ -161,11 +139,7 @@ TEST_CASE("external data of inner ONNX graphs are read and written with the mode
   auto m = unity::test::onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]>
       g (float[2] x, bool c) => (float[2] y) { y = If(c) })");
   for (const auto* branch : {"then_branch", "else_branch"}) {
-    auto& attribute = *m.mutable_graph()->mutable_node(0)->add_attribute();
-    attribute.set_name(branch);
-    attribute.set_type(onnx::AttributeProto::GRAPH);
-    auto& g = *attribute.mutable_g();
-    g.set_name(branch);
+    auto& g = unity::test::add_branch(*m.mutable_graph()->mutable_node(0), branch, "Add", {"x", "w"});
     auto& w = *g.add_initializer();
     w.set_name("w");
     w.set_data_type(onnx::TensorProto::FLOAT);
@@ -174,13 +148,6 @@ TEST_CASE("external data of inner ONNX graphs are read and written with the mode
     auto& entry = *w.add_external_data();
     entry.set_key("location");
     entry.set_value("w.bin");
-    auto& inner = *g.add_node();
-    inner.set_op_type("Add");
-    inner.add_input("x");
-    inner.add_input("w");
-    inner.add_output(std::string{branch} + "_out");
-    g.add_output()->set_name(std::string{branch} + "_out");
-    g.mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
   }
   const auto bytes = io::serialize_onnx(standard(), io::parse_onnx(standard(), m.SerializeAsString(), "if", folder));
   CHECK(io::external_files(bytes).empty());

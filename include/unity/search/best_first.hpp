@@ -59,7 +59,7 @@ class best_first {
         scratch_(pool_.size()) {}
 
   result run() {
-    // Not if checkpoints are written: see is_past_deadline.
+    // The space gets no end if checkpoints are written: see is_past_deadline.
     if constexpr (timed_space<Space>) {
       space_.end_at(options_.checkpoint.empty() ? end_of(options_) : std::chrono::steady_clock::time_point::max());
     }

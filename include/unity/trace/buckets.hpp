@@ -208,7 +208,7 @@ class bucket_changer {
   // All ranks divide alike, so part i of one rank meets part i of the others.
   void divide(const summed_bucket& b, std::uint32_t parts, bytes size, picoseconds from, picoseconds to) {
     const auto whole = graph_.tasks[b.main];
-    const auto before = [&](std::uint32_t part) {  // bytes, rounded such that no part exceeds size / parts, rounded up
+    const auto before = [&](std::uint32_t part) {  // no part has more than size / parts, rounded up
       return bytes{size.count() / parts * part + size.count() % parts * part / parts};
     };
     const auto time = static_cast<double>(whole.duration.count()) / parts;
