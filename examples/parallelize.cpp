@@ -164,10 +164,15 @@ std::vector<support::named_strategy> given_strategies(const support::strategy_co
 
 // The members that both searches have, and those of one.
 nlohmann::json to_json(const arguments& a, const support::strategy_comparison& c, const nlohmann::json& own) {
+  auto left_out = nlohmann::json::array();
+  for (const auto& s : c.left_out()) {
+    left_out.push_back({{"name", s.name}, {"reason", s.reason}});
+  }
   nlohmann::json all{{"model", a.model},
                      {"machine", a.machine},
                      {"devices", c.machine().network.device_count()},
                      {"strategies", support::to_json(c)},
+                     {"left_out", left_out},
                      {"best", c.best().name},
                      {"plan", a.out.empty() ? nlohmann::json{} : nlohmann::json("plan.json")}};
   all.update(own);

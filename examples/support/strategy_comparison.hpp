@@ -48,6 +48,12 @@ struct named_strategy {
   std::string not_offloaded{};  // why, where it was tried
 };
 
+// Of a comparison, because it does not divide a micro-batch.
+struct strategy_left_out {
+  std::string name{};
+  std::string reason{};
+};
+
 // A strategy that does not fit in memory is worse than one that fits, by the excess bytes; then time decides.
 inline bool is_better(const unity::parallel::strategy_report& a, const unity::parallel::strategy_report& b) {
   const auto over = [](const unity::parallel::strategy_report& r) {
@@ -126,10 +132,11 @@ class strategy_comparison {
   }
 
   // Effects: applies the flags of recomputation to all strategies, and that of micro-batches to those without any, and
-  // simulates them again. Comes before synchronize.
+  // simulates them again. Strategies that do not divide a micro-batch are left out. Comes before synchronize.
   // Throws: as check_recompute and graph_of_microbatch; unity::error if the whole program of a strategy was not
-  // simulated, or the strategy does not fit a micro-batch.
+  // simulated, or no strategy divides a micro-batch.
   void economize(const memory_flags& flags) {
+    std::vector<named_strategy> kept;
     for (auto& s : strategies_) {
       expect_whole(s, "--recompute and --microbatches");
       if (flags.microbatches > 1 && s.pipeline.microbatches == 1) {
@@ -143,9 +150,19 @@ class strategy_comparison {
       if (!flags.recompute.empty()) {
         s.recomputed = recomputation_of(flags.recompute, operators_, g.graph);
       }
-      s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
-                                            s.recomputed);
+      try {
+        s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
+                                              s.recomputed);
+        kept.push_back(std::move(s));
+      } catch (const unity::error& e) {
+        left_out_.push_back({s.name, e.what()});
+      }
     }
+    if (kept.empty()) {
+      throw unity::error{"--microbatches", fmt::format("{}, of which no strategy divides one", flags.microbatches),
+                         "fewer"};
+    }
+    strategies_ = std::move(kept);
   }
 
   // Effects: strategies that do not fit move values to the host, and are simulated again; if they still do not fit,
@@ -177,6 +194,7 @@ class strategy_comparison {
   [[nodiscard]] const unity::tensor::tensor_graph& graph(std::size_t i = 0) const { return graphs_[i]->graph; }
   [[nodiscard]] unity::parallel::lowering& lowering(std::size_t i = 0) { return graphs_[i]->lowering; }
   [[nodiscard]] const std::vector<named_strategy>& strategies() const noexcept { return strategies_; }
+  [[nodiscard]] const std::vector<strategy_left_out>& left_out() const noexcept { return left_out_; }
   // Precondition: there is one. The fastest of those that fit in memory; if none fits, that with the least excess.
   [[nodiscard]] const named_strategy& best() const {
     return *std::min_element(strategies_.begin(), strategies_.end(),
@@ -208,6 +226,7 @@ class strategy_comparison {
   unity::parallel::optimizer optimizer_;
   std::vector<std::unique_ptr<lowered_graph>> graphs_{};
   std::vector<named_strategy> strategies_{};
+  std::vector<strategy_left_out> left_out_{};
   double reported_ = 0;
 };
 
@@ -322,6 +341,9 @@ inline void print(const strategy_comparison& c) {
     if (s.report.is_of_representatives()) {
       fmt::print("{}: {}\n", s.name, described(s.report.simulated));
     }
+  }
+  for (const auto& s : c.left_out()) {
+    fmt::print("{} is left out: {}\n", s.name, s.reason);
   }
   for (const auto& s : c.strategies()) {
     if (!s.report.excess.empty()) {

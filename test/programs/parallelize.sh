@@ -18,7 +18,7 @@ for line in 'zoo:lenet on p100:1x4 \(4 devices\)' '^(data|model|expert|flexflow)
   check "the text has $line" grep -qE -- "$line" "$scratch/text"
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
-  set(x) == {"model", "machine", "devices", "strategies", "best", "compute_bound_s", "plan", "search"}
+  set(x) == {"model", "machine", "devices", "strategies", "left_out", "best", "compute_bound_s", "plan", "search"}
   and x["model"] == "zoo:lenet" and x["machine"] == "p100:1x4" and x["devices"] == 4 and x["plan"] == "plan.json"
   and [s["name"] for s in x["strategies"]] == ["data", "model", "expert", "flexflow"]
   and all(s["schedule"] is None and s["chunks"] == 1 for s in x["strategies"])
@@ -260,6 +260,16 @@ best = next(s for s in a["strategies"] if s["name"] == a["best"])
 sys.exit(not (best["iteration_s"] == b["iteration_s"] and
               best["memory_peak_bytes"] == max(d["peak_bytes"] for d in b["devices"])))' \
   "$scratch/again.json" "$scratch/again.result"
+check 'a strategy that does not divide a micro-batch is left out' silent "$parallelize" \
+  'zoo:mlp?layers=3&hidden=64&batch=3' --machine p100:2x4 --search flexflow --max-proposals 20 \
+  --microbatches 6 --json "$scratch/left_out.json"
+check 'which is said' grep -q 'data is left out: .*degree 8 does not divide' "$scratch/stdout"
+check 'and the others are compared' json "$scratch/left_out.json" '
+  [s["name"] for s in x["left_out"]] == ["data"] and len(x["strategies"]) > 1'
+check 'micro-batches that no strategy divides are refused' complains 1 \
+  'microbatches: 6, of which no strategy divides one; expected fewer' \
+  "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=3' --machine p100:2x4 --search unity --max-proposals 0 \
+  --baselines data --dims data --microbatches 6
 check 'a way to recompute that is none is refused before the search' complains 1 "recompute: 'all'; expected none" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --recompute all
 check 'micro-batches that do not divide the samples are refused before the search' complains 1 \

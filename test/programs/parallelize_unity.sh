@@ -34,7 +34,7 @@ for line in 'zoo:lenet on p100:1x4 \(4 devices\)' \
   check "the text has $line" grep -qE -- "$line" "$scratch/text"
 done
 check 'the JSON has what is documented' json "$scratch/a.json" '
-  set(x) == {"model", "machine", "devices", "strategies", "best", "plan", "joint", "bound_s",
+  set(x) == {"model", "machine", "devices", "strategies", "left_out", "best", "plan", "joint", "bound_s",
              "graphs_bound_s", "gap", "baselines", "search", "checked", "frontier"}
   and x["frontier"] == []
   and x["model"] == "zoo:lenet" and x["machine"].endswith("p100:1x4.json") and x["devices"] == 4
