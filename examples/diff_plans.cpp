@@ -92,12 +92,21 @@ class comparison {
     row("memory of a device, MB", megabytes(first_.peak), megabytes(second_.peak));
     row("optimizer", optimizer_of(first_.plan), optimizer_of(second_.plan));
     row("stages, micro-batches", pipeline_of(first_.plan), pipeline_of(second_.plan));
+    row("schedule", schedule_of(first_.plan), schedule_of(second_.plan));
     row("operators recomputed", count(first_.plan.recomputed), count(second_.plan.recomputed));
     row("operators offloaded", count(first_.plan.offloaded), count(second_.plan.offloaded));
     const auto& d = difference_;
     if (d.is_none()) {
       fmt::print("\nboth plans are the same\n");
       return;
+    }
+    if (d.has_other_machine) {
+      fmt::print("\nthe machines differ{}\n",
+                 first_.plan.machine.name == second_.plan.machine.name ? ", but for their names" : "");
+    }
+    if (d.has_other_pipeline && pipeline_of(first_.plan) == pipeline_of(second_.plan) &&
+        schedule_of(first_.plan) == schedule_of(second_.plan)) {
+      fmt::print("\nstages have other devices\n");
     }
     list("\noperators of the first plan alone", d.only_first,
          [&](node_id n) { return fmt::format("- {}", name(first_.plan, n)); });
@@ -117,7 +126,8 @@ class comparison {
     };
     list("\nrecomputed by one plan alone", d.recomputed, of_one(first_.plan.recomputed));
     list("\noffloaded by one plan alone", d.offloaded, of_one(first_.plan.offloaded));
-    list("\nweights synchronized differently", d.synchronized, [](const std::string& w) { return "  " + w; });
+    list("\nweights synchronized differently", d.synchronized,
+         [](const std::string& w) { return "  " + printable(w); });
   }
 
   [[nodiscard]] nlohmann::json to_json() const {
@@ -170,6 +180,12 @@ class comparison {
   static std::string pipeline_of(const parallel::plan& p) {
     return fmt::format("{}, {}", p.pipeline.stage_count(), p.pipeline.microbatches);
   }
+  static std::string schedule_of(const parallel::plan& p) {
+    const auto& q = p.pipeline;
+    return fmt::format("{}{}{}", parallel::pipeline_schedule_names[static_cast<std::size_t>(q.schedule)],
+                       q.chunks > 1 ? fmt::format(", {} chunks", q.chunks) : std::string{},
+                       q.is_delayed ? ", delayed" : "");
+  }
   static std::string count(const std::vector<bool>& nodes) {
     return fmt::format("{}", std::count(nodes.begin(), nodes.end(), true));
   }
@@ -207,7 +223,10 @@ void run(const arguments& a) {
   support::expect_writable(a.json);
   const comparison c{a};
   if (!a.json.empty()) {
-    support::write_all({{a.json, fmt::format("{}\n", c.to_json().dump(2)), {}, {}}});
+    support::write_all({{a.json,
+                         fmt::format("{}\n", c.to_json().dump(2, ' ', false, nlohmann::json::error_handler_t::replace)),
+                         {},
+                         {}}});
   }
   c.print();
 }

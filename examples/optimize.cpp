@@ -436,13 +436,12 @@ void write_report(const std::filesystem::path& file, const arguments& a, const o
     page.paragraph("A rule without a gain of its own makes another one possible.");
   }
   page.heading("Both graphs");
-  const auto picture = name_beside(file, ".graph.svg");
-  if (const auto problem = io::write_svg(picture, both, std::chrono::seconds{5})) {
-    page.paragraph(fmt::format("No picture: {}.", *problem));
+  const auto picture = io::draw_svg(both, std::chrono::seconds{5});
+  if (picture.problem) {
+    page.paragraph(fmt::format("No picture: {}.", *picture.problem));
   } else {
     page.paragraph("Nodes that the search made are marked.");
-    page.picture(read_file(picture), "the graphs before and after");
-    std::filesystem::remove(picture);
+    page.picture(picture.text, "the graphs before and after");
   }
   atomic_write(file, page.text());
 }

@@ -20,21 +20,29 @@ class Parameter:
 
     reduce: the axes along which gradients are partial sums. Parameters with the same bucket are all-reduced together.
     With share_of, each device along these axes keeps a share of that dimension instead; shares are gathered for
-    computing, and gradients are reduce-scattered.
+    computing, and gradients are reduce-scattered. Gathered weights wait for the backward pass, or are gathered again
+    for it.
     """
 
     placements: list
     reduce: list = dataclasses.field(default_factory=list)
     bucket: int = -1
     share_of: int = -1
+    is_gathered_again: bool = False
+    shape: list = None  # None: any
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The layouts of a module's first argument (None: unchanged) and of its result."""
+    """The layouts of a module's first argument (None: unchanged) and of its result.
+
+    Arguments and results with other numbers of dimensions than `ranks` stay as they are: then operators without
+    parameters come first or last in the module, and the layouts are of values within it.
+    """
 
     input: list
     output: list
+    ranks: tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +149,9 @@ def check_names(plan, module):
     for name in plan.parameters:
         if name not in have:
             raise ValueError(f"{name}: the module has no such parameter; expected the one that the plan is of")
+        expected, found = plan.parameters[name].shape, list(have[name].shape)
+        if expected is not None and found != expected:
+            raise ValueError(f"{name}: the shape {found}; expected {expected}, as the plan has it")
     for name, _ in module.named_parameters():
         if name not in plan.parameters:
             raise ValueError(f"{name}: the plan has no such parameter; expected the one of this module")
@@ -150,7 +161,10 @@ def _distribute_parameters(plan, module, mesh):
     """Makes every tensor of the module a DTensor; tensors that are not in the plan are replicated."""
     whole = [Replicate()] * mesh.ndim
     of_tensor = {}  # tied parameters stay one
+    again = {}  # by module: of parameters with shares, whether they are gathered again
+    of_owner = {}  # names of modules
     for prefix, owner in module.named_modules():
+        of_owner[owner] = prefix
         for table, names in ((owner._parameters, list(owner._parameters)), (owner._buffers, list(owner._buffers))):
             for name in names:
                 tensor = table[name]
@@ -171,6 +185,14 @@ def _distribute_parameters(plan, module, mesh):
                 table[name] = of_tensor[tensor]
                 if how.share_of >= 0:
                     _gather_to_compute(owner, name, how.placements)
+                    again.setdefault(owner, {})[name] = how.is_gathered_again
+    for owner, names in again.items():
+        if any(names.values()) and not _is_recomputed(plan, of_owner[owner]):  # that gathers again anyway
+            _gather_again(owner, {name for name, is_again in names.items() if is_again})
+
+
+def _is_recomputed(plan, name):
+    return any(name == r or name.startswith(f"{r}.") for r in plan.recomputed)
 
 
 def _gather_to_compute(owner, name, placements):
@@ -180,10 +202,49 @@ def _gather_to_compute(owner, name, placements):
     """
 
     def gathered(self):
-        return self._parameters[name].redistribute(placements=placements)
+        whole = self._parameters[name].redistribute(placements=placements)
+        if self.__dict__.get("_unity_whole") is not None:
+            self._unity_whole[_storage(whole)] = (name, whole)
+        return whole
 
     base = type(owner)
     owner.__class__ = type(base.__name__, (base,), {name: property(gathered), "__module__": base.__module__})
+
+
+def _storage(tensor):
+    return tensor._local_tensor.untyped_storage().data_ptr()
+
+
+def _gather_again(owner, names):
+    """Makes the backward pass gather these parameters of the module again, instead of keeping them for it."""
+    inner = owner.forward
+
+    def pack(saved):
+        known = owner._unity_whole if isinstance(saved, DTensor) else {}
+        name, whole = known.get(_storage(saved), (None, None)) if known else (None, None)
+        if name not in names:
+            return saved.detach()  # the tensor itself would refer to its graph, which refers to it
+        local = saved._local_tensor
+        view = (local.shape, local.stride(), local.storage_offset())
+        return owner._parameters[name].detach(), whole.placements, view, saved.placements, saved.shape, saved.stride()
+
+    def unpack(kept):
+        if isinstance(kept, torch.Tensor):
+            return kept
+        share, placements, view, as_read, shape, stride = kept
+        local = share.redistribute(placements=placements).to_local().as_strided(*view)
+        return DTensor.from_local(local, share.device_mesh, as_read, run_check=False, shape=shape, stride=stride)
+
+    @functools.wraps(inner)
+    def forward(*args, **kwargs):
+        owner._unity_whole = {}  # by storage: gathered weights, which live until the module is done
+        try:
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+                return inner(*args, **kwargs)
+        finally:
+            owner._unity_whole = None
+
+    owner.forward = forward
 
 
 def _redistributed(tensor, placements):
@@ -205,12 +266,14 @@ def _redistributed(tensor, placements):
 
 def _lay_out(module, layout):
     def before(_, args):
-        if layout.input is None or not args or not isinstance(args[0], DTensor):
+        if layout.input is None or not args or not isinstance(args[0], DTensor) or args[0].dim() != layout.ranks[0]:
             return None
         return (_redistributed(args[0], layout.input), *args[1:])
 
     def after(_, args, result):
-        return result.redistribute(placements=layout.output) if isinstance(result, DTensor) else None
+        if not isinstance(result, DTensor) or result.dim() != layout.ranks[1]:
+            return None
+        return result.redistribute(placements=layout.output)
 
     module.register_forward_pre_hook(before)
     module.register_forward_hook(after)

@@ -1,5 +1,6 @@
 """Finds a plan for a module: its ONNX file, the programs `parallelize` and `export_plan`, and the module they write."""
 
+import importlib.machinery
 import importlib.util
 import os
 import pathlib
@@ -45,9 +46,11 @@ def _name_transposed(graph):
 
     kept = []
     renamed = {}
+    results = {value.name for value in graph.output}
     for node in graph.node:
         attributes = {a.name: a for a in node.attribute}
-        if node.op_type == "Transpose" and node.input[0] in matrices:
+        swaps = "perm" not in attributes or list(attributes["perm"].ints) == [1, 0]
+        if node.op_type == "Transpose" and swaps and node.input[0] in matrices and node.output[0] not in results:
             renamed[node.output[0]] = transposed(node.input[0])
             continue
         if node.op_type == "Gemm" and node.input[1] in matrices and "transB" in attributes and attributes["transB"].i:
@@ -77,6 +80,7 @@ def find(module, args, machine, options=SEARCH, programs=None, folder=None):
     """
     with tempfile.TemporaryDirectory() as scratch:
         into = pathlib.Path(folder or scratch)
+        into.mkdir(parents=True, exist_ok=True)
         export_onnx(module, args, into / "model.onnx")
         _run(programs, "parallelize", into / "model.onnx", "--machine", machine, *options, "--out", into)
         return load(into / "plan.json", programs, into / "plan.py")
@@ -87,9 +91,9 @@ def load(plan, programs=None, out=None):
     with tempfile.TemporaryDirectory() as scratch:
         written = pathlib.Path(out or pathlib.Path(scratch) / "plan.py")
         _run(programs, "export_plan", plan, "--to", "pytorch", "--out", written)
-        spec = importlib.util.spec_from_file_location("written_plan", written)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        loader = importlib.machinery.SourceFileLoader("written_plan", str(written))  # whatever the file's ending
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(module)
         return module.PLAN
 
 

@@ -208,7 +208,7 @@ def in_place_error(ranks):
     torch.manual_seed(7)
     module = InPlace()
     plain = copy.deepcopy(module)
-    layout = unity_plan.Layout([Replicate()], [Shard(0)])
+    layout = unity_plan.Layout([Replicate()], [Shard(0)], ranks=(2, 2))
     plan = unity_plan.Plan(
         mesh=(ranks,), inputs={"x": [Shard(0)]}, modules={"up": layout, "down": layout}, forward={}, backward={},
         parameters={name: unity_plan.Parameter([Shard(0)]) for name, _ in module.named_parameters()})

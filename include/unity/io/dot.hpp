@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,26 +43,23 @@ namespace detail {
 // Waits for a child and returns its exit status; after the limit, kills it and returns nothing.
 [[nodiscard]] std::optional<int> wait_for(pid_t child, std::chrono::milliseconds limit);
 
-// A file name whose file is removed with this object.
-class temporary_path {
- public:
-  explicit temporary_path(std::filesystem::path path) : path_{std::move(path)} {}
-  temporary_path(const temporary_path&) = delete;
-  temporary_path& operator=(const temporary_path&) = delete;
-  ~temporary_path() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& get() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+// A file without a name.
+using temporary_file = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 }  // namespace detail
 
-// Effects: draws `dot` into the file. Returns the reason if there is no picture: Graphviz is not installed, fails, or
-// exceeds `limit` (its layout is superlinear); else nothing.
+// A picture, or the reason why there is none. Regular.
+struct drawn_svg {
+  std::string text{};
+  std::optional<std::string> problem{};
+
+  friend bool operator==(const drawn_svg&, const drawn_svg&) = default;
+};
+
+// Draws `dot`. There is no picture if Graphviz is not installed, fails, or exceeds `limit` (its layout is superlinear).
+[[nodiscard]] drawn_svg draw_svg(std::string_view dot, std::chrono::milliseconds limit = std::chrono::seconds{20});
+
+// Effects: draws `dot` into the file, if there is a picture. Returns the reason if there is none.
 // Throws: unity::error if the file cannot be written.
 [[nodiscard]] std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
                                                    std::chrono::milliseconds limit = std::chrono::seconds{20});
@@ -156,7 +155,6 @@ namespace detail {
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -206,36 +204,53 @@ UNITY_INLINE std::optional<int> wait_for(pid_t child, std::chrono::milliseconds 
 
 namespace unity::io {
 
-UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
-                                                  std::chrono::milliseconds limit) {
+UNITY_INLINE drawn_svg draw_svg(std::string_view dot, std::chrono::milliseconds limit) {
+  const auto because = [](std::string why) { return drawn_svg{{}, fmt::format("no SVG: {}", why)}; };
   const auto program = detail::find_program("dot");
   if (!program) {
-    return "no SVG: the program `dot` is not installed (package graphviz)";
+    return because("the program `dot` is not installed (package graphviz)");
   }
-  // Absolute, so that no name is parsed as an option.
-  const auto base = std::filesystem::absolute(path).string();
-  const detail::temporary_path in{fmt::format("{}.in.dot", base)};
-  const detail::temporary_path out{fmt::format("{}.out.svg", base)};
-  atomic_write(in.get(), dot);
+  const detail::temporary_file in{std::tmpfile(), &std::fclose};
+  const detail::temporary_file out{std::tmpfile(), &std::fclose};
+  if (!in || !out || std::fwrite(dot.data(), 1, dot.size(), in.get()) != dot.size() || std::fflush(in.get()) != 0) {
+    return because(fmt::format("no temporary file for `dot` ({})", std::strerror(errno)));
+  }
+  std::rewind(in.get());
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ::fileno(in.get()), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ::fileno(out.get()), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::string arguments[] = {program->string(), "-Tsvg", "-o", out.get().string(), in.get().string()};
-  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
-                  arguments[3].data(), arguments[4].data(), nullptr};
+  std::string arguments[] = {program->string(), "-Tsvg"};
+  char* argv[] = {arguments[0].data(), arguments[1].data(), nullptr};
   pid_t child = 0;
   const int problem = ::posix_spawn(&child, program->c_str(), &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (problem != 0) {
-    return fmt::format("no SVG: `dot` does not start ({})", std::strerror(problem));
+    return because(fmt::format("`dot` does not start ({})", std::strerror(problem)));
   }
   const auto status = detail::wait_for(child, limit);
   if (!status || *status != 0) {
-    return status ? fmt::format("no SVG: `dot` failed with status {}", *status)
-                  : fmt::format("no SVG: `dot` took longer than {} ms", limit.count());
+    return because(status ? fmt::format("`dot` failed with status {}", *status)
+                          : fmt::format("`dot` took longer than {} ms", limit.count()));
   }
-  atomic_write(path, read_file(out.get()));
-  return std::nullopt;
+  drawn_svg drawn;
+  std::rewind(out.get());
+  char block[4096];
+  for (auto size = sizeof block; size == sizeof block;) {
+    size = std::fread(block, 1, sizeof block, out.get());
+    drawn.text.append(block, size);
+  }
+  return drawn;
+}
+
+UNITY_INLINE std::optional<std::string> write_svg(const std::filesystem::path& path, std::string_view dot,
+                                                  std::chrono::milliseconds limit) {
+  auto drawn = draw_svg(dot, limit);
+  if (!drawn.problem) {
+    atomic_write(path, drawn.text);
+  }
+  return std::move(drawn.problem);
 }
 
 }  // namespace unity::io

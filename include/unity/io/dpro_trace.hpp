@@ -238,9 +238,9 @@ UNITY_INLINE void dpro_reader::find_peers() {
   }
   unity::stable_sort(ring, [](const auto& a, const auto& b) { return a.size() < b.size(); });
   for (auto& [pid, r] : ranks_) {
+    const auto own = r.without_peer.empty() ? ring.end() : std::find(ring.begin(), ring.end(), pid);
     for (const auto& [place, number] : r.without_peer) {
       auto& m = r.trace.messages[place];
-      const auto own = std::find(ring.begin(), ring.end(), pid);
       if (m.way != trace::exchange::chunk || own == ring.end() || ring.size() < 2) {
         throw error{fmt::format("{}, event {}", document_.name(), number), "a message without a peer",
                     "the process at its other end"};

@@ -89,23 +89,24 @@ const colors = {forward: "#4878a8", output: "#7a5195", backward: "#bc5090", upda
 const height = 16, gap = 4, left = 260;
 const canvas = document.getElementById("timeline"), draw = canvas.getContext("2d");
 const shown = document.getElementById("shown");
-let from = 0, until = Math.max(1, ...data.tasks.map(t => t[1] + t[2]));
+let from = 0, until = data.tasks.reduce((end, t) => Math.max(end, t[1] + t[2]), 1);  // calls have limits of arguments
 const whole = until;
-function rowTop(row) { return 24 + row * (height + gap); }
+// The canvas is as high as the window, because browsers limit its height, and shows the rows to which `rows` is scrolled.
+const rows = document.getElementById("rows");
+function rowTop(row) { return 24 + row * (height + gap) - rows.scrollTop; }
 function paint() {
-  canvas.width = document.body.clientWidth - 20;
-  canvas.height = rowTop(data.rows.length) + 8;
+  const all = 24 + data.rows.length * (height + gap) + 8;
+  document.getElementById("space").style.height = all + "px";
+  canvas.width = rows.clientWidth;
+  canvas.height = Math.min(all, window.innerHeight);
   const scale = (canvas.width - left) / (until - from);
+  const isVisible = row => rowTop(row) + height > 24 && rowTop(row) < canvas.height;
   draw.font = "11px sans-serif";
   draw.fillStyle = "#000";
-  for (let k = 0; k <= 8; ++k) {
-    const t = from + (until - from) * k / 8;
-    draw.fillText((t / 1000).toFixed(3) + " ms", left + (t - from) * scale - (k == 8 ? 60 : 0), 12);
-  }
-  data.rows.forEach((name, row) => draw.fillText(name.slice(0, 44), 4, rowTop(row) + 12));
+  data.rows.forEach((name, row) => { if (isVisible(row)) draw.fillText(name.slice(0, 44), 4, rowTop(row) + 12); });
   for (const [row, start, time, name, kind] of data.tasks) {
     const x = left + (start - from) * scale, w = Math.max(0.5, time * scale);
-    if (x + w < left || x > canvas.width) continue;
+    if (x + w < left || x > canvas.width || !isVisible(row)) continue;
     draw.fillStyle = colors[data.kinds[kind]];
     draw.fillRect(Math.max(left, x), rowTop(row), w - Math.max(0, left - x), height);
     if (w > 60) {
@@ -118,9 +119,16 @@ function paint() {
       draw.restore();
     }
   }
+  draw.clearRect(0, 0, canvas.width, 20);
+  draw.fillStyle = "#000";
+  for (let k = 0; k <= 8; ++k) {
+    const t = from + (until - from) * k / 8;
+    draw.fillText((t / 1000).toFixed(3) + " ms", left + (t - from) * scale - (k == 8 ? 60 : 0), 12);
+  }
 }
 function timeAt(x) { return from + (x - left) / (canvas.width - left) * (until - from); }
 canvas.onwheel = e => {
+  if (e.shiftKey) return;  // scrolls
   e.preventDefault();
   const at = timeAt(e.offsetX), by = e.deltaY > 0 ? 1.25 : 0.8;
   from = Math.max(0, at - (at - from) * by);
@@ -136,12 +144,13 @@ canvas.onmousemove = e => {
     from += by; until += by; held = e.offsetX;
     paint();
   }
-  const t = timeAt(e.offsetX), row = Math.floor((e.offsetY - 24) / (height + gap));
+  const t = timeAt(e.offsetX), row = Math.floor((e.offsetY - rowTop(0)) / (height + gap));
   const hit = data.tasks.find(k => k[0] == row && k[1] <= t && t <= k[1] + k[2]);
   shown.textContent = hit ? data.names[hit[3]] + ": " + data.kinds[hit[4]] + ", " + hit[2].toFixed(3) +
                             " us from " + (hit[1] / 1000).toFixed(3) + " ms on" : "wheel: zoom; drag: move";
 };
 canvas.ondblclick = () => { from = 0; until = whole; paint(); };
+rows.onscroll = paint;
 window.onresize = paint;
 paint();
 )page";
@@ -231,7 +240,9 @@ UNITY_INLINE std::string to_flow_html(std::span<const shown_iteration> all, cons
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{0}</title></head>\n"
       "<body style=\"font-family: sans-serif\">\n<h1>{0}</h1>\n<pre>{1}</pre>\n<p id=\"shown\">wheel: zoom; drag: "
-      "move</p>\n<canvas id=\"timeline\"></canvas>\n<script>\n{2}\n{3}</script>\n</body>\n</html>\n",
+      "move</p>\n<div id=\"rows\" style=\"max-height: 100vh; overflow-y: auto\"><div id=\"space\"><canvas "
+      "id=\"timeline\" style=\"position: sticky; top: 0\"></canvas></div></div>\n<script>\n{2}\n{3}</script>\n"
+      "</body>\n</html>\n",
       markup(title), markup(text), data.text(), detail::flow_page);
 }
 

@@ -124,8 +124,9 @@ UNITY_INLINE std::string parameter_text(const parameter_plan& w) {
   if (w.is_trained && !w.replicas.empty()) {
     text += fmt::format(", reduce=[{}]", fmt::join(w.replicas, ", "));
     text += w.is_sharded ? fmt::format(", share_of={}", w.share_of) : fmt::format(", bucket={}", w.bucket);
+    text += w.is_gathered_again ? ", is_gathered_again=True" : "";
   }
-  return text + ")";
+  return text + fmt::format(", shape=[{}])", fmt::join(w.dims, ", "));
 }
 
 UNITY_INLINE std::string counts_text(const collective_counts& c) {
@@ -201,8 +202,8 @@ UNITY_INLINE std::string to_pytorch_text(const module_plan& p, const std::string
   }
   text += "    },\n    modules={\n";
   for (const auto& m : p.modules) {
-    add(m.name,
-        fmt::format("Layout({}, {})", m.input ? detail::placements(*m.input) : "None", detail::placements(m.output)));
+    add(m.name, fmt::format("Layout({}, {}, ranks=({}, {}))", m.input ? detail::placements(*m.input) : "None",
+                            detail::placements(m.output), m.input_rank, m.output_rank));
   }
   return text + fmt::format("    }},\n    forward={},\n    backward={},\n{})\n\n\n{}", detail::counts_text(p.forward),
                             detail::counts_text(p.backward), detail::schedule_text(p),
@@ -293,7 +294,10 @@ UNITY_INLINE std::string to_jax_text(const module_plan& p, const std::string& ti
          "def mesh(devices=None):\n"
          "    \"\"\"Of as many devices as the plan has, the first ones unless told.\"\"\"\n"
          "    count = int(numpy.prod(SIZES))\n"
-         "    return Mesh(numpy.array((devices or jax.devices())[:count]).reshape(SIZES), AXES)\n\n\n"
+         "    chosen = list(jax.devices() if devices is None else devices)[:count]\n"
+         "    if len(chosen) < count:\n"
+         "        raise ValueError(f\"{len(chosen)} devices; expected {count}, those of the plan\")\n"
+         "    return Mesh(numpy.array(chosen).reshape(SIZES), AXES)\n\n\n"
          "def shard(values, on, specs):\n"
          "    \"\"\"A dict of arrays, laid onto the mesh: of inputs by INPUTS, of parameters by PARAMETERS.\"\"\"\n"
          "    return {name: jax.device_put(x, NamedSharding(on, specs[name])) for name, x in values.items()}\n\n\n"

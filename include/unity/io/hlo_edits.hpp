@@ -106,7 +106,8 @@ class hlo_overwritten {
   void add_operation(hlo_instruction_id i);
   void add_state(const hlo_module& m, hlo_computation_id computation);
   void add_shared_parameters(std::string_view alias);
-  void add_result(hlo_value overwritten, std::size_t element);
+  [[nodiscard]] hlo_value value_at(hlo_instruction_id i, std::string_view index) const;
+  void add_result(hlo_value overwritten, hlo_value result);
 
   const hlo_module& m_;
   const hlo_computation& c_;
@@ -170,11 +171,9 @@ UNITY_INLINE void hlo_overwritten::add_operation(hlo_instruction_id i) {
   }
 }
 
-UNITY_INLINE void hlo_overwritten::add_result(hlo_value overwritten, std::size_t element) {
-  const auto& root = c_[c_.root];
-  const auto v = root.shape.is_tuple() ? part(c_.root, element) : value_[c_.root.index()];
-  if (v != overwritten) {
-    overwriters_[overwritten].insert(v.of);
+UNITY_INLINE void hlo_overwritten::add_result(hlo_value overwritten, hlo_value result) {
+  if (result != overwritten) {
+    overwriters_[overwritten].insert(result.of);
   }
 }
 
@@ -186,23 +185,32 @@ UNITY_INLINE void hlo_overwritten::add_state(const hlo_module& m, hlo_computatio
   });
   for (const auto p : is_body ? c_.parameters() : std::vector<hlo_instruction_id>{}) {
     for (std::size_t e = 0; e < c_[p].shape.parts.size(); ++e) {
-      add_result({p, static_cast<std::int64_t>(e)}, e);
+      add_result({p, static_cast<std::int64_t>(e)}, part(c_.root, e));
     }
   }
 }
 
-// "{ {0}: (2, {}, may-alias), ... }": result 0 shares the buffer of parameter 2.
+// "{ {0}: (2, {1}, may-alias), ... }": result 0 shares the buffer of part 1 of parameter 2.
 UNITY_INLINE void hlo_overwritten::add_shared_parameters(std::string_view alias) {
   const auto parameters = c_.parameters();
   for (auto at = alias.find("}: ("); at != std::string_view::npos; at = alias.find("}: (", at + 1)) {
     const auto open = alias.rfind('{', at);
-    const auto element = to_number<std::size_t>(alias.substr(open + 1, at - open - 1)).value_or(0);
-    const auto number = alias.substr(at + 4, alias.find(',', at) - at - 4);
-    const auto p = to_number<std::size_t>(number).value_or(parameters.size());
-    if (p < parameters.size() && element < std::max<std::size_t>(1, c_[c_.root].shape.parts.size())) {
-      add_result({parameters[p], -1}, element);
+    const auto own = alias.find('{', at);
+    const auto number = to_number<std::size_t>(alias.substr(at + 4, alias.find(',', at) - at - 4));
+    if (!number || *number >= parameters.size() || open == std::string_view::npos || own == std::string_view::npos) {
+      continue;
     }
+    const auto result = value_at(c_.root, alias.substr(open + 1, at - open - 1));
+    add_result(value_at(parameters[*number], alias.substr(own + 1, alias.find('}', own) - own - 1)), result);
   }
+}
+
+// The value at an index such as "1" or "1,0", without blanks; that of the whole instruction for "". Parts of parts
+// count as the part of the instruction: values have one index.
+UNITY_INLINE hlo_value hlo_overwritten::value_at(hlo_instruction_id i, std::string_view index) const {
+  const auto& x = c_[i];
+  const auto element = to_number<std::size_t>(index.substr(0, index.find(',')));
+  return element && *element < x.shape.parts.size() ? part(i, *element) : value_[i.index()];
 }
 
 UNITY_INLINE bool hlo_overwritten::must_not_move(hlo_instruction_id i) const {

@@ -338,16 +338,7 @@ UNITY_INLINE bool recomputation_finder::is_read_within(std::size_t first, std::s
 
 UNITY_INLINE std::size_t recomputation_finder::last_kept(std::size_t first, std::size_t kept) const {
   for (auto i = kept; i > first; --i) {
-    const auto n = m_.order[i];
-    if (!training_.has_backward(n)) {
-      continue;
-    }
-    std::vector<tensor::tensor_type> types;
-    for (const auto v : g_.operands(n)) {
-      types.push_back(g_.type(v));
-    }
-    const auto reads =
-        parallel::reads_of_adjoint(a_, g_.operation(n), types, g_.results(n).size(), training_.wanted(n));
+    const auto reads = parallel::reads_of_adjoint(a_, g_, training_, m_.order[i]);
     const auto is_any = [](const std::vector<bool>& all) {
       return std::find(all.begin(), all.end(), true) != all.end();
     };

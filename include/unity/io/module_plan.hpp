@@ -27,10 +27,12 @@ struct named_layout {
 
 struct parameter_plan {
   std::string name{};
-  parallel::tensor_placement layout{};  // in the orientation in which operators read it
+  parallel::tensor_placement layout{};
+  tensor::shape dims{};                 // as the module has it
   std::vector<std::size_t> replicas{};  // mesh axes along which gradients are partial sums
   bool is_trained = true;
   bool is_sharded = false;   // each replica updates a shard (ZeRO)
+  bool is_gathered_again = false;  // for the backward pass (stage 3); otherwise whole weights wait for it
   std::size_t share_of = 0;  // the dimension that is sharded
   std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
   bool is_of_convolution = false;
@@ -38,8 +40,11 @@ struct parameter_plan {
 
 struct module_layouts {
   std::string name{};
-  std::optional<parallel::tensor_placement> input{};  // layout of the first activation that it reads
+  // layouts of the first activation that its operators with parameters read, and of the last that they make
+  std::optional<parallel::tensor_placement> input{};
   parallel::tensor_placement output{};
+  std::size_t input_rank = 0;  // numbers of dimensions of these
+  std::size_t output_rank = 0;
 };
 
 // The number of collectives of each kind in an iteration, on all stages. Each axis of the mesh needs its own
@@ -90,6 +95,7 @@ struct module_plan {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/training_graph.hpp>
 
 namespace unity::io {
@@ -169,8 +175,11 @@ class module_planner {
   void find_constants();
   void find_cuts();
   void add_parameter(const parallel::weight_uses& w, std::size_t number);
-  void synchronize(parameter_plan& one, std::size_t number) const;
+  void synchronize(parameter_plan& one, const parallel::weight_uses& w, std::size_t number) const;
+  // Whether the backward pass of the operator, or of those that read a transposition by it, reads the weight.
+  [[nodiscard]] bool is_read_back(node_id n, std::size_t operand) const;
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
+  void add_input(named_layout in);
   void find_readings();
   // The layout in which the value is handed to its readers: that of readers without parameters, if there are any and it
   // may change; otherwise that in which it is made (for an input, in which its first reader reads it).
@@ -283,7 +292,24 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
   }
 }
 
-UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t number) const {
+UNITY_INLINE bool module_planner::is_read_back(node_id n, std::size_t operand) const {
+  const auto made = g_.results(n)[0];
+  if (!is_constant_[made.index()]) {
+    const auto read = parallel::reads_of_adjoint(a_, g_, training_, n).operands;
+    return !read.empty() && read[operand];
+  }
+  for (const auto reader : node_ids(g_)) {  // a transposition
+    const auto& operands = g_.operands(reader);
+    const auto at = std::find(operands.begin(), operands.end(), made);
+    if (at != operands.end() && is_read_back(reader, static_cast<std::size_t>(at - operands.begin()))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UNITY_INLINE void module_planner::synchronize(parameter_plan& one, const parallel::weight_uses& w,
+                                              std::size_t number) const {
   one.bucket = p_.synchronization.buckets.size() + number;
   if (p_.synchronization.weights.empty()) {
     return;
@@ -298,6 +324,9 @@ UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t n
                 "all_reduce, alone or in a bucket, or sharded"};
   }
   one.is_sharded = s.kind == parallel::sync_kind::sharded && !one.replicas.empty();
+  one.is_gathered_again =
+      one.is_sharded && s.stage == 3 && s.is_resharded &&
+      std::any_of(w.uses.begin(), w.uses.end(), [&](const auto& use) { return is_read_back(use.node, use.operand); });
   if (s.bucket != parallel::synchronizer::no_bucket) {
     one.bucket = s.bucket;
   }
@@ -319,7 +348,8 @@ UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, 
   parameter_plan one;
   one.name = name_of(w.value);
   one.is_trained = w.is_trained;
-  const auto rank = g_.type(w.value).dims.size();
+  one.dims = g_.type(w.value).dims;
+  const auto rank = one.dims.size();
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < rank; ++d) {
     order.push_back(d);
@@ -327,13 +357,14 @@ UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, 
   if (rank == 2 && one.name.ends_with(transposed_suffix)) {
     one.name.resize(one.name.size() - transposed_suffix.size());
     std::reverse(order.begin(), order.end());
+    std::reverse(one.dims.begin(), one.dims.end());
   }
   for (const auto& use : w.uses) {
     add_use(one, use.node, use.operand, order);
   }
   std::sort(one.replicas.begin(), one.replicas.end());
   if (w.is_trained) {
-    synchronize(one, number);
+    synchronize(one, w, number);
     if (one.is_sharded && one.share_of >= rank) {
       throw error{fmt::format("synchronization of {}", one.name), "sharded, and each dimension is divided already",
                   "a dimension that is whole"};
@@ -342,10 +373,18 @@ UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, 
   if (!one.layout.empty()) {
     if (std::any_of(made_.parameters.begin(), made_.parameters.end(),
                     [&](const parameter_plan& other) { return other.name == one.name; })) {
-      throw error{fmt::format("parameter {}", one.name), "read as it is and transposed", "one way"};
+      throw error{fmt::format("parameter {}", one.name), "two weights of this name, or one and its transposition",
+                  "one of each name, read in one way"};
     }
     made_.parameters.push_back(std::move(one));
   }
+}
+
+UNITY_INLINE void module_planner::add_input(named_layout in) {
+  if (std::any_of(made_.inputs.begin(), made_.inputs.end(), [&](const auto& known) { return known.name == in.name; })) {
+    throw error{fmt::format("input {}", in.name), "two inputs of this name", "one of each name"};
+  }
+  made_.inputs.push_back(std::move(in));
 }
 
 UNITY_INLINE void module_planner::find_readings() {
@@ -501,7 +540,9 @@ UNITY_INLINE void module_planner::count_synchronization() {
       made_.forward.all_gather += w.replicas.size();
       made_.backward.reduce_scatter += w.replicas.size();
       const auto dot = w.name.rfind('.');
-      if (dot != std::string::npos && gathered_again.contains(std::string_view{w.name}.substr(0, dot))) {
+      const bool runs_again =
+          dot != std::string::npos && gathered_again.contains(std::string_view{w.name}.substr(0, dot));
+      if (w.is_gathered_again || runs_again) {
         made_.backward.all_gather += w.replicas.size();
       }
     } else {
@@ -553,7 +594,7 @@ UNITY_INLINE module_plan module_planner::make() {
       const auto given = handed_on(v);
       count(v, is_input(v) ? given : on_.nodes[n.index()].results[i], given);
       if (is_input(v)) {
-        made_.inputs.push_back({name_of(v), given});
+        add_input({name_of(v), given});
       }
     }
     const auto at = operators_.modules.find(n.index());
@@ -564,11 +605,13 @@ UNITY_INLINE module_plan module_planner::make() {
     for (std::size_t i = 0; m.name.empty() && i < g_.operands(n).size(); ++i) {
       if (!is_constant_[g_.operands(n)[i].index()]) {
         m.input = on_.nodes[n.index()].operands[i];
+        m.input_rank = g_.type(g_.operands(n)[i]).dims.size();
         m.name = at->second;
         order.push_back(at->second);
       }
     }
     m.output = handed_on(g_.results(n)[0]);
+    m.output_rank = g_.type(g_.results(n)[0]).dims.size();
   }
   for (const auto& name : order) {
     made_.modules.push_back(modules[name]);

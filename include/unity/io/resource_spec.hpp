@@ -148,6 +148,13 @@ UNITY_INLINE std::optional<yaml_place> yaml_place::find(const std::string& key) 
   if (!node_.IsMap()) {
     throw error{where(), "is no mapping", "keys and values"};
   }
+  std::size_t times = 0;
+  for (const auto& member : node_) {
+    times += member.first.IsScalar() && member.first.Scalar() == key ? 1 : 0;
+  }
+  if (times > 1) {
+    throw error{where(), fmt::format("has '{}' {} times", key, times), "one"};
+  }
   const auto value = node_[key];
   return value.IsDefined() && !value.IsNull()
              ? std::optional{yaml_place{value, file_, fmt::format("{}.{}", name_, key)}}

@@ -387,8 +387,9 @@ UNITY_INLINE void check_chunks(const tensor::tensor_graph& g, const strategy& s,
 }  // namespace detail
 
 UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
-  if (p.microbatches < 1) {
-    throw error{"pipeline", fmt::format("{} micro-batches", p.microbatches), "1 or more"};
+  constexpr std::int64_t most = 1 << 24;  // samples times micro-batches, and collectives times these, do not overflow
+  if (p.microbatches < 1 || p.microbatches > most) {
+    throw error{"pipeline", fmt::format("{} micro-batches", p.microbatches), fmt::format("1 to {}", most)};
   }
   detail::check_schedule(p);
   if (p.stages.empty()) {

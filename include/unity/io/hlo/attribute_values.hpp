@@ -80,10 +80,13 @@ struct hlo_convolution_dimensions {
 
 namespace unity::io::detail {
 
-// A number small enough that sums and products of two do not overflow.
-[[nodiscard]] inline std::optional<std::int64_t> hlo_number(std::string_view text) {
+// Of windows: sums and products of two do not overflow.
+inline constexpr std::int64_t most_of_window = std::int64_t{1} << 31U;
+// Of dimensions and their bounds: sums do not overflow.
+inline constexpr std::int64_t most_of_dimension = std::int64_t{1} << 50U;
+
+[[nodiscard]] inline std::optional<std::int64_t> hlo_number(std::string_view text, std::int64_t most) {
   const auto n = to_number<std::int64_t>(text);
-  constexpr std::int64_t most = std::int64_t{1} << 31U;
   return n && *n <= most && *n >= -most ? n : std::nullopt;
 }
 
@@ -106,10 +109,11 @@ namespace unity::io::detail {
   return text.size() >= 2 && text.front() == open && text.back() == close ? text.substr(1, text.size() - 2) : text;
 }
 
-[[nodiscard]] inline std::optional<std::vector<std::int64_t>> hlo_numbers(std::string_view text, char separator) {
+[[nodiscard]] inline std::optional<std::vector<std::int64_t>> hlo_numbers(std::string_view text, char separator,
+                                                                          std::int64_t most = most_of_window) {
   std::vector<std::int64_t> all;
   for (const auto part : hlo_split(text, separator)) {
-    const auto n = hlo_number(part);
+    const auto n = hlo_number(part, most);
     if (!n) {
       return std::nullopt;
     }
@@ -120,10 +124,10 @@ namespace unity::io::detail {
 
 // Two or three numbers for each part; `third`: the default of the third.
 [[nodiscard]] inline std::optional<std::vector<std::array<std::int64_t, 3>>> hlo_triples(
-    const std::vector<std::string_view>& parts, char separator, std::int64_t third) {
+    const std::vector<std::string_view>& parts, char separator, std::int64_t third, std::int64_t most) {
   std::vector<std::array<std::int64_t, 3>> all;
   for (const auto part : parts) {
-    const auto n = hlo_numbers(part, separator);
+    const auto n = hlo_numbers(part, separator, most);
     if (!n || n->size() < 2 || n->size() > 3) {
       return std::nullopt;
     }
@@ -152,7 +156,7 @@ namespace unity::io::detail {
 namespace unity::io {
 
 UNITY_INLINE std::optional<std::vector<std::int64_t>> integers_of(std::string_view text) {
-  return detail::hlo_numbers(detail::hlo_inside(text, '{', '}'), ',');
+  return detail::hlo_numbers(detail::hlo_inside(text, '{', '}'), ',', detail::most_of_dimension);
 }
 
 UNITY_INLINE std::optional<std::vector<std::int64_t>> integers_of(const hlo_instruction& i, std::string_view key) {
@@ -164,11 +168,11 @@ UNITY_INLINE std::optional<std::vector<std::array<std::int64_t, 3>>> slices_of(s
   for (auto& part : parts) {
     part = detail::hlo_inside(part, '[', ']');
   }
-  return detail::hlo_triples(parts, ':', 1);
+  return detail::hlo_triples(parts, ':', 1, detail::most_of_dimension);
 }
 
 UNITY_INLINE std::optional<std::vector<std::array<std::int64_t, 3>>> padding_of(std::string_view text) {
-  return detail::hlo_triples(detail::hlo_split(text, 'x'), '_', 0);
+  return detail::hlo_triples(detail::hlo_split(text, 'x'), '_', 0, detail::most_of_window);
 }
 
 UNITY_INLINE std::optional<std::vector<hlo_window_dimension>> window_of(std::string_view text) {

@@ -566,7 +566,7 @@ UNITY_INLINE hlo_shape hlo_inference::convolution() const {
       "positive counts of groups");
   const auto& x = operand(0).dimensions;
   const auto& k = operand(1).dimensions;
-  require(x[d->input.feature] == k[d->kernel.feature] * groups->front(),
+  require(x[d->input.feature] % groups->front() == 0 && x[d->input.feature] / groups->front() == k[d->kernel.feature],
           "input features for each group as the kernel has them");
   require(k[d->kernel.batch] % groups->front() == 0 && k[d->kernel.batch] % batches->front() == 0 &&
               x[d->input.batch] % batches->front() == 0,

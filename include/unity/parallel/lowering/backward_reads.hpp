@@ -33,6 +33,10 @@ struct backward_reads {
                                               std::span<const tensor::tensor_type> inputs, std::size_t results,
                                               const std::vector<bool>& wanted);
 
+// Of a node of the graph.
+[[nodiscard]] backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const training_graph& t, node_id n);
+
 // By node of the graph. Complexity: reads_of_adjoint for each distinct operator and set of wanted cotangents.
 [[nodiscard]] std::vector<backward_reads> reads_of_adjoints(const tensor::algebra& a,
                                                             const graph_dimensions& dimensions,
@@ -81,6 +85,18 @@ UNITY_INLINE backward_reads reads_of_adjoint(const tensor::algebra& a, const ten
     all.results.push_back(is_read(inputs.size() + r));
   }
   return all;
+}
+
+UNITY_INLINE backward_reads reads_of_adjoint(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                             const training_graph& t, node_id n) {
+  if (!t.has_backward(n)) {
+    return {};
+  }
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : g.operands(n)) {
+    types.push_back(g.type(v));
+  }
+  return reads_of_adjoint(a, g.operation(n), types, g.results(n).size(), t.wanted(n));
 }
 
 UNITY_INLINE std::vector<backward_reads> reads_of_adjoints(const tensor::algebra& a,

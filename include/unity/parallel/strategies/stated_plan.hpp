@@ -161,6 +161,9 @@ UNITY_INLINE std::int64_t plan_reader::zero_stage() const {
                            : "parts, a compressor or sparse gradients",
                   "all_reduce or sharded, the whole weight"};
     }
+    if (divides_weight(s) && !s.is_resharded) {
+      throw error{where(), "weights that wait for the backward pass", "weights that are gathered again for it"};
+    }
     const auto own = s.kind == sync_kind::sharded ? std::int64_t{s.stage} : std::int64_t{0};
     if (stage && *stage != own) {
       throw error{where(), fmt::format("stage {} of ZeRO, where those before have {}", own, *stage),
