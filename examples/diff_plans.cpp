@@ -102,7 +102,7 @@ class comparison {
     }
     if (d.has_other_machine) {
       fmt::print("\nthe machines differ{}\n",
-                 first_.plan.machine.name == second_.plan.machine.name ? ", but for their names" : "");
+                 first_.plan.machine.name == second_.plan.machine.name ? ", though they have one name" : "");
     }
     if (d.has_other_pipeline && pipeline_of(first_.plan) == pipeline_of(second_.plan) &&
         schedule_of(first_.plan) == schedule_of(second_.plan)) {

@@ -171,6 +171,23 @@ TEST_CASE("fuse_what_xla_can leaves out results of several shapes and overwritte
   CHECK_THAT(text_of(copied.module, "main"), Catch::Contains("%g = f32[4]{0} tanh(%s)"));
 }
 
+TEST_CASE("fuse_what_xla_can leaves out groups that overwrite a part of a tuple parameter that they read") {
+  const auto left_out = [](const std::string& alias) {
+    const auto m = io::parse_hlo("HloModule m, input_output_alias={ " + alias +
+                                     " }\n"
+                                     "ENTRY %main {\n %p = (f32[4]{0}, f32[4]{0}) parameter(0)\n"
+                                     " %a = f32[4]{0} get-tuple-element(%p), index=0\n"
+                                     " %b = f32[4]{0} get-tuple-element(%p), index=1\n"
+                                     " %s = f32[4]{0} add(%a, %b)\n %q = f32[4]{0} multiply(%a, %b)\n"
+                                     " ROOT %r = (f32[4]{0}, f32[4]{0}) tuple(%s, %q)\n}\n",
+                                 "m.hlo");
+    return io::fuse_what_xla_can(m, m.entry, {group(m, {"s", "q"})}).left_out.size();
+  };
+  CHECK(left_out("{0}: (0, {0}, may-alias)") == 1);
+  CHECK(left_out("{1}: (0, {1}, must-alias)") == 1);
+  CHECK(left_out("{0}: (7, {0}, may-alias)") == 0);  // no such parameter
+}
+
 TEST_CASE("combined all-reduces return a tuple whose elements their readers use") {
   const auto m = module_of(
       " %a = f32[4]{0} all-reduce(%x), channel_id=1, replica_groups={{0,1}}, to_apply=%sum, metadata={op_name=\"a\"}\n"

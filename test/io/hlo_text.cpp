@@ -352,6 +352,15 @@ TEST_CASE("role_of derives HLO roles from opcodes") {
   CHECK(role("custom-call") == io::hlo_role::compute);
 }
 
+TEST_CASE("slices of dimensions above 2^31 elements are read") {
+  const auto m = io::parse_hlo(
+      "HloModule m\nENTRY %main {\n %x = s8[4000000000]{0} parameter(0)\n %k = s32[] parameter(1)\n"
+      " %s = s8[3500000000]{0} slice(%x), slice={[0:3500000000]}\n"
+      " ROOT %d = s8[3000000000]{0} dynamic-slice(%s, %k), dynamic_slice_sizes={3000000000}\n}\n",
+      "m.hlo");
+  CHECK_NOTHROW(io::check(m, "m.hlo"));
+}
+
 TEST_CASE("HLO windows and replica group sizes are parsed from attributes") {
   const auto w = io::window_of("{size=3x2 stride=2x1 pad=1_0x0_2 lhs_dilate=1x2 rhs_dilate=2x1 rhs_reversal=0x1}");
   REQUIRE(w);

@@ -30,7 +30,10 @@ RESULTS = {  # of modules
 def mesh(devices=None):
     """Of as many devices as the plan has, the first ones unless told."""
     count = int(numpy.prod(SIZES))
-    return Mesh(numpy.array((devices or jax.devices())[:count]).reshape(SIZES), AXES)
+    chosen = list(jax.devices() if devices is None else devices)[:count]
+    if len(chosen) < count:
+        raise ValueError(f"{len(chosen)} devices; expected {count}, those of the plan")
+    return Mesh(numpy.array(chosen).reshape(SIZES), AXES)
 
 
 def shard(values, on, specs):

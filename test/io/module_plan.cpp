@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,59 @@ TEST_CASE("a module plan buckets all-reduces and gathers and scatters sharded we
   CHECK(m.parameters[2].is_sharded);
   CHECK(m.forward == io::collective_counts{0, 1, 0, 0});
   CHECK(m.backward == io::collective_counts{m.parameters.size() - 2, 0, 1, 0});
+}
+
+TEST_CASE("weights of ZeRO 3 that the backward pass reads are gathered again for it") {
+  auto p = data_plan("zoo:mlp?layers=2&hidden=16&batch=8", "p100:1x4");
+  p.synchronization.weights.resize(parallel::training_graph{operators(), p.graph}.weights().size());
+  for (auto& w : p.synchronization.weights) {
+    w.parts[0].kind = parallel::sync_kind::sharded;
+    w.parts[0].stage = 3;
+  }
+  const auto m = modules_of(p);
+  std::size_t again = 0;
+  for (const auto& w : m.parameters) {  // neither biases nor what only the first layer's own gradient needs
+    CHECK(w.is_gathered_again == (w.dims.size() == 2 && w.name != m.parameters.front().name));
+    again += w.is_gathered_again ? 1 : 0;
+  }
+  CHECK(again > 0);
+  CHECK(m.backward.all_gather == again);
+  for (auto& w : p.synchronization.weights) {
+    w.parts[0].is_resharded = false;
+  }
+  CHECK(modules_of(p).backward.all_gather == 0);
+}
+
+TEST_CASE("a module plan has the shapes of parameters and the ranks of arguments and results") {
+  const auto m = modules_of(data_plan("zoo:lenet?batch=8", "p100:1x4"));
+  for (const auto& one : m.modules) {
+    CAPTURE(one.name);
+    CHECK(one.input_rank == (one.name == "c1" || one.name == "c3" ? 4U : 2U));
+    CHECK(one.output_rank == one.input_rank);
+  }
+  CHECK(m.parameters.front().dims.size() == 4);
+}
+
+TEST_CASE("a module plan refuses two inputs of one name") {
+  auto p = data_plan("zoo:dlrm?batch=8", "p100:1x2");
+  tensor::tensor_graph same;
+  std::optional<tensor::operation> first;
+  for (const auto n : node_ids(p.graph)) {
+    auto op = p.graph.operation(n);
+    if (op.kind == operators().kind("input") && p.graph.type(p.graph.results(n)[0]).dims.size() == 1) {
+      op = first ? *first : op;
+      first = op;
+    }
+    std::vector<tensor::tensor_type> types;
+    for (const auto v : p.graph.results(n)) {
+      types.push_back(p.graph.type(v));
+    }
+    same.add_node(op, p.graph.operands(n), types);
+  }
+  same.set_outputs(p.graph.outputs());
+  p.graph = same;
+  CHECK_THAT(complaint(p),
+             Catch::StartsWith("input ") && Catch::EndsWith(": two inputs of this name; expected one of each name"));
 }
 
 TEST_CASE("micro-batches do not add gradient all-reduces to a module plan") {

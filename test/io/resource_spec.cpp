@@ -122,6 +122,8 @@ TEST_CASE("resource specification errors name the file and the line and what was
         "r.yml, line 3: resources.nodes[0].gpus[1]: is 'x'; expected a number");
   CHECK(complaint("nodes:\n  - address: a\n    gpus: [0, 0]") ==
         "r.yml, line 3: resources.nodes[0].gpus[1]: is 0; expected numbers of at least 0, each once");
+  CHECK(complaint("nodes:\n  - address: a\n    gpus: [0]\n    gpus: [1]") ==
+        "r.yml, line 2: resources.nodes[0]: has 'gpus' 2 times; expected one");
   CHECK(complaint("nodes:\n  - address: a\n    gpus: 4") ==
         "r.yml, line 3: resources.nodes[0].gpus: is no list; expected a list");
   CHECK(complaint("nodes:\n  - address: [a]") ==

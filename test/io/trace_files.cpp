@@ -189,6 +189,11 @@ TEST_CASE("dPRO push and pull messages between worker and server are matched") {
   CHECK_THROWS_WITH(job_of({text(events)}), Catch::Contains("event 2: a message without a peer"));
 }
 
+TEST_CASE("a byte order mark before a trace is skipped") {
+  const io::json_text marked{"\xef\xbb\xbf[1, 2]", "marked.json"};
+  CHECK(io::event_list(marked).has_value());
+}
+
 TEST_CASE("trace archives are unpacked; truncated or empty or oversized ones are refused") {
   const auto all = io::read_packed(data / "ddp_2.tar.gz");
   REQUIRE(all.size() == 2);

@@ -45,6 +45,20 @@ check 'differ by what is divided' json "$scratch/other.json" '
 check 'no such plan' complains 1 'none.json' "$explain" "$scratch/none.json" --json "$scratch/none"
 check 'a budget that is no time' complains 1 'budget' "$explain" "$scratch/data.json" --budget soon
 check 'a number beyond all' complains 2 'rows' "$explain" "$scratch/data.json" --rows 18446744073709551617
+"$python" - "$scratch/data.json" "$scratch/faster.json" "$scratch/turned.json" <<'END'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+plan["machine"]["devices"][0]["memory_bytes"] += 1
+json.dump(plan, open(sys.argv[2], "w"))
+plan = json.load(open(sys.argv[1]))
+plan["pipeline"] = {"microbatches": 2, "stages": [0, 0, 0, 0]}
+json.dump(plan, open(sys.argv[3], "w"))
+END
+check 'plans of two machines of one name' silent "$diff" "$scratch/data.json" "$scratch/faster.json"
+check 'differ by that' grep -q '^the machines differ, though they have one name$' "$scratch/stdout"
+check 'plans of other micro-batches' silent "$diff" "$scratch/data.json" "$scratch/turned.json"
+check 'differ by the row of these' grep -qE '^stages, micro-batches +1, 1 +1, 2$' "$scratch/stdout"
+check 'schedules have a row' grep -qE '^schedule +one_forward_one_backward +one_forward_one_backward$' "$scratch/stdout"
 check 'a plan that is none' complains 1 'a.json' "$diff" "$scratch/data.json" "$scratch/a.json" --json "$scratch/none"
 check 'one plan is bad usage' complains 2 'SECOND' "$diff" "$scratch/data.json"
 check 'a file that cannot be written' complains 1 'no_folder' \

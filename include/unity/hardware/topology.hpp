@@ -195,12 +195,9 @@ class route_table {
   // No links from a device to itself. Complexity: linear in the route.
   [[nodiscard]] route between(const topology& t, device_id from, device_id to) const;
   [[nodiscard]] route_cost cost(const topology& t, device_id from, device_id to) const;
-
-  friend bool operator==(const route_table&, const route_table&) = default;
-
- private:
+  // Calls f with each link of the route, in order. Visits of many devices to one use memory best.
   template <class F>
-  void walk(const topology& t, device_id from, device_id to, const F& f) const {
+  void for_each_link(const topology& t, device_id from, device_id to, const F& f) const {
     UNITY_EXPECTS(vertices_ == t.vertex_count() && from.index() < t.device_count() && to.index() < t.device_count(),
                   "the topology of these routes, and its devices");
     const auto* next = next_.data() + vertices_ * to.index();
@@ -210,6 +207,10 @@ class route_table {
       v = t.target(l);
     }
   }
+
+  friend bool operator==(const route_table&, const route_table&) = default;
+
+ private:
   void find(const topology& t, device_id goal);
 
   struct reached {
@@ -327,13 +328,13 @@ UNITY_INLINE void topology::index_links() {
 
 UNITY_INLINE route route_table::between(const topology& t, device_id from, device_id to) const {
   route links;
-  walk(t, from, to, [&](link_id l) { links.push_back(l); });
+  for_each_link(t, from, to, [&](link_id l) { links.push_back(l); });
   return links;
 }
 
 UNITY_INLINE route_cost route_table::cost(const topology& t, device_id from, device_id to) const {
   route_cost c{picoseconds{0}, std::numeric_limits<std::int64_t>::max()};
-  walk(t, from, to, [&](link_id l) {
+  for_each_link(t, from, to, [&](link_id l) {
     c.latency += t.latency(l);
     c.bytes_per_second = std::min(c.bytes_per_second, t.bytes_per_second(l));
   });

@@ -89,9 +89,9 @@ const colors = {forward: "#4878a8", output: "#7a5195", backward: "#bc5090", upda
 const height = 16, gap = 4, left = 260;
 const canvas = document.getElementById("timeline"), draw = canvas.getContext("2d");
 const shown = document.getElementById("shown");
-let from = 0, until = data.tasks.reduce((end, t) => Math.max(end, t[1] + t[2]), 1);  // calls have limits of arguments
+let from = 0, until = data.tasks.reduce((end, t) => Math.max(end, t[1] + t[2]), 1);  // calls take so many arguments
 const whole = until;
-// The canvas is as high as the window, because browsers limit its height, and shows the rows to which `rows` is scrolled.
+// Browsers limit the height of a canvas. So this one is as high as the window, and shows what `rows` is scrolled to.
 const rows = document.getElementById("rows");
 function rowTop(row) { return 24 + row * (height + gap) - rows.scrollTop; }
 function paint() {
@@ -241,8 +241,8 @@ UNITY_INLINE std::string to_flow_html(std::span<const shown_iteration> all, cons
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{0}</title></head>\n"
       "<body style=\"font-family: sans-serif\">\n<h1>{0}</h1>\n<pre>{1}</pre>\n<p id=\"shown\">wheel: zoom; drag: "
       "move</p>\n<div id=\"rows\" style=\"max-height: 100vh; overflow-y: auto\"><div id=\"space\"><canvas "
-      "id=\"timeline\" style=\"position: sticky; top: 0\"></canvas></div></div>\n<script>\n{2}\n{3}</script>\n"
-      "</body>\n</html>\n",
+      "id=\"timeline\" style=\"display: block; position: sticky; top: 0\"></canvas></div></div>\n"
+      "<script>\n{2}\n{3}</script>\n</body>\n</html>\n",
       markup(title), markup(text), data.text(), detail::flow_page);
 }
 

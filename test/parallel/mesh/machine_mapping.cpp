@@ -190,6 +190,31 @@ TEST_CASE("machine mapping by dynamic programming finds the exhaustive minimum o
   CHECK(irreducible > unity::test::cases(10));
 }
 
+TEST_CASE("meshes of the same devices share the costs of their groups") {
+  const auto machine = hardware::preset("dgx_a100:4x8");
+  const hardware::route_table routes{machine.network};
+  parallel::known_group_costs known;
+  const auto meshes = hardware::meshes_of(machine.network, 3);
+  std::size_t sets = 0;
+  for (const auto& mesh : meshes) {
+    const parallel::mesh_costs alone{machine, routes, mesh};
+    const parallel::mesh_costs shared{machine, routes, mesh, 16, &known};
+    for (parallel::axis_set s = 0; s < (1U << mesh.axis_count()); ++s) {
+      CAPTURE(mesh.sizes.size(), s);
+      const bytes size{1 << 20};
+      CHECK(alone.size(s) == shared.size(s));
+      CHECK(alone.all_reduce(s, size) == shared.all_reduce(s, size));
+      CHECK(alone.reduce_scatter(s, size) == shared.reduce_scatter(s, size));
+      CHECK(alone.all_gather(s, size) == shared.all_gather(s, size));
+      CHECK(alone.all_to_all(s, size) == shared.all_to_all(s, size));
+      CHECK(alone.shift(s, size) == shared.shift(s, size));
+      CHECK(alone.delay(s) == shared.delay(s));
+      ++sets;
+    }
+  }
+  CHECK(known.size() + meshes.size() < sets);  // the empty set of each is not measured
+}
+
 TEST_CASE("machine mapping solves equal layers of a graph once") {
   mapped_machine at{"summit:2x6"};
   const auto mesh = hardware::meshes_of(at.machine.network, 2).front();

@@ -273,6 +273,10 @@ TEST_CASE("data_statement_of gives the statement of a data-parallel lenet plan")
   CHECK(r.statement.zero == 3);
   CHECK(r.statement.batch == 3 * samples);
   CHECK(r.statement.microbatches() == 3);
+  for (auto& w : p.synchronization.weights) {
+    w.parts[0].is_resharded = false;
+  }
+  CHECK(has(data_complaint(p), "weights that wait for the backward pass; expected weights that are gathered again"));
 }
 
 TEST_CASE("data_statement_of names an operator or weight that is not data-parallel") {

@@ -5,9 +5,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include <unity/core/hash.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/collective.hpp>
 #include <unity/hardware/collective_cost.hpp>
@@ -23,18 +26,34 @@ namespace unity::parallel {
 // at once.
 using axis_set = std::uint32_t;
 
+// The costs of exchanges in groups of devices that exchange at once.
+struct group_costs {
+  std::int64_t size = 1;                                 // devices of a group
+  std::vector<hardware::collective_line> all_reduces{};  // per algorithm, the ring first
+  hardware::collective_line reduce_scatter{};
+  double sharing = 1;      // of links among groups: the time of all rings at once over that of one alone
+  double ring_rate = 0;    // picoseconds per byte that each sends to the next
+  double direct_rate = 0;  // picoseconds per byte that each sends to every other
+  picoseconds delay{};     // including the time before a message moves
+};
+
+// Keeps the costs of groups, because meshes of the same devices share them: {0, 1} of a mesh of 2 x 4 x 8 has the
+// groups of {0} of a mesh of 8 x 8. For one machine.
+using known_group_costs = std::map<fingerprint, std::shared_ptr<const group_costs>>;
+
 // The times of exchanges on a mesh: the busiest link determines the time, the longest route the delay. All-reduces use
 // lowering's algorithm for their size, or a measured time (hardware/collective_cost.hpp); reduce-scatters use a ring;
 // the others are messages to the next device of the group, or from each to every other. Holds no references. One per
 // mesh.
 class mesh_costs {
  public:
-  // axes: the number of leading axes of the mesh along which anything is exchanged.
-  // Complexity: linear in the routes between the devices of each group, for each set of axes.
+  // axes: the number of leading axes of the mesh along which anything is exchanged. known: costs of other meshes of the
+  // machine, and afterwards of this one.
+  // Complexity: linear in the routes between the devices of each group, for each set of axes that is not known.
   mesh_costs(const hardware::machine& on, const hardware::route_table& routes, const hardware::device_mesh& m,
-             std::size_t axes = 16);
+             std::size_t axes = 16, known_group_costs* known = nullptr);
 
-  [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s].size; }
+  [[nodiscard]] std::int64_t size(axis_set s) const { return sets_[s]->size; }
   // Each device of a group has `all`, and ends with the sum over the group.
   [[nodiscard]] picoseconds all_reduce(axis_set s, bytes all) const;
   // The part of that time in which no link is busy: starts and latencies. Zero if the all-reduce was measured as a
@@ -44,51 +63,42 @@ class mesh_costs {
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const;
   // Each device of a group has `part`, and ends with all parts.
   [[nodiscard]] picoseconds all_gather(axis_set s, bytes part) const {
-    const auto& c = sets_[s];
+    const auto& c = *sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(part), c.direct_rate, c.delay);
   }
   // Each device of a group has `all`, and sends an equal part of it to every other.
   [[nodiscard]] picoseconds all_to_all(axis_set s, bytes all) const {
-    const auto& c = sets_[s];
+    const auto& c = *sets_[s];
     return c.size < 2 ? picoseconds{} : time(of(all) / static_cast<double>(c.size), c.direct_rate, c.delay);
   }
   // Each device of a group sends `held` to the next one: the time for which links are busy. Messages arrive a delay()
   // later.
-  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s].ring_rate, {}); }
+  [[nodiscard]] picoseconds shift(axis_set s, bytes held) const { return time(of(held), sets_[s]->ring_rate, {}); }
   // The time from when a message could be sent on the longest route until its first byte arrives: the start of the
   // device and the latencies of links. Zero for the empty set.
-  [[nodiscard]] picoseconds delay(axis_set s) const { return sets_[s].delay; }
+  [[nodiscard]] picoseconds delay(axis_set s) const { return sets_[s]->delay; }
 
  private:
-  struct costs {
-    std::int64_t size = 1;
-    std::vector<hardware::collective_line> all_reduces{};  // per algorithm, the ring first
-    hardware::collective_line reduce_scatter{};
-    double sharing = 1;      // of links among groups: the time of all rings at once over that of one alone
-    double ring_rate = 0;    // picoseconds per byte that each sends to the next
-    double direct_rate = 0;  // picoseconds per byte that each sends to every other
-    picoseconds delay{};     // including the time before a message moves
-  };
-
   [[nodiscard]] static double of(bytes b) noexcept { return static_cast<double>(b.count()); }
   [[nodiscard]] static picoseconds time(double volume, double rate, picoseconds delay) {
     return picoseconds{std::llround(std::min(volume * rate, 1e18))} + delay;
   }
 
   // The costs of the algorithm that lowering uses. Precondition: the group has several devices.
-  [[nodiscard]] static const hardware::collective_line& line_of(const costs& c, bytes all) {
+  [[nodiscard]] static const hardware::collective_line& line_of(const group_costs& c, bytes all) {
     return hardware::chosen_way(c.all_reduces, all, [](const hardware::collective_line& l) { return l; });
   }
-  void measure(const hardware::machine& on, const hardware::route_table& routes, const hardware::device_mesh& m,
-               axis_set s);
+  [[nodiscard]] static group_costs measured(const hardware::machine& on, const hardware::route_table& routes,
+                                            const hardware::device_mesh& m, axis_set s,
+                                            const std::vector<std::size_t>& members);
   // groups: the devices of each.
-  static void price_collectives(costs& c, const hardware::machine& on, const hardware::route_table& routes,
+  static void price_collectives(group_costs& c, const hardware::machine& on, const hardware::route_table& routes,
                                 std::span<const std::vector<hardware::device_id>> groups);
   // Offsets of a group's positions from its first.
   [[nodiscard]] static std::vector<std::size_t> members_of(const hardware::device_mesh& m, axis_set s);
   [[nodiscard]] static bool is_first(const hardware::device_mesh& m, std::size_t place, axis_set s);
 
-  std::vector<costs> sets_;
+  std::vector<std::shared_ptr<const group_costs>> sets_;
   std::vector<hardware::link> links_;  // of the machine
 };
 
@@ -101,16 +111,32 @@ class mesh_costs {
 namespace unity::parallel {
 
 UNITY_INLINE mesh_costs::mesh_costs(const hardware::machine& on, const hardware::route_table& routes,
-                                    const hardware::device_mesh& m, std::size_t axes)
+                                    const hardware::device_mesh& m, std::size_t axes, known_group_costs* known)
     : sets_(std::size_t{1} << std::min(axes, m.axis_count())), links_{on.links} {
   UNITY_EXPECTS(m.axis_count() < 16, "a mesh of a few axes");
+  known_group_costs own;
+  auto& all = known == nullptr ? own : *known;
+  sets_[0] = std::make_shared<const group_costs>();
   for (axis_set s = 1; s < sets_.size(); ++s) {
-    measure(on, routes, m, s);
+    const auto members = members_of(m, s);
+    hasher h;  // the groups follow from the offsets of the first one's members
+    for (const auto d : m.devices) {
+      h.add(d.index());
+    }
+    h.add(members.size());
+    for (const auto offset : members) {
+      h.add(offset);
+    }
+    auto& costs = all[h.result()];
+    if (costs == nullptr) {
+      costs = std::make_shared<const group_costs>(measured(on, routes, m, s, members));
+    }
+    sets_[s] = costs;
   }
 }
 
 UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
-  const auto& c = sets_[s];
+  const auto& c = *sets_[s];
   if (c.size < 2) {
     return {};
   }
@@ -122,7 +148,7 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
 }
 
 UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
-  const auto& c = sets_[s];
+  const auto& c = *sets_[s];
   const auto ranks = static_cast<std::size_t>(c.size);
   return ranks < 2 || hardware::measured_time(links_, hardware::exchange::all_reduce, ranks, all)
              ? picoseconds{}
@@ -130,49 +156,58 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) con
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {
-  const auto& c = sets_[s];
+  const auto& c = *sets_[s];
   return c.size < 2 ? picoseconds{} : c.reduce_scatter(all);
 }
 
-UNITY_INLINE void mesh_costs::measure(const hardware::machine& on, const hardware::route_table& routes,
-                                      const hardware::device_mesh& m, axis_set s) {
+UNITY_INLINE group_costs mesh_costs::measured(const hardware::machine& on, const hardware::route_table& routes,
+                                              const hardware::device_mesh& m, axis_set s,
+                                              const std::vector<std::size_t>& members) {
   const auto& t = on.network;
-  const auto members = members_of(m, s);
-  auto& c = sets_[s];
+  group_costs c;
   c.size = static_cast<std::int64_t>(members.size());
-  std::vector<double> ring(t.resource_count(), 0);
-  std::vector<double> direct(t.resource_count(), 0);
+  std::vector<std::int64_t> ring(t.link_count(), 0);  // messages
+  std::vector<std::int64_t> direct(t.link_count(), 0);
   std::vector<std::vector<hardware::device_id>> groups;
   for (std::size_t first = 0; first < m.devices.size(); ++first) {
     if (!is_first(m, first, s)) {
       continue;
     }
     auto& group = groups.emplace_back();
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      const auto from = m.devices[first + members[i]];
-      const auto start = hardware::start_of(on, from).start;
-      group.push_back(from);
-      for (std::size_t j = 0; j < members.size(); ++j) {
-        const auto to = m.devices[first + members[j]];
-        auto delay = start;
-        for (const auto l : from == to ? hardware::route{} : routes.between(t, from, to)) {
-          const auto per_byte = 1e12 / static_cast<double>(t.bytes_per_second(l));
-          direct[t.resource(l).index()] += per_byte;
-          ring[t.resource(l).index()] += j == (i + 1) % members.size() ? per_byte : 0;
+    for (const auto offset : members) {
+      group.push_back(m.devices[first + offset]);
+    }
+    for (std::size_t j = 0; j < group.size(); ++j) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        auto delay = hardware::start_of(on, group[i]).start;
+        const auto to_next = j == (i + 1) % group.size() ? 1 : 0;
+        routes.for_each_link(t, group[i], group[j], [&](hardware::link_id l) {
+          ++direct[l.index()];
+          ring[l.index()] += to_next;
           delay += t.latency(l);
-        }
+        });
         c.delay = std::max(c.delay, delay);
       }
     }
   }
-  c.ring_rate = ring.empty() ? 0 : *std::max_element(ring.begin(), ring.end());
-  c.direct_rate = direct.empty() ? 0 : *std::max_element(direct.begin(), direct.end());
+  const auto busiest = [&t](const std::vector<std::int64_t>& messages) {
+    std::vector<double> loads(t.resource_count(), 0);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const hardware::link_id l{i};
+      loads[t.resource(l).index()] +=
+          static_cast<double>(messages[i]) * 1e12 / static_cast<double>(t.bytes_per_second(l));
+    }
+    return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+  };
+  c.ring_rate = busiest(ring);
+  c.direct_rate = busiest(direct);
   if (c.size > 1) {
     price_collectives(c, on, routes, groups);
   }
+  return c;
 }
 
-UNITY_INLINE void mesh_costs::price_collectives(costs& c, const hardware::machine& on,
+UNITY_INLINE void mesh_costs::price_collectives(group_costs& c, const hardware::machine& on,
                                                 const hardware::route_table& routes,
                                                 std::span<const std::vector<hardware::device_id>> groups) {
   using hardware::exchange;

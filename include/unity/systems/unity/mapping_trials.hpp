@@ -65,6 +65,8 @@ class mapping_trials {
   }
 
  private:
+  static constexpr double most_for_meshes = 0.3;  // of the own time
+
   void add_solver(const hardware::device_mesh& mesh, parallel::index_uses uses);
   // Effects: adds solvers of subsets of the devices that could compute the graph within that time by themselves.
   // Returns whether there are any.
@@ -83,6 +85,7 @@ class mapping_trials {
                                                                 const std::function<bool()>& late);
 
   search_context& context_;
+  parallel::known_group_costs known_groups_{};
   std::vector<std::unique_ptr<mesh_solver>> solvers_{};
   std::optional<split_mappings> splits_{};  // nullopt if placement is not allowed
   std::vector<mapping_candidate> first_{};  // for the given graph
@@ -122,8 +125,9 @@ UNITY_INLINE mapping_trials::mapping_trials(search_context& c) : context_{c} {
       sets.push_back(fewer);
     }
   }
-  for (const auto& mesh : meshes) {
-    for (const auto uses : sets) {
+  for (const auto& mesh : meshes) {  // those of few axes first
+    const bool is_late = !solvers_.empty() && c.time.note(c.time.seconds() >= most_for_meshes * c.time.own());
+    for (const auto uses : is_late ? std::vector<parallel::index_uses>{} : sets) {
       add_solver(mesh, uses);
     }
   }
@@ -227,7 +231,7 @@ UNITY_INLINE void mapping_trials::add_solver(const hardware::device_mesh& mesh, 
                                : std::optional{enumeration_end{&context_.time.watch(), context_.time.own()}};
   solvers_.push_back(std::make_unique<mesh_solver>(context_.algebra, context_.machine, context_.routes, mesh,
                                                    context_.clock, uses, context_.options.optimizer,
-                                                   context_.memory_limit, enumeration));
+                                                   context_.memory_limit, enumeration, &known_groups_));
 }
 
 UNITY_INLINE void mapping_trials::add_smaller_sets() {

@@ -68,10 +68,11 @@ class mesh_solver {
  public:
   mesh_solver(const tensor::algebra& a, const hardware::machine& m, const hardware::route_table& routes,
               hardware::device_mesh mesh, parallel::shard_clock& clock, parallel::index_uses uses,
-              parallel::optimizer updates, bytes memory_limit = {}, std::optional<enumeration_end> enumeration = {})
+              parallel::optimizer updates, bytes memory_limit = {}, std::optional<enumeration_end> enumeration = {},
+              parallel::known_group_costs* known = nullptr)
       : mesh_{std::move(mesh)},
         uses_{uses},
-        costs_{m, routes, mesh_},
+        costs_{m, routes, mesh_, 16, known},
         tables_{a, mesh_, costs_, clock, uses, updates, memory_limit},
         enumeration_{enumeration} {}
   mesh_solver(const mesh_solver&) = delete;
