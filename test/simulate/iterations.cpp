@@ -220,6 +220,13 @@ TEST_CASE("a device with short tasks waits for the launches of its host") {
   one.replace(one.add_fragment(), fragment);
   one.commit();
   CHECK(simulate::full_simulation{}.run(simulate::with_launches(one, picoseconds{10})) == picoseconds{32});
+  fragment.tasks[0].launches = 0;
+  fragment.tasks[1].launches = 5;
+  one.replace(tasks::fragment_id{0U}, fragment);
+  one.commit();
+  const auto several = simulate::with_launches(one, picoseconds{10});
+  CHECK(several.task_count() == 5);
+  CHECK(simulate::full_simulation{}.run(several) == picoseconds{62});
 }
 
 }  // namespace tests_of_iterations

@@ -16,11 +16,11 @@
 
 namespace unity::simulate {
 
-// The program with a host thread per device. The thread launches the device's tasks one after another, in the order in
-// which they would start if launching took no time; a task starts at the earliest when it is launched. The thread does
-// not wait for its device. Fragments keep their numbers and tasks their places; launches come after them. Durations
-// must be those of tasks alone: rooflines and timers that include a launch count it twice. Preconditions: no open edit,
-// launch >= 0. Complexity: of a full simulation.
+// The program with a host thread per device. The thread launches the operators of the device's tasks one after another,
+// each in the given time, in the order in which the tasks would start if launching took no time; a task starts at the
+// earliest when all its operators are launched. The thread does not wait for its device. Fragments keep their numbers
+// and tasks their places; launches come after them. Durations must be those of tasks alone: rooflines and timers that
+// include a launch count it twice. Preconditions: no open edit, launch >= 0. Complexity: of a full simulation.
 // Throws: unity::error if tasks wait for each other.
 [[nodiscard]] inline tasks::program with_launches(const tasks::program& p, picoseconds launch) {
   UNITY_EXPECTS(!p.is_open() && launch >= picoseconds{}, "a program without an open edit, and a time");
@@ -54,8 +54,12 @@ namespace unity::simulate {
     }
     const auto at = p.where(tasks::task_id{t});
     auto& fragment = fragments[at.fragment.index()];
-    const auto shard = fragment.tasks[at.index].shard;
-    const tasks::task_ref here{at.fragment, fragment.add({host_of[on.index()], launch, {}, {}, kind, shard})};
+    const auto [launches, shard] = std::pair{fragment.tasks[at.index].launches, fragment.tasks[at.index].shard};
+    if (launches == 0) {
+      continue;
+    }
+    const tasks::task_ref here{
+        at.fragment, fragment.add({host_of[on.index()], picoseconds{launches * launch.count()}, {}, {}, kind, shard})};
     if (last[on.index()].fragment.valid()) {
       fragment.dependencies.push_back({last[on.index()], here, false});
     }

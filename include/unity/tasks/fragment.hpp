@@ -38,6 +38,7 @@ struct task {
   bytes volume{};  // of a transfer: bytes that it moves over its link
   task_kind kind = task_kind::other;
   std::uint32_t shard = 0;
+  std::uint32_t launches = 1;  // operators of a task on a stream, each launched by the host; 0: only bookkeeping
 
   friend bool operator==(const task&, const task&) = default;
 };

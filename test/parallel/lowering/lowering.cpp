@@ -13,8 +13,12 @@
 #include <unity/core/random.hpp>
 #include <unity/hardware/collective_cost.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
+#include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/launches.hpp>
 #include <unity/simulate/timeline.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/builder.hpp>
@@ -65,6 +69,47 @@ TEST_CASE("an iteration on one device takes the sum of its task durations") {
     }
     CHECK(simulate::full_simulation{}.run(p).count() == sum);
   }
+}
+
+TEST_CASE("hosts launch as many operators of a lowered plan as the device model charges launches for") {
+  const auto whole = tensor::zoo::build(operators(), "zoo:mlp?layers=8&hidden=64&batch=32");
+  const auto halves = parallel::microbatch(operators(), whole, parallel::graph_dimensions{operators(), whole}, 2);
+  parallel::plan p{*halves, {}, hardware::preset("p100:1x2")};
+  const parallel::graph_dimensions all{operators(), p.graph};
+  const auto sum = [](const tasks::program& of, tasks::resource_kind kind) {
+    double picoseconds = 0;
+    for (std::size_t f = 0; f < of.fragment_count(); ++f) {
+      for (const auto& t : of[tasks::fragment_id{f}].tasks) {
+        const bool is_counted = t.resource.valid() && of.resources()[t.resource.index()].kind == kind;
+        picoseconds += is_counted ? static_cast<double>(t.duration.count()) : 0;
+      }
+    }
+    return picoseconds;
+  };
+  SECTION("weights are gathered for each micro-batch") {
+    p.configurations = parallel::data_parallel(all, p.machine.network);
+    p.pipeline = {2, {0, 0}, false};
+    parallel::lowering l{operators(), p.graph, p.machine};
+    p.synchronization = parallel::sharded_sync(l, parallel::sharded_by_stage(3));
+  }
+  SECTION("gradients of weights are separate tasks, and results are recomputed") {
+    for (const auto n : node_ids(p.graph)) {
+      p.configurations.push_back(all[n].inputs.empty()
+                                     ? configuration{}
+                                     : parallel::on_device(all[n], device_id{2 * n.index() / p.graph.node_count()}));
+    }
+    p.pipeline = {2, {0, 1}, false};
+    p.pipeline.schedule = parallel::pipeline_schedule::zero_bubble;
+    p.recomputed = parallel::recomputation_but_every(p.graph, 3);
+  }
+  const auto launch = from_seconds(p.machine.devices[0].launch_seconds);
+  const auto together = parallel::lower(operators(), p);
+  p.machine.devices[0].launch_seconds = 0;
+  const auto apart = simulate::with_launches(parallel::lower(operators(), p), launch);
+  const auto launching = sum(apart, tasks::resource_kind::host);
+  CHECK(launching > 0);
+  CHECK(launching + sum(apart, tasks::resource_kind::stream) ==
+        Approx(sum(together, tasks::resource_kind::stream)).epsilon(1e-6));
 }
 
 TEST_CASE("lowering a plan and lowering its strategy give the same iteration time") {

@@ -106,8 +106,9 @@ class lowering {
     return run_once(s, sync, again, stages, {}).program;
   }
 
-  // The backward time of a task on a device without its gradients of weights: the part that other tasks wait for.
-  [[nodiscard]] picoseconds input_gradient_time(const strategy& s, node_id n, hardware::device_id d);
+  // The times of a task on a device without its gradients of weights: other tasks wait for this part of its backward
+  // pass.
+  [[nodiscard]] shard_times input_gradient_times(const strategy& s, node_id n, hardware::device_id d);
 
   // The tasks of an operator with their durations and memory.
   [[nodiscard]] tasks::fragment lowered_operator(const strategy& s, node_id n);
@@ -278,14 +279,13 @@ UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const sy
   return r;
 }
 
-UNITY_INLINE picoseconds lowering::input_gradient_time(const strategy& s, node_id n, hardware::device_id d) {
+UNITY_INLINE shard_times lowering::input_gradient_times(const strategy& s, node_id n, hardware::device_id d) {
   auto wanted = training_.wanted(n);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     wanted[i] = wanted[i] && !graph_->operands(graph_->producer(graph_->operands(n)[i])).empty();
   }
-  return times_
-      .of(dimensions_.kind(n), dimensions_[n], s[n.index()].grid(), parts_of(s, n).parts[0], wanted, network_.model(d))
-      .backward;
+  return times_.of(dimensions_.kind(n), dimensions_[n], s[n.index()].grid(), parts_of(s, n).parts[0], wanted,
+                   network_.model(d));
 }
 
 UNITY_INLINE tasks::fragment lowering::lowered_operator(const strategy& s, node_id n) {
@@ -384,7 +384,8 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, tasks::fragment&
   };
   f.tasks.reserve(tasks * (backward ? 2 : 1));
   for (std::uint32_t t = 0; t < tasks; ++t) {
-    f.add({network::stream(c.devices[t]), times_on(c.devices[t]).forward, {}, {}, tasks::task_kind::forward, t});
+    const auto times = times_on(c.devices[t]);
+    f.add({network::stream(c.devices[t]), times.forward, {}, {}, tasks::task_kind::forward, t, times.forward_launches});
   }
   for (std::uint32_t t = 0; t < tasks; ++t) {
     for (std::size_t r = 0; r < results; ++r) {
@@ -392,8 +393,14 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, tasks::fragment&
     }
   }
   for (std::uint32_t t = 0; backward && t < tasks; ++t) {
-    const auto b =
-        f.add({network::stream(c.devices[t]), times_on(c.devices[t]).backward, {}, {}, tasks::task_kind::backward, t});
+    const auto times = times_on(c.devices[t]);
+    const auto b = f.add({network::stream(c.devices[t]),
+                          times.backward,
+                          {},
+                          {},
+                          tasks::task_kind::backward,
+                          t,
+                          times.backward_launches});
     f.dependencies.push_back({{{}, t}, {{}, b}, false});
     for (std::uint32_t r = 0; r < results; ++r) {
       if (kept_[n.index()].results[r]) {

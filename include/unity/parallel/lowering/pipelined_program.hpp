@@ -218,7 +218,7 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& agai
     std::optional<tasks::task_ref> last;
     for (const auto& phase : phases_on(resource.device)) {
       const auto end =
-          fragment.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device});
+          fragment.add({tasks::resource_id{r}, picoseconds{1}, {}, {}, tasks::task_kind::other, resource.device, 0});
       if (last) {
         fragment.dependencies.push_back({*last, {{}, end}, false});
       }

@@ -68,9 +68,13 @@ UNITY_INLINE void split_weight_gradients(lowering& l, const strategy& s, std::sp
     split[l.fragment_of(n).index()] = {count, count, static_cast<std::uint32_t>(f.tasks.size())};
     for (std::uint32_t t = 0; t < count; ++t) {
       auto later = f.tasks[count + t];
-      const auto own = std::min(l.input_gradient_time(s, n, devices[t]), later.duration);
+      const auto times = l.input_gradient_times(s, n, devices[t]);
+      const auto own = std::min(times.backward, later.duration);
+      const auto launches = std::min(times.backward_launches, later.launches);
       f.tasks[count + t].duration = std::max(own, picoseconds{1});
+      f.tasks[count + t].launches = launches;
       later.duration -= own;
+      later.launches -= launches;
       later.kind = tasks::task_kind::weight_gradient;
       f.dependencies.push_back({{{}, count + t}, {{}, f.add(later)}, false});
     }

@@ -209,7 +209,7 @@ UNITY_INLINE tasks::task_ref gather_writer::add_begin(hardware::device_id d, std
   const auto kind = is_backward ? tasks::task_kind::backward : tasks::task_kind::forward;
   const bool is_first = place <= prefetch;  // on the stream, where micro-batches take turns (pipelined_program.hpp)
   const tasks::task_ref begin{
-      {}, fragment.add({is_first ? network::stream(d) : tasks::resource_id{}, {}, {}, {}, kind, d.index()})};
+      {}, fragment.add({is_first ? network::stream(d) : tasks::resource_id{}, {}, {}, {}, kind, d.index(), 0})};
   const auto& ahead = is_first ? forward_[d.index()] : own;
   if (!is_first || (is_backward && !ahead.empty())) {
     for (const auto& t : (is_first ? ahead.back() : ahead[place - 1 - prefetch]).tasks) {

@@ -50,6 +50,8 @@ void fit_windows(const tensor::algebra& a, const operator_dimensions& o, part_of
 struct shard_times {
   picoseconds forward{};
   picoseconds backward{};  // of all operators of the adjoint
+  std::uint32_t forward_launches = 0;  // operators that take time
+  std::uint32_t backward_launches = 0;
 };
 
 // The sum of the times of all operators of an adjoint. timed(operation, types of operands, types of results): the time
@@ -106,9 +108,6 @@ class task_times {
   [[nodiscard]] picoseconds timed(std::uint32_t model, const tensor::operation& op,
                                   std::span<const tensor::tensor_type> inputs,
                                   std::span<const tensor::tensor_type> outputs) const;
-  [[nodiscard]] picoseconds backward(const part_of_operation& s, const std::vector<bool>& wanted,
-                                     std::uint32_t model) const;
-
   const tensor::algebra* algebra_;
   tensor::durations durations_;
   optimizer optimizer_;
@@ -228,9 +227,17 @@ UNITY_INLINE shard_times task_times::of(std::uint32_t kind, const operator_dimen
     return found->second;
   }
   const auto s = operation_on(*algebra_, o, part);
-  shard_times t{at_least_one(timed(model, s.op, s.inputs, s.outputs)), {}};
+  const auto counted = [&](std::uint32_t& launches) {
+    return [this, model, &launches](const tensor::operation& op, const auto& inputs, const auto& outputs) {
+      const auto takes = timed(model, op, inputs, outputs);
+      launches += takes > picoseconds{} ? 1 : 0;
+      return takes;
+    };
+  };
+  shard_times t;
+  t.forward = at_least_one(counted(t.forward_launches)(s.op, s.inputs, s.outputs));
   if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
-    t.backward = at_least_one(backward(s, wanted, model));
+    t.backward = at_least_one(adjoint_time(*algebra_, s, wanted, counted(t.backward_launches)));
   }
   known_.emplace(std::move(k), t);
   return t;
@@ -252,13 +259,6 @@ UNITY_INLINE picoseconds task_times::timed(std::uint32_t model, const tensor::op
                 "at most 100 s; are the device's rates right?"};
   }
   return t;
-}
-
-UNITY_INLINE picoseconds task_times::backward(const part_of_operation& s, const std::vector<bool>& wanted,
-                                              std::uint32_t model) const {
-  return adjoint_time(*algebra_, s, wanted, [&](const tensor::operation& op, const auto& inputs, const auto& outputs) {
-    return timed(model, op, inputs, outputs);
-  });
 }
 
 }  // namespace unity::parallel
