@@ -113,24 +113,31 @@ void require_as_slow(const tasks::program& p, const Policy& policy, const Rank& 
   REQUIRE(end == picoseconds{latest});
 }
 
-// The longest path from the start of each task to an end, by definition.
+// How long after its start each task and everything that waits for it has ended and arrived, if nothing else delays
+// them.
 std::map<name, std::int64_t> remaining_paths(const tasks::program& p) {
   const test::named_tasks all{p};
   std::map<name, std::int64_t> left;
-  while (left.size() < all.tasks.size()) {
-    for (const auto& [n, t] : all.tasks) {
-      std::int64_t after = 0;
-      bool is_known = true;
+  for (const auto& [first, own] : all.tasks) {
+    std::map<name, std::pair<std::int64_t, std::int64_t>> times{{first, {0, own.duration.count()}}};  // start and end
+    for (bool again = true; again;) {
+      again = false;
       for (const auto& [from, to, cut] : all.edges) {
-        if (from == n) {
-          const auto known = left.find(to);
-          is_known = is_known && known != left.end();
-          after = is_known ? std::max(after, known->second) : after;
+        if (!times.contains(from)) {
+          continue;
         }
+        const auto [start, end] = times.at(from);
+        const auto latency = all.tasks.at(from).latency.count();
+        const auto before = times.contains(to) ? times.at(to) : std::pair<std::int64_t, std::int64_t>{-1, -1};
+        auto now = before;
+        now.first = std::max(now.first, (cut ? start : end) + latency);
+        now.second = std::max({now.second, now.first + all.tasks.at(to).duration.count(), cut ? end + latency : 0});
+        times[to] = now;
+        again = again || now != before;
       }
-      if (is_known) {
-        left[n] = t.duration.count() + t.latency.count() + after;
-      }
+    }
+    for (const auto& [n, t] : times) {
+      left[first] = std::max(left[first], t.second + all.tasks.at(n).latency.count());
     }
   }
   return left;
@@ -248,6 +255,29 @@ TEST_CASE("list scheduling by path runs the task with the longest remaining path
   p.commit();
   CHECK(simulate::full_simulation{}.run(p) == picoseconds{15});
   CHECK(simulate::list_simulation{simulate::by_path{p}}.run(p) == picoseconds{11});
+}
+
+TEST_CASE("the remaining path of a message counts the time of its links once") {
+  tasks::program p;
+  const auto f = p.add_fragment();
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    p.add_resource({"resource", i < 2 ? tasks::resource_kind::stream : tasks::resource_kind::link, i});
+  }
+  tasks::fragment fragment;
+  const tasks::task_ref before_message{{}, fragment.add({tasks::resource_id{0U}, picoseconds{10}})};
+  fragment.add({tasks::resource_id{0U}, picoseconds{10}});
+  fragment.add({tasks::resource_id{1U}, picoseconds{200}});
+  fragment.dependencies.push_back({{{}, 1}, {{}, 2}, false});
+  std::vector<tasks::hop> route;
+  for (std::uint32_t link = 2; link < 5; ++link) {
+    route.push_back({tasks::resource_id{link}, picoseconds{100}, picoseconds{1}});
+  }
+  tasks::add_transfer(fragment, route, bytes{1}, 0, {&before_message, 1});
+  p.replace(f, fragment);
+  p.commit();
+  const simulate::by_path policy{p};
+  CHECK(policy.rank(p, p.find(f, 0).index()) == -113);
+  CHECK(policy.rank(p, p.find(f, 1).index()) == -210);
 }
 
 TEST_CASE("list simulation of a dependency cycle is an error that names a task") {

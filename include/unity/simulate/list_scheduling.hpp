@@ -53,8 +53,8 @@ struct by_order {
   }
 };
 
-// The longest remaining path first: durations and latencies of dependent tasks, as if no resource were shared.
-// Source: Topcuoglu et al., HEFT, IEEE TPDS 13(3), 2002, the upward rank.
+// The longest remaining path first: durations and latencies of dependent tasks, as if no resource were shared. Hops of
+// a message overlap (tasks::dependency). Source: Topcuoglu et al., HEFT, IEEE TPDS 13(3), 2002, the upward rank.
 class by_path {
  public:
   // Complexity: as a full simulation: t log t for t tasks, and linear in dependencies.
@@ -62,20 +62,120 @@ class by_path {
   explicit by_path(const tasks::program& p) : left_(p.capacity(), 0) {
     full_simulation full;
     full.run(p);
+    std::vector<std::int64_t> left_at_end(p.capacity(), 0);
     for (std::size_t i = full.order().size(); i-- > 0;) {
       const auto t = full.order()[i];
-      std::int64_t after = 0;
+      std::int64_t after_end = 0;
+      std::int64_t after_start = 0;
       for (const auto link : p.after(t)) {
-        after = std::max(after, left_[link.task()]);
+        after_end = std::max(after_end, link.cut_through() ? left_at_end[link.task()] : left_[link.task()]);
+        after_start = std::max(after_start, link.cut_through() ? left_[link.task()] : 0);
       }
-      left_[t] = p.timed(t).duration + p.timed(t).latency + after;
+      left_at_end[t] = p.timed(t).latency + after_end;
+      left_[t] = std::max(p.timed(t).duration + left_at_end[t], p.timed(t).latency + after_start);
     }
   }
   [[nodiscard]] std::int64_t rank(const tasks::program&, std::uint32_t place) const { return -left_[place]; }
 
  private:
-  std::vector<std::int64_t> left_;  // by place
+  std::vector<std::int64_t> left_;  // from the start, by place
 };
+
+namespace detail {
+
+// A ready task in the heap of its resource.
+struct ready_task {
+  std::int64_t rank = 0;
+  std::int64_t ready = 0;
+  std::uint64_t tie = 0;
+  std::uint32_t task = 0;
+  // Reversed, because a heap has its greatest element on top.
+  friend bool operator<(const ready_task& a, const ready_task& b) noexcept {
+    return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
+  }
+};
+
+// The times of tasks that are started one by one.
+class started_tasks {
+ public:
+  void begin(const tasks::program& p) {
+    times_.assign(p.capacity(), {});
+    order_.clear();
+    order_.reserve(p.task_count());
+    latest_ = 0;
+    for_each_task(p, [&](std::uint32_t t) {
+      times_[t].start = -static_cast<std::int64_t>(p.timed(t).before_count);  // while it waits: for how many
+    });
+  }
+  // Calls f for the tasks that wait for none.
+  template <class F>
+  static void for_each_first(const tasks::program& p, const F& f) {
+    for_each_task(p, [&](std::uint32_t t) {
+      if (p.timed(t).before_count == 0) {
+        f(t);
+      }
+    });
+  }
+  // Returns the end.
+  std::int64_t start(const tasks::program& p, std::uint32_t t, std::int64_t now) {
+    auto& times = times_[t];  // its end, as far as cut-through requires it
+    times.start = now;
+    times.end = std::max(times.end, now + p.timed(t).duration);
+    latest_ = std::max(latest_, times.end);
+    if (latest_ > latest_end) {
+      throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
+                  "times that fit"};
+    }
+    order_.push_back(t);
+    return times.end;
+  }
+  // Calls f for the tasks that only waited for this one, which has been started.
+  template <class F>
+  void for_each_released(const tasks::program& p, std::uint32_t t, const F& f) {
+    const auto& times = times_[t];
+    const auto latency = p.timed(t).latency;
+    for (const auto link : p.after(t)) {
+      auto& next = times_[link.task()];
+      next.ready = std::max(next.ready, (link.cut_through() ? times.start : times.end) + latency);
+      if (link.cut_through()) {
+        next.end = std::max(next.end, times.end + latency);
+      }
+      if (++next.start == 0) {
+        f(link.task());
+      }
+    }
+  }
+  // Returns the latest end.
+  // Throws: unity::error if tasks wait for each other.
+  [[nodiscard]] picoseconds finish(const tasks::program& p) const {
+    if (order_.size() < p.task_count()) {
+      report_cycle(p, [&](std::uint32_t t) { return times_[t].start >= 0; });
+    }
+    return picoseconds{latest_};
+  }
+
+  [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
+  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
+
+ private:
+  static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
+
+  template <class F>
+  static void for_each_task(const tasks::program& p, const F& f) {
+    for (std::size_t i = 0; i < p.fragment_count(); ++i) {
+      const auto range = p.tasks_of(tasks::fragment_id{i});
+      for (auto t = range.first; t < range.first + range.count; ++t) {
+        f(t);
+      }
+    }
+  }
+
+  std::vector<task_times> times_;
+  std::vector<std::uint32_t> order_;
+  std::int64_t latest_ = 0;
+};
+
+}  // namespace detail
 
 // A task is ready when everything that it depends on has ended and arrived. A free resource takes one of its ready
 // tasks, by the policy, after all events of that time are processed; it never waits for a better one.
@@ -99,58 +199,34 @@ class list_simulation {
         start_next(p, r, now);
       }
     }
-    if (order_.size() < p.task_count()) {
-      detail::report_cycle(p, [&](std::uint32_t t) { return times_[t].start >= 0; });
-    }
-    return picoseconds{latest_};
+    return started_.finish(p);
   }
 
   // The times by place in the program; entries of empty places are meaningless.
-  [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
+  [[nodiscard]] std::span<const task_times> times() const noexcept { return started_.times(); }
   // The places of tasks in order of start.
-  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
+  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return started_.order(); }
 
  private:
-  struct candidate {
-    std::int64_t rank = 0;
-    std::int64_t ready = 0;
-    std::uint64_t tie = 0;
-    std::uint32_t task = 0;
-    // Reversed, because a heap has its greatest element on top.
-    friend bool operator<(const candidate& a, const candidate& b) noexcept {
-      return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
-    }
-  };
   struct resource_state {
-    std::vector<candidate> ready{};  // a heap
+    std::vector<detail::ready_task> ready{};  // a heap
     bool is_busy = false;
     bool is_touched = false;  // listed in touched_
   };
   // Events are ready tasks and resources that become free.
   static constexpr std::uint32_t of_resource = 0x80000000U;
-  static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
 
   void begin(const tasks::program& p) {
     UNITY_EXPECTS(p.capacity() < of_resource && p.resources().size() < of_resource, "fewer than 2^31 tasks");
-    times_.assign(p.capacity(), {});
+    started_.begin(p);
     resources_.resize(p.resources().size());
     for (auto& r : resources_) {
       r.ready.clear();
       r.is_busy = r.is_touched = false;
     }
     events_.clear();
-    order_.clear();
     touched_.clear();
-    latest_ = 0;
-    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(tasks::fragment_id{f});
-      for (auto t = range.first; t < range.first + range.count; ++t) {
-        times_[t].start = -static_cast<std::int64_t>(p.timed(t).before_count);  // while it waits: for how many
-        if (p.timed(t).before_count == 0) {
-          events_.push({0, p.tie(t), t});
-        }
-      }
-    }
+    started_.for_each_first(p, [&](std::uint32_t t) { events_.push({0, p.tie(t), t}); });
   }
   void take(const tasks::program& p, const event& e) {
     if ((e.task & of_resource) != 0) {
@@ -182,38 +258,21 @@ class list_simulation {
     const auto t = on.ready.back().task;
     on.ready.pop_back();
     on.is_busy = true;
-    start(p, t, now);
-    events_.push({times_[t].end, 0, r | of_resource});
+    events_.push({start(p, t, now), 0, r | of_resource});
   }
-  void start(const tasks::program& p, std::uint32_t t, std::int64_t now) {
-    const auto& task = p.timed(t);
-    auto& times = times_[t];  // its end, as far as cut-through requires it
-    times.start = now;
-    times.end = std::max(times.end, now + task.duration);
-    latest_ = std::max(latest_, times.end);
-    if (latest_ > latest_end) {
-      throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
-                  "times that fit"};
-    }
-    order_.push_back(t);
-    for (const auto link : p.after(t)) {
-      auto& next = times_[link.task()];
-      next.ready = std::max(next.ready, (link.cut_through() ? times.start : times.end) + task.latency);
-      if (link.cut_through()) {
-        next.end = std::max(next.end, times.end + task.latency);
-      }
-      if (++next.start == 0) {
-        events_.push({next.ready, p.tie(link.task()), link.task()});
-      }
-    }
+  // Returns the end.
+  std::int64_t start(const tasks::program& p, std::uint32_t t, std::int64_t now) {
+    const auto end = started_.start(p, t, now);
+    started_.for_each_released(p, t, [&](std::uint32_t next) {
+      events_.push({started_.times()[next].ready, p.tie(next), next});
+    });
+    return end;
   }
 
   Policy policy_;
-  std::vector<task_times> times_;
+  detail::started_tasks started_;
   std::vector<resource_state> resources_;
   std::vector<std::uint32_t> touched_;
-  std::vector<std::uint32_t> order_;
-  std::int64_t latest_ = 0;
   event_queue events_;
 };
 
@@ -242,38 +301,24 @@ class device_queues {
         run_device(p);
       }
     }
-    if (order_.size() < p.task_count()) {
-      detail::report_cycle(p, [&](std::uint32_t t) { return times_[t].start >= 0; });
-    }
-    return picoseconds{latest_};
+    return started_.finish(p);
   }
 
   // The times by place in the program; entries of empty places are meaningless.
-  [[nodiscard]] std::span<const task_times> times() const noexcept { return times_; }
+  [[nodiscard]] std::span<const task_times> times() const noexcept { return started_.times(); }
   // The places of tasks in the order in which they were taken. Restricted to one resource, it is the order in which the
   // resource runs them.
-  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return order_; }
+  [[nodiscard]] std::span<const std::uint32_t> order() const noexcept { return started_.order(); }
 
  private:
-  struct entry {
-    std::int64_t rank = 0;
-    std::int64_t ready = 0;
-    std::uint64_t tie = 0;
-    std::uint32_t task = 0;
-    // Reversed, because a heap has its greatest element on top.
-    friend bool operator<(const entry& a, const entry& b) noexcept {
-      return a.rank != b.rank ? a.rank > b.rank : a.ready != b.ready ? a.ready > b.ready : a.tie > b.tie;
-    }
-  };
   struct device {
-    std::vector<entry> queue{};  // a heap
+    std::vector<detail::ready_task> queue{};  // a heap
     std::int64_t clock = 0;
   };
-  using waiting_device = std::pair<std::int64_t, std::uint32_t>;      // clock, and number
-  static constexpr std::int64_t latest_end = std::int64_t{1} << 61U;  // 27 days
+  using waiting_device = std::pair<std::int64_t, std::uint32_t>;  // clock, and number
 
   void begin(const tasks::program& p) {
-    times_.assign(p.capacity(), {});
+    started_.begin(p);
     on_.resize(p.resources().size());
     for (auto& d : on_) {
       d.queue.clear();
@@ -281,23 +326,7 @@ class device_queues {
     }
     devices_ = {};
     free_.clear();
-    order_.clear();
-    order_.reserve(p.task_count());
-    latest_ = 0;
-    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(tasks::fragment_id{f});
-      for (auto t = range.first; t < range.first + range.count; ++t) {
-        times_[t].start = -static_cast<std::int64_t>(p.timed(t).before_count);  // while it waits: for how many
-      }
-    }
-    for (std::size_t f = 0; f < p.fragment_count(); ++f) {
-      const auto range = p.tasks_of(tasks::fragment_id{f});
-      for (auto t = range.first; t < range.first + range.count; ++t) {
-        if (p.timed(t).before_count == 0) {
-          enqueue(p, t);
-        }
-      }
-    }
+    started_.for_each_first(p, [&](std::uint32_t t) { enqueue(p, t); });
   }
   void enqueue(const tasks::program& p, std::uint32_t t) {
     const auto on = p.timed(t).resource;
@@ -309,14 +338,14 @@ class device_queues {
     if (d.queue.empty()) {
       devices_.push({d.clock, on.index()});
     }
-    d.queue.push_back({policy_.rank(p, t), times_[t].ready, p.tie(t), t});
+    d.queue.push_back({policy_.rank(p, t), started_.times()[t].ready, p.tie(t), t});
     std::push_heap(d.queue.begin(), d.queue.end());
   }
   void run_free(const tasks::program& p) {
     while (!free_.empty()) {
       const auto t = free_.back();
       free_.pop_back();
-      start(p, t, times_[t].ready);
+      start(p, t, started_.times()[t].ready);
     }
   }
   void run_device(const tasks::program& p) {
@@ -326,45 +355,25 @@ class device_queues {
     std::pop_heap(d.queue.begin(), d.queue.end());
     const auto t = d.queue.back().task;
     d.queue.pop_back();
-    start(p, t, std::max(times_[t].ready, d.clock), &d, number);
+    start(p, t, std::max(started_.times()[t].ready, d.clock), &d, number);
   }
   void start(const tasks::program& p, std::uint32_t t, std::int64_t now, device* on = nullptr,
              std::uint32_t number = 0) {
-    const auto& task = p.timed(t);
-    auto& times = times_[t];  // its end, as far as cut-through requires it
-    times.start = now;
-    times.end = std::max(times.end, now + task.duration);
-    latest_ = std::max(latest_, times.end);
-    if (latest_ > latest_end) {
-      throw error{"program", fmt::format("an iteration of more than {} s", latest_end / 1'000'000'000'000),
-                  "times that fit"};
-    }
-    order_.push_back(t);
+    const auto end = started_.start(p, t, now);
     if (on != nullptr) {
-      on->clock = times.end;
+      on->clock = end;
       if (!on->queue.empty()) {
         devices_.push({on->clock, number});
       }
     }
-    for (const auto link : p.after(t)) {
-      auto& next = times_[link.task()];
-      next.ready = std::max(next.ready, (link.cut_through() ? times.start : times.end) + task.latency);
-      if (link.cut_through()) {
-        next.end = std::max(next.end, times.end + task.latency);
-      }
-      if (++next.start == 0) {
-        enqueue(p, link.task());
-      }
-    }
+    started_.for_each_released(p, t, [&](std::uint32_t next) { enqueue(p, next); });
   }
 
   Policy policy_;
-  std::vector<task_times> times_;
+  detail::started_tasks started_;
   std::vector<device> on_;
   std::priority_queue<waiting_device, std::vector<waiting_device>, std::greater<>> devices_;  // queues not empty
   std::vector<std::uint32_t> free_;  // ready, without a resource
-  std::vector<std::uint32_t> order_;
-  std::int64_t latest_ = 0;
 };
 
 }  // namespace unity::simulate
