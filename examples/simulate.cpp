@@ -186,12 +186,9 @@ outcome simulated(const tensor::algebra& operators, const arguments& a) {
   support::apply(a.memory, operators, r.plan);
   support::apply_sync(a.sync, operators, r.plan);
   const auto launch = launch_time(a);
-  if (launch) {
-    for (auto& d : r.plan.machine.devices) {
-      d.launch_seconds = 0;
-    }
-  }
-  support::with_durations(a.timing, operators, r.plan.machine, "simulate", [&](const tensor::durations& durations) {
+  auto timing = a.timing;
+  timing.has_launches = !launch;
+  support::with_durations(timing, operators, r.plan.machine, "simulate", [&](const tensor::durations& durations) {
     r.program = parallel::lower(operators, r.plan, durations);
     r.durations = durations.version();
     if (!support::measured_backend(a.timing).empty()) {

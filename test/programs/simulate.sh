@@ -114,6 +114,12 @@ check 'waits for its hosts' "$python" -c 'import json, sys
 a, b = (json.load(open(f)) for f in sys.argv[1:])
 sys.exit(not b["iteration_s"] > a["iteration_s"])' "$scratch/a.json" "$scratch/launch.json"
 check 'which the trace shows' grep -q 'host thread of n0/gpu3' "$scratch/launch.trace"
+for cost in kernels kernels:p100; do
+  check "hosts launch what takes as long as $cost" silent "$simulate" "$plan" --cost $cost --launch 20us \
+    --json "$scratch/launch_$cost.json"
+done
+check 'which the device of the machine says by its name, too' cmp "$scratch/launch_kernels.json" \
+  "$scratch/launch_kernels:p100.json"
 check 'a launch that is no time is refused' complains 1 'launch' "$simulate" "$plan" --launch often
 check 'nor beside measured ones' complains 1 'launch: given, but measured times have launches in them' \
   "$simulate" "$plan" --launch 5us --cost measured:reference
