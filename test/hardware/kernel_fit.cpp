@@ -97,6 +97,11 @@ TEST_CASE("a device's bandwidth and launch time and rates are found in its sampl
   CHECK(found.rates.sustained == Approx(4e12).epsilon(0.02));
   CHECK(found.rates.brief == Approx(4e12).epsilon(0.02));
   CHECK(measured_device(*known_kernel_device("T4"), sums, sums, {}).rates.sustained == 0);
+  for (auto& s : sums) {
+    s.call_seconds = 1 / bytes_of(s.shape);
+  }
+  CHECK_THROWS_WITH(measured_device(*known_kernel_device("T4"), sums, sums, {}),
+                    "T4: sums that do not take longer where they are larger; expected times that show its bandwidth");
 }
 
 using samples_by_op = std::map<std::string, std::vector<kernel_sample>>;

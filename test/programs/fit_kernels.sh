@@ -48,5 +48,9 @@ check 'an unknown device' complains 1 '^fit_kernels: abacus: a device whose unit
   "$program" odd
 echo T4,1 >>odd/add.csv
 check 'a short line' complains 1 'add.csv:82: T4,1; expected 7 fields$' "$program" odd
+mkdir noisy
+awk -F, -v OFS=, 'NR > 1 { $1 = "T4"; $2 = 100 / $6 } 1' data/add.csv >noisy/add.csv
+check 'sums without a bandwidth' complains 1 \
+  '^fit_kernels: T4: sums that do not take longer where they are larger; expected ' "$program" noisy
 check 'help' silent "$program" --help
 finish

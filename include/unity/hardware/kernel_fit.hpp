@@ -14,6 +14,7 @@ namespace unity::hardware {
 // products in `calls`, or from `products` if `calls` are no products or run on tensor cores; without products, rates do
 // not change.
 // Preconditions: `sums` and `calls` are not empty, and sums have several sizes.
+// Throws: unity::error if sums do not take longer where they are larger.
 [[nodiscard]] kernel_device measured_device(kernel_device known, std::span<const kernel_sample> sums,
                                             std::span<const kernel_sample> calls,
                                             std::span<const kernel_sample> products);
@@ -44,6 +45,7 @@ struct placed_sample {
 #include <cstddef>
 #include <utility>
 
+#include <unity/core/error.hpp>
 #include <unity/cost/eigen_least_squares.hpp>
 
 namespace unity::hardware::detail {
@@ -81,7 +83,13 @@ template <class Size>
       line.observe(std::array{1e-6, bytes * 1e-12}, s.call_seconds, 1 / s.call_seconds);
     }
   }
-  return 1e12 / line.snapshot().coefficients()[1];
+  const auto fitted = line.snapshot();
+  const auto slope = fitted.coefficients()[1];
+  if (!(slope > 0)) {
+    throw error{sums.front().device, "sums that do not take longer where they are larger",
+                "times that show its bandwidth"};
+  }
+  return 1e12 / slope;
 }
 
 // Counts the operations of full tiles for batched products, including unused elements.
