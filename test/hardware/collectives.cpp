@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -420,6 +421,9 @@ TEST_CASE("chosen_way is the first within a sixteenth of the fastest at the size
   CHECK(chosen(1801, 0) == 1);
   CHECK(chosen(1801, 20) == 0);  // 1720 is the least, 1827 the most
   CHECK(chosen(1808, 20) == 1);
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  const std::vector<collective_line> longest{{picoseconds{most}, 0}, {picoseconds{most - most / 20}, 0}};
+  CHECK(&hardware::chosen_way(longest, bytes{0}, [](const collective_line& w) { return w; }) == longest.data());
 }
 
 TEST_CASE("an empty all-reduce takes the times measured on 2 and 8 A100") {

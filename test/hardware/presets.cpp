@@ -202,6 +202,10 @@ TEST_CASE("with_topology rejects a measured machine with values out of range") {
   m.devices[0].memory = bytes{};
   CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: 0 bytes of memory of device"));
   m.devices[0] = hardware::find_model("t4").value();
+  m.devices[0].collective_round_seconds = 1.5;
+  CHECK(with_messages(1e-6, 1e-9) ==
+        "m.json: a collective start or round of 1.5 s of device '" + m.devices[0].name + "'; expected 1 s at most");
+  m.devices[0] = hardware::find_model("t4").value();
   m.devices[0].peaks[0].flops_per_second = 8.1;  // version 1 files state TFLOPS
   CHECK_THAT(with_messages(1e-6, 1e-9), Catch::StartsWith("m.json: a rate of 2.0"));
   m.devices[0] = hardware::find_model("t4").value();

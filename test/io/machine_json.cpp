@@ -152,6 +152,10 @@ TEST_CASE("machine JSON errors name the file and the path and what was expected"
   CHECK_THAT(complaint("/devices/0/memory_bytes", 1.5),
              Catch::Contains("memory_bytes: is number; expected an integer"));
   CHECK_THAT(complaint("/devices/0/launch_s", -1), Catch::Contains("launch_s: is -1; expected a number of at least 0"));
+  CHECK(complaint("/devices/0/collective_start_s", 9e6) ==
+        "m.json: machine.devices[0].collective_start_s: is 9000000.0; expected seconds, 1 at most");
+  CHECK_THAT(complaint("/devices/0/collective_round_s", 1e300),
+             Catch::Contains("collective_round_s: is 1e+300; expected seconds, 1 at most"));
   CHECK_THAT(complaint("/devices/0/versions", 7), Catch::Contains("versions: is number; expected an object"));
   CHECK_THAT(complaint("/devices/0/versions/oneDNN", 7),
              Catch::Contains("versions.oneDNN: is number; expected a string"));

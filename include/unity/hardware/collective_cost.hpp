@@ -54,8 +54,8 @@ template <class Ways, class LineOf>
   for (const auto& w : ways) {
     least = std::min(least, line(w)(size));
   }
-  const auto most = least.count() + least.count() / 16;
-  return *std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return line(w)(size).count() <= most; });
+  const auto is_near = [&](const auto& w) { return line(w)(size) - least <= least / 16; };
+  return *std::find_if(ways.begin(), ways.end(), is_near);
 }
 
 // Calls f(link) for the links of a flow, in the order of travel. Precondition: a flow to or from a switch has a direct

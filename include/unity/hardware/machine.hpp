@@ -127,6 +127,7 @@ inline constexpr double most_cable_rate = 1e15;
 inline constexpr double longest_cable_latency = 0.1;  // seconds
 inline constexpr double least_device_rate = 1e5;      // operations or bytes per second
 inline constexpr bytes least_device_memory{1'000'000};
+inline constexpr double longest_collective_start = 1;  // seconds; also of a round
 
 namespace detail {
 
@@ -306,6 +307,10 @@ UNITY_INLINE void expect_units(const device& d, std::string_view where) {
   }
   if (d.memory < least_device_memory) {
     throw error{where, fmt::format("{} bytes of memory{}", d.memory.count(), of), "1e6 or more"};
+  }
+  const auto longest = std::max(d.collective_start_seconds, d.collective_round_seconds);
+  if (!(longest <= longest_collective_start)) {
+    throw error{where, fmt::format("a collective start or round of {} s{}", longest, of), "1 s at most"};
   }
 }
 

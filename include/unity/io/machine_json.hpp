@@ -48,6 +48,9 @@ namespace detail {
 // thousands or millions of that unit.
 [[nodiscard]] double rate_from_json(const json_place& in, double least, std::string_view unit);
 
+// Seconds.
+[[nodiscard]] double time_from_json(const json_place& in, double most);
+
 [[nodiscard]] hardware::device device_from_json(const json_place& in, std::int64_t schema);
 
 [[nodiscard]] std::vector<hardware::cost_range> ranges_from_json(const json_place& in);
@@ -178,6 +181,14 @@ UNITY_INLINE double rate_from_json(const json_place& in, double least, std::stri
   return rate;
 }
 
+UNITY_INLINE double time_from_json(const json_place& in, double most) {
+  const auto time = number_from_json(in, true);
+  if (time > most) {
+    throw error{in.where(), fmt::format("is {}", in.value().dump()), fmt::format("seconds, {} at most", most)};
+  }
+  return time;
+}
+
 UNITY_INLINE hardware::device device_from_json(const json_place& in, std::int64_t schema) {
   const auto rate = [&](const json_place& p, std::string_view unit) {
     return rate_from_json(p, schema > 1 ? hardware::least_device_rate : 0, unit);
@@ -196,10 +207,10 @@ UNITY_INLINE hardware::device device_from_json(const json_place& in, std::int64_
     d.host_bytes_per_second = rate(in.at("host_bytes_per_second"), "bytes per second");
   }
   if (in.has("collective_start_s")) {
-    d.collective_start_seconds = number_from_json(in.at("collective_start_s"), true);
+    d.collective_start_seconds = time_from_json(in.at("collective_start_s"), hardware::longest_collective_start);
   }
   if (in.has("collective_round_s")) {
-    d.collective_round_seconds = number_from_json(in.at("collective_round_s"), true);
+    d.collective_round_seconds = time_from_json(in.at("collective_round_s"), hardware::longest_collective_start);
   }
   if (in.has("units")) {
     d.units = static_cast<int>(count_from_json(in.at("units"), 1, INT32_MAX));
@@ -476,12 +487,7 @@ UNITY_INLINE hardware::cable topology_reader::link(const json_place& in) const {
                 "bytes per second, 1e15 at most"};
   }
   c.bytes_per_second = std::llround(rate);
-  const auto latency = number_from_json(in.at("latency_s"), true);
-  if (latency > hardware::longest_cable_latency) {
-    throw error{in.at("latency_s").where(), fmt::format("is {}", in.at("latency_s").value().dump()),
-                "seconds, 0.1 at most"};
-  }
-  c.latency = from_seconds(latency);
+  c.latency = from_seconds(time_from_json(in.at("latency_s"), hardware::longest_cable_latency));
   c.mode = static_cast<hardware::duplex>(name_from_json(in.at("duplex"), hardware::duplex_names));
   return c;
 }
