@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -11,13 +12,17 @@
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/hash.hpp>
 #include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
+#include <unity/cost/duration.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/operation.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "quantity.hpp"
 
@@ -92,6 +97,16 @@ inline unity::parallel::synchronization sync_of(const std::string& flag, unity::
   return sharding ? unity::parallel::sharded_sync(l, *sharding) : unity::parallel::served_sync(l, s);
 }
 
+// For the synchronization of weights, which does not depend on times of operators.
+struct no_durations {
+  [[nodiscard]] static unity::duration duration_of(std::uint32_t, const unity::tensor::operation&,
+                                                   std::span<const unity::tensor::tensor_type>,
+                                                   std::span<const unity::tensor::tensor_type>) {
+    return {};
+  }
+  [[nodiscard]] static unity::fingerprint version() { return {}; }
+};
+
 // Effects: applies the flag to the plan, if it is given.
 // Throws: as check_sync; unity::error if updates are delayed.
 inline void apply_sync(const std::string& flag, const unity::tensor::algebra& a, unity::parallel::plan& p) {
@@ -101,7 +116,7 @@ inline void apply_sync(const std::string& flag, const unity::tensor::algebra& a,
   if (p.pipeline.is_delayed) {
     throw unity::error{"--sync", "updates that are delayed", "a plan that updates after each iteration"};
   }
-  unity::parallel::lowering l{a, p.graph, p.machine};
+  unity::parallel::lowering l{a, p.graph, p.machine, no_durations{}};
   p.synchronization = sync_of(flag, l, p.configurations);
 }
 

@@ -133,6 +133,15 @@ check 'a plan with Adam is simulated' silent "$simulate" "$scratch/adam.json" --
 for sync in bucket=1MB zero=1 zero=2 zero=3 fsdp,prefetch=0 ps; do
   check "also synchronized by $sync" silent "$simulate" "$scratch/adam.json" --sync $sync --json "$scratch/sync.result"
 done
+# A machine without a rate of float32 has no analytic times.
+"$python" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+for d in x["machine"]["devices"]: d["peaks"] = [p for p in d["peaks"] if p["element"] == "float64"]
+json.dump(x, open(sys.argv[2], "w"))' "$plan" "$scratch/float64.json"
+for sync in bucket=1MB zero=1 ps; do
+  check "with measured times alone, too ($sync)" silent "$simulate" "$scratch/float64.json" --sync $sync \
+    --cost measured:reference --timings none
+done
 check 'a way that is none is refused' complains 1 "sync: 'bucket'; expected bucket=SIZE, zero=1, zero=2" \
   "$simulate" "$plan" --sync bucket
 
