@@ -20,8 +20,8 @@ class linear_predictor {
   linear_predictor(std::vector<double> coefficients, std::span<const double> errors);
 
   [[nodiscard]] std::span<const double> coefficients() const noexcept { return coefficients_; }
-  // The interval covers four of five observations, relative to the expected value. Missing features count as 0.
-  // Complexity: linear in the features.
+  // The interval covers four of five observations, relative to the expected value.
+  // Precondition: as many features as coefficients. Complexity: linear in the features.
   [[nodiscard]] prediction predict(std::span<const double> features) const;
   [[nodiscard]] fingerprint version() const noexcept;
 
