@@ -145,6 +145,9 @@ TEST_CASE("transfer_time of bytes is rounded up and saturates") {
   CHECK(hardware::transfer_time(bytes{12'500'000'000}, 12'500'000'000) == picoseconds{1'000'000'000'000});
   CHECK(hardware::transfer_time(bytes{std::numeric_limits<std::int64_t>::max()}, 1).count() ==
         std::numeric_limits<std::int64_t>::max());
+  const hardware::route_cost slow{picoseconds{1000}, 1'000'000};
+  CHECK(hardware::transfer_time(slow, bytes{5}) == picoseconds{5'001'000});
+  CHECK(hardware::transfer_time(slow, bytes{10'000'000'000'000}).count() == std::numeric_limits<std::int64_t>::max());
 }
 
 TEST_CASE("an invalid topology is rejected with the cable and what was expected") {

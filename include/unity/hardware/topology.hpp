@@ -2,6 +2,7 @@
 // Source: Jia's dissertation (2020), section 3.3 (device topology); figure 3.5 (nodes with switches).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -222,16 +223,19 @@ class route_table {
 };
 
 // The time of an uncontended transfer over the route; links forward before all data has arrived (cut-through). Units:
-// picoseconds.
+// picoseconds. Saturates at the longest time.
 [[nodiscard]] inline picoseconds transfer_time(const route_cost& c, bytes size) {
-  return c.bytes_per_second == 0 ? picoseconds{0} : c.latency + transfer_time(size, c.bytes_per_second);
+  if (c.bytes_per_second == 0) {
+    return {};
+  }
+  const auto time = transfer_time(size, c.bytes_per_second);
+  return time + std::min(c.latency, picoseconds{std::numeric_limits<std::int64_t>::max()} - time);
 }
 
 }  // namespace unity::hardware
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_HARDWARE_TOPOLOGY)
 
-#include <algorithm>
 #include <cmath>
 
 #include <unity/core/error.hpp>
