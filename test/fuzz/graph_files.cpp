@@ -62,7 +62,7 @@ void read(char format, std::string_view text) {
     case 's': {
       const auto rows = io::parse_svmlight(text, "f");
       expect(io::parse_svmlight(io::svmlight_text(rows), "f") == rows);
-      static_cast<void>(io::dense(rows, 0, 10000));
+      static_cast<void>(io::dense(rows, "f", 0, 10000));
       break;
     }
     case 'b': {

@@ -29,12 +29,26 @@ TEST_CASE("SVMlight rows of a label and features are read and written") {
 TEST_CASE("dense SVMlight features are zero-filled with indices from 0 or 1") {
   const auto rows = io::parse_svmlight("0 1:1 3:2\n1 2:3\n", "a.svmlight");
   CHECK(io::column_count(rows) == 4);
-  CHECK(io::dense(rows) == gnn::feature_matrix{4, {0, 1, 0, 2, 0, 0, 3, 0}});
-  CHECK(io::dense(rows, 1) == gnn::feature_matrix{3, {1, 0, 2, 0, 3, 0}});
-  CHECK(test::message_of([&] { static_cast<void>(io::dense(rows, 2)); }) ==
-        "features of row 0: index 1; expected indices from 2 on");
-  CHECK(test::message_of([&] { static_cast<void>(io::dense(rows, 0, 7)); }) ==
-        "features: 2 rows of 4; expected 7 numbers at most");
+  CHECK(io::dense(rows, "a.svmlight") == gnn::feature_matrix{4, {0, 1, 0, 2, 0, 0, 3, 0}});
+  CHECK(io::dense(rows, "a.svmlight", 1) == gnn::feature_matrix{3, {1, 0, 2, 0, 3, 0}});
+  CHECK(test::message_of([&] { static_cast<void>(io::dense(rows, "a.svmlight", 2)); }) ==
+        "a.svmlight: index 1 in row 0; expected indices from 2 on");
+}
+
+TEST_CASE("dense SVMlight features are refused if they would be much larger than their file") {
+  const auto numbers_of = [](const std::string& text, std::size_t small) {
+    return io::dense(io::parse_svmlight(text, ""), "a.svmlight", 1, small).values.size();
+  };
+  const auto complaint_of = [&](const std::string& text, std::size_t small) {
+    return test::message_of([&] { static_cast<void>(numbers_of(text, small)); });
+  };
+  CHECK(numbers_of("0 1:1 1024:1\n1\n", 0) == 2048);
+  CHECK(complaint_of("0 1:1 1025:1\n1\n", 2049) ==
+        "a.svmlight: 2 rows of 1025 features; expected 2049 numbers at most, 2 of them not 0");
+  CHECK(numbers_of("0 1:1 1025:1\n1\n", 2050) == 2050);
+  CHECK(test::message_of([&] {
+          static_cast<void>(io::dense(io::parse_svmlight("0 4294967295:1\n", ""), "a.svmlight"));
+        }) == "a.svmlight: 1 rows of 4294967296 features; expected 536870912 numbers at most, 1 of them not 0");
 }
 
 TEST_CASE("invalid SVMlight rows are refused with their line") {

@@ -96,7 +96,7 @@ UNITY_INLINE void expect_classes(const gnn::vertex_dataset& data, std::string_vi
   data.graph = gnn::distinct(parse_neighbours(graph.text, graph.name));
   const auto features = text_of(prefix, ".svmlight");
   auto rows = parse_svmlight(features.text, features.name);
-  data.features = dense(rows);
+  data.features = dense(rows, features.name);
   for (std::size_t v = 0; v < rows.rows(); ++v) {
     if (rows.labels[v] && *rows.labels[v] < 0) {
       throw error{features.name, fmt::format("vertex {} has label {}", v, *rows.labels[v]), "a class, 0 or more"};

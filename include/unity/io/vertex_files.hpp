@@ -77,10 +77,11 @@ struct svmlight_rows {
 // The number of columns, counted from index `first`.
 [[nodiscard]] std::size_t column_count(const svmlight_rows& rows, std::uint32_t first = 0);
 
-// All numbers as float: the feature with index i is in column i - first.
-// Throws: unity::error for an index below `first`, or if the matrix would have more than `largest` numbers.
-[[nodiscard]] gnn::feature_matrix dense(const svmlight_rows& rows, std::uint32_t first = 0,
-                                        std::size_t largest = std::size_t{1} << 32U);
+// All numbers as float: the feature with index i is in column i - first. A matrix may have `small` numbers, or 1,024
+// times as many as the file if that is more; other files have a wrong index. name: for messages.
+// Throws: unity::error for an index below `first`, or if the matrix would have more numbers.
+[[nodiscard]] gnn::feature_matrix dense(const svmlight_rows& rows, std::string_view name, std::uint32_t first = 0,
+                                        std::size_t small = std::size_t{1} << 29U);
 
 }  // namespace unity::io
 
@@ -291,18 +292,20 @@ UNITY_INLINE std::size_t column_count(const svmlight_rows& rows, std::uint32_t f
   return largest == rows.indices.end() || *largest < first ? 0 : std::size_t{*largest} - first + 1;
 }
 
-UNITY_INLINE gnn::feature_matrix dense(const svmlight_rows& rows, std::uint32_t first, std::size_t largest) {
+UNITY_INLINE gnn::feature_matrix dense(const svmlight_rows& rows, std::string_view name, std::uint32_t first,
+                                       std::size_t small) {
   gnn::feature_matrix features;
   features.columns = column_count(rows, first);
+  const auto largest = std::max(small, 1024 * rows.indices.size());
   if (features.columns > 0 && rows.rows() > largest / features.columns) {
-    throw error{"features", fmt::format("{} rows of {}", rows.rows(), features.columns),
-                fmt::format("{} numbers at most", largest)};
+    throw error{name, fmt::format("{} rows of {} features", rows.rows(), features.columns),
+                fmt::format("{} numbers at most, {} of them not 0", largest, rows.indices.size())};
   }
   features.values.resize(rows.rows() * features.columns);
   for (std::size_t r = 0; r < rows.rows(); ++r) {
     for (auto i = rows.offsets[r]; i < rows.offsets[r + 1]; ++i) {
       if (rows.indices[i] < first) {
-        throw error{fmt::format("features of row {}", r), fmt::format("index {}", rows.indices[i]),
+        throw error{name, fmt::format("index {} in row {}", rows.indices[i], r),
                     fmt::format("indices from {} on", first)};
       }
       features.values[r * features.columns + rows.indices[i] - first] = static_cast<float>(rows.values[i]);
