@@ -86,7 +86,7 @@ struct entry {
   [[nodiscard]] bool is_axiom() const { return is(verdict::proved) && !axiom.empty(); }
 };
 
-entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& converted) {
+entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& converted, io::rule_names& names) {
   entry e;
   e.name = foreign.name;
   e.identity = io::identity_text(foreign);
@@ -96,6 +96,7 @@ entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& conver
     e.proof.details = fmt::format("the target reads {}, and nothing in the source says what it is", *unbound);
   } else if (converted) {
     e.rule = parse_rules(converted.text, converted.name).at(0);
+    e.rule->name = names.next(e.rule->name);
   } else {
     e.outside_because = converted.outside_because;
   }
@@ -104,14 +105,15 @@ entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& conver
 
 std::vector<entry> load(const tensor::algebra& operators, const arguments& a) {
   std::vector<entry> all;
+  io::rule_names names;
   const auto kind = std::filesystem::path{a.file}.extension().string();
   if (kind == ".pb") {
     for (const auto& r : io::read_taso_rules(a.file)) {
-      all.push_back(to_entry(r, io::to_rule_text(r, a.groups)));
+      all.push_back(to_entry(r, io::to_rule_text(r, a.groups), names));
     }
   } else if (kind == ".json") {
     for (const auto& r : io::read_flexflow_rules(a.file)) {
-      all.push_back(to_entry(r, io::flexflow_rule_text(r)));
+      all.push_back(to_entry(r, io::flexflow_rule_text(r), names));
     }
   } else {
     for (auto& r : parse_rules(read_file(a.file), a.file)) {

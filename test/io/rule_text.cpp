@@ -113,6 +113,22 @@ TEST_CASE("rules that cannot be stated as rule text are outside with the reason"
              Catch::Contains("not a permutation"));
 }
 
+TEST_CASE("rules of a file whose names are similar get different names") {
+  std::vector<io::converted_rule> all;
+  auto r = of({{"relu", {{-1, 0}}, {}}}, {{"relu", {{-1, 0}}, {}}, {"relu", {{0, 0}}, {}}});
+  const std::string cut(100, 'x');
+  for (const auto& name :
+       {std::string{"a b"}, std::string{"a_b_2"}, std::string{"a_b"}, std::string{"a.b"}, cut + "1", cut + "2"}) {
+    r.name = name;
+    all.push_back(io::to_rule_text(r));
+  }
+  std::vector<std::string> names;
+  for (const auto& parsed : unity::parse_rules(io::rule_file_text(all), "r")) {
+    names.push_back(parsed.name);
+  }
+  CHECK(names == std::vector<std::string>{"a_b", "a_b_2", "a_b_3", "a_b_4", cut, cut + "_2"});
+}
+
 TEST_CASE("a rule whose text would grow exponentially is outside") {
   rule r = of({{"relu", {{-1, 0}}, {}}}, {{"add", {{-1, 0}, {-1, 0}}, {}}});
   for (std::int64_t i = 0; i < 60; ++i) {

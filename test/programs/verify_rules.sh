@@ -70,6 +70,19 @@ note $? 'a rule whose name breaks lines'
 [ "$(wc -l <"$scratch/evil.rules")" = 1 ] && grep -q '^# evil rule injected' "$scratch/evil.rules"
 note $? "the name of a rule in a comment: $(cat "$scratch/evil.rules")"
 
+# Rules whose names differ only in what names of rules cannot have.
+operator='{"_t": "Operator", "type": "OP_RELU", "input": ['"$tensor"'], "para": []}'
+again=${operator/-1/0}
+rule_of() {
+  echo '{"_t": "Rule", "name": "'"$1"'", "srcOp": ['"$operator, $again"'], "dstOp": ['"$operator"'],
+         "mappedOutput": ['"${output/'"srcOpId": 0'/'"srcOpId": 1'}"']}'
+}
+rule '{"_t": "RuleCollection", "rule": ['"$(rule_of 'a b'), $(rule_of a_b)"']}' similar.json
+"$program" "$scratch/similar.json" --out "$scratch/similar.rules" >"$scratch/stdout"
+note $? 'rules with similar names'
+[ "$(grep '^rule ' "$scratch/similar.rules")" = "$(printf 'rule %s\n' a_b a_b_2)" ]
+note $? "have different names in a file: $(cat "$scratch/similar.rules")"
+
 # What is proved says so, what was said to be proved and is not is assumed, what is refuted is a comment.
 printf '%s\n' 'rule a relu(relu(?x)) => relu(?x) tested 60' \
   'rule b abs(negate(?x)) => abs(?x) proved "hope 1" by faith' \

@@ -96,7 +96,17 @@ class term_writer {
 // checked here.
 [[nodiscard]] converted_rule to_rule_text(const foreign_rule& rule, group_reading groups = group_reading::one);
 
-// The text of all rules that could be converted, in order.
+// The names of the rules of one file: to_rule_text gives similar names of foreign rules the same one.
+class rule_names {
+ public:
+  // The name, with a number if it was given out before.
+  [[nodiscard]] std::string next(const std::string& name);
+
+ private:
+  std::map<std::string, std::size_t> numbers_{};  // by name that was given out: the last number appended to it
+};
+
+// The text of all rules that could be converted, in order, each with a name of its own.
 [[nodiscard]] std::string rule_file_text(std::span<const converted_rule> rules);
 
 }  // namespace unity::io
@@ -374,11 +384,23 @@ UNITY_INLINE converted_rule to_rule_text(const foreign_rule& rule, group_reading
   }
 }
 
+UNITY_INLINE std::string rule_names::next(const std::string& name) {
+  auto own = name;
+  while (!numbers_.try_emplace(own, 1).second) {
+    own = fmt::format("{}_{}", name, ++numbers_[name]);
+  }
+  return own;
+}
+
 UNITY_INLINE std::string rule_file_text(std::span<const converted_rule> rules) {
   std::string text;
+  rule_names names;
   for (const auto& r : rules) {
     if (r) {
-      text += fmt::format("{}{}", text.empty() ? "" : "\n", r.text);
+      const auto name_begin = r.text.find(' ') + 1;
+      const auto name_end = r.text.find('\n');
+      const auto name = names.next(r.text.substr(name_begin, name_end - name_begin));
+      text += fmt::format("{}rule {}{}", text.empty() ? "" : "\n", name, std::string_view{r.text}.substr(name_end));
     }
   }
   return text;
