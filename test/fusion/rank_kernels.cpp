@@ -1,11 +1,14 @@
 // Ranks whose operators are fused into random kernels compute the outputs and gradients of one device.
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include <unity/core/random.hpp>
+#include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
@@ -65,6 +68,34 @@ TEST_CASE("kernels found on two ranks run on three with the gradients of one dev
       CHECK(error < 1e-9);
     }
   }
+}
+
+// Whether an operator moves anything can depend on a rank's shapes.
+TEST_CASE("steps of a plan that only alias memory on a rank run nowhere") {
+  const std::string model = "zoo:bert?layers=1&hidden=8&heads=2&seq=4&vocab=9&batch=6";
+  const auto& operators = test::training_operators();
+  const test::data_parallel_job job{test::data_parallel_plan(model, 2)};
+  random_engine random{1};
+  auto plan = job.random_plan(random, 2000);
+  const auto names = fusion::step_names(operators, job.program);
+  std::vector<fusion::planned_step> views;
+  for (std::size_t s = 0; s < names.size(); ++s) {
+    if (!names[s].operation.empty() && fusion::shares_memory(operators, job.program.graph, job.program.steps[s].node)) {
+      views.push_back({names[s], false});
+    }
+  }
+  REQUIRE(views.size() > 4);
+  plan.kernels.push_back({views[0], views[1]});
+  for (std::size_t v = 2; v < views.size(); ++v) {
+    plan.kernels[v % plan.kernels.size()].push_back(views[v]);
+  }
+  CHECK(parallel::test::error_on_ranks(
+            operators, test::data_parallel_plan(model, 3), 1, [&](parallel::rank_programs ranks) {
+              for (auto& rank : ranks.ranks) {
+                rank = fusion::with_kernels(operators, parallel::spelled_out(operators, rank), plan);
+              }
+              return ranks;
+            }) < 1e-9);
 }
 
 }  // namespace rank_kernels_test

@@ -7,11 +7,10 @@
 
 namespace unity::fusion {
 
-// The spelled-out program with the plan's kernels in the plan's order. Leaves out steps that the rank lacks. Steps that
-// the plan does not name, such as additions within buckets, run as soon as their operands exist; sums over ranks are
-// awaited and weights updated at the end. Ranks whose programs differ only in steps that the plan does not name run all
-// other steps in the same order.
-// Complexity: n log n in the program.
+// The spelled-out program with the plan's kernels in the plan's order. Leaves out steps that the rank lacks, or whose
+// results alias their operands on it. Steps that the plan does not name, such as additions within buckets, run as soon
+// as their operands exist; sums over ranks are awaited and weights updated at the end. Ranks whose programs differ only
+// in steps that the plan does not name run all other steps in the same order. Complexity: n log n in the program.
 // Throws: unity::error if a step of the plan is another operator here, if two kernels provide one result, or if kernels
 // depend on each other in a cycle.
 [[nodiscard]] parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
@@ -175,6 +174,9 @@ UNITY_INLINE void kernel_writer::plan_kernels() {
                     fmt::format("{} as step {} of the {} pass of node {}", x.step.operation, x.step.number,
                                 x.step.is_backward ? "backward" : "forward", x.step.origin),
                     names[found->second].operation};
+      }
+      if (is_view_[found->second]) {
+        continue;  // nothing runs; readers in kernels take it in
       }
       u.steps.push_back(found->second);
       auto& home = unit_of_[found->second];
