@@ -65,7 +65,8 @@ void check_groups(const instruction_graph& g, const kernel_limits& limits, const
     }
     REQUIRE(*std::find_if(all.begin(), all.end(), [&](auto m) { return s.group_of[m] == k; }) == k);
     if (all.size() == 1 || g.reduces(k)) {
-      REQUIRE(std::all_of(all.begin(), all.end(), [&](auto m) { return g[m].role == g[k].role; }));
+      REQUIRE(std::all_of(all.begin(), all.end(),
+                          [&](auto m) { return g[m].role == g[k].role && g[m].domain == g[k].domain; }));
       continue;
     }
     REQUIRE(all.size() <= limits.operators);

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -9,10 +10,18 @@
 
 #include <unity/core/random.hpp>
 #include <unity/fusion/fusion_plan.hpp>
+#include <unity/fusion/fusion_session.hpp>
 #include <unity/fusion/rank_kernels.hpp>
+#include <unity/fusion/strategy.hpp>
+#include <unity/hardware/presets.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/plan.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
+#include <unity/parallel/strategies/strategy.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/shape.hpp>
 
 #include "../parallel/rank_runs.hpp"
 #include "../support/cases.hpp"
@@ -68,6 +77,23 @@ TEST_CASE("kernels found on two ranks run on three with the gradients of one dev
       CHECK(error < 1e-9);
     }
   }
+}
+
+TEST_CASE("gradients of different element types are not reduced together") {
+  tensor::builder b{test::training_operators()};
+  const auto h = b.matmul(b.input("x", {6, 4}), b.weight("w1", {4, 4}));
+  const auto wide = b.apply("cast", {h}, {{"element", "float64"}})[0];
+  const auto y = b.matmul(wide, b.weight("w2", {4, 4}, tensor::dtype::float64));
+  parallel::plan p;
+  p.graph = std::move(b).finish({y});
+  p.machine = hardware::preset("host:1x2");
+  p.configurations = parallel::replicated_data_parallel(parallel::graph_dimensions{test::training_operators(), p.graph},
+                                                        p.machine.network);
+  const test::data_parallel_job job{p};
+  fusion::fusion_session s{job.instructions.graph, job.target};
+  s.reset(fusion::unfused(job.instructions.graph));
+  REQUIRE(s.buckets().size() == 2);
+  CHECK_FALSE(s.join(s.groups().group_of(s.buckets()[0]), s.groups().group_of(s.buckets()[1])));
 }
 
 // Whether an operator moves anything can depend on a rank's shapes.

@@ -80,7 +80,7 @@ class fusion_groups {
   // The second kernel recomputes the results of the first that it reads. Others keep reading the first, which drops
   // what nobody reads any more.
   bool duplicate(std::uint32_t from, std::uint32_t to);
-  // Merges two buckets.
+  // Merges two buckets of one domain.
   bool join(std::uint32_t a, std::uint32_t b);
   // Separates an instruction into a group of its own. Only possible if no other kernel computes it, and either nobody
   // in its group reads it, or it reads nobody there.
@@ -651,7 +651,12 @@ UNITY_INLINE bool fusion_groups::prune(std::uint32_t group) {
 }
 
 UNITY_INLINE bool fusion_groups::join(std::uint32_t a, std::uint32_t b) {
-  if (a == b || !graph_->reduces(members(a).front()) || !graph_->reduces(members(b).front())) {
+  if (a == b) {
+    return false;
+  }
+  const auto first = members(a).front();
+  const auto second = members(b).front();
+  if (!graph_->reduces(first) || !graph_->reduces(second) || (*graph_)[first].domain != (*graph_)[second].domain) {
     return false;
   }
   const auto before = here();

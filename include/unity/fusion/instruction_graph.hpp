@@ -69,7 +69,8 @@ struct instruction {
   bool is_folding = false;  // sums over the rows of a kernel (kernel_region.hpp)
   bool leaves = false;      // the result is needed after the iteration
   // Fusible instructions may run in one kernel if their domains are equal. All instructions over the batch have one
-  // domain, others have that of their sizes; any_domain equals every domain.
+  // domain, others have that of their sizes; any_domain equals every domain. All_reduces may run in one bucket if
+  // theirs are equal: the number of the element type.
   std::uint32_t domain = 0;
   std::uint32_t sizes = 0;  // equal if the results have the same sizes
   double flops = 0;

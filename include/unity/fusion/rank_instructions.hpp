@@ -275,6 +275,7 @@ UNITY_INLINE void rank_reader::add_move(std::uint32_t s) {
   i.kind = operator_class::other;
   i.role = step.kind == parallel::step_kind::reduce ? instruction_role::all_reduce : instruction_role::alone;
   i.leaves = step.kind == parallel::step_kind::send;
+  i.domain = is_receive ? instruction::any_domain : static_cast<std::uint32_t>(graph_.type(step.value).element);
   i.name = step.kind == parallel::step_kind::reduce ? "all_reduce" : is_receive ? "receive" : "send";
   i.size = is_receive ? size_of(graph_.results(step.node)[0]) : size_of(step.value);
   const double read = i.size;
