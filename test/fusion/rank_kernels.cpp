@@ -11,6 +11,7 @@
 #include <unity/core/random.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/fusion_session.hpp>
+#include <unity/fusion/instruction_graph.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/hardware/presets.hpp>
@@ -94,6 +95,21 @@ TEST_CASE("gradients of different element types are not reduced together") {
   s.reset(fusion::unfused(job.instructions.graph));
   REQUIRE(s.buckets().size() == 2);
   CHECK_FALSE(s.join(s.groups().group_of(s.buckets()[0]), s.groups().group_of(s.buckets()[1])));
+}
+
+TEST_CASE("operators compute no longer in a kernel than alone") {
+  auto p = test::data_parallel_plan(models[0], 2);
+  p.machine = hardware::preset("p100:1x2");  // faster than the job's best rate, as for some element types
+  const test::data_parallel_job job{p};
+  std::size_t products = 0;
+  for (fusion::instruction_id i = 0; i < job.instructions.graph.size(); ++i) {
+    const auto& x = job.instructions.graph[i];
+    if (x.role == fusion::instruction_role::fusible) {
+      products += x.is_head() ? 1 : 0;
+      CHECK(x.arithmetic <= 1.01 * static_cast<double>((x.duration - job.target.kernels.launch).count()));
+    }
+  }
+  CHECK(products > 3);
 }
 
 // Whether an operator moves anything can depend on a rank's shapes.

@@ -189,13 +189,14 @@ UNITY_INLINE void rank_reader::add_step(std::uint32_t s) {
 }
 
 // The time of the arithmetic in picoseconds: at the best rate, or the time of the operator as a kernel of its own,
-// without the launch, if neither that rate nor its bytes explain it, as for products of some layouts.
+// without the launch, if neither that rate nor its bytes explain it, as for products of some layouts, or if it is
+// shorter, as for element types that the device computes faster.
 UNITY_INLINE double rank_reader::arithmetic_of(const instruction& i, double moved) const {
   constexpr double rounding = 1.01;
   const auto best = i.flops / costs_.flops_per_second * 1e12;
   const auto alone = static_cast<double>((i.duration - costs_.kernels.launch).count());
   const auto explained = rounding * std::max(best, moved / costs_.kernels.bytes_per_picosecond);
-  return alone > explained ? alone : best;
+  return alone > explained || rounding * alone < best ? std::max(alone, 0.0) : best;
 }
 
 UNITY_INLINE void rank_reader::add_run(std::uint32_t s) {
