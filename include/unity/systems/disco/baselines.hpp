@@ -56,7 +56,8 @@ struct named_fusion {
 // A lower bound on the iteration of any strategy: the larger of a bound on all kernels and the time of one all-reduce
 // of all bytes. With the roofline model of kernels, the former is the sum of the instructions that run alone, the
 // launches of products and convolutions, and the larger of the arithmetic of all fusible instructions and the reads of
-// products and convolutions. With other kernel estimates it is zero.
+// products and convolutions; of each instruction no more than it takes as a kernel of its own. With other kernel
+// estimates it is zero.
 [[nodiscard]] picoseconds full_overlap_bound(const fusion::instruction_graph& g, const fusion::fusion_target& t);
 
 }  // namespace unity::systems
@@ -212,12 +213,16 @@ UNITY_INLINE picoseconds full_overlap_bound(const fusion::instruction_graph& g, 
       others += static_cast<double>(x.duration.count());
       continue;
     }
-    arithmetic += x.arithmetic;
+    const auto launch = x.is_head() ? std::min(t.kernels.launch, x.duration) : picoseconds{};
+    const auto rest = static_cast<double>((x.duration - launch).count());
+    others += static_cast<double>(launch.count());
+    arithmetic += std::min(x.arithmetic, rest);
     if (x.is_head()) {
-      others += static_cast<double>(t.kernels.launch.count());
+      double reads = 0;
       for (const auto& o : g.operands(i)) {
-        traffic += o.bytes / t.kernels.bytes_per_picosecond;
+        reads += o.bytes / t.kernels.bytes_per_picosecond;
       }
+      traffic += std::min(reads, rest);
     }
   }
   const auto communication = reduced > 0 ? t.all_reduce(reduced) : picoseconds{};
