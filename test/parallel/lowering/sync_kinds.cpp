@@ -75,6 +75,23 @@ parallel::synchronization all_of(const parallel::plan& p, const parallel::synchr
   return all;
 }
 
+// Data parallelism of lookups in a table on the first device, which also computes; all other weights are all-reduced.
+parallel::plan served_table(bool is_proxied) {
+  auto p = plan_of("zoo:embedding_bag?vocab=20000&batch=64&seq=4&hidden=16", "p100:1x4");
+  p.synchronization = all_of(p, {});
+  const parallel::training_graph training{operators(), p.graph};
+  for (std::size_t w = 0; w < training.weights().size(); ++w) {
+    if (is_looked_up(operators(), p.graph, training.weights()[w])) {
+      auto& s = p.synchronization.weights[w].parts.front();
+      s.kind = parallel::sync_kind::parameter_server;
+      s.destination = hardware::device_id{0U};
+      s.is_proxied = is_proxied;
+      s.is_sparse = true;
+    }
+  }
+  return p;
+}
+
 }  // namespace
 
 TEST_CASE("all-reducing each weight alone gives the program without synchronization settings") {
@@ -129,6 +146,25 @@ TEST_CASE("moved and kept bytes match the definition of each synchronizer") {
   const auto none = run(p);
   CHECK(none.moved == bytes{});
   CHECK(none.iteration < alone.iteration);
+}
+
+TEST_CASE("readers of a served table hold no dense gradient, and no rows if the server looks them up") {
+  const bool is_proxied = GENERATE(false, true);
+  CAPTURE(is_proxied);
+  const auto p = served_table(is_proxied);
+  std::int64_t table = 0;  // bytes
+  std::int64_t rest = 0;
+  const parallel::training_graph training{operators(), p.graph};
+  for (const auto& w : training.weights()) {
+    const auto size = 4 * tensor::element_count(p.graph.type(w.value).dims);
+    (is_looked_up(operators(), p.graph, w) ? table : rest) += size;
+  }
+  REQUIRE(table > 0);
+  const auto held = run(p).permanent;
+  CHECK(held[0].count() == 4 * table + 4 * rest);  // weight, gradient and Adam's two states
+  for (std::size_t d = 1; d < held.size(); ++d) {
+    CHECK(held[d].count() == (is_proxied ? table : 0) + 4 * rest);
+  }
 }
 
 TEST_CASE("gradient buckets all-reduce the same bytes in order after all their gradients") {

@@ -78,7 +78,9 @@ class weight_synchronization {
     const part_givers givers{part};
     for (const auto& g : part.held.groups) {
       for (std::size_t i = 0; i < g.devices.size(); ++i) {
-        on_[g.devices[i].index()].held += divides_weight(sync) ? share_of(g, i) : g.elements;
+        if (!part.fetches_rows || g.devices[i] == sync.destination) {  // other readers keep nothing of such a table
+          on_[g.devices[i].index()].held += divides_weight(sync) ? share_of(g, i) : g.elements;
+        }
       }
       if (givers.any()) {
         add(g, givers.of(g), sync, part.scattered);
@@ -138,7 +140,9 @@ class weight_synchronization {
     const bool is_served = sync.kind == sync_kind::parameter_server;
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       auto& own = on_[g.devices[i].index()];
-      own.gradient += divides_gradient(sync) ? share_of(g, i) : g.elements;
+      if (!is_served || !sync.is_sparse || g.devices[i] == sync.destination) {  // others send indices and rows
+        own.gradient += divides_gradient(sync) ? share_of(g, i) : g.elements;
+      }
       own.updated += is_served ? 0 : sync.kind == sync_kind::sharded ? share_of(g, i) : g.elements;
     }
     if (is_served) {
