@@ -167,6 +167,55 @@ TEST_CASE("readers of a served table hold no dense gradient, and no rows if the 
   }
 }
 
+TEST_CASE("the server of a table looks up rows and computes the gradient from rows; readers do not") {
+  const bool is_proxied = GENERATE(false, true);
+  const std::int64_t microbatches = is_proxied ? GENERATE(1, 3) : 1;
+  CAPTURE(is_proxied, microbatches);
+  auto p = served_table(is_proxied);
+  const auto dense = [&] {
+    auto other = p;
+    other.synchronization = {};
+    return parallel::lower(operators(), other);
+  }();
+  p.pipeline = {microbatches, std::vector<std::uint32_t>(4)};
+  const auto program = parallel::lower(operators(), p);
+  simulate::full_simulation full;
+  full.run(program);
+  std::int64_t gradient = 0;  // picoseconds
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    if (program.owner_of(id).kind == tasks::owner_kind::node && program.owner_of(id).name.find("embedding_bag") == 0) {
+      for (const auto& t : dense[id].tasks) {
+        gradient = t.kind == tasks::task_kind::backward ? t.duration.count() : gradient;
+      }
+      for (const auto& t : program[id].tasks) {
+        CHECK((t.kind != tasks::task_kind::backward || t.duration == picoseconds{}));
+      }
+    }
+  }
+  REQUIRE(gradient > 1'000'000);
+  std::map<tasks::task_kind, std::vector<std::uint32_t>> of_server;
+  tasks::fragment_id table;
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    const auto& all = program[id].tasks;
+    for (std::uint32_t i = 0; i < all.size() && program.owner_of(id).kind == tasks::owner_kind::weight; ++i) {
+      if (all[i].kind == tasks::task_kind::forward || all[i].kind == tasks::task_kind::weight_gradient) {
+        CHECK(all[i].resource.index() == 0);
+        of_server[all[i].kind].push_back(i);
+        table = id;
+      }
+    }
+  }
+  CHECK(of_server[tasks::task_kind::forward].size() == (is_proxied ? 0 : 3));  // one per reader on another device
+  REQUIRE(of_server[tasks::task_kind::weight_gradient].size() == 1);
+  const auto made = program.find(table, of_server[tasks::task_kind::weight_gradient][0]).index();
+  CHECK(program[tasks::task_id{made}].duration.count() > gradient);  // from the rows of all devices
+  CHECK(program.before(made).size() == 4);
+  REQUIRE(program.after(made).size() == 1);
+  CHECK(program[tasks::task_id{program.after(made)[0].task()}].kind == tasks::task_kind::update);
+}
+
 TEST_CASE("gradient buckets all-reduce the same bytes in order after all their gradients") {
   auto p = plan_of("zoo:alexnet?batch=64", "p100:1x4");
   const auto alone = run(p);

@@ -111,7 +111,7 @@ class lowering {
   [[nodiscard]] shard_times input_gradient_times(const strategy& s, node_id n, hardware::device_id d);
 
   // The tasks of an operator with their durations and memory.
-  [[nodiscard]] tasks::fragment lowered_operator(const strategy& s, node_id n);
+  [[nodiscard]] tasks::fragment lowered_operator(const strategy& s, node_id n, const synchronization& sync = {});
   // The transfers between the tasks of two operators, forward and backward.
   [[nodiscard]] tasks::fragment lowered_edge(const strategy& s, std::uint32_t edge);
 
@@ -152,7 +152,10 @@ class lowering {
   // Bytes of cotangents of operands that are not weights; weights have their own buffers.
   [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const;
 
-  void write(const strategy& s, node_id n, tasks::fragment& f);
+  // Per operand: whether the operator's backward tasks compute its cotangent. Of a table whose parts are all served,
+  // with gradients of indices and rows, only servers do.
+  [[nodiscard]] std::vector<bool> computed(node_id n, const synchronization& sync) const;
+  void write(const strategy& s, node_id n, const std::vector<bool>& wanted, tasks::fragment& f);
 
   void write_edge(const strategy& s, std::uint32_t edge, tasks::fragment& f);
   void write_edge(const strategy& s, const graph_edge& e, const edge_ends& ends, tasks::fragment& f);
@@ -257,7 +260,7 @@ UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const sy
   std::vector<lowered_fragment> all;
   for (const auto n : node_ids(*graph_)) {
     if (fragment_of(n).valid()) {
-      all.push_back({fragment_of(n), lowered_operator(s, n)});
+      all.push_back({fragment_of(n), lowered_operator(s, n, sync)});
     }
   }
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
@@ -288,10 +291,27 @@ UNITY_INLINE shard_times lowering::input_gradient_times(const strategy& s, node_
                    network_.model(d));
 }
 
-UNITY_INLINE tasks::fragment lowering::lowered_operator(const strategy& s, node_id n) {
+UNITY_INLINE tasks::fragment lowering::lowered_operator(const strategy& s, node_id n, const synchronization& sync) {
   tasks::fragment f;
-  write(s, n, f);
+  write(s, n, computed(n, sync), f);
   return f;
+}
+
+UNITY_INLINE std::vector<bool> lowering::computed(node_id n, const synchronization& sync) const {
+  auto all = training_.wanted(n);
+  for (const auto w : training_.weights_of(n)) {
+    if (!sync.weights.empty() &&
+        std::all_of(sync.weights[w].parts.begin(), sync.weights[w].parts.end(), [](const synchronizer& part) {
+          return part.kind == sync_kind::parameter_server && part.is_sparse;
+        })) {
+      for (const auto& use : training_.weights()[w].uses) {
+        if (use.node == n) {
+          all[use.operand] = false;
+        }
+      }
+    }
+  }
+  return all;
 }
 
 UNITY_INLINE tasks::fragment lowering::lowered_edge(const strategy& s, std::uint32_t edge) {
@@ -366,7 +386,7 @@ UNITY_INLINE bytes lowering::cotangent_bytes(node_id n, const shard& part) const
   return sum;
 }
 
-UNITY_INLINE void lowering::write(const strategy& s, node_id n, tasks::fragment& f) {
+UNITY_INLINE void lowering::write(const strategy& s, node_id n, const std::vector<bool>& wanted, tasks::fragment& f) {
   const auto& o = dimensions_[n];
   const auto& c = s[n.index()];
   const auto& parts = parts_of(s, n).parts;
@@ -378,7 +398,7 @@ UNITY_INLINE void lowering::write(const strategy& s, node_id n, tasks::fragment&
     const auto model = network_.model(d);
     known.resize(std::max(known.size(), model + std::size_t{1}));
     if (!known[model]) {
-      known[model] = times_.of(dimensions_.kind(n), o, c.grid(), parts[0], training_.wanted(n), model);
+      known[model] = times_.of(dimensions_.kind(n), o, c.grid(), parts[0], wanted, model);
     }
     return *known[model];
   };

@@ -201,7 +201,7 @@ UNITY_INLINE tasks::fragment pipeline_repeater::order(const chunks_by_task& agai
   for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
     const auto& fragment = one_[id];
-    for (std::uint32_t t = 0; t < fragment.tasks.size(); ++t) {
+    for (std::uint32_t t = 0; is_repeated(id) && t < fragment.tasks.size(); ++t) {
       if (const auto pass = pass_of(fragment.tasks[t].kind); pass && fragment.tasks[t].resource.valid()) {
         const auto own = again.find({f, t});
         const auto chunk = own == again.end() ? chunk_of(id) : own->second;

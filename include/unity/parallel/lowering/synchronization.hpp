@@ -20,8 +20,15 @@
 #include <unity/tasks/fragment.hpp>
 #include <unity/tensor/operators/selection.hpp>
 #include <unity/tensor/shape.hpp>
+#include <unity/tensor/work.hpp>
 
 namespace unity::parallel {
+
+// The rows of a table that a lookup reads, as it sends their gradient.
+struct lookup_rows {
+  tensor::tensor_type ids{};  // [n], or [n, k] for sums of k rows
+  bytes size{};               // of indices and rows
+};
 
 // A task that reads part of a weight, and contributes a gradient of it on its device unless `task` has the null
 // fragment.
@@ -29,8 +36,7 @@ struct weight_reader {
   tasks::task_ref task{};
   hardware::device_id on{};
   tasks::task_ref reads{};    // the task in the forward pass
-  bytes rows{};               // for a lookup: bytes of its gradient as indices and rows
-  bytes ids{};                // bytes of the indices among them
+  lookup_rows rows{};         // for a lookup
   bool is_read_back = false;  // also by the backward pass
 };
 
@@ -83,7 +89,7 @@ class weight_synchronization {
         }
       }
       if (givers.any()) {
-        add(g, givers.of(g), sync, part.scattered);
+        add(part, g, givers.of(g), sync);
       }
       if (sync.kind == sync_kind::parameter_server && !sync.is_proxied && !part.fetches_rows) {
         fetch(part, g, sync);
@@ -135,8 +141,8 @@ class weight_synchronization {
                                     std::span<const tasks::task_ref> before) {
     return add_collective(network_, fragment_, kind, devices, size, before);
   }
-  void add(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& sync,
-           const tasks_by_devices& scattered) {
+  void add(const weight_part_readers& part, const replica_group& g, std::span<const weight_reader> givers,
+           const synchronizer& sync) {
     const bool is_served = sync.kind == sync_kind::parameter_server;
     for (std::size_t i = 0; i < g.devices.size(); ++i) {
       auto& own = on_[g.devices[i].index()];
@@ -146,7 +152,7 @@ class weight_synchronization {
       own.updated += is_served ? 0 : sync.kind == sync_kind::sharded ? share_of(g, i) : g.elements;
     }
     if (is_served) {
-      send_to_server(g, givers, sync);
+      send_to_server(part, g, givers, sync);
       return;
     }
     const auto count = static_cast<std::int64_t>(g.devices.size());
@@ -162,7 +168,7 @@ class weight_synchronization {
       return;
     }
     if (is_shared && divides_gradient(sync)) {
-      contributions.assign(1, scattered.at(g.devices));
+      contributions.assign(1, part.scattered.at(g.devices));
     } else if (is_shared && sync.kind == sync_kind::sharded) {
       contributions.assign(1, add(hardware::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
     } else if (is_shared && sync.bucket != synchronizer::no_bucket) {
@@ -190,7 +196,7 @@ class weight_synchronization {
   [[nodiscard]] static bytes rows_on(std::span<const weight_reader> givers, hardware::device_id d) {
     bytes all{};
     for (const auto& r : givers) {
-      all += r.on == d ? r.rows : bytes{};
+      all += r.on == d ? r.rows.size : bytes{};
     }
     return all;
   }
@@ -211,7 +217,8 @@ class weight_synchronization {
     }
     return at->second;
   }
-  void send_to_server(const replica_group& g, std::span<const weight_reader> givers, const synchronizer& sync) {
+  void send_to_server(const weight_part_readers& part, const replica_group& g, std::span<const weight_reader> givers,
+                      const synchronizer& sync) {
     const auto server = sync.destination;
     auto& own = on_[server.index()];
     own.updated += g.elements;
@@ -235,17 +242,22 @@ class weight_synchronization {
       auto& all = there[stations[i]];
       all.insert(all.end(), given.begin(), given.end());
     }
+    std::vector<tasks::task_ref> arrived;
     for (const auto& [d, given] : there) {
       if (given.empty() || d == server) {
-        own.before.insert(own.before.end(), given.begin(), given.end());
+        arrived.insert(arrived.end(), given.begin(), given.end());
         continue;
       }
       const auto [sent, is_new] = sent_rows_.try_emplace({d, server});
       if (is_new || !sync.is_sparse) {  // rows are sent to a server once for all of its parts
         sent->second = send(d, server, sync.is_sparse ? rows_on(givers, d) : size_of(g.elements), given);
       }
-      own.before.push_back(sent->second);
+      arrived.push_back(sent->second);
     }
+    if (sync.is_sparse && !givers.empty()) {
+      arrived.assign(1, add_row_gradient(rows_of(part.held, g), givers, server, arrived));
+    }
+    own.before.insert(own.before.end(), arrived.begin(), arrived.end());
     if (sync.is_proxied) {
       handed_out_.push_back({server, g.devices, stations_of(g.devices, server, sync.is_per_node && sync.staleness == 0),
                              size_of(g.elements)});
@@ -260,13 +272,45 @@ class weight_synchronization {
                           std::span<const tasks::task_ref> before) {
     return add_transfer(fragment_, network_.hops(from, to, size), size, from.index(), before);
   }
-  // Each reader sends indices to the part's server, and receives rows.
+  // The elements of a group as rows of a table.
+  [[nodiscard]] tensor::tensor_type rows_of(const replicas& held, const replica_group& g) const {
+    const auto& read = held.boxes[g.boxes.front()];
+    const auto columns = read.volume() / (read.end[0] - read.begin[0]);
+    tensor::tensor_type rows;
+    rows.element = type_.element;
+    rows.dims = {std::max<std::int64_t>(g.elements / columns, 1), columns};
+    return rows;
+  }
+  // A server makes the gradient of its rows of a table from the indices and rows that it has.
+  [[nodiscard]] tasks::task_ref add_row_gradient(const tensor::tensor_type& table,
+                                                 std::span<const weight_reader> givers, hardware::device_id server,
+                                                 std::span<const tasks::task_ref> before) {
+    auto ids = givers.front().rows.ids;
+    for (const auto& r : givers.subspan(1)) {
+      ids.dims[0] += r.rows.ids.dims[0];
+    }
+    const auto takes = times_.lookup_gradient(table, ids, network_.model(server));
+    return add_on(server, takes, tasks::task_kind::weight_gradient, before);
+  }
+  [[nodiscard]] tasks::task_ref add_on(hardware::device_id d, picoseconds takes, tasks::task_kind kind,
+                                       std::span<const tasks::task_ref> before) {
+    const tasks::task_ref added{{}, fragment_.add({Network::stream(d), takes, {}, {}, kind, d.index()})};
+    for (const auto& b : before) {
+      fragment_.dependencies.push_back({b, added, false});
+    }
+    return added;
+  }
+  // Each reader sends indices to the part's server, which looks up the rows and sends them.
   void fetch_rows(const weight_part_readers& part, hardware::device_id server) {
+    const auto table = rows_of(part.held, part.held.groups.front());
     for (const auto& r : part.readers) {
       if (r.on != server) {
-        const auto asked = add_transfer(fragment_, network_.hops(r.on, server, r.ids), r.ids, server.index(), {});
-        const auto rows = r.rows - r.ids;
-        const auto there = add_transfer(fragment_, network_.hops(server, r.on, rows), rows, r.on.index(), {&asked, 1});
+        const auto ids = tensor::size_in_bytes(r.rows.ids);
+        const auto rows = r.rows.size - ids;
+        const auto asked = add_transfer(fragment_, network_.hops(r.on, server, ids), ids, r.on.index(), {});
+        const auto found = add_on(server, times_.lookup(table, r.rows.ids, network_.model(server)),
+                                  tasks::task_kind::forward, {&asked, 1});
+        const auto there = add_transfer(fragment_, network_.hops(server, r.on, rows), rows, r.on.index(), {&found, 1});
         fragment_.dependencies.push_back({there, r.reads, false});
       }
     }
@@ -292,10 +336,7 @@ class weight_synchronization {
       return;
     }
     const auto takes = times_.update(own.updated, type_.element, network_.model(d));
-    own.update = fragment_.add({Network::stream(d), takes, {}, {}, tasks::task_kind::update, d.index()});
-    for (const auto& b : own.before) {
-      fragment_.dependencies.push_back({b, {{}, own.update}, false});
-    }
+    own.update = add_on(d, takes, tasks::task_kind::update, own.before).index;
   }
   // Adds a task of kind update without duration, after which a device has the new version.
   void arrive(hardware::device_id d, const tasks::task_ref& with) {
@@ -374,7 +415,9 @@ struct synchronized_part {
 
 // The fragment of a weight with a synchronizer for each part. buckets: tasks after which bucketed parts are reduced. A
 // sharded part is reduce-scattered, updated share by share, and gathered. Gradients are sent to a server
-// as messages, and updated weights are sent back to devices or nodes as messages; adding up is not priced.
+// as messages, and updated weights are sent back to devices or nodes as messages; adding up is not priced. From indices
+// and rows the server makes the gradient of its part, and it looks up rows for readers without a copy; a reader's own
+// lookup then stands for adding up what several servers send.
 template <class Network>
 [[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
                                            std::span<const synchronized_part> parts, const bucket_ends& buckets) {

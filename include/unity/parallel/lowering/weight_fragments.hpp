@@ -51,16 +51,10 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 
 namespace unity::parallel::detail {
 
-// Bytes of a lookup's gradient as indices and rows, and of the indices alone.
-struct row_sizes {
-  bytes all{};
-  bytes ids{};
-};
-
-// The row sizes of each task; 0 if the operator is not a lookup.
-UNITY_INLINE std::vector<row_sizes> rows_of(const lowering& l, const division& parts, const weight_use& use,
-                                            value_id table) {
-  std::vector<row_sizes> all(parts.parts.size());
+// The rows of each task; none if the operator is not a lookup.
+UNITY_INLINE std::vector<lookup_rows> rows_of(const lowering& l, const division& parts, const weight_use& use,
+                                              value_id table) {
+  std::vector<lookup_rows> all(parts.parts.size());
   const auto& g = l.graph();
   const std::string_view name = l.operators().signature(g.operation(use.node).kind).name;
   const bool is_bag = name == "embedding_bag";
@@ -72,9 +66,11 @@ UNITY_INLINE std::vector<row_sizes> rows_of(const lowering& l, const division& p
   const auto width = tensor::element_count(type.dims) / type.dims[0] * tensor::size_of(type.element);
   for (std::size_t t = 0; t < all.size(); ++t) {
     const auto& b = parts.parts[t].operands[1];
-    const auto count = b.volume() / (is_bag ? b.sizes().back() : 1);
-    const bytes numbers{b.volume() * tensor::size_of(ids.element)};
-    all[t] = {numbers + bytes{count * width}, numbers};
+    const auto each = is_bag ? b.sizes().back() : 1;
+    const auto count = b.volume() / each;
+    all[t].ids.element = ids.element;
+    all[t].ids.dims = is_bag ? tensor::shape{count, each} : tensor::shape{count};
+    all[t].size = bytes{b.volume() * tensor::size_of(ids.element) + count * width};
   }
   return all;
 }
@@ -110,12 +106,7 @@ UNITY_INLINE weight_part_readers readers_of(lowering& l, const strategy& s, std:
         devices.push_back(c.devices[who[i]]);
       }
       const auto task = gives ? tasks::task_ref{l.fragment_of(use.node), tasks + who[i]} : tasks::task_ref{};
-      readers.push_back({task,
-                         c.devices[who[i]],
-                         {l.fragment_of(use.node), who[i]},
-                         rows[who[i]].all,
-                         rows[who[i]].ids,
-                         is_read_back});
+      readers.push_back({task, c.devices[who[i]], {l.fragment_of(use.node), who[i]}, rows[who[i]], is_read_back});
     }
     if (part != nullptr) {
       readings.push_back({&cut.emplace_back(distinct(boxes)), on.emplace_back(std::move(devices))});

@@ -91,6 +91,13 @@ class task_times {
   [[nodiscard]] shard_times of(std::uint32_t kind, const operator_dimensions& o, const task_grid& grid,
                                const shard& part, const std::vector<bool>& wanted, std::uint32_t model);
 
+  // The times of looking up rows of a table, and of the table's gradient from gradients of such rows. Shapes:
+  // table[v, e]; ids[n], or [n, k] for sums of k rows.
+  [[nodiscard]] picoseconds lookup(const tensor::tensor_type& table, const tensor::tensor_type& ids,
+                                   std::uint32_t model) const;
+  [[nodiscard]] picoseconds lookup_gradient(const tensor::tensor_type& table, const tensor::tensor_type& ids,
+                                            std::uint32_t model) const;
+
   // The time of an optimizer step on that many elements.
   [[nodiscard]] picoseconds update(std::int64_t elements, tensor::dtype element, std::uint32_t model) const;
 
@@ -247,6 +254,24 @@ UNITY_INLINE picoseconds task_times::update(std::int64_t elements, tensor::dtype
   const auto t = update_operand(elements, element, optimizer_);
   const std::vector<tensor::tensor_type> inputs{t, t};
   return at_least_one(timed(model, algebra_->make_operation("sub"), inputs, {&t, 1}));
+}
+
+UNITY_INLINE picoseconds task_times::lookup(const tensor::tensor_type& table, const tensor::tensor_type& ids,
+                                            std::uint32_t model) const {
+  auto rows = table;
+  rows.dims[0] = ids.dims[0];
+  const std::vector<tensor::tensor_type> inputs{table, ids};
+  const auto op = algebra_->make_operation(ids.dims.size() > 1 ? "embedding_bag" : "embedding");
+  return at_least_one(timed(model, op, inputs, {&rows, 1}));
+}
+
+UNITY_INLINE picoseconds task_times::lookup_gradient(const tensor::tensor_type& table, const tensor::tensor_type& ids,
+                                                     std::uint32_t model) const {
+  auto rows = table;
+  rows.dims[0] = ids.dims[0];
+  const std::vector<tensor::tensor_type> inputs{ids, rows};
+  const auto* name = ids.dims.size() > 1 ? "embedding_bag_gradient" : "embedding_gradient";
+  return at_least_one(timed(model, algebra_->make_operation(name, {{"rows", table.dims[0]}}), inputs, {&table, 1}));
 }
 
 UNITY_INLINE picoseconds task_times::timed(std::uint32_t model, const tensor::operation& op,
