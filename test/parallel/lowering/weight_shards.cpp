@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -139,6 +140,50 @@ TEST_CASE("a higher ZeRO stage has no higher peak memory on any device", "[law]"
     CHECK(is_no_more(kept.peaks, two.peaks));
     CHECK(is_no_more(run(with(p, stage_3(prefetch))).peaks, two.peaks));
   }
+}
+
+// The gradients of all micro-batches would pile up if scatters, which take longer than the operators, held nothing up.
+TEST_CASE("whole gradients of at most two operators wait for reduce-scatters") {
+  const auto* machine = GENERATE("p100:1x4", "p100:2x2");
+  const auto schedule =
+      GENERATE(parallel::pipeline_schedule::gpipe, parallel::pipeline_schedule::one_forward_one_backward);
+  CAPTURE(machine, schedule);
+  auto p = plan_of("zoo:mlp?layers=6&hidden=512&batch=64", machine, "data", 16);
+  p.pipeline.schedule = schedule;
+  const auto s = run(with(p, parallel::sharded_by_stage(2)));
+  CHECK(is_no_more(s.peaks, run(with(p, parallel::sharded_by_stage(1))).peaks));
+  struct change {
+    std::int64_t at = 0;
+    std::int64_t by = 0;  // bytes
+  };
+  std::vector<change> of_first;  // whole gradients on the first device
+  for (std::size_t f = 0; f < s.program.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    if (s.program.owner_of(id).kind != tasks::owner_kind::shares) {
+      continue;
+    }
+    for (const auto& read : s.program[id].reads) {
+      const auto& b = s.program[id].buffers[read.of.index];
+      if (b.device == 0) {
+        const auto made = s.program.find(b.producer.fragment, b.producer.index).index();
+        of_first.push_back({s.full.times()[made].start, b.size.count()});
+        of_first.push_back(
+            {s.full.times()[s.program.find(id, read.reader.index).index()].end, std::int64_t{0} - b.size.count()});
+      }
+    }
+  }
+  REQUIRE(of_first.size() > 100);
+  std::sort(of_first.begin(), of_first.end(), [](const change& x, const change& y) {
+    return std::pair{x.at, x.by} < std::pair{y.at, y.by};
+  });
+  std::int64_t held = 0;
+  std::int64_t most = 0;
+  for (const auto& c : of_first) {
+    most = std::max(most, held += c.by);
+  }
+  constexpr std::int64_t rest = (512 * 512 + 512) * 4 / 4 * 3;  // of the gradients of an operator
+  CHECK(most > rest);
+  CHECK(most <= 2 * rest);
 }
 
 TEST_CASE("bytes moved by each ZeRO stage match the formulas") {

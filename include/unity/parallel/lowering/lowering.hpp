@@ -274,6 +274,7 @@ UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const sy
   if (stages.schedule == pipeline_schedule::zero_bubble) {
     detail::split_weight_gradients(*this, s, all);
   }
+  detail::limit_scatters(*this, s, sync, stages, all);
   if (!offloaded.empty()) {
     r.copies = detail::add_offloading(*this, s, offloaded, r.chunks, r.program, all);
   }

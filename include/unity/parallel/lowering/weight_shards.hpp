@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <unity/parallel/lowering/synchronization.hpp>
@@ -28,6 +29,15 @@ namespace detail {
 void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_id self, synchronized_part& part,
                   tasks::fragment& fragment);
 
+// Effects: adds to the fragments of divided weights, which are the last ones, what keeps whole gradients from piling
+// up, as on ranks (sharded_cells::wait_for_shares). On each device, operators that contribute to scatters are ordered
+// as in the backward pass: the task that contributes to the next but one waits for a scatter, so that a scatter runs
+// beside one operator; and a backward pass ends after its scatters. Weights that several stages of a pipeline read are
+// left out, as stages would wait for each other. Precondition: as checked by check_gathers. Complexity: n log n in the
+// scatters of each device.
+void limit_scatters(const lowering& l, const strategy& s, const synchronization& sync, const pipeline& stages,
+                    std::vector<lowered_fragment>& all);
+
 // Effects: adds to the fragments of divided weights, which are the last ones, the gathers of weights and the memory of
 // gathered elements until their last reader has ended. In each pass a device lets a gather begin, by a task without
 // duration, as many operators before its reader as the weight's prefetch says (synchronizer::prefetch). Complexity:
@@ -44,10 +54,11 @@ void add_gathers(lowering& l, const strategy& s, const synchronization& sync, co
 
 #include <algorithm>
 #include <optional>
-#include <span>
+#include <set>
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/stable_sort.hpp>
 #include <unity/core/units.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
@@ -107,6 +118,83 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tas
     }
     end.fragment = self;
     part.of.scattered[g.devices] = end;
+  }
+}
+
+// A scatter of a device's gradient.
+struct device_scatter {
+  node_id last{};                         // the operator that contributes last
+  std::optional<tasks::task_ref> task{};  // the device's task of this operator
+  tasks::task_ref end{};
+};
+
+// The scatters of each device, in the order of the backward pass.
+UNITY_INLINE std::vector<std::vector<device_scatter>> scatters_of(const lowering& l, const strategy& s,
+                                                                  const synchronization& sync, const pipeline& stages,
+                                                                  std::span<const lowered_fragment> shares) {
+  std::vector<std::vector<device_scatter>> on(l.device_count());
+  const auto stage_of = [&](hardware::device_id d) { return stages.stages.empty() ? 0 : stages.stages[d.index()]; };
+  const auto divided = divided_weights(sync);
+  for (std::size_t k = 0; k < divided.size(); ++k) {
+    std::set<std::uint32_t> read_in;  // stages
+    std::set<node_id> contributing;
+    for (const auto& use : l.training().weights()[divided[k]].uses) {
+      for (const auto d : s[use.node.index()].devices) {
+        read_in.insert(stage_of(d));
+      }
+      if (l.training().has_backward(use.node)) {
+        contributing.insert(use.node);
+      }
+    }
+    for (const auto& read : shares[k].body.reads) {
+      const auto& whole = shares[k].body.buffers[read.of.index];
+      if (read_in.size() == 1 && whole.producer.fragment.valid()) {  // not of a gather
+        const auto last = *contributing.begin();
+        const bool is_of_last = whole.producer.fragment == l.fragment_of(last);
+        on[whole.device].push_back(
+            {last, is_of_last ? std::optional{whole.producer} : std::nullopt, {shares[k].id, read.reader.index}});
+      }
+    }
+  }
+  for (auto& all : on) {
+    unity::stable_sort(all, [](const auto& x, const auto& y) { return x.last > y.last; });
+  }
+  return on;
+}
+
+UNITY_INLINE void limit_scatters(const lowering& l, const strategy& s, const synchronization& sync,
+                                 const pipeline& stages, std::vector<lowered_fragment>& all) {
+  const auto shares = std::span{all}.last(divided_weights(sync).size());
+  const auto on = scatters_of(l, s, sync, stages, shares);
+  for (std::uint32_t d = 0; d < on.size(); ++d) {
+    if (on[d].empty()) {
+      continue;
+    }
+    auto& fragment = shares.back().body;
+    std::vector<tasks::task_ref> due;   // ends that no task waits for yet, of all operators but the last
+    std::vector<tasks::task_ref> last;  // those of the last operator
+    for (auto x = on[d].begin(); x != on[d].end();) {
+      const auto next = std::find_if(x, on[d].end(), [&](const device_scatter& y) { return y.last != x->last; });
+      const bool waits = std::any_of(x, next, [](const device_scatter& y) { return y.task.has_value(); });
+      std::vector<tasks::task_ref> ends;
+      for (; x != next; ++x) {
+        for (std::size_t i = 0; x->task && i < due.size(); ++i) {
+          fragment.dependencies.push_back({due[i], *x->task, false});
+        }
+        ends.push_back(x->end);
+      }
+      due.resize(waits ? 0 : due.size());
+      due.insert(due.end(), last.begin(), last.end());
+      last = std::move(ends);
+    }
+    if (stages.microbatches > 1) {
+      due.insert(due.end(), last.begin(), last.end());
+      const tasks::task_ref passed{
+          {}, fragment.add({network::stream(hardware::device_id{d}), {}, {}, {}, tasks::task_kind::backward, d})};
+      for (const auto& end : due) {
+        fragment.dependencies.push_back({end, passed, false});
+      }
+    }
   }
 }
 
