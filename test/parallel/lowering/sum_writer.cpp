@@ -259,6 +259,38 @@ TEST_CASE("partial sums and received sums take memory; a bias is held by one dev
   CHECK(weights == std::vector<std::int64_t>{2 * (784 / 2 * 512 + 512) * 4, 2 * (784 / 2 * 512) * 4});
 }
 
+TEST_CASE("partial sums take the time of a measured reduce-scatter, and their cotangents of a measured all-gather") {
+  tensor::builder b{operators()};
+  const auto h = b.matmul(b.input("x", {64, 784}), b.weight("w", {784, 512}));
+  const auto g = std::move(b).finish({b.relu(h)});
+  auto m = hardware::preset("p100:1x2");
+  const auto taking = [](double seconds) {
+    return std::vector<hardware::cost_range>{{hardware::cost_range::no_end, seconds, 0}};
+  };
+  m.links.push_back(
+      {"local",
+       2,
+       {{hardware::exchange::reduce_scatter, taking(5e-3)}, {hardware::exchange::all_gather, taking(7e-3)}}});
+  parallel::lowering l{operators(), g, m};
+  parallel::strategy s(g.node_count());
+  for (std::size_t n = 0; n < s.size(); ++n) {
+    if (!g.operands(node_id{n}).empty()) {
+      const bool is_product = g.operation(node_id{n}).kind == operators().kind("matmul");
+      s[n] = is_product ? configuration{{1, 1}, {device_id{0U}, device_id{1U}}, {2}}
+                        : configuration{{1, 2}, {device_id{0U}, device_id{1U}}};
+    }
+  }
+  std::map<std::int64_t, std::vector<std::int64_t>> sent;  // bytes, by duration
+  for (const auto& t : l.lowered_edge(s, 0).tasks) {
+    if (t.kind == tasks::task_kind::transfer) {
+      sent[t.duration.count()].push_back(t.volume.count());
+    }
+  }
+  constexpr std::int64_t half = 64 * 256 * 4;
+  CHECK(sent == std::map<std::int64_t, std::vector<std::int64_t>>{{5'000'000'000, {half, half}},
+                                                                  {7'000'000'000, {half, half}}});
+}
+
 TEST_CASE("a graph output with unreduced partial sums is rejected") {
   tensor::builder b{operators()};
   lowered_graph x{std::move(b).finish({b.matmul(b.input("x", {8, 8}), b.weight("w", {8, 8}))}), "p100:1x2"};

@@ -192,23 +192,30 @@ template <class Network>
 
 namespace detail {
 
-// Occupies the links from the devices for the measured time, regardless of the links after them.
+// The messages of a phase from devices for which network.has() holds.
 template <class Network>
-[[nodiscard]] tasks::task_ref add_measured(Network& n, tasks::fragment& f,
-                                           std::span<const hardware::collective_flow> flows,
-                                           const hardware::collective_flows& all, bytes size, picoseconds takes,
-                                           const tasks::task_ref& ready, hardware::device_id first) {
-  std::vector<tasks::task_ref> arrivals{ready};
-  for (const auto& flow : flows) {
+void find_messages(const Network& n, const hardware::collective_phase& phase, const hardware::collective_flows& all,
+                   bytes size, std::vector<flow_message>& messages) {
+  messages.clear();
+  for (const auto& flow : phase.flows) {
     if (n.has(device_of(n.topology(), flow.from, flow.to))) {
-      const auto volume = all.volume(size, flow.parts);
-      const auto link = n.flow_hops(flow.from, flow.to, volume, 1).front().link;
-      const auto shard = n.place(device_of(n.topology(), flow.from, flow.to)).place;
-      arrivals.push_back({{}, f.add({link, takes, {}, volume, tasks::task_kind::transfer, shard})});
-      f.dependencies.push_back({ready, arrivals.back(), false});
+      messages.push_back({flow.from, flow.to, all.volume(size, flow.parts)});
     }
   }
-  return add_meeting(f, arrivals, first.index());
+}
+
+// Occupies the first link of each message for the measured time, regardless of the links after them.
+template <class Network>
+[[nodiscard]] tasks::task_ref add_measured(Network& n, tasks::fragment& f, std::span<const flow_message> messages,
+                                           picoseconds takes, const tasks::task_ref& ready, std::uint32_t shard) {
+  std::vector<tasks::task_ref> arrivals{ready};
+  for (const auto& m : messages) {
+    const auto link = n.flow_hops(m.from, m.to, m.volume, 1).front().link;
+    const auto place = n.place(device_of(n.topology(), m.from, m.to)).place;
+    arrivals.push_back({{}, f.add({link, takes, {}, m.volume, tasks::task_kind::transfer, place})});
+    f.dependencies.push_back({ready, arrivals.back(), false});
+  }
+  return add_meeting(f, arrivals, shard);
 }
 
 }  // namespace detail
@@ -225,10 +232,11 @@ template <class Network>
                                              std::span<const tasks::task_ref> before) {
   const auto first = devices.front();
   const auto& ways = n.collective(kind, devices);
+  std::vector<flow_message> messages;
   if (const auto measured = n.measured(kind, devices.size(), size)) {
     const auto& ring = ways.ways.front().flows;
-    return detail::add_measured(n, f, ring.phases.front().flows, ring, size, *measured,
-                                add_meeting(f, before, first.index()), first);
+    detail::find_messages(n, ring.phases.front(), ring, size, messages);
+    return detail::add_measured(n, f, messages, *measured, add_meeting(f, before, first.index()), first.index());
   }
   const auto& flows = ways.at(size).flows;
   std::int64_t rounds = 0;
@@ -236,14 +244,8 @@ template <class Network>
     rounds += phase.rounds;
   }
   auto ready = add_start(n, f, before, first, rounds);
-  std::vector<flow_message> messages;
   for (const auto& phase : flows.phases) {
-    messages.clear();
-    for (const auto& flow : phase.flows) {
-      if (n.has(device_of(n.topology(), flow.from, flow.to))) {
-        messages.push_back({flow.from, flow.to, flows.volume(size, flow.parts)});
-      }
-    }
+    detail::find_messages(n, phase, flows, size, messages);
     ready = add_phase(n, f, messages, phase.rounds, ready, first.index());
   }
   return ready;

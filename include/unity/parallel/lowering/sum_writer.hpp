@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -128,11 +129,15 @@ class sum_writer {
   void end_terms(const tasks::task_ref& done);
   // Gives every device with partials the cotangent.
   void give_back(std::int64_t elements, const tasks::task_ref& done);
+  // Elements whose sums end on some device, besides those of the all-reduce.
+  [[nodiscard]] std::int64_t scattered() const {
+    return std::accumulate(ways_.held.begin(), ways_.held.end(), std::int64_t{0});
+  }
 
   void reduce();
 
   void scatter();
-  // Sends around the ring, or in reverse.
+  // Sends around the ring, or in reverse: for the time of a measured reduce-scatter or all-gather, if there is one.
   [[nodiscard]] tasks::task_ref add_rounds(const tasks::task_ref& ready, bool backwards);
   [[nodiscard]] std::span<const message_ends> add_messages(bool backwards);
   // Merges dependencies, because several messages may be one task.
@@ -155,7 +160,6 @@ class sum_writer {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_SUM_WRITER)
 
-#include <numeric>
 #include <tuple>
 
 namespace unity::parallel::detail {
@@ -301,6 +305,10 @@ UNITY_INLINE tasks::task_ref sum_writer::add_rounds(const tasks::task_ref& ready
   if (messages.empty()) {
     return ready;
   }
+  const auto kind = backwards ? hardware::exchange::all_gather : hardware::exchange::reduce_scatter;
+  if (const auto measured = network_.links.measured(kind, ways_.ring.size(), size_of(scattered()))) {
+    return detail::add_measured(network_.links, fragment_, messages, *measured, ready, shard());
+  }
   const auto rounds = static_cast<std::int64_t>(ways_.ring.size() - 1);
   const auto first = ways_.holders.front();
   const auto started = add_start(network_.links, fragment_, {&ready, 1}, first, rounds);
@@ -386,7 +394,7 @@ UNITY_INLINE void sum_writer::hand_back() {
   for (const auto& c : cotangents) {
     fragment_.reads.push_back({c, ready});
   }
-  give_back(std::accumulate(ways_.held.begin(), ways_.held.end(), std::int64_t{0}), add_rounds(ready, true));
+  give_back(scattered(), add_rounds(ready, true));
 }
 
 }  // namespace unity::parallel
