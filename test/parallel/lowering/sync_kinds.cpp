@@ -92,6 +92,18 @@ parallel::plan served_table(bool is_proxied) {
   return p;
 }
 
+// All weights on the last device, which also computes; the others fetch them.
+parallel::plan fetched(const std::string& model, std::int64_t microbatches = 1) {
+  auto p = plan_of(model, "p100:1x4");
+  parallel::synchronizer s;
+  s.kind = parallel::sync_kind::parameter_server;
+  s.destination = hardware::device_id{3U};
+  s.is_proxied = false;
+  p.synchronization = all_of(p, s);
+  p.pipeline = {microbatches, std::vector<std::uint32_t>(4)};
+  return p;
+}
+
 }  // namespace
 
 TEST_CASE("all-reducing each weight alone gives the program without synchronization settings") {
@@ -214,6 +226,38 @@ TEST_CASE("the server of a table looks up rows and computes the gradient from ro
   CHECK(program.before(made).size() == 4);
   REQUIRE(program.after(made).size() == 1);
   CHECK(program[tasks::task_id{program.after(made)[0].task()}].kind == tasks::task_kind::update);
+}
+
+TEST_CASE("micro-batches fetch served weights once, before the first one; fetching rows of tables is refused") {
+  const std::string model = "zoo:mlp?layers=3&hidden=64&batch=32";
+  const auto p = fetched(model, 3);
+  const auto program = parallel::lower(operators(), p);
+  CHECK(simulate::full_simulation{}.run(program) > picoseconds{});
+  std::size_t waits = 0;
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    if (program.owner_of(id).kind != tasks::owner_kind::weight) {
+      continue;
+    }
+    for (const auto& d : program[id].dependencies) {
+      const auto count = [&](const tasks::task_ref& t) { return program[t.fragment].tasks.size(); };
+      if (d.after.fragment.valid() && d.after.fragment != id) {
+        CHECK(d.after.index < count(d.after) / 3);
+        ++waits;
+      }
+      if (d.before.fragment.valid() && d.before.fragment != id) {
+        CHECK((program.owner_of(d.before.fragment).kind == tasks::owner_kind::weight ||
+               d.before.index >= count(d.before) / 3 * 2));
+      }
+    }
+  }
+  CHECK(waits > 0);
+  CHECK(run(p).moved == run(fetched(model)).moved);
+  auto rows = served_table(false);
+  rows.pipeline = {2, std::vector<std::uint32_t>(4)};
+  CHECK_THROWS_WITH(parallel::lower(operators(), rows),
+                    "simulation: rows of a table that micro-batches fetch; expected "
+                    "proxies, or one micro-batch");
 }
 
 TEST_CASE("gradient buckets all-reduce the same bytes in order after all their gradients") {

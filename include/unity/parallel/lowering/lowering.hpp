@@ -209,6 +209,7 @@ class lowering {
 #include <unity/parallel/lowering/weight_gradients.hpp>
 #include <unity/parallel/lowering/weight_shards.hpp>
 #include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/row_fetching.hpp>
 
 namespace unity::parallel {
 
@@ -483,11 +484,13 @@ UNITY_INLINE void lowering::write_edge(const strategy& s, const graph_edge& e, c
 
 UNITY_INLINE tasks::program lower(const tensor::algebra& a, const plan& p, tensor::durations durations) {
   if (!p.pipeline.is_trivial()) {
-    for_each_part(p.synchronization, [](const synchronizer& part) {
-      if (!part.is_proxied) {
-        throw error{"simulation", "weights that micro-batches fetch", "proxies, or one micro-batch"};
+    const training_graph training{a, p.graph};
+    for (std::size_t w = 0; w < p.synchronization.weights.size(); ++w) {
+      const auto& weight = training.weights()[w];
+      if (are_rows_fetched(a, p.graph, p.configurations, weight, p.synchronization.weights[w])) {
+        throw error{"simulation", "rows of a table that micro-batches fetch", "proxies, or one micro-batch"};
       }
-    });
+    }
   }
   lowering l{a, p.graph, p.machine, std::move(durations), transfers::exchanges, p.updates};
   check_gathers(p.graph, l.training(), p.configurations, p.pipeline, p.synchronization);

@@ -29,7 +29,7 @@ class pipeline_repeater {
   [[nodiscard]] tasks::program run();
 
  private:
-  // Weights are reduced and updated once, after the last micro-batch.
+  // Weights are fetched from servers once, before the first micro-batch, and reduced and updated once, after the last.
   [[nodiscard]] bool is_repeated(tasks::fragment_id f) const {
     const auto kind = one_.owner_of(f).kind;
     return kind != tasks::owner_kind::weight && kind != tasks::owner_kind::bucket;
@@ -72,8 +72,9 @@ class pipeline_repeater {
 
 }  // namespace detail
 
-// The program of all micro-batches from that of one. Devices work in the order of phases_of. Reductions of gradients
-// and updates are done once, after the last micro-batch; adding up gradients is not priced.
+// The program of all micro-batches from that of one. Devices work in the order of phases_of. Weights are fetched once,
+// before the first micro-batch; reductions of gradients and updates are done once, after the last; adding up gradients
+// is not priced.
 // chunks: by node, for fragments that belong to nodes (chunks_of); empty: all are 0. If the program does not separate
 // gradients of weights, phases of a schedule that separates them are empty.
 // copies: of offloaded results, by device. They are stored and come back in the order of phases, just in time
@@ -154,7 +155,9 @@ UNITY_INLINE void pipeline_repeater::add(tasks::fragment_id f, std::int64_t micr
   const auto& from = one_[f];
   fragment.tasks.insert(fragment.tasks.end(), from.tasks.begin(), from.tasks.end());
   for (const auto& d : from.dependencies) {
-    fragment.dependencies.push_back({moved(d.before, f, microbatch), moved(d.after, f, microbatch), d.cut_through});
+    // Weights that are fetched once precede the tasks of the first micro-batch.
+    const auto after = moved(d.after, f, is_repeated(f) ? microbatch : 0);
+    fragment.dependencies.push_back({moved(d.before, f, microbatch), after, d.cut_through});
   }
   for (auto b : from.buffers) {
     if (!b.permanent) {
