@@ -23,6 +23,7 @@
 #include <unity/parallel/strategies/sync_policies.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
+#include <unity/tasks/repeated.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../../support/operators.hpp"
@@ -258,6 +259,37 @@ TEST_CASE("micro-batches fetch served weights once, before the first one; fetchi
   CHECK_THROWS_WITH(parallel::lower(operators(), rows),
                     "simulation: rows of a table that micro-batches fetch; expected "
                     "proxies, or one micro-batch");
+}
+
+TEST_CASE("a weight is fetched after all updates of its server in the previous iteration") {
+  for (const std::int64_t microbatches : {1, 2}) {
+    const auto p = fetched("zoo:lenet?batch=16", microbatches);
+    const auto program = parallel::lower(operators(), p);
+    const auto carried = parallel::carried_dependencies(operators(), p, program);
+    const auto two = tasks::repeated(program, carried, 2);
+    simulate::full_simulation full;
+    full.run(two);
+    const auto count = program.fragment_count();
+    std::int64_t updated = 0;
+    std::size_t fetches = 0;
+    for (std::size_t f = 0; f < 2 * count; ++f) {
+      const tasks::fragment_id id{f};
+      const auto& all = two[id].tasks;
+      for (std::uint32_t i = 0; i < all.size() && two.owner_of(id).kind == tasks::owner_kind::weight; ++i) {
+        const auto& times = full.times()[two.find(id, i).index()];
+        const auto once = program.find(tasks::fragment_id{f % count}, i).index();
+        if (f < count && all[i].kind == tasks::task_kind::update) {
+          updated = std::max(updated, times.end);
+        } else if (f >= count && all[i].kind == tasks::task_kind::transfer && program.before(once).empty()) {
+          CHECK(times.start >= updated);
+          ++fetches;
+        }
+      }
+    }
+    CHECK(fetches > 20);
+    const auto steady = simulate::run_until_steady(program, carried, 8);
+    CHECK(steady.time <= steady.first);
+  }
 }
 
 TEST_CASE("gradient buckets all-reduce the same bytes in order after all their gradients") {

@@ -26,7 +26,6 @@ namespace unity::parallel {
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <set>
 
 #include <unity/core/config.hpp>
@@ -48,11 +47,9 @@ UNITY_INLINE std::uint32_t lag_of(const synchronization& s, std::size_t weight) 
       ->staleness;
 }
 
-// By device: its last update, which belongs to its first weight in node order, whose gradient comes last; the null
-// fragment if the device updates nothing.
-UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& program, std::size_t devices) {
+// By device: the task after all its updates; the null fragment if the device updates nothing, or nothing is fetched.
+UNITY_INLINE std::vector<tasks::task_ref> ends_of_updates(const tasks::program& program, std::size_t devices) {
   std::vector<tasks::task_ref> all(devices);
-  std::vector<std::size_t> first(devices, std::numeric_limits<std::size_t>::max());
   for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
     if (program.owner_of(id).kind != tasks::owner_kind::weight) {
@@ -60,9 +57,7 @@ UNITY_INLINE std::vector<tasks::task_ref> last_updates(const tasks::program& pro
     }
     const auto& tasks = program[id].tasks;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
-      const bool is_here = tasks[i].kind == tasks::task_kind::update && tasks[i].resource.valid();
-      if (is_here && program.owner_of(id).index < first[tasks[i].shard]) {
-        first[tasks[i].shard] = program.owner_of(id).index;
+      if (tasks[i].kind == tasks::task_kind::other) {
         all[tasks[i].shard] = {id, i};
       }
     }
@@ -150,7 +145,7 @@ UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const t
     }
   }
   const training_graph training{a, p.graph};
-  const auto last_update = detail::last_updates(program, p.machine.network.device_count());
+  const auto updated = detail::ends_of_updates(program, p.machine.network.device_count());
   const auto servers = detail::servers_of(p.synchronization);
   for (std::size_t f = 0; f < program.fragment_count(); ++f) {
     const tasks::fragment_id id{f};
@@ -169,8 +164,8 @@ UNITY_INLINE std::vector<tasks::carried_dependency> carried_dependencies(const t
       auto before = servers;
       before.insert(tasks[fetch].shard);
       for (const auto d : before) {
-        if (last_update[d].fragment.valid()) {
-          all.push_back({last_update[d], {id, fetch}, 1});
+        if (updated[d].fragment.valid()) {
+          all.push_back({updated[d], {id, fetch}, 1});
         }
       }
     }

@@ -37,6 +37,7 @@ void add_synchronization(lowering& l, const strategy& s, const synchronization& 
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -147,6 +148,28 @@ UNITY_INLINE std::vector<synchronized_part> parts_of_weight(lowering& l, const s
   return all;
 }
 
+// Effects: if devices fetch weights, adds to the last weight's fragment a task for each device that updates, which ends
+// with the last of its updates: which one that is depends on times (next_iteration.hpp).
+UNITY_INLINE void add_ends_of_updates(const synchronization& sync, std::span<lowered_fragment> weights) {
+  bool is_fetched = false;
+  for_each_part(sync, [&](const synchronizer& part) { is_fetched = is_fetched || !part.is_proxied; });
+  std::map<std::uint32_t, tasks::task_ref> ends;  // by device
+  for (std::size_t w = 0; is_fetched && w < weights.size(); ++w) {
+    for (std::uint32_t i = 0; i < weights[w].body.tasks.size(); ++i) {
+      const auto task = weights[w].body.tasks[i];
+      if (task.kind != tasks::task_kind::update || !task.resource.valid()) {
+        continue;
+      }
+      auto& last = weights.back().body;
+      const auto [end, is_new] = ends.try_emplace(task.shard);
+      if (is_new) {
+        end->second = {{}, last.add({{}, {}, {}, {}, tasks::task_kind::other, task.shard})};
+      }
+      last.dependencies.push_back({{weights[w].id, i}, end->second, false});
+    }
+  }
+}
+
 UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
                                       std::vector<lowered_fragment>& all) {
   const auto& weights = l.training().weights();
@@ -174,14 +197,17 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
   }
   bucket_ends begins;
   bucket_ends ends;
+  std::vector<lowered_fragment> buckets;
   for (std::uint32_t b = 0; b < sync.buckets.size(); ++b) {
     const auto self = l.weight_fragment(weights.size() + b);
-    all.push_back({self, reduced_bucket(l.links(), b, self, groups_of_bucket(b, bucketed), begins, ends)});
+    buckets.push_back({self, reduced_bucket(l.links(), b, self, groups_of_bucket(b, bucketed), begins, ends)});
   }
   for (std::uint32_t w = 0; w < weights.size(); ++w) {
     all.push_back(
         {l.weight_fragment(w), synchronized(l.links(), l.times(), l.graph().type(weights[w].value), parts[w], ends)});
   }
+  add_ends_of_updates(sync, std::span{all}.last(weights.size()));
+  all.insert(all.end(), buckets.begin(), buckets.end());
   all.insert(all.end(), shares.begin(), shares.end());
 }
 
