@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <unity/core/config.hpp>
@@ -34,6 +35,11 @@ struct box {
 // quadratic in the rank.
 void subtract(const box& a, const box& b, std::vector<box>& rest);
 
+// The cells into which the boundaries of all boxes cut the space, in row-major order, without those outside of every
+// box.
+// Complexity: the cells, times boxes.
+[[nodiscard]] std::vector<box> cells_of(std::span<const box> boxes);
+
 // Calls f(at, from, count) for each contiguous run of a box, ascending: `count` elements, beginning at row-major offset
 // `at` in the tensor and `from` in the box.
 // Complexity: one call per run.
@@ -64,6 +70,8 @@ void for_each_run(const tensor::shape& dims, const box& part, F&& f) {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_BOX)
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace unity::parallel {
 
@@ -122,6 +130,33 @@ UNITY_INLINE void subtract(const box& a, const box& b, std::vector<box>& rest) {
     left.begin[d] = common.begin[d];
     left.end[d] = common.end[d];
   }
+}
+
+UNITY_INLINE std::vector<box> cells_of(std::span<const box> boxes) {
+  std::vector<box> cells;
+  if (boxes.empty()) {
+    return cells;
+  }
+  cells.push_back({});
+  for (std::size_t d = 0; d < boxes[0].begin.size(); ++d) {
+    std::set<std::int64_t> ends;
+    for (const auto& b : boxes) {
+      ends.insert({b.begin[d], b.end[d]});
+    }
+    std::vector<box> next;
+    for (const auto& c : cells) {
+      for (auto at = ends.begin(); std::next(at) != ends.end(); ++at) {
+        next.push_back(c);
+        next.back().begin.push_back(*at);
+        next.back().end.push_back(*std::next(at));
+      }
+    }
+    cells.swap(next);
+  }
+  std::erase_if(cells, [&](const box& c) {
+    return std::none_of(boxes.begin(), boxes.end(), [&](const box& b) { return !intersection(b, c).empty(); });
+  });
+  return cells;
 }
 
 }  // namespace unity::parallel

@@ -68,11 +68,10 @@ struct compressor {
   return c.kind == compression::float16 || c.kind == compression::bfloat16;
 }
 
-// The sizes of the messages with which each device contributes `elements` elements of a weight of that type. Each
-// message is summed over devices, one after another: a sum starts when the previous one has ended. The time for
-// rounding, products and the like is not included. Precondition: not top_k, whose messages are gathered.
-[[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
-                                               std::int64_t elements);
+// The sizes of the messages with which each device contributes a piece of a weight, of those dimensions. Each message
+// is summed over devices, one after another: a sum starts when the previous one has ended. The time for rounding,
+// products and the like is not included. Precondition: not top_k, whose messages are gathered.
+[[nodiscard]] std::vector<bytes> message_sizes(const compressor& c, tensor::dtype element, const tensor::shape& piece);
 
 // Per device, the device that communicates with the server on its behalf: the server itself for devices of the server's
 // node, otherwise the first device of the node. Complexity: devices, times the logarithm of nodes.
@@ -213,16 +212,17 @@ void check(const tensor::algebra& a, const tensor::tensor_graph& g, const synchr
 
 namespace unity::parallel {
 
-UNITY_INLINE std::vector<bytes> message_sizes(const compressor& c, const tensor::tensor_type& weight,
-                                              std::int64_t elements) {
-  const auto each = tensor::size_of(weight.element);
+UNITY_INLINE std::vector<bytes> message_sizes(const compressor& c, tensor::dtype element, const tensor::shape& piece) {
+  const std::int64_t each = tensor::size_of(element);
+  const auto elements = tensor::element_count(piece);
   if (is_rounded(c)) {
     return {bytes{elements * 2}};
   }
-  const auto columns = weight.dims.empty() ? 1 : tensor::element_count(weight.dims) / weight.dims[0];
-  const auto rows = elements / columns;
-  if (c.kind == compression::power_sgd && weight.dims.size() > 1 && std::min(rows, columns) > c.amount) {
-    return {bytes{rows * c.amount * each}, bytes{columns * c.amount * each}};
+  if (c.kind == compression::power_sgd && piece.size() > 1) {
+    const auto columns = elements / piece[0];
+    if (std::min(piece[0], columns) > c.amount) {
+      return {bytes{piece[0] * c.amount * each}, bytes{columns * c.amount * each}};
+    }
   }
   return {bytes{elements * each}};
 }

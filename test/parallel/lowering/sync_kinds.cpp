@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,6 +25,7 @@
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/iterations.hpp>
 #include <unity/tasks/repeated.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/zoo.hpp>
 
 #include "../../support/operators.hpp"
@@ -290,6 +292,42 @@ TEST_CASE("a weight is fetched after all updates of its server in the previous i
     const auto steady = simulate::run_until_steady(program, carried, 8);
     CHECK(steady.time <= steady.first);
   }
+}
+
+TEST_CASE("PowerSGD messages have the shape of the piece that devices sum") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {32, 64});
+  auto p = plan_of("zoo:lenet", "p100:1x4");
+  p.graph = std::move(b).finish({b.matmul(x, b.weight("w", {64, 1024}))});
+  p.configurations.assign(p.graph.node_count(), {});
+  auto& product = p.configurations.back();
+  for (std::size_t d = 0; d < 4; ++d) {
+    product.devices.push_back(hardware::device_id{d});
+  }
+  parallel::synchronizer s;
+  s.compressor = {parallel::compression::power_sgd, true, 1};
+  p.synchronization.weights = {{1, std::vector(4, s)}};
+  const auto moved = [&](std::initializer_list<std::size_t> devices, std::int64_t elements) {
+    parallel::network n{p.machine};
+    tasks::fragment f;
+    std::vector<hardware::device_id> all;
+    for (const auto d : devices) {
+      all.push_back(hardware::device_id{d});
+    }
+    static_cast<void>(add_collective(n, f, hardware::exchange::all_reduce, all, bytes{4 * elements}, {}));
+    return parallel::message_bytes(f).count();
+  };
+  // Four parts of 64 x 256 elements.
+  product.degrees = {4, 1};
+  CHECK(run(p).moved.count() == 4 * (moved({0, 1, 2, 3}, 64) + moved({0, 1, 2, 3}, 256)));
+  // Two pieces of 64 x 512 elements, each on two devices.
+  product.degrees = {2, 2};
+  p.synchronization.weights = {{0, {s}}};
+  CHECK(run(p).moved.count() == moved({0, 2}, 64) + moved({0, 2}, 512) + moved({1, 3}, 64) + moved({1, 3}, 512));
+  // Pieces with no more rows than the narrow matrices have columns are sent unchanged.
+  s.compressor.amount = 64;
+  p.synchronization.weights = {{0, {s}}};
+  CHECK(run(p).moved.count() == moved({0, 2}, 64 * 512) + moved({1, 3}, 64 * 512));
 }
 
 TEST_CASE("gradient buckets all-reduce the same bytes in order after all their gradients") {

@@ -82,11 +82,6 @@ struct value_flows {
   friend bool operator==(const value_flows&, const value_flows&) = default;
 };
 
-// The cells into which the boundaries of all boxes cut the space, in row-major order, without those outside of every
-// box.
-// Complexity: the cells, times boxes.
-[[nodiscard]] std::vector<box> cells_of(std::span<const box> boxes);
-
 namespace detail {
 
 class flow_finder {
@@ -224,37 +219,6 @@ class divided_training {
 
 #include <unity/graph/concepts.hpp>
 #include <unity/parallel/pipeline.hpp>
-
-namespace unity::parallel {
-
-UNITY_INLINE std::vector<box> cells_of(std::span<const box> boxes) {
-  std::vector<box> cells;
-  if (boxes.empty()) {
-    return cells;
-  }
-  cells.push_back({});
-  for (std::size_t d = 0; d < boxes[0].begin.size(); ++d) {
-    std::set<std::int64_t> ends;
-    for (const auto& b : boxes) {
-      ends.insert({b.begin[d], b.end[d]});
-    }
-    std::vector<box> next;
-    for (const auto& c : cells) {
-      for (auto at = ends.begin(); std::next(at) != ends.end(); ++at) {
-        next.push_back(c);
-        next.back().begin.push_back(*at);
-        next.back().end.push_back(*std::next(at));
-      }
-    }
-    cells.swap(next);
-  }
-  std::erase_if(cells, [&](const box& c) {
-    return std::none_of(boxes.begin(), boxes.end(), [&](const box& b) { return !intersection(b, c).empty(); });
-  });
-  return cells;
-}
-
-}  // namespace unity::parallel
 
 namespace unity::parallel::detail {
 
