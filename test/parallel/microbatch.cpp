@@ -97,6 +97,8 @@ TEST_CASE("micro-batches of small zoo models compute the matching slices of the 
       GENERATE("zoo:mlp?form=fig1&batch=4", "zoo:bert?form=ae&layers=1&hidden=8&heads=2&seq=3&batch=4",
                "zoo:gpt?layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4",
                "zoo:gpt?attention=flash&layers=1&hidden=8&heads=2&seq=3&vocab=5&batch=4",
+               "zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=5&batch=4",
+               "zoo:gpt?attention=flash&layers=1&hidden=8&heads=2&seq=4&vocab=5&batch=4",
                "zoo:embedding_bag?batch=8&vocab=6&hidden=4&seq=2");
   const auto g = tensor::zoo::build(operators(), model);
   CAPTURE(model);
@@ -146,6 +148,24 @@ TEST_CASE("sample_count is the first size of the first output if an input has th
           static_cast<void>(b.input("x", {3, 6}));
           return values_of{b.relu(b.weight("w", {4, 6}))};
         }) == 0);
+}
+
+TEST_CASE("inputs of as many rows as there are samples stay whole if their rows are no samples") {
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {4, 4});
+  const auto table = b.input("table", {4, 4});
+  const auto labels = b.input("labels", {4, 4});
+  const auto unused = b.input("unused", {4, 4});
+  const auto y = b.matmul(x, table);
+  const auto z = b.relu(labels);
+  const auto g = std::move(b).finish({y, z});
+  const auto found = parallel::sample_inputs(operators(), g, parallel::graph_dimensions{operators(), g});
+  CHECK(found[x.index()]);
+  CHECK_FALSE(found[table.index()]);
+  CHECK(found[labels.index()]);
+  CHECK_FALSE(found[unused.index()]);
+  CHECK_FALSE(found[y.index()]);
+  check_parts(g, 2, 9);
 }
 
 TEST_CASE("a graph has no micro-batch if its samples cannot be divided") {

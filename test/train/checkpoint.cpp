@@ -1,6 +1,6 @@
 // Runs that stop and resume, under any plan.
 
-#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/tensor/source_values.hpp>
 #include <unity/train/checkpoint.hpp>

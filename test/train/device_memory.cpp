@@ -21,7 +21,7 @@
 #include <unity/backend/reference.hpp>
 #include <unity/hardware/topology.hpp>
 #include <unity/parallel/pipeline.hpp>
-#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/source_values.hpp>

@@ -19,7 +19,7 @@
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
-#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/parallel/strategies/loss_strategy.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/convert.hpp>

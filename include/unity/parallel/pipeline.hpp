@@ -24,6 +24,12 @@ namespace unity::parallel {
 // otherwise 0.
 [[nodiscard]] std::int64_t sample_count(const tensor::algebra& a, const tensor::tensor_graph& g);
 
+// By value: whether it is an input of samples. Its first size is sample_count, and operators carry its first dimension
+// to that of an output of this size (sample_values).
+// Complexity: as sample_values.
+[[nodiscard]] std::vector<bool> sample_inputs(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                              const graph_dimensions& all);
+
 namespace detail {
 
 class microbatch_maker {
@@ -35,6 +41,7 @@ class microbatch_maker {
         all_{all},
         count_{count},
         samples_{sample_count(a, g)},
+        has_samples_{sample_inputs(a, g, all)},
         types_(g.value_count()),
         now_(g.value_count()) {}
 
@@ -52,6 +59,7 @@ class microbatch_maker {
   const graph_dimensions& all_;
   std::int64_t count_;
   std::int64_t samples_;
+  std::vector<bool> has_samples_;     // by value
   std::vector<parallel_type> types_;  // by value
   std::vector<value_id> now_;
   tensor::tensor_graph out_{};
@@ -59,10 +67,9 @@ class microbatch_maker {
 
 }  // namespace detail
 
-// The graph on one of `count` equal parts of its batch, which is the first dimension of all inputs of that size.
-// Running it on each part yields the parts of the results of the whole graph. Nothing if that does not hold: if the
-// count does not divide the sizes, or there are statistics or sums over samples.
-// Complexity: linear in the graph.
+// The graph on one of `count` equal parts of its batch, the first dimension of its inputs of samples. Running it on
+// each part yields the parts of the results of the whole graph. Nothing if that does not hold: if the count does not
+// divide the samples, or there are statistics or sums over them. Complexity: as sample_inputs.
 [[nodiscard]] inline std::optional<tensor::tensor_graph> microbatch(const tensor::algebra& a,
                                                                     const tensor::tensor_graph& g,
                                                                     const graph_dimensions& all, std::int64_t count) {
@@ -120,6 +127,7 @@ void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_PIPELINE)
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -129,6 +137,7 @@ void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, 
 #include <unity/core/error.hpp>
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/operator_grid.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/tensor/convert.hpp>
 
 namespace unity::parallel {
@@ -143,6 +152,20 @@ UNITY_INLINE std::int64_t sample_count(const tensor::algebra& a, const tensor::t
     }
   }
   return 0;
+}
+
+UNITY_INLINE std::vector<bool> sample_inputs(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                             const graph_dimensions& all) {
+  const auto samples = sample_count(a, g);
+  const auto has_them = [&](value_id v) { return !g.type(v).dims.empty() && g.type(v).dims[0] == samples; };
+  std::vector<value_id> outputs;
+  std::copy_if(g.outputs().begin(), g.outputs().end(), std::back_inserter(outputs), has_them);
+  auto found = sample_values(g, all, outputs);
+  for (const auto v : value_ids(g)) {
+    const bool is_input = g.operation(g.producer(v)).kind == a.kind("input");
+    found[v.index()] = found[v.index()] && is_input && has_them(v);
+  }
+  return found;
 }
 
 }  // namespace unity::parallel
@@ -167,10 +190,9 @@ UNITY_INLINE std::optional<tensor::tensor_graph> microbatch_maker::run() && {
 }
 
 UNITY_INLINE bool microbatch_maker::divide_source(node_id n) {
-  const bool is_input = graph_.operation(n).kind == algebra_.kind("input");
   for (const auto v : graph_.results(n)) {
     auto t = undivided(graph_.type(v));
-    if (is_input && !t.global.dims.empty() && t.global.dims[0] == samples_) {
+    if (has_samples_[v.index()]) {
       t.steps[0] = count_;
     }
     types_[v.index()] = std::move(t);

@@ -87,7 +87,7 @@ class batches {
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/train/run_settings.hpp>
 
@@ -144,7 +144,7 @@ UNITY_INLINE std::set<std::string, std::less<>> batches::inputs_with_samples(con
   if (!compared) {
     return {};
   }
-  const auto found = parallel::sample_values(g, parallel::graph_dimensions{a, g}, *compared);
+  const auto found = parallel::sample_values(g, parallel::graph_dimensions{a, g}, {{*compared}});
   std::set<std::string, std::less<>> names;
   for (const auto n : node_ids(g)) {
     if (g.operation(n).kind == a.kind("input") && found[g.results(n)[0].index()]) {

@@ -12,6 +12,7 @@
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/tensor/builder.hpp>
+#include <unity/tensor/zoo.hpp>
 
 #include "../operators.hpp"
 
@@ -69,6 +70,20 @@ TEST_CASE("with_samples_followed divides samples through transposes; no activati
   }
   CHECK(messages(first) > 0);
   CHECK(messages(followed) == 0);
+}
+
+TEST_CASE("with_samples_followed does not divide a mask of as many rows as there are samples") {
+  const auto g = tensor::zoo::build(operators(), "zoo:gpt?layers=1&hidden=16&heads=4&seq=8&vocab=32&batch=8");
+  const auto m = hardware::preset("p100:1x4");
+  const parallel::lowering lowering{operators(), g, m};
+  const auto& all = lowering.dimensions();
+  const auto followed =
+      parallel::with_samples_followed(operators(), g, all, m.network, parallel::data_parallel(all, m.network));
+  for (const auto n : node_ids(g)) {
+    CAPTURE(n.index(), operators().signature(g.operation(n).kind).name);
+    const auto v = g.results(n)[0];
+    CHECK((g.operands(n).empty() || g.type(v).constant || followed[n.index()].copies == 1));
+  }
 }
 
 TEST_CASE("with_samples_followed keeps a strategy whose samples the devices do not divide") {

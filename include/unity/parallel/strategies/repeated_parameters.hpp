@@ -24,7 +24,7 @@ namespace unity::parallel {
 // along the index by which it reads samples, whichever of its dimensions that is. Operators without such an index, for
 // example sums over samples, stay as in `s`. Operators that read nothing divided in this way, but only parameters or
 // results of such operators, are repeated on all devices.
-// Complexity: linear in graph and devices.
+// Complexity: as sample_inputs, and linear in devices.
 [[nodiscard]] strategy with_samples_followed(const tensor::algebra& a, const tensor::tensor_graph& g,
                                              const graph_dimensions& all, const hardware::topology& t, strategy s);
 
@@ -93,6 +93,7 @@ UNITY_INLINE strategy with_samples_followed(const tensor::algebra& a, const tens
   if (samples == 0 || samples % count != 0) {
     return s;
   }
+  const auto has_samples = sample_inputs(a, g, all);
   std::vector<parallel_type> types(g.value_count());
   for (const auto n : node_ids(g)) {
     std::vector<parallel_type> operands;
@@ -104,7 +105,7 @@ UNITY_INLINE strategy with_samples_followed(const tensor::algebra& a, const tens
     for (const auto v : g.results(n)) {
       auto& own = types[v.index()];
       own = undivided(g.type(v));
-      if (g.operation(n).kind == a.kind("input") && !own.degrees.empty() && own.global.dims[0] == samples) {
+      if (has_samples[v.index()]) {
         own.degrees[0] = count;
       }
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,15 +31,17 @@ class joined_dimensions {
 
 }  // namespace detail
 
-// By value: whether its first dimension is equivalent to that of `labels` through operators. Excludes, for example, a
-// mask that happens to have as many rows as there are samples. Complexity: n log n in the graph.
+// By value: whether its first dimension is equivalent through operators to that of one of `known`, such as labels.
+// Excludes, for example, a mask that happens to have as many rows as there are samples. Complexity: n log n in the
+// graph.
 [[nodiscard]] std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                              value_id labels);
+                                              std::span<const value_id> known);
 
 }  // namespace unity::parallel
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_RANKS_SAMPLE_VALUES)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_SAMPLE_VALUES)
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -68,15 +71,15 @@ UNITY_INLINE std::size_t joined_dimensions::root(value_id v, std::size_t d) {
 namespace unity::parallel {
 
 UNITY_INLINE std::vector<bool> sample_values(const tensor::tensor_graph& g, const graph_dimensions& all,
-                                             value_id labels) {
+                                             std::span<const value_id> known) {
   detail::joined_dimensions joined{g};
   for (const auto n : node_ids(g)) {
     const auto& structure = all[n].structure;
-    std::map<std::size_t, std::pair<value_id, std::size_t>> known;  // by index, where it is the outermost one
+    std::map<std::size_t, std::pair<value_id, std::size_t>> seen;  // by index, where it is the outermost one
     const auto visit = [&](value_id v, const tensor::tensor_indices& dims) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
         if (!dims[d].indices.empty()) {
-          const auto [at, is_new] = known.try_emplace(dims[d].indices.front(), v, d);
+          const auto [at, is_new] = seen.try_emplace(dims[d].indices.front(), v, d);
           if (!is_new) {
             joined.join(v, d, at->second.first, at->second.second);
           }
@@ -93,8 +96,16 @@ UNITY_INLINE std::vector<bool> sample_values(const tensor::tensor_graph& g, cons
     }
   }
   std::vector<bool> found(g.value_count());
-  for (std::size_t v = 0; v < found.size() && joined.has(labels, 0); ++v) {
-    found[v] = joined.has(value_id{v}, 0) && joined.root(value_id{v}, 0) == joined.root(labels, 0);
+  std::vector<std::size_t> roots;
+  for (const auto v : known) {
+    if (joined.has(v, 0)) {
+      roots.push_back(joined.root(v, 0));
+    }
+  }
+  std::sort(roots.begin(), roots.end());
+  for (std::size_t v = 0; v < found.size(); ++v) {
+    found[v] =
+        joined.has(value_id{v}, 0) && std::binary_search(roots.begin(), roots.end(), joined.root(value_id{v}, 0));
   }
   return found;
 }

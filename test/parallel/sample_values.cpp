@@ -6,11 +6,11 @@
 #include <string>
 
 #include <unity/parallel/dimensions.hpp>
-#include <unity/parallel/ranks/sample_values.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/tensor/loss.hpp>
 #include <unity/tensor/zoo.hpp>
 
-#include "../operators.hpp"
+#include "operators.hpp"
 
 namespace tests_of_sample_values {
 
@@ -32,7 +32,7 @@ std::set<std::string> inputs_with_samples(const std::string& model, tensor::loss
       labels = g.results(n)[0];
     }
   }
-  const auto found = sample_values(g, graph_dimensions{operators(), g}, labels);
+  const auto found = sample_values(g, graph_dimensions{operators(), g}, {{labels}});
   std::set<std::string> names;
   for (const auto n : node_ids(g)) {
     if (is_input(n.index()) && found[g.results(n)[0].index()]) {
