@@ -93,19 +93,22 @@ inline unity::tensor::tensor_graph graph_of_microbatch(const unity::tensor::alge
 
 // Effects: sets the plan's micro-batches, recomputation and offloading from the flags that are given. Recomputed
 // results are not offloaded.
-// Throws: as check_recompute; unity::error if the plan has micro-batches already, or a micro-batch cannot be divided.
+// Throws: as check_recompute and strategy_of_microbatch; unity::error if the plan has micro-batches already, or a
+// micro-batch cannot be divided.
 inline void apply(const memory_flags& flags, const unity::tensor::algebra& a, unity::parallel::plan& p) {
   if (flags.microbatches > 1) {
     if (p.pipeline.microbatches > 1) {
       throw unity::error{"--microbatches", fmt::format("a plan of {} of them", p.pipeline.microbatches),
                          "one of whole batches"};
     }
-    p.graph = graph_of_microbatch(a, p.graph, flags.microbatches);
+    unity::parallel::check(a, p);
+    auto part = graph_of_microbatch(a, p.graph, flags.microbatches);
+    p.configurations = unity::parallel::strategy_of_microbatch({a, p.graph}, {a, part}, std::move(p.configurations));
+    p.graph = std::move(part);
     p.pipeline.microbatches = flags.microbatches;
     if (p.pipeline.stages.empty()) {
       p.pipeline.stages.assign(p.machine.network.device_count(), 0);
     }
-    unity::parallel::check(a, p);
   }
   static_cast<void>(check_recompute(flags.recompute));
   if (!flags.recompute.empty()) {

@@ -21,6 +21,7 @@
 #include <unity/hardware/machine.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/optimizer.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/recomputation.hpp>
 #include <unity/parallel/strategies/memory_limits.hpp>
@@ -139,8 +140,9 @@ class strategy_comparison {
     std::vector<named_strategy> kept;
     for (auto& s : strategies_) {
       expect_whole(s, "--recompute and --microbatches");
+      auto& whole = *graphs_[s.graph];
       if (flags.microbatches > 1 && s.pipeline.microbatches == 1) {
-        s.graph = add_graph(graph_of_microbatch(operators_, graphs_[s.graph]->graph, flags.microbatches));
+        s.graph = add_graph(graph_of_microbatch(operators_, whole.graph, flags.microbatches));
         s.pipeline.microbatches = flags.microbatches;
         if (s.pipeline.stages.empty()) {
           s.pipeline.stages.assign(machine_.network.device_count(), 0);
@@ -151,6 +153,10 @@ class strategy_comparison {
         s.recomputed = recomputation_of(flags.recompute, operators_, g.graph);
       }
       try {
+        if (&g != &whole) {
+          s.strategy = unity::parallel::strategy_of_microbatch(whole.lowering.dimensions(), g.lowering.dimensions(),
+                                                               std::move(s.strategy));
+        }
         s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
                                               s.recomputed);
         kept.push_back(std::move(s));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <unity/core/random.hpp>
+#include <unity/hardware/topology.hpp>
 #include <unity/tensor/builder.hpp>
 #include <unity/tensor/evaluate.hpp>
 #include <unity/tensor/scalar.hpp>
@@ -177,6 +178,35 @@ TEST_CASE("a graph has no micro-batch if its samples cannot be divided") {
   SECTION("one micro-batch is the whole batch") {
     CHECK(part_of(std::move(b).finish({b.matmul(b.transpose(x, {1, 0}), x)}), 1));
   }
+}
+
+TEST_CASE("a strategy keeps its degrees for a micro-batch of one sample") {
+  tensor::builder b{operators()};
+  const auto y = b.relu(b.matmul(b.input("x", {4, 6}), b.weight("w", {6, 8})));
+  const auto g = std::move(b).finish({y});
+  const parallel::graph_dimensions whole{operators(), g};
+  const parallel::graph_dimensions part{operators(), part_of(g, 4).value()};
+  const auto devices_of = [](std::size_t count) {
+    decltype(parallel::configuration::devices) all;
+    for (std::size_t d = 0; d < count; ++d) {
+      all.push_back(hardware::device_id{d});
+    }
+    return all;
+  };
+  parallel::strategy s(g.node_count());
+  s[2] = {{1, 2}, devices_of(4), {2}};
+  s[3] = {{1, 4}, devices_of(4)};
+  check(operators(), whole, s, 4);
+  const auto of_part = parallel::strategy_of_microbatch(whole, part, s);
+  CHECK(of_part[0] == parallel::configuration{});
+  CHECK(of_part[2] == parallel::configuration{{2}, devices_of(4), {2}});
+  CHECK(of_part[3] == parallel::configuration{{4}, devices_of(4)});
+  check(operators(), part, of_part, 4);
+  CHECK(parallel::strategy_of_microbatch(whole, parallel::graph_dimensions{operators(), part_of(g, 2).value()}, s) ==
+        s);
+  s[3] = {{4, 1}, devices_of(4)};
+  CHECK_THROWS_WITH(parallel::strategy_of_microbatch(whole, part, s),
+                    Catch::Contains("node 3: degree 4 of dimension 0, of which a micro-batch has one element"));
 }
 
 TEST_CASE("a micro-batch divides the samples and keeps the shapes of weights") {

@@ -270,6 +270,10 @@ check 'micro-batches that no strategy divides are refused' complains 1 \
   'microbatches: 6, of which no strategy divides one; expected fewer' \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=3' --machine p100:2x4 --search unity --max-proposals 0 \
   --baselines data --dims data --microbatches 6
+check 'a micro-batch may have one sample' silent "$parallelize" 'zoo:mlp?batch=2' --machine p100:1x2 \
+  --search flexflow --max-proposals 50 --microbatches 4 --json "$scratch/one_sample.json"
+check 'strategies that do not divide samples are compared' json "$scratch/one_sample.json" '
+  len(x["strategies"]) > 0 and all(s["microbatches"] == 4 for s in x["strategies"])'
 check 'a way to recompute that is none is refused before the search' complains 1 "recompute: 'all'; expected none" \
   "$parallelize" 'zoo:mlp?layers=3&hidden=64&batch=8' --machine p100:1x2 --recompute all
 check 'micro-batches that do not divide the samples are refused before the search' complains 1 \

@@ -76,6 +76,13 @@ class microbatch_maker {
   return count == 1 ? std::optional{g} : detail::microbatch_maker{a, g, all, count}.run();
 }
 
+// The strategy of a graph, for its micro-batch: each degree stays with its dimension. Dimensions of which a micro-batch
+// has one element are no longer divisible.
+// Preconditions: microbatch made the graph of `part` from that of `whole`, and s is a strategy of the latter.
+// Complexity: linear in the graph.
+// Throws: unity::error that names the node if such a dimension is divided.
+[[nodiscard]] strategy strategy_of_microbatch(const graph_dimensions& whole, const graph_dimensions& part, strategy s);
+
 // The order in which the devices of a stage work on the passes of micro-batches.
 
 // A pass over one micro-batch. weight_gradient: the part of the backward pass that only weights need, if the schedule
@@ -272,6 +279,28 @@ UNITY_INLINE tensor::tensor_type microbatch_maker::part_of(value_id v) const {
 }  // namespace unity::parallel::detail
 
 namespace unity::parallel {
+
+UNITY_INLINE strategy strategy_of_microbatch(const graph_dimensions& whole, const graph_dimensions& part, strategy s) {
+  for (const auto n : node_ids(whole)) {
+    const auto& from = whole[n].divisible;
+    const auto& to = part[n].divisible;
+    degree_list degrees(to.size(), 1);
+    for (std::size_t k = 0; k < from.size(); ++k) {
+      const auto at = std::ranges::find(to, from[k].dimension, &parallel_dimension::dimension);
+      const auto degree = s[n.index()].degrees[k];
+      if (at != to.end()) {
+        degrees[static_cast<std::size_t>(at - to.begin())] = degree;
+      } else if (degree > 1) {
+        throw error{
+            fmt::format("node {}", n.index()),
+            fmt::format("degree {} of dimension {}, of which a micro-batch has one element", degree, from[k].dimension),
+            "fewer micro-batches, or a strategy that divides other dimensions"};
+      }
+    }
+    s[n.index()].degrees = std::move(degrees);
+  }
+  return s;
+}
 
 namespace detail {
 
