@@ -104,6 +104,20 @@ TEST_CASE("test_rule refutes rules that hold only for some sizes or strides or p
       "1]}(div(?k, sqrt(add(?v, fill{value=?e, dims=[]}()))))), ?b)");
 }
 
+TEST_CASE("test_rule splits into more parts than the source reads") {
+  // False for three parts.
+  check_refuted(
+      "relu(relu(split{axis=0, sizes=?z}(?x).1)) => "
+      "relu(slice{axes=[0], starts=[size(?x, 0) - at(?z, 1)], ends=[size(?x, 0)], steps=[1]}(?x))");
+  // False for two parts.
+  check_refuted(
+      "split{axis=0, sizes=?z}(?x).0 => "
+      "slice{axes=[0], starts=[size(?x, 0) - at(?z, 0)], ends=[size(?x, 0)], steps=[1]}(?x)");
+  check_passes("split{axis=?a, sizes=?z}(concat{axis=?a}(?x, ?y)).0 => ?x\n  if at(?z, 0) == size(?x, ?a)");
+  check_passes("split{..}(?x).0 => ?x");
+  check_passes("relu(split{axis=?a, sizes=?z}(?x).0) => split{axis=?a, sizes=?z}(relu(?x)).0\n  if length(?z) == 3");
+}
+
 TEST_CASE("test_rule refutes a polynomial identity that fails for negative scalars") {
   check_refuted("relu(add(mul(?s, ?s), ?s)) => add(mul(relu(?s), ?s), relu(?s))\n  if rank(?s) == 1, size(?s, 0) == 1");
 }

@@ -37,7 +37,8 @@ struct proposal {
   std::vector<std::optional<attribute>> attributes{};  // by field
   std::vector<std::optional<shape>> operands{};
   std::vector<dtype> elements{};  // element types of operands that are filled in
-  std::size_t results = 1;        // used results, for operators with any number of them
+  std::size_t results = 1;        // least number of results, for operators with any number of them
+  std::size_t most_results = 1;
 
   [[nodiscard]] std::optional<attribute>& at(std::string_view name);
   // Whether the known attributes have the forms of their fields; those from the text of a rule may not.
@@ -125,8 +126,9 @@ class partial_instance {
   // Whether everything that an expression refers to is known.
   [[nodiscard]] bool ready(const compiled_expression& e) const;
 
-  // The number of results of a node that the source mentions.
-  [[nodiscard]] std::size_t used_results(std::size_t slot) const;
+  // The range of the number of results of a node: all are read by `each`; otherwise a match may have more than those
+  // that the source reads.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> result_range(std::size_t slot) const;
 
   const algebra* algebra_;
   const substitution* s_;
@@ -188,12 +190,14 @@ UNITY_INLINE std::optional<proposal> partial_instance::ask(std::size_t slot, std
 
 UNITY_INLINE proposal partial_instance::ask_early(std::size_t slot, std::size_t i) {
   const auto& n = s_->source.nodes[slot];
+  const auto [least, most] = result_range(slot);
   proposal p{algebra_->signature(n.kind).name,
              algebra_->definition_of(n.kind).fields,
              known_attributes(n, i),
              {},
              {},
-             used_results(slot)};
+             least,
+             most};
   for (const auto& o : n.operands) {
     for (std::size_t k = 0; k < (o.repeated ? made_.repetitions : 1); ++k) {
       const auto type = type_of(o, o.repeated ? k : i);
@@ -302,19 +306,22 @@ UNITY_INLINE bool partial_instance::ready(const compiled_expression& e) const {
   return std::all_of(e.arguments.begin(), e.arguments.end(), [&](const auto& a) { return ready(a); });
 }
 
-UNITY_INLINE std::size_t partial_instance::used_results(std::size_t slot) const {
+UNITY_INLINE std::pair<std::size_t, std::size_t> partial_instance::result_range(std::size_t slot) const {
+  constexpr std::size_t most_unread = 2;
   std::size_t count = 1;
+  bool reads_each = false;
   const auto note = [&](const pattern_operand& o) {
     if (!o.is_variable && o.slot == slot) {
-      count = std::max(count,
-                       o.result == pattern_operand::each ? made_.repetitions : static_cast<std::size_t>(o.result) + 1);
+      const bool each = o.result == pattern_operand::each;
+      count = std::max(count, each ? made_.repetitions : static_cast<std::size_t>(o.result) + 1);
+      reads_each = reads_each || each;
     }
   };
   for (const auto& n : s_->source.nodes) {
     std::for_each(n.operands.begin(), n.operands.end(), note);
   }
   std::for_each(s_->source.roots.begin(), s_->source.roots.end(), note);
-  return count;
+  return {count, count + (reads_each ? 0 : most_unread)};
 }
 
 }  // namespace unity::tensor::detail

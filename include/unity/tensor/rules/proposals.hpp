@@ -319,6 +319,8 @@ UNITY_INLINE void proposer::split(proposal& p) {
   if (axis && ((*axis)[0] < 0 || (*axis)[0] >= static_cast<size>(max_rank))) {
     return;  // fits nothing
   }
+  const auto unread = p.most_results - p.results;
+  const auto count = p.results + (sizes || unread == 0 || draw_.chance(50) ? 0 : 1 + draw_.below(unread));
   if (!x) {
     x = draw_.any_shape();
     if (const auto least = axis ? static_cast<std::size_t>((*axis)[0]) + 1 : 1; x->size() < least) {
@@ -328,7 +330,7 @@ UNITY_INLINE void proposer::split(proposal& p) {
     auto& extent = (*x)[static_cast<std::size_t>((*axis)[0])];
     if (!sizes) {
       sizes = attribute{};
-      for (std::size_t i = 0; i < p.results; ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
         sizes->push_back(draw_.any_size());
       }
     }
@@ -339,7 +341,7 @@ UNITY_INLINE void proposer::split(proposal& p) {
   } else if (!x->empty()) {
     axis = axis ? axis : attribute{draw_.axis_below(x->size())};
     if (!sizes && static_cast<std::size_t>((*axis)[0]) < x->size()) {
-      sizes = draw_.parts((*x)[static_cast<std::size_t>((*axis)[0])], p.results);
+      sizes = draw_.parts((*x)[static_cast<std::size_t>((*axis)[0])], count);
     }
   }
 }

@@ -92,7 +92,7 @@ class completions {
   // Shapes with equally many elements (reshape), shapes that the operand broadcasts to (expand), or any.
   [[nodiscard]] std::vector<attribute> dims(const proposal& p) const;
   void factor(size left, attribute& so_far, std::vector<attribute>& all) const;
-  // All ways to cut an axis into as many parts as there are results.
+  // All ways to cut an axis into as many parts as there may be results.
   [[nodiscard]] static std::vector<attribute> parts(const proposal& p);
   static void cut(size left, std::size_t count, attribute& so_far, std::vector<attribute>& all);
   [[nodiscard]] std::vector<attribute> subsets(std::size_t rank) const;
@@ -444,7 +444,9 @@ UNITY_INLINE std::vector<attribute> completions::parts(const proposal& p) {
     return all;
   }
   attribute so_far;
-  cut(x[static_cast<std::size_t>((*axis)[0])], p.results, so_far, all);
+  for (auto count = p.results; count <= p.most_results; ++count) {
+    cut(x[static_cast<std::size_t>((*axis)[0])], count, so_far, all);
+  }
   return all;
 }
 
