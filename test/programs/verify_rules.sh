@@ -58,6 +58,17 @@ rule 'rule back relu(?x) => relu(relu(?x))' same.rules
   grep -q '^axiom  back: is the property relu_twice' "$scratch/stdout"
 note $? "a rule that is a property: $(cat "$scratch/stdout")"
 
+# Rules that differ in what a name of a part stands for are not duplicates.
+printf '%s\n' 'rule wrong add(relu(?x), ?y@negate(?x)) => add(?y, negate(?x))' \
+  'rule right add(?y@relu(?x), negate(?x)) => add(?y, negate(?x))' \
+  'rule plain add(relu(?x), negate(?x)) => add(relu(?x), negate(?x))' >"$scratch/parts.rules"
+"$program" "$scratch/parts.rules" --json "$scratch/parts.json" >"$scratch/stdout"
+"${python:-/usr/bin/python3}" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+sys.exit([r["name"] for r in x["refuted"]] != ["wrong"] or x["proved"] != 2 or
+         x["duplicates"] != [{"name": "plain", "of": "right"}])' "$scratch/parts.json"
+note $? "names of parts: $(cat "$scratch/stdout")"
+
 # A name does not leave the comment that it is in.
 tensor='{"_t": "Tensor", "opId": -1, "tsId": 0}'
 operator='{"_t": "Operator", "type": "OP_REPLICATE", "input": ['"$tensor"'], "para": []}'

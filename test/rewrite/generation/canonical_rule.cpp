@@ -59,6 +59,12 @@ TEST_CASE("canonical rules rename variables by order of appearance") {
   CHECK(canonical("not(not(?q)) => ?q") == statement_text(rule("not(not(?x)) => ?x")));
 }
 
+TEST_CASE("canonical rules have parts in place of their names") {
+  const auto named = canonical("and(?y@not(?x), or(?x, ?z)) => and(?y, or(?z, ?x))");
+  CHECK(named == canonical("and(not(?x), or(?x, ?z)) => and(not(?x), or(?z, ?x))"));
+  CHECK(named != canonical("and(not(?x), ?y@or(?x, ?z)) => and(?y, or(?z, ?x))"));
+}
+
 TEST_CASE("equivalent spellings of a rule have one canonical text", "[law]") {
   const auto seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);

@@ -18,6 +18,7 @@
 #include <fmt/core.h>
 
 #include <unity/rewrite/algebra.hpp>
+#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/rewrite/verification/entailment.hpp>
@@ -115,7 +116,7 @@ class canonical_search {
   canonical_search(const Algebra& algebra, const attribute_names& names) : algebra_{algebra}, names_{names} {}
 
   syntax::rule run(const syntax::rule& r) {
-    auto g = to_graph(algebra_, r);
+    auto g = to_graph(algebra_, without_part_names(algebra_, r));
     spread_outputs(g);
     sides(g);
     if (r.both_ways) {
@@ -186,11 +187,11 @@ class canonical_search {
 
 }  // namespace detail
 
-// The rule with variables named in order of appearance, default values omitted, and every order that has no meaning
-// (commutative operands, outputs, conditions, sides of ==) chosen so that rules that differ only in these are equal
-// except for their names. The larger side of == comes first.
-// Source: Jia's dissertation (TASO, 2020), section 2.5, input tensor renaming.
-// Complexity: exponential in the number of commutative operators (at most six count) and outputs (at most four).
+// The rule with names of parts replaced by the parts, variables named in order of appearance, default values omitted,
+// and every order that has no meaning (commutative operands, outputs, conditions, sides of ==) chosen so that rules
+// that differ only in these are equal except for their names. The larger side of == comes first. Source: Jia's
+// dissertation (TASO, 2020), section 2.5, input tensor renaming. Complexity: exponential in the number of commutative
+// operators (at most six count) and outputs (at most four). Throws: as without_part_names.
 template <pattern_algebra Algebra>
 [[nodiscard]] syntax::rule canonical_rule(const Algebra& algebra, const syntax::rule& r,
                                           const attribute_names& names = {}) {
