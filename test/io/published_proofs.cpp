@@ -40,7 +40,7 @@ std::vector<tensor::rule_proof> verified(unity::io::group_reading groups) {
   return tensor::verify_rules(operators, axioms, unity::congruence_prover{}, rules, 2);
 }
 
-void check(const std::vector<tensor::rule_proof>& proofs, const std::set<std::size_t>& wrong,
+void check(const std::vector<tensor::rule_proof>& proofs, const std::set<std::size_t>& wrong, verdict found,
            const std::string& evidence) {
   if (proofs.empty()) {
     return;
@@ -49,7 +49,7 @@ void check(const std::vector<tensor::rule_proof>& proofs, const std::set<std::si
   for (std::size_t i = 0; i < proofs.size(); ++i) {
     INFO("rule " << i << ": " << proofs[i].reason << " " << proofs[i].details);
     if (wrong.contains(i)) {
-      CHECK(proofs[i].found == verdict::refuted);
+      CHECK(proofs[i].found == found);
       CHECK_THAT(proofs[i].details, Catch::Contains("?x7 float32[") && Catch::Contains(evidence));
     } else {
       CHECK(proofs[i].found == verdict::proved);
@@ -60,11 +60,12 @@ void check(const std::vector<tensor::rule_proof>& proofs, const std::set<std::si
 }  // namespace
 
 TEST_CASE("with implied groups eleven of TASO's 133 rules are refuted and the others proved", "[shared]") {
-  check(verified(unity::io::group_reading::implied), {98, 99, 100, 105, 125, 126, 127, 128, 129, 130, 131}, "element ");
+  check(verified(unity::io::group_reading::implied), {98, 99, 100, 105, 125, 126, 127, 128, 129, 130, 131},
+        verdict::refuted, "element ");
 }
 
-TEST_CASE("with one group four of TASO's 133 rules are refuted and the others proved", "[shared]") {
-  check(verified(unity::io::group_reading::one), {99, 100, 130, 131}, "target cannot be built");
+TEST_CASE("with one group four of TASO's 133 rules never fit and the others are proved", "[shared]") {
+  check(verified(unity::io::group_reading::one), {99, 100, 130, 131}, verdict::unknown, "target cannot be built");
 }
 
 }  // namespace tests_of_published_proofs

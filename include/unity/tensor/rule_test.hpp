@@ -29,7 +29,7 @@ struct rule_report {
   enum class verdict : std::uint8_t {
     passes,
     refuted,     // `because` says where the sides differ
-    never_fits,  // in every instance of the source, the target had other types or could not be built
+    never_fits,  // in every instance that was found, the target had other types or could not be built
     untested,    // no instance was found, or none small enough to evaluate
   };
 
@@ -213,7 +213,8 @@ UNITY_INLINE void check_rules(const algebra& a, const rule_set& rules, std::stri
   const rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1, .seed = seed};
   for (const auto& s : rules) {
     auto report = test_rule(a, s, quick);
-    if (report.found == rule_report::verdict::untested) {  // few shapes fit the rule
+    if (report.found == rule_report::verdict::untested ||
+        report.found == rule_report::verdict::never_fits) {  // few shapes fit the rule
       auto chained = quick;
       chained.chained = true;
       report = test_rule(a, s, chained);
@@ -223,7 +224,8 @@ UNITY_INLINE void check_rules(const algebra& a, const rule_set& rules, std::stri
       throw error{where, fmt::format("sides that differ: {}", report.because), "sides that are equal"};
     }
     if (report.found == rule_report::verdict::never_fits) {
-      throw error{where, report.because, "a target whose outputs have the types of the source's"};
+      throw error{where, fmt::format("no shapes found for which the target fits: {}", report.because),
+                  "a target whose outputs have the types of the source's"};
     }
     if (report.found == rule_report::verdict::untested) {
       throw error{where,

@@ -72,8 +72,21 @@ TEST_CASE_METHOD(fixture, "rule_verifier refutes a false rule with shapes and va
   CHECK(p.reason == "the sides differ");
   CHECK_THAT(p.details, Catch::Contains("?x float32[") && Catch::Contains("element "));
   CHECK(p.axioms.empty());
-  CHECK(verify("relu(?x) => transpose{permutation=[1, 0]}(relu(?x)) if rank(?x) == 2, size(?x, 0) != size(?x, 1)")
-            .reason == "the sides have the same types for no shapes");
+}
+
+TEST_CASE_METHOD(fixture, "rule_verifier reports a rule whose target fits in no sampled instance as unknown") {
+  const auto p =
+      verify("relu(?x) => transpose{permutation=[1, 0]}(relu(?x)) if rank(?x) == 2, size(?x, 0) != size(?x, 1)");
+  CHECK(p.found == verdict::unknown);
+  CHECK(p.reason == "the target fits in no sampled instance");
+  CHECK_THAT(p.details, Catch::Contains("?x float32[") && Catch::Contains("target gives float32["));
+}
+
+TEST_CASE_METHOD(fixture, "rule_verifier tries shapes that the rule names") {
+  const auto p = verify("relu(?x) => reshape{dims=[64, 128]}(relu(reshape{dims=[8192]}(?x)))");
+  CHECK(p.found == verdict::unknown);
+  CHECK(p.reason == "no proof was found");
+  CHECK(verify("relu(?x) => reshape{dims=[64, 128]}(sigmoid(reshape{dims=[8192]}(?x)))").found == verdict::refuted);
 }
 
 TEST_CASE_METHOD(fixture, "rule_verifier refutes a rule that is false in both directions") {

@@ -29,11 +29,12 @@ void collect_reals(const compiled_expression& e, std::vector<double>& reals);
 class instance_draft {
  public:
   instance_draft(const algebra& a, const substitution& s, random_engine& random, std::span<const double> reals,
-                 const std::vector<fixed_sizes>& fixed, const std::vector<same_size>& related, bool chained)
+                 std::span<const shape> stated, const std::vector<fixed_sizes>& fixed,
+                 const std::vector<same_size>& related, bool chained)
       : algebra_{a},
         s_{s},
         random_{random},
-        proposer_{random, reals, chained},
+        proposer_{random, reals, stated, chained},
         fixed_{fixed},
         related_{related},
         chained_{chained} {}
@@ -107,6 +108,7 @@ class instance_generator {
   const substitution& s_;
   random_engine random_;
   std::vector<double> reals_;
+  std::vector<shape> stated_;
   std::vector<detail::fixed_sizes> sizes_;
   std::vector<detail::same_size> related_;
   bool chained_;
@@ -174,7 +176,12 @@ namespace unity::tensor {
 
 UNITY_INLINE instance_generator::instance_generator(const algebra& a, const substitution& s, std::uint64_t seed,
                                                     bool chained)
-    : algebra_{a}, s_{s}, random_{seed}, sizes_{detail::size_reader{a}.read(s)}, chained_{chained} {
+    : algebra_{a},
+      s_{s},
+      random_{seed},
+      stated_{detail::stated_shapes(a, s)},
+      sizes_{detail::size_reader{a}.read(s)},
+      chained_{chained} {
   if (chained) {
     related_ = detail::size_reader{a}.relations(s);
   }
@@ -194,8 +201,8 @@ UNITY_INLINE std::optional<rule_instance> instance_generator::next(std::size_t a
     auto& kind = repetitions_[turn_++ % repetitions_.size()];
     const bool only = repetitions_.size() == 1;
     for (auto patience = only ? attempts : kind.patience; attempts > 0 && patience > 0; --attempts, --patience) {
-      auto instance =
-          detail::instance_draft{algebra_, s_, random_, reals_, sizes_, related_, chained_}.make(kind.repetitions);
+      auto instance = detail::instance_draft{algebra_, s_, random_, reals_, stated_, sizes_, related_, chained_}.make(
+          kind.repetitions);
       if (instance && fresh(*instance)) {
         kind.patience = most_patience;
         return instance;

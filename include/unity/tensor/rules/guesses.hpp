@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <range/v3/view/zip.hpp>
+
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
@@ -49,6 +51,8 @@ class size_reader {
   [[nodiscard]] std::vector<fixed_sizes> read(const substitution& s) const;
   // The relations of conditions size(?v, d) == size(?w, e) and shape(?v) == shape(?w), in both directions.
   [[nodiscard]] std::vector<same_size> relations(const substitution& s) const;
+  // A number or a list of numbers.
+  [[nodiscard]] static std::optional<attribute> number_of(const compiled_expression& e);
 
  private:
   [[nodiscard]] bool is_size(const compiled_expression& e) const {
@@ -58,13 +62,14 @@ class size_reader {
   [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const compiled_expression& e) const;
   void read(const compiled_expression& c, std::vector<fixed_sizes>& all) const;
   [[nodiscard]] std::optional<fixed_sizes> place_of(const compiled_expression& e) const;
-  // A number or a list of numbers.
-  [[nodiscard]] static std::optional<attribute> number_of(const compiled_expression& e);
 
   std::optional<int> size_;
   std::optional<int> shape_;
   std::optional<int> rank_;
 };
+
+// The shapes that attributes of either side state as lists of numbers.
+[[nodiscard]] std::vector<shape> stated_shapes(const algebra& a, const substitution& s);
 
 // Sets the fixed sizes in the shape of the variable, for the dimensions that it has.
 void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims);
@@ -96,10 +101,10 @@ class guesses {
  public:
   using size = std::int64_t;
 
-  // reals: values for real attributes, if not empty. chained: also draws earlier shapes and scalars, and lets either of
-  // two operands broadcast.
-  guesses(random_engine& random, std::span<const double> reals, bool chained)
-      : random_{random}, reals_{reals}, axis_{random.between(0, 3)}, chained_{chained} {}
+  // reals: values for real attributes, if not empty. stated: shapes to draw often. chained: also draws earlier shapes
+  // and scalars, and lets either of two operands broadcast.
+  guesses(random_engine& random, std::span<const double> reals, std::span<const shape> stated, bool chained)
+      : random_{random}, reals_{reals}, stated_{stated}, axis_{random.between(0, 3)}, chained_{chained} {}
 
   // Records the shape of an operand or result.
   void meet(const shape& s);
@@ -137,6 +142,7 @@ class guesses {
  private:
   random_engine& random_;
   std::span<const double> reals_;
+  std::span<const shape> stated_;
   size axis_;
   std::map<std::string_view, size> last_{};
   shape last_shape_{};
@@ -243,6 +249,22 @@ UNITY_INLINE std::optional<attribute> size_reader::number_of(const compiled_expr
   return all;
 }
 
+UNITY_INLINE std::vector<shape> stated_shapes(const algebra& a, const substitution& s) {
+  std::vector<shape> all;
+  for (const auto* side : {&s.source, &s.target}) {
+    for (const auto& n : side->nodes) {
+      for (const auto& [field, written] : ranges::views::zip(a.definition_of(n.kind).fields, n.attributes)) {
+        const bool states = field.signature.name == "dims" && written.kind == pattern_attribute::form::value;
+        const auto dims = states ? size_reader::number_of(written.value) : std::nullopt;
+        if (dims && !dims->empty() && checked_element_count(*dims)) {
+          all.emplace_back(std::span<const std::int64_t>{*dims});
+        }
+      }
+    }
+  }
+  return all;
+}
+
 UNITY_INLINE void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims) {
   for (const auto& f : fixed) {
     if (f.variable == variable && f.scalar) {
@@ -298,6 +320,9 @@ UNITY_INLINE auto guesses::shared_extent(const char* name) -> size {
 }
 
 UNITY_INLINE shape guesses::any_shape() {
+  if (!stated_.empty() && chance(30)) {
+    return stated_[random_.below(stated_.size())];
+  }
   if (auto met = met_shape()) {
     return *std::move(met);
   }

@@ -22,7 +22,8 @@ namespace unity::tensor::detail {
 // Fills in the open parts. Guesses need not fit, only fit often.
 class proposer {
  public:
-  proposer(random_engine& random, std::span<const double> reals, bool chained) : draw_{random, reals, chained} {}
+  proposer(random_engine& random, std::span<const double> reals, std::span<const shape> stated, bool chained)
+      : draw_{random, reals, stated, chained} {}
 
   void meet(const shape& s) { draw_.meet(s); }
 

@@ -104,8 +104,8 @@ class rule_verifier {
   // that.
   [[nodiscard]] syntax::rule missing_property(const syntax::rule& rule) const {
     return unity::without_common_subterms(algebra_, rule, [&](const syntax::rule& r) {
-      rule_proof ignored;
-      return !refutes(compile_rule(algebra_, r), options_.quick, ignored);
+      const auto found = tested(compile_rule(algebra_, r), options_.quick).found;
+      return found != rule_report::verdict::refuted && found != rule_report::verdict::never_fits;
     });
   }
   static std::string one_line(const syntax::rule& rule) {
@@ -115,18 +115,31 @@ class rule_verifier {
     }
     return text;
   }
-  bool refutes(const rule_set& directions, const rule_test_options& options, rule_proof& proof) const {
+  // A report on a direction that is refuted; otherwise on one whose target never fits, if any.
+  [[nodiscard]] rule_report tested(const rule_set& directions, const rule_test_options& options) const {
+    rule_report worst{.found = rule_report::verdict::passes};
     for (const auto& s : directions) {
-      const auto report = test_rule(algebra_, s, options);
-      const bool never = report.found == rule_report::verdict::never_fits;
-      if (never || report.found == rule_report::verdict::refuted) {
-        proof.found = verdict::refuted;
-        proof.reason = never ? "the sides have the same types for no shapes" : "the sides differ";
-        proof.details = report.because;
-        return true;
+      auto report = test_rule(algebra_, s, options);
+      if (report.found == rule_report::verdict::refuted) {
+        return report;
+      }
+      if (report.found == rule_report::verdict::never_fits) {
+        worst = std::move(report);
       }
     }
-    return false;
+    return worst;
+  }
+  bool refutes(const rule_set& directions, const rule_test_options& options, rule_proof& proof) const {
+    const auto report = tested(directions, options);
+    if (report.found == rule_report::verdict::refuted) {
+      proof.found = verdict::refuted;
+      proof.reason = "the sides differ";
+      proof.details = report.because;
+    } else if (report.found == rule_report::verdict::never_fits && proof.reason.empty()) {  // others may exist
+      proof.reason = "the target fits in no sampled instance";
+      proof.details = report.because;
+    }
+    return proof.found == verdict::refuted;
   }
 
   void prove(const substitution& s, rule_proof& proof) {
@@ -145,9 +158,11 @@ class rule_verifier {
       }
     }
     if (cases.empty()) {
-      proof.reason = "no instance was found";
+      proof.reason = proof.reason.empty() ? "no instance was found" : proof.reason;
       return;
     }
+    proof.reason.clear();
+    proof.details.clear();
     confirm(proof);
   }
   // Asks about instances first .. last-1 of a case in one question, or in two if that has no proof: a proof may depend
