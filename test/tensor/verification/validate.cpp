@@ -7,8 +7,10 @@
 #include <catch2/catch.hpp>
 
 #include <unity/core/error.hpp>
+#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/tensor/axioms.hpp>
+#include <unity/tensor/rule_test.hpp>
 
 #include "../testing.hpp"
 
@@ -89,6 +91,20 @@ TEST_CASE("validate_axiom refutes properties that fail at few shapes") {
   CHECK(validated("reduce_sum{axes=?a}(?x) => reduce_max{axes=?a}(?x)").found == verdict::refuted);
   CHECK(validated("transpose{permutation=[1, 0]}(?x) => reshape{dims=[size(?x, 1), size(?x, 0)]}(?x)").found ==
         verdict::refuted);
+}
+
+TEST_CASE("validate_axiom refutes properties that fail for some element types or reals") {
+  for (const auto* text : {"cast{element=?t}(cast{element=?u}(?x)) => cast{element=?t}(?x)",
+                           "cast{element=float32}(cast{element=?u}(?x)) => ?x",
+                           "leaky_relu{alpha=?a}(?x) => maximum(?x, mul(?x, fill{value=?a, dims=[]}())) real",
+                           "relu(pad{pads=?p, value=?v}(?x)) => pad{pads=?p, value=?v}(relu(?x))"}) {
+    INFO(text);
+    CHECK(validated(text).found == verdict::refuted);
+    CHECK(test_rule(standard(), compile_rule(standard(), parsed("rule r " + std::string{text}).at(0)).front(), {})
+              .found == rule_report::verdict::refuted);
+  }
+  CHECK(validated("cast{element=?t}(transpose{permutation=?p}(?x)) == transpose{permutation=?p}(cast{element=?t}(?x))")
+            .found == verdict::holds);
 }
 
 TEST_CASE("validate_axiom reports unknown for what it cannot decide") {

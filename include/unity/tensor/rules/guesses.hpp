@@ -2,6 +2,7 @@
 // together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,15 @@ class size_reader {
 
 // The shapes that attributes of either side state as lists of numbers.
 [[nodiscard]] std::vector<shape> stated_shapes(const algebra& a, const substitution& s);
+
+[[nodiscard]] inline bool is_element_type(const attribute_signature& a) {
+  return std::ranges::equal(a.choices, dtype_names);
+}
+
+// Whether the operators that have this attribute are meant for the value: an epsilon is not negative.
+[[nodiscard]] inline bool is_usual(const attribute_signature& a, double value) {
+  return value >= 0 || a.name != "epsilon";
+}
 
 // Sets the fixed sizes in the shape of the variable, for the dimensions that it has.
 void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims);
@@ -354,12 +364,14 @@ UNITY_INLINE shape guesses::shape_of_rank(std::size_t rank) {
 UNITY_INLINE attribute guesses::any_value(const attribute_field& f) {
   const auto& a = f.signature;
   if (a.form == attribute_form::choice) {
-    return {a.choices.size() > 5 ? 0 : random_.between(0, static_cast<size>(a.choices.size()) - 1)};
+    const bool is_usual_element = is_element_type(a) && chance(50);  // so that operands fit together
+    return {is_usual_element ? 0 : random_.between(0, static_cast<size>(a.choices.size()) - 1)};
   }
   if (a.form == attribute_form::real) {
-    static constexpr std::array<double, 4> usual{0.0, 0.5, 1.0, 1e-3};
+    static constexpr std::array<double, 7> usual{0.0, 0.5, 1.0, 1e-3, 2.0, -0.5, -2.0};
     const auto& among = reals_.empty() ? std::span<const double>{usual} : reals_;
-    return real_attribute(among[random_.below(among.size())]);
+    const auto value = among[random_.below(among.size())];
+    return real_attribute(reals_.empty() && !is_usual(a, value) ? -value : value);
   }
   if (a.form == attribute_form::word) {
     return word_attribute("w");

@@ -385,8 +385,8 @@ UNITY_INLINE void proposer::pad(proposal& p) {
       pads->push_back(draw_.between(0, most));
     }
   }
-  if (auto& value = p.at("value"); !value) {
-    value = real_attribute(draw_.chance(60) ? 0.0 : 0.5);
+  if (auto& value = p.at("value"); !value && draw_.chance(60)) {
+    value = real_attribute(0.0);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/guesses.hpp>
 #include <unity/tensor/rules/partial_instance.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -31,7 +32,7 @@ struct instance_bounds {
   std::vector<attribute> strides{{1, 1}, {2, 1}};
   std::vector<attribute> dilations{{1, 1}, {1, 2}};
   std::vector<attribute> pads{{0, 0, 0, 0}, {1, 0, 0, 1}, {1, 1, 1, 1}, {1, 0, 1, 0}};
-  std::vector<double> reals{0.5, 1.0};  // for real attributes that no condition compares
+  std::vector<double> reals{0.5, 1.0, 2.0, -0.5, -2.0};  // for real attributes that no condition compares
 };
 
 namespace detail {
@@ -78,6 +79,8 @@ class completions {
   [[nodiscard]] static bool may_convolve(const proposal& p);
 
   [[nodiscard]] std::vector<attribute> values(const proposal& p, const attribute_field& f) const;
+  // All choices; of element types, one of floating-point numbers, one of integers, and bool.
+  [[nodiscard]] static std::vector<attribute> choices(const attribute_signature& a);
   [[nodiscard]] std::vector<attribute> reals(const attribute_signature& a) const;
   [[nodiscard]] static std::vector<attribute> range(size from, size to);
   [[nodiscard]] std::vector<attribute> integers(const proposal& p, const attribute_field& f) const;
@@ -293,7 +296,7 @@ UNITY_INLINE bool completions::may_convolve(const proposal& p) {
 UNITY_INLINE std::vector<attribute> completions::values(const proposal& p, const attribute_field& f) const {
   const auto& a = f.signature;
   switch (a.form) {
-    case attribute_form::choice: return range(0, a.choices.size() > 5 ? 0 : static_cast<size>(a.choices.size()) - 1);
+    case attribute_form::choice: return choices(a);
     case attribute_form::real: return reals(a);
     case attribute_form::word: return {word_attribute("w")};
     case attribute_form::integer: return integers(p, f);
@@ -302,13 +305,26 @@ UNITY_INLINE std::vector<attribute> completions::values(const proposal& p, const
   return {};
 }
 
+UNITY_INLINE std::vector<attribute> completions::choices(const attribute_signature& a) {
+  if (!is_element_type(a)) {
+    return range(0, static_cast<size>(a.choices.size()) - 1);
+  }
+  std::vector<attribute> all;
+  for (const auto element : {dtype::float32, dtype::int64, dtype::boolean}) {
+    all.push_back({static_cast<size>(element)});
+  }
+  return all;
+}
+
 UNITY_INLINE std::vector<attribute> completions::reals(const attribute_signature& a) const {
   std::vector<attribute> all;
   if (!a.default_value.empty()) {
     all.push_back(a.default_value);
   }
   for (const auto r : reals_.empty() ? bounds_.reals : reals_) {
-    all.push_back(real_attribute(r));
+    if (!reals_.empty() || is_usual(a, r)) {
+      all.push_back(real_attribute(r));
+    }
   }
   return all;
 }

@@ -70,8 +70,8 @@ class unknown_elements {
   const Make& make_;
 };
 
-// Searches for small integers at which two graphs differ; reports the values of the sources and the first elements that
-// differ.
+// Searches for small integers and halves at which two graphs differ; reports the values of the sources and the first
+// elements that differ.
 class number_search {
  public:
   number_search(const algebra& a, const tensor_graph& first, const tensor_graph& second)
@@ -148,7 +148,9 @@ UNITY_INLINE std::optional<std::string> number_search::run() const {
   for (std::uint64_t seed = 0; seed < tries; ++seed) {
     const auto make = [&](std::uint32_t source, std::uint32_t element) {
       const auto bits = hash_combine(hash_combine(seed, source), element);
-      return seed % 2 == 0 ? static_cast<double>(bits % 5) - 2 : static_cast<double>(bits % 3 + 1);
+      return seed % 4 == 3   ? static_cast<double>(bits % 9) / 2 - 2
+             : seed % 2 == 0 ? static_cast<double>(bits % 5) - 2
+                             : static_cast<double>(bits % 3 + 1);
     };
     const unknown_elements<double, decltype(make)> point{algebra_, make};
     const auto x = evaluate<double>(algebra_, first_, point);

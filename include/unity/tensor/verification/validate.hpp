@@ -274,6 +274,7 @@ UNITY_INLINE std::vector<instance_bounds> default_ladder() {
   fewer.repetitions = 2;
   fewer.axes = 1;
   fewer.new_rank = 3;
+  fewer.reals = {0.5, 2.0, -0.5};
   fewer.strides = {{2, 1}};
   fewer.dilations = {{1, 2}};
   fewer.pads = {{0, 0, 0, 0}, {1, 0, 0, 1}};
@@ -293,6 +294,7 @@ UNITY_INLINE std::vector<instance_bounds> small_ladder() {
   b.size = 2;
   b.kernel = 2;
   b.repetitions = 2;
+  b.reals = {0.5, 2.0, -0.5};
   b.strides = {{1, 1}};
   b.dilations = {{1, 1}};
   std::vector<instance_bounds> ladder;
