@@ -60,6 +60,15 @@ TEST_CASE("derive_rules does not derive a known rule and derives nothing without
   CHECK(derived({}, {}, "matmul:iw relu:i").empty());
 }
 
+TEST_CASE("derive_rules takes properties that leave attributes of shapes open") {
+  for (const auto* text : {"rule odd add(?x, reshape(?w)) == add(reshape(?w), ?x)",
+                           "rule odd relu(add(?x, reshape{..}(?w))) => relu(relu(add(?x, reshape{..}(?w))))",
+                           "rule odd add(?x, expand{..}(?w)) => relu(add(?x, ?w)) if rank(?x) == 2"}) {
+    INFO(text);
+    CHECK_NOTHROW(derived(parse_rules(text), {}, "add:iw relu:i"));
+  }
+}
+
 TEST_CASE("parse_composed_operators reads operators with the roles of their operands") {
   const auto all = parse_composed_operators(standard(), "matmul:iw relu:i add:ii");
   REQUIRE(all.size() == 3);

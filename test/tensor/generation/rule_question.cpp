@@ -43,4 +43,25 @@ TEST_CASE("rule_question gives worlds with equal node counts and equal values of
   CHECK(joint == 14);
 }
 
+TEST_CASE("rule_question keeps the element types of results") {
+  equalities found{R"(
+sizes M=3, K=4
+sort x input [M, K]
+operator less(any, any) same_shape
+operator logical_not(any)
+operator cast{element={bool, int64}}(any)
+operator negate(any)
+)",
+                   2};
+  std::size_t integers = 0;
+  for (const auto& [left, right] : found.all) {
+    for (const auto& world : tensor::rule_question(found.language, left, right)) {
+      const auto type = world.type(world.outputs()[0]);
+      CHECK(type == world.type(world.outputs()[left.size()]));
+      integers += type.element == tensor::dtype::int64 ? 1U : 0U;
+    }
+  }
+  CHECK(integers > 0);
+}
+
 }  // namespace tests_of_rule_question

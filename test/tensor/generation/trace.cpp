@@ -145,6 +145,13 @@ TEST_CASE("traced operators outside the vocabularies agree with the evaluator") 
   checked("linear", {}, {tensor::test::type({2, 3}), tensor::test::type({3, 4})});
 }
 
+TEST_CASE("operators that compare values cannot be traced") {
+  const std::vector<tensor_type> one{tensor::test::type({2, 3})};
+  CHECK_THROWS_WITH(trace(standard(), standard().make_operation("is_nan", {}), one),
+                    "operator 'is_nan': results that depend on which values are equal; expected an operator of which "
+                    "terms can be enumerated");
+}
+
 TEST_CASE("traced quotients are exact residues") {
   const std::vector<tensor_type> two{tensor::test::type({3}), tensor::test::type({3})};
   CHECK(traced_on("div", {}, two, {{6, -8, 5}, {3, 2, 5}}) ==

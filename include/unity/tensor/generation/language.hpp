@@ -83,6 +83,13 @@ class traced {
   bool lowest_ = false;
 };
 
+namespace detail {
+
+// Thrown where the result of an operator depends on whether values are equal: a sample program does not compare values.
+struct compares_values {};
+
+}  // namespace detail
+
 // As for modular61: polynomials are exact, maxima compare the representatives closest to zero, all other functions are
 // pseudo-random.
 template <>
@@ -114,7 +121,9 @@ struct scalar_traits<traced> {
       case scalar_op::maximum: return a.is_lowest() ? b : b.is_lowest() ? a : a.applied(function::maximum, b, op);
       case scalar_op::minimum: return a.applied(function::minimum, b, op);
       case scalar_op::equal:
-        UNITY_EXPECTS(a.is_number() && b.is_number(), "a comparison of numbers in a traced operator");
+        if (!a.is_number() || !b.is_number()) {
+          throw detail::compares_values{};
+        }
         return traced{std::int64_t{a == b ? 1 : 0}};
       default: return a.applied(function::arbitrary, b, op);
     }
@@ -130,7 +139,7 @@ struct scalar_traits<traced> {
 };
 
 // The program for one result of an operator that accepts the inputs.
-// Throws: unity::error if the operator has no known meaning.
+// Throws: unity::error if the operator has no known meaning or compares values.
 [[nodiscard]] sample_program trace(const algebra& a, const operation& op, std::span<const tensor_type> inputs,
                                    std::size_t result = 0);
 
@@ -144,6 +153,7 @@ using cut_list = std::vector<by_world<std::int64_t>>;
 
 struct symbolic_type {
   tensor::role role = role::input;
+  dtype element = dtype::float32;
   by_world<shape> dims{};
   std::vector<cut_list> cuts{};  // by axis
 
@@ -257,6 +267,8 @@ class term_language {
 #include <algorithm>
 #include <string>
 
+#include <fmt/core.h>
+
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/tensor/evaluate.hpp>
@@ -328,9 +340,14 @@ UNITY_INLINE sample_program trace(const algebra& a, const operation& op, std::sp
       values.data[e] = traced{program, sample_program::element(i, e)};
     }
   }
-  const auto results = evaluate<traced>(a, op, operands, inputs);
-  for (const auto& t : results[result].data) {
-    program.add_output(t.stored(program));
+  try {
+    const auto results = evaluate<traced>(a, op, operands, inputs);
+    for (const auto& t : results[result].data) {
+      program.add_output(t.stored(program));
+    }
+  } catch (const detail::compares_values&) {
+    throw error{fmt::format("operator '{}'", a.signature(op.kind).name),
+                "results that depend on which values are equal", "an operator of which terms can be enumerated"};
   }
   return program;
 }
@@ -378,6 +395,7 @@ UNITY_INLINE void term_language::variable_value(std::size_t sort, std::size_t v,
 
 UNITY_INLINE tensor_type term_language::type_in(std::uint16_t t, std::size_t world) const {
   tensor_type type;
+  type.element = types_[t].element;
   type.dims = types_[t].dims[world];
   return type;
 }

@@ -202,6 +202,9 @@ UNITY_INLINE std::optional<syntax::expression> term_measures::rank(const syntax:
   }
   if (t.name == "reshape" || t.name == "expand" || t.name == "fill") {
     const auto* dims = detail::attribute_of(t, "dims");
+    if (dims == nullptr) {
+      return std::nullopt;
+    }
     return detail::is_plain_list(*dims) ? syntax::integer(static_cast<std::int64_t>(dims->arguments.size()))
                                         : syntax::call("length", {*dims});
   }
@@ -218,7 +221,9 @@ UNITY_INLINE std::optional<syntax::expression> term_measures::size(const syntax:
     return detail::measure_of("size", t, {axis});
   }
   if (t.name == "reshape" || t.name == "expand" || t.name == "fill") {
-    return detail::simplified_expression(syntax::call("at", {*detail::attribute_of(t, "dims"), axis}));
+    const auto* dims = detail::attribute_of(t, "dims");
+    return dims == nullptr ? std::nullopt
+                           : std::optional{detail::simplified_expression(syntax::call("at", {*dims, axis}))};
   }
   const auto r = rank(t);
   const bool last = axis == syntax::integer(-1) || (r && axis == syntax::call("-", {*r, syntax::integer(1)}));
@@ -235,7 +240,11 @@ UNITY_INLINE std::optional<syntax::expression> term_measures::size(const syntax:
     return axis == syntax::integer(0) || axis == syntax::integer(1) ? size(t.operands[0], axis) : std::nullopt;
   }
   if (t.name == "concat") {
-    if (*detail::attribute_of(t, "axis") != axis) {
+    const auto* along = detail::attribute_of(t, "axis");
+    if (along == nullptr) {
+      return std::nullopt;
+    }
+    if (*along != axis) {
       return size(t.operands[0], axis);
     }
     std::vector<syntax::expression> parts;
@@ -257,7 +266,8 @@ UNITY_INLINE std::optional<syntax::expression> term_measures::shape(const syntax
     return detail::measure_of("shape", t);
   }
   if (t.name == "reshape" || t.name == "expand" || t.name == "fill") {
-    return *detail::attribute_of(t, "dims");
+    const auto* dims = detail::attribute_of(t, "dims");
+    return dims == nullptr ? std::nullopt : std::optional{*dims};
   }
   const auto* like = shaped_like(t);
   return like != nullptr ? shape(*like) : std::nullopt;

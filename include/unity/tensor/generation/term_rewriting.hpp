@@ -239,11 +239,12 @@ UNITY_INLINE auto term_rewriting::match(const syntax::term& p, const syntax::ter
     bind(p, t, so_far, repeats, all);
     return all;
   }
-  if (p.name == "reshape" && !repeats && so_far.reshapes.empty() && !m.flows(t) &&
+  const auto* dims = p.name == "reshape" ? detail::attribute_of(p, "dims") : nullptr;
+  if (dims != nullptr && !repeats && so_far.reshapes.empty() && !m.flows(t) &&
       p.operands[0].kind == syntax::term::form::variable && !so_far.bound.values.contains(p.operands[0].name) &&
-      !syntax::is_literal(p.attributes[0].value) && p.attributes[0].value.kind == syntax::expression::form::list) {
+      !syntax::is_literal(*dims) && dims->kind == syntax::expression::form::list) {
     all.push_back(so_far);
-    all.back().reshapes.push_back({p.operands[0].name, p.attributes[0].value, t});
+    all.back().reshapes.push_back({p.operands[0].name, *dims, t});
     return all;
   }
   if (p.name != t.name || p.operands.size() != t.operands.size()) {

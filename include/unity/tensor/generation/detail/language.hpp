@@ -53,7 +53,7 @@ class deep_evaluation {
 namespace unity::tensor {
 
 UNITY_INLINE std::uint16_t term_language::intern(symbolic_type t) {
-  auto h = static_cast<std::uint64_t>(t.role);
+  auto h = hash_combine(static_cast<std::uint64_t>(t.role), static_cast<std::uint64_t>(t.element));
   for (const auto& d : t.dims) {
     h = hash_combine(h, hash_value(d));
   }
@@ -180,6 +180,7 @@ UNITY_INLINE auto term_language::apply(std::size_t op, std::span<const std::uint
       return std::nullopt;
     }
     a.operations[w] = *o;
+    t.element = (*results)[a.result].element;
     t.dims[w] = (*results)[a.result].dims;
   }
   t.role = role_of(op, types);
