@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <unity/core/small_vector.hpp>
+#include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/generation/term_graph.hpp>
+#include <unity/rewrite/substitution.hpp>
 #include <unity/rewrite/syntax.hpp>
 
 namespace unity::tensor {
@@ -81,6 +84,18 @@ UNITY_INLINE bool is_indexed(const syntax::term& t) {
          std::ranges::none_of(e.arguments, [](const auto& a) { return a.kind == syntax::expression::form::pack; });
 }
 
+// The value of a call whose arguments are integers; nothing on overflow.
+[[nodiscard]] inline std::optional<syntax::expression> computed(const syntax::expression& call) {
+  std::vector<attribute> arguments;
+  for (const auto& a : call.arguments) {
+    arguments.push_back({a.integer});
+  }
+  const auto called = std::ranges::find_if(
+      rule_functions, [&](const auto& f) { return f.name == call.name && f.arguments == arguments.size(); });
+  const auto value = evaluate_function(called->function, arguments);
+  return value ? std::optional{syntax::integer((*value)[0])} : std::nullopt;
+}
+
 UNITY_INLINE syntax::expression simplified_expression(syntax::expression e) {
   for (auto& a : e.arguments) {
     a = simplified_expression(std::move(a));
@@ -92,7 +107,7 @@ UNITY_INLINE syntax::expression simplified_expression(syntax::expression e) {
     return factors.empty() ? syntax::integer(1) : factors.size() == 1 ? factors[0] : e;
   }
   if (syntax::is_call(e, "-", 1) && is_integer(args[0])) {
-    return syntax::integer(-args[0].integer);
+    return computed(e).value_or(e);
   }
   if (e.kind != syntax::expression::form::call || args.size() != 2) {
     return e;
@@ -134,22 +149,8 @@ UNITY_INLINE syntax::expression simplified_expression(syntax::expression e) {
     return args[0];
   }
   if (numbers) {
-    const auto a = args[0].integer;
-    const auto b = args[1].integer;
-    const std::array<std::pair<std::string_view, std::int64_t>, 9> results{{{"+", a + b},
-                                                                            {"-", a - b},
-                                                                            {"*", a * b},
-                                                                            {"==", a == b},
-                                                                            {"!=", a != b},
-                                                                            {"<=", a <= b},
-                                                                            {"<", a < b},
-                                                                            {">=", a >= b},
-                                                                            {">", a > b}}};
-    for (const auto& [name, result] : results) {
-      if (e.name == name) {
-        return syntax::integer(result);
-      }
-    }
+    static constexpr std::array<std::string_view, 9> simplified{"+", "-", "*", "==", "!=", "<=", "<", ">=", ">"};
+    return std::ranges::find(simplified, e.name) == simplified.end() ? e : computed(e).value_or(e);
   }
   return e;
 }
