@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unity/core/error.hpp>
@@ -243,7 +244,19 @@ void print_shipped(const arguments& a) {
   }
 }
 
+// Throws: unity::error if another file is that of the terms, which is kept beside the checkpoint.
+void expect_own_terms_file(const arguments& a) {
+  const auto terms = fmt::format("{}.terms", a.generation.checkpoint);
+  for (const auto& [flag, file] :
+       {std::pair{"--out", a.out}, {"--json", a.json}, {"--ops", a.ops}, {"--axioms", a.axioms}}) {
+    if (!a.generation.checkpoint.empty() && support::is_same_file(file, terms)) {
+      throw error{flag, fmt::format("{}, which --checkpoint writes, too", file), "a file of its own"};
+    }
+  }
+}
+
 void run(arguments a) {
+  expect_own_terms_file(a);
   support::expect_writable(a.out);
   support::expect_writable(a.json);
   if (!a.shipped.empty()) {

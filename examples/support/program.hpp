@@ -22,6 +22,13 @@
 
 namespace support {
 
+// Whether both names mean one file, which need not exist.
+inline bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code failed;
+  return std::filesystem::equivalent(a, b, failed) ||
+         std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
+}
+
 namespace detail {
 
 // Flags that name a file which is written. A checkpoint may be the file that is resumed.
@@ -34,10 +41,6 @@ inline bool is_output(const CLI::Option& o) {
 // Throws: unity::error if a file would overwrite one that is read, or another result.
 inline void expect_distinct_files(const CLI::App& app) {
   namespace fs = std::filesystem;
-  const auto is_same = [](const fs::path& a, const fs::path& b) {
-    std::error_code failed;
-    return fs::equivalent(a, b, failed) || (fs::weakly_canonical(a, failed) == fs::weakly_canonical(b, failed));
-  };
   const auto options = app.get_options();
   for (const auto* output : options) {
     for (const auto& file : is_output(*output) ? output->results() : std::vector<std::string>{}) {
@@ -47,7 +50,7 @@ inline void expect_distinct_files(const CLI::App& app) {
         for (const auto& name : may_be_same ? std::vector<std::string>{} : other->results()) {
           std::error_code ignored;
           const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
-          if (is_file && !fs::is_character_file(file, ignored) && is_same(file, name)) {
+          if (is_file && !fs::is_character_file(file, ignored) && is_same_file(file, name)) {
             throw unity::error{output->get_name(), fmt::format("{}, which {} names, too", file, other->get_name()),
                                "a file of its own"};
           }

@@ -98,6 +98,14 @@ expect 1 'No space' --ops "$small" --max-ops 1 --out /dev/full
 expect 2 'max-ops' --ops "$small" --max-ops many
 expect 2 'threads' --ops "$small" --threads 0
 
+# The terms of a checkpoint are in a file beside it.
+cp "$small" "$scratch/of.terms"
+for flags in "--ops $small --out $scratch/of.terms" "--ops $small --json $scratch/of.terms" "--ops $scratch/of.terms"; do
+  expect 1 'of.terms, which --checkpoint writes, too' --max-ops 1 --checkpoint "$scratch/of" $flags
+done
+cmp -s "$small" "$scratch/of.terms"
+note $? 'a file that --checkpoint would overwrite'
+
 # What a run gives, for comparison; the number of threads does not matter.
 generate() { "$program" --ops "$small" --max-ops 3 "$@" >/dev/null 2>"$scratch/stderr"; }
 generate --out "$scratch/whole.rules" --threads 1
