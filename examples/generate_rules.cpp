@@ -91,6 +91,8 @@ void declare(CLI::App& app, arguments& a) {
                  "derive rules of compositions of operators from properties of operators instead: all that ship, or "
                  "operators as KIND:OPERANDS with i for inputs and w for weights, separated by commas; goes with "
                  "--max-ops, --axioms and --out")
+      ->check(CLI::Validator{[](const std::string& text) { return text.empty() ? std::string{"no operators"} : ""; },
+                             "OPERATORS"})
       ->excludes("--ops")
       ->excludes("--parallel")
       ->excludes("--shipped");
@@ -107,9 +109,11 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--checkpoint", a.generation.checkpoint, "file to save progress to and to continue from");
   app.add_option("--out", a.out, "rule file to write; unproved rules become comments");
   app.add_option("--json", a.json, "file for the counts as JSON")->excludes("--shipped")->excludes("--derive");
-  for (const auto* const name : {"--variables", "--memory", "--spill", "--rewrites", "--checkpoint"}) {
+  for (const auto* const name : {"--variables", "--memory", "--spill", "--rewrites", "--checkpoint", "--threads"}) {
     app.get_option(name)->excludes("--shipped")->excludes("--derive")->excludes("--parallel");
   }
+  app.get_option("--axioms")->excludes("--shipped")->excludes("--parallel");
+  app.get_option("--max-ops")->excludes("--shipped");
 }
 
 std::size_t count(const tensor::generation_result& r, verdict v) {

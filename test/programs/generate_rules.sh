@@ -141,6 +141,12 @@ note $? 'a run that is done is its own result'
 
 expect 2 'excludes' --derive relu:i --max-ops 2 --json "$scratch/none"
 expect 2 'excludes' --shipped standard --variables 3
+expect 2 'excludes' --shipped standard --axioms "$scratch/false.rules"
+expect 2 'excludes' --shipped standard --max-ops 3
+expect 2 'excludes' --parallel --axioms "$scratch/false.rules"
+expect 2 'excludes' --parallel --threads 9
+expect 2 'excludes' --derive relu:i --threads 2
+expect 2 'no operators' --derive ''
 
 # No room for a checkpoint: what was kept before stays, and is gone on from.
 run 1 'full.terms.*File too large' bash -c 'limited "$@"' - 6 "$program" --ops "$small" --max-ops 3 \
