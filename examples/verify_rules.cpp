@@ -29,6 +29,7 @@
 #include <unity/io/foreign_rule.hpp>
 #include <unity/io/rule_text.hpp>
 #include <unity/io/taso_rules.hpp>
+#include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>
@@ -103,6 +104,7 @@ entry to_entry(const io::foreign_rule& foreign, const io::converted_rule& conver
   return e;
 }
 
+// Throws: unity::error if the file cannot be read, or a rule of it does not fit the operators.
 std::vector<entry> load(const tensor::algebra& operators, const arguments& a) {
   std::vector<entry> all;
   io::rule_names names;
@@ -118,6 +120,11 @@ std::vector<entry> load(const tensor::algebra& operators, const arguments& a) {
   } else {
     for (auto& r : parse_rules(read_file(a.file), a.file)) {
       all.push_back({r.name, statement_text(canonical_rule(operators, r)), r, {}, {}, {}});
+    }
+  }
+  for (const auto& e : all) {
+    if (e.rule) {
+      static_cast<void>(compile_rule(operators, *e.rule));
     }
   }
   return all;
@@ -332,12 +339,15 @@ void check_axioms(const tensor::algebra& operators, const arguments& a, const th
 
 void run(const arguments& a) {
   const auto start = std::chrono::steady_clock::now();
+  support::expect_writable(a.out);
+  support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
+  auto rules = load(operators, a);
   const theory axioms{operators, support::load_axioms(operators, a.axioms).rules};
   if (a.check_axioms) {
     check_axioms(operators, a, axioms);
   }
-  result r{load(operators, a), axioms.rules().size(), 0};
+  result r{std::move(rules), axioms.rules().size(), 0};
   find_duplicates(r.rules);
   find_axioms(operators, axioms, r.rules);
   verify(operators, axioms, a, r.rules);

@@ -35,6 +35,12 @@ expect 1 'text.pb' "$scratch/text.pb" --out "$scratch/out.rules"
 expect 1 'nowhere' "$good" --out "$scratch/nowhere/out.rules"
 expect 1 'No space|full' "$good" --json /dev/full
 expect 2 'FILE' --threads 2
+
+# Outputs and rules are checked before anything else, so also before the properties, which are missing here.
+printf '%s\n' "$(cat "$source/test/support/verify_me.rules")" 'rule last relu(?x) => ?y' >"$scratch/last.rules"
+expect 1 'rule last: unbound variable' "$scratch/last.rules" --axioms "$scratch/missing.rules" --out "$scratch/out.rules"
+expect 1 'nowhere' "$good" --axioms "$scratch/missing.rules" --out "$scratch/nowhere/out.rules"
+expect 1 'nowhere' "$good" --axioms "$scratch/missing.rules" --json "$scratch/nowhere/out.json"
 expect 2 'groups' "$good" --groups many
 
 # Properties are true before anything is proved from them.
