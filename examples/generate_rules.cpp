@@ -135,7 +135,14 @@ nlohmann::json listed(const std::vector<tensor::collected_rule>& rules, verdict 
   return all;
 }
 
-nlohmann::json to_json(const arguments& a, const tensor::generation_result& r) {
+// Proved rules that state a property: nothing else proves them.
+std::size_t count_axioms(const tensor::generation_result& r, const support::stated_properties& properties) {
+  return static_cast<std::size_t>(std::count_if(r.rules.begin(), r.rules.end(), [&](const auto& c) {
+    return c.proof.found == verdict::proved && !properties.find(c.rule).empty();
+  }));
+}
+
+nlohmann::json to_json(const arguments& a, const tensor::generation_result& r, std::size_t axioms) {
   const auto& c = r.counts;
   return {{"max_ops", a.generation.enumeration.most_operators},
           {"terms", c.terms},
@@ -147,6 +154,7 @@ nlohmann::json to_json(const arguments& a, const tensor::generation_result& r) {
           {"derived", r.derived},
           {"rules", r.rules.size()},
           {"proved", count(r, verdict::proved)},
+          {"are_axioms", axioms},
           {"refuted", r.refused.size()},
           {"unknown", count(r, verdict::unknown)},
           {"refuted_equalities", listed(r.refused, verdict::refuted)},
@@ -180,16 +188,18 @@ std::string to_rule_file(const arguments& a, const tensor::generation_result& r)
   return text;
 }
 
-void print(const arguments& a, const tensor::generation_result& r) {
+void print(const arguments& a, const tensor::generation_result& r, std::size_t axioms) {
   const auto& c = r.counts;
   fmt::print("at most {} operators: {} terms, {} classes, {:.1f} s\n", a.generation.enumeration.most_operators, c.terms,
              c.classes, r.enumerate_s);
   fmt::print("equal pairs: {}, up to renaming {}, not explained by an earlier one {}\n", c.named, c.equalities,
              r.unexplained);
   fmt::print(
-      "rules: {}, of them proved by {}: {}, unknown: {}; equalities refuted: {}; {:.1f} s and {:.1f} s of proofs\n",
-      r.rules.size(), z3_prover{}.name(), count(r, verdict::proved), count(r, verdict::unknown), r.refused.size(),
-      r.prune_s, r.verify_s);
+      "rules: {}, of them proved by {}: {} ({} are properties themselves), unknown: {}; equalities refuted: {}; {:.1f} "
+      "s "
+      "and {:.1f} s of proofs\n",
+      r.rules.size(), z3_prover{}.name(), count(r, verdict::proved), axioms, count(r, verdict::unknown),
+      r.refused.size(), r.prune_s, r.verify_s);
 }
 
 void run_parallel(const arguments& a) {
@@ -296,15 +306,16 @@ void run(arguments a) {
   if (watched) {
     fmt::print(stderr, "\r{:60}\r", "");
   }
+  const auto axiom_count = count_axioms(result, {operators, properties.rules});
   std::vector<support::output> files;
   if (!a.out.empty()) {
     files.push_back({a.out, to_rule_file(a, result)});
   }
   if (!a.json.empty()) {
-    files.push_back({a.json, fmt::format("{}\n", to_json(a, result).dump(2))});
+    files.push_back({a.json, fmt::format("{}\n", to_json(a, result, axiom_count).dump(2))});
   }
   support::write_all(files);
-  print(a, result);
+  print(a, result, axiom_count);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ struct entry {
   std::string outside_because{};  // why a valid entry of the file is not a rule here
   std::optional<std::size_t> duplicate_of{};
   tensor::rule_proof proof{};
-  std::string axiom{};  // the property that equals it up to names and direction; no proof is attempted then
+  std::string axiom{};  // the property that equals it up to names and direction; its proof is from itself then
 
   [[nodiscard]] bool outside() const { return !outside_because.empty(); }
   [[nodiscard]] bool is(verdict v) const { return !outside() && proof.found == v; }
@@ -139,23 +139,11 @@ void find_duplicates(std::vector<entry>& all) {
   }
 }
 
-// Equal for two rules that state one equality, regardless of names and arrows.
-std::string equality_text(const tensor::algebra& operators, syntax::rule r) {
-  r.both_ways = true;
-  return statement_text(canonical_rule(operators, r));
-}
-
 // A property that is used as a rule is not proved from itself.
 void find_axioms(const tensor::algebra& operators, const theory& axioms, std::vector<entry>& all) {
-  std::map<std::string, std::string> names;
-  for (auto r : axioms.rules()) {
-    names.emplace(equality_text(operators, r), r.name);
-    std::swap(r.source, r.target);
-    names.emplace(equality_text(operators, r), r.name);
-  }
+  const support::stated_properties stated{operators, axioms.rules()};
   for (auto& e : all) {
-    const auto found = e.rule ? names.find(equality_text(operators, *e.rule)) : names.end();
-    e.axiom = found == names.end() ? std::string{} : found->second;
+    e.axiom = e.rule ? stated.find(*e.rule) : std::string{};
   }
 }
 
@@ -261,7 +249,7 @@ nlohmann::json to_json(const result& r) {
 std::string one_line(std::string_view text) { return printable(text, 2000); }
 std::string short_name(const entry& e) { return printable(e.name, 200); }
 
-// Refuted rules are kept as comments.
+// Refuted rules are kept as comments. A comment says that a rule is a property, which no proof but its own supports.
 std::string to_rule_file(const result& r) {
   std::string text;
   for (const auto& e : r.rules) {
@@ -281,6 +269,7 @@ std::string to_rule_file(const result& r) {
       }
       lines = fmt::format("# {}", lines);
     }
+    text += e.is_axiom() ? fmt::format("# the property {}\n", e.axiom) : "";
     text += lines;
   }
   return text;

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unity/core/file.hpp>
+#include <unity/rewrite/generation/redundancy.hpp>
 #include <unity/rewrite/parse.hpp>
 #include <unity/rewrite/syntax.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -40,5 +44,34 @@ inline axioms load_axioms(const unity::tensor::algebra& operators, const std::st
   tensor::require_valid(operators, own, file, quick, reals);
   return all;
 }
+
+// Finds the property that a rule states, regardless of names and direction: such a rule is not proved from other ones.
+class stated_properties {
+ public:
+  // The algebra must outlive it.
+  stated_properties(const unity::tensor::algebra& operators, std::span<const unity::syntax::rule> properties)
+      : operators_{operators} {
+    for (auto r : properties) {
+      names_.emplace(text(r), r.name);
+      std::swap(r.source, r.target);
+      names_.emplace(text(r), r.name);
+    }
+  }
+
+  // Its name; empty if the rule states none.
+  [[nodiscard]] std::string find(const unity::syntax::rule& r) const {
+    const auto found = names_.find(text(r));
+    return found == names_.end() ? std::string{} : found->second;
+  }
+
+ private:
+  [[nodiscard]] std::string text(unity::syntax::rule r) const {
+    r.both_ways = true;
+    return unity::statement_text(unity::canonical_rule(operators_, r));
+  }
+
+  const unity::tensor::algebra& operators_;
+  std::map<std::string, std::string> names_{};
+};
 
 }  // namespace support

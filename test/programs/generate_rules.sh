@@ -112,7 +112,11 @@ generate --out "$scratch/whole.rules" --threads 1
 note $? "a whole run: $(cat "$scratch/stderr")"
 generate --out "$scratch/threads.rules" --threads 3 && cmp -s "$scratch/whole.rules" "$scratch/threads.rules"
 note $? 'three threads'
-"$program" --ops "$small" --max-ops 2 --checkpoint "$scratch/other" >/dev/null
+"$program" --ops "$small" --max-ops 2 --checkpoint "$scratch/other" --json "$scratch/other.json" >/dev/null
+"${python:-/usr/bin/python3}" -c 'import json, sys
+x = json.load(open(sys.argv[1]))
+sys.exit(not 0 < x["are_axioms"] <= x["proved"])' "$scratch/other.json"
+note $? 'proved rules that state a property'
 cp "$scratch/other.terms" "$scratch/kept.terms"
 expect 1 'other.terms.*other operators' --ops "$small" --max-ops 3 --checkpoint "$scratch/other" --out "$out"
 expect 1 'other.terms.*other operators' --ops matrix --max-ops 2 --checkpoint "$scratch/other" --out "$out"
