@@ -41,6 +41,14 @@ operator transpose{permutation=[1, 0]}(any)
 )";
 
 tensor::rule_proof nothing_known(const syntax::rule&) { return {}; }
+tensor::rule_proof proved_for_reals(const syntax::rule&) {
+  tensor::rule_proof proof;
+  proof.found = verdict::proved;
+  proof.prover = "faith 1";
+  proof.axioms = {"hope"};
+  proof.real_only = true;
+  return proof;
+}
 
 std::vector<std::string> texts(const tensor::rule_collection& c) {
   std::vector<std::string> all;
@@ -91,21 +99,22 @@ TEST_CASE("rule_collection turns equalities into general rules that pass rule te
 }
 
 TEST_CASE("rule_collection resumes an interrupted run with the same rules") {
+  const auto prove = GENERATE(nothing_known, proved_for_reals);
   equalities found{words, 2};
-  tensor::rule_collection whole{found.language, nothing_known};
+  tensor::rule_collection whole{found.language, prove};
   for (const auto& [left, right] : found.all) {
     whole.add(left, right);
   }
   const auto file = (std::filesystem::path{UNITY_TEST_SCRATCH_DIR} / "rule_collection").string();
   const auto half = found.all.size() / 2;
   {
-    tensor::rule_collection first{found.language, nothing_known};
+    tensor::rule_collection first{found.language, prove};
     for (std::size_t i = 0; i < half; ++i) {
       first.add(found.all[i].first, found.all[i].second);
     }
     first.save(file, 3, half);
   }
-  tensor::rule_collection second{found.language, nothing_known};
+  tensor::rule_collection second{found.language, prove};
   CHECK_THROWS_WITH(second.resume(file, 4),
                     Catch::StartsWith(file) && Catch::Contains("rules of other operators or options"));
   auto next = second.resume(file, 3);

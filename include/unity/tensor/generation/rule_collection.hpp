@@ -234,6 +234,7 @@ UNITY_INLINE bool rule_collection::reads_back(const written_side& left, const wr
 }
 
 UNITY_INLINE void rule_collection::accept(collected_rule r) {
+  r.rule = with_proof(std::move(r.rule), r.proof);  // as in a checkpoint, so that resumed runs compare the same texts
   if (!texts_.insert(statement_text(r.rule)).second) {
     return;
   }
