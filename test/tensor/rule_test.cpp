@@ -261,6 +261,19 @@ TEST_CASE("instance_generator repeats no instance and varies linked sizes togeth
   CHECK(together >= 3);  // m of x and y, n of w and v, k of one product and of the other
 }
 
+TEST_CASE("instance_generator varies instances with many sizes in bounded time") {
+  std::string operands;
+  for (int i = 0; i < 24; ++i) {
+    operands += (i == 0 ? "?x" : ", ?x") + std::to_string(i);
+  }
+  const auto rules =
+      compiled("relu(concat{axis=1}(" + operands + ")) => relu(concat{axis=1}(" + operands + "))\n  if rank(?x0) == 4");
+  instance_generator generator{standard(), rules[0], 1};
+  const auto instance = generator.next(100000);
+  REQUIRE(instance);
+  CHECK(generator.variations(*instance).size() >= 24);  // the size of each operand along the axis
+}
+
 TEST_CASE("a chained instance_generator draws scalars for operators with axes") {
   const auto rules = compiled("squeeze{axes=?a}(?x) => identity(squeeze{axes=?a}(?x))");
   std::size_t scalars = 0;

@@ -35,11 +35,14 @@ struct found {
 found instances_of(std::string_view text, const std::vector<instance_bounds>& ladder, std::size_t effort = 1000000) {
   const auto rules = compiled(text);
   found f;
-  f.rung = for_each_instance(standard(), rules, ladder, effort, [&](const substitution& s, const rule_instance& i) {
-    ++f.visited;
-    f.instances.insert(to_string(standard(), s, i));
-    return true;
-  });
+  const auto rung =
+      for_each_instance(standard(), rules, ladder, effort, [&](const substitution& s, const rule_instance& i) {
+        ++f.visited;
+        f.instances.insert(to_string(standard(), s, i));
+        return true;
+      });
+  REQUIRE(rung);
+  f.rung = *rung;
   return f;
 }
 
@@ -155,6 +158,22 @@ TEST_CASE("for_each_instance takes narrower bounds if the wide ones exceed the e
   const auto f = instances_of(text, {bounds(4, 3), bounds(4, 1)}, 300);
   CHECK(f.rung == 1);
   CHECK(f.visited == 27);
+}
+
+TEST_CASE("for_each_instance has a limit, also for the narrowest bounds") {
+  const std::vector<instance_bounds> ladder{bounds(4, 4), bounds(4, 3)};
+  std::size_t visited = 0;
+  CHECK(!for_each_instance(standard(), compiled("add(?x, add(?y, ?z)) == add(add(?x, ?y), ?z)"), ladder, 10,
+                           [&](const substitution&, const rule_instance&) { return ++visited > 0; }));
+  CHECK(visited == 0);
+}
+
+TEST_CASE("for_each_instance spends more effort rather than take bounds without instances") {
+  const auto text = "relu(conv2d(?x, ?w)) => relu(conv2d(?x, ?w))";
+  const auto all = instances_of(text, {bounds(2, 4)});
+  const auto f = instances_of(text, {bounds(2, 4), bounds(2, 3)}, 1000);
+  CHECK(f.rung == 0);
+  CHECK(f.instances == all.instances);
 }
 
 TEST_CASE("for_each_instance stops on request and has a fixed order") {

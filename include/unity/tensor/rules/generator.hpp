@@ -80,14 +80,16 @@ class instance_generator {
     std::size_t dimension;
   };
   static constexpr std::size_t most_together = 4;
+  // Of changes of sizes, in equal shares for each first size: with 20 equal sizes and more, not all are tried.
+  static constexpr std::size_t most_tries = 20000;
 
   [[nodiscard]] static std::vector<place> all_places(const rule_instance& base);
   // Returns whether this changes anything.
   static bool collapse(rule_instance& at, const place& p);
   void vary_sizes(const rule_instance& base, std::vector<rule_instance>& all);
 
-  // Changes one more size; stops at valid instances.
-  void grow(rule_instance& at, std::span<const place> places, std::size_t from, std::size_t left,
+  // Changes one more size; stops at valid instances, and when `tries` are used up.
+  void grow(rule_instance& at, std::span<const place> places, std::size_t from, std::size_t left, std::size_t& tries,
             std::vector<rule_instance>& all);
   void vary_attributes(const rule_instance& base, std::vector<rule_instance>& all);
   // Gives the operations of the source their bound or computed attributes; false if they do not accept these.
@@ -121,6 +123,7 @@ class instance_generator {
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_GENERATOR)
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -258,12 +261,14 @@ UNITY_INLINE void instance_generator::vary_sizes(const rule_instance& base, std:
   const auto places = all_places(base);
   for (std::size_t first = 0; first < places.size(); ++first) {
     auto changed = base;
-    grow(changed, places, first, most_together, all);
+    auto tries = std::max<std::size_t>(1, most_tries / places.size());
+    grow(changed, places, first, most_together, tries, all);
   }
 }
 
 UNITY_INLINE void instance_generator::grow(rule_instance& at, std::span<const place> places, std::size_t from,
-                                           std::size_t left, std::vector<rule_instance>& all) {
+                                           std::size_t left, std::size_t& tries, std::vector<rule_instance>& all) {
+  --tries;
   const auto& p = places[from];
   auto& size = at.values[p.variable][p.repetition].dims[p.dimension];
   const auto before = size;
@@ -273,10 +278,10 @@ UNITY_INLINE void instance_generator::grow(rule_instance& at, std::span<const pl
       all.push_back(at);
     }
   } else if (left > 1) {
-    for (auto next = from + 1; next < places.size(); ++next) {
+    for (auto next = from + 1; next < places.size() && tries > 0; ++next) {
       const auto& q = places[next];
       if (at.values[q.variable][q.repetition].dims[q.dimension] == before) {
-        grow(at, places, next, left - 1, all);
+        grow(at, places, next, left - 1, tries, all);
       }
     }
   }

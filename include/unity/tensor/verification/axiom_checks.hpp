@@ -157,13 +157,14 @@ UNITY_INLINE bool axiom_checker::follows(const rule_case& c, std::size_t first, 
 UNITY_INLINE bool axiom_checker::follows_at_small_sizes(std::uint32_t axiom) {
   const auto directions = compile_rule(algebra_, axioms_[axiom]);
   bool all = true;
-  for_each_instance(algebra_, {&directions.front(), 1}, options_.small, options_.effort,
-                    [&](const substitution& s, const rule_instance& instance) {
-                      const auto graph = joined_sides(algebra_, s, instance);
-                      all = !graph || note(ask_.prove_outputs(std::span<const tensor_graph>{&*graph, 1}));
-                      return all;
-                    });
-  return all;
+  const auto rung =
+      for_each_instance(algebra_, {&directions.front(), 1}, options_.small, options_.effort,
+                        [&](const substitution& s, const rule_instance& instance) {
+                          const auto graph = joined_sides(algebra_, s, instance);
+                          all = !graph || note(ask_.prove_outputs(std::span<const tensor_graph>{&*graph, 1}));
+                          return all;
+                        });
+  return rung && all;
 }
 
 UNITY_INLINE bool axiom_checker::note(const std::optional<derivation>& proof) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -135,20 +136,21 @@ class exhaustive_instances {
 // Calls visit(substitution, instance) for all instances of the rule within bounds whose variables are not constants,
 // until it returns false. `directions`: the one or two substitutions of the rule, which have the same instances; uses
 // the cheaper one. `ladder`: bounds from wide to narrow; uses the first that need at most `most` completed operators
-// (rounded down to 20,000 times a power of three), or the last, and returns its index. Includes instances in which the
-// target does not fit.
+// (rounded down to 20,000 times a power of three). If these are too narrow for any instance, or none needs so few, the
+// ones before them, or the last, may need 30 times as many. Returns the index of the bounds, or nothing if these need
+// more; visit was not called then. Includes instances in which the target does not fit.
 //
 // If every operator of both sides is parallel in an index, its positions do not interact, so size 2 represents all
 // larger sizes, which are left out. The order is deterministic.
-std::size_t for_each_instance(const algebra& a, std::span<const substitution> directions,
-                              std::span<const instance_bounds> ladder, std::size_t most,
-                              const std::function<bool(const substitution&, const rule_instance&)>& visit);
+std::optional<std::size_t> for_each_instance(
+    const algebra& a, std::span<const substitution> directions, std::span<const instance_bounds> ladder,
+    std::size_t most, const std::function<bool(const substitution&, const rule_instance&)>& visit);
 
 }  // namespace unity::tensor
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_EXHAUSTIVE)
 
-#include <optional>
+#include <limits>
 
 #include <unity/tensor/rules/generator.hpp>
 
@@ -316,24 +318,41 @@ UNITY_INLINE void exhaustive_instances::add_parts(const algebra& a, const substi
 
 namespace unity::tensor {
 
-UNITY_INLINE std::size_t for_each_instance(
+UNITY_INLINE std::optional<std::size_t> for_each_instance(
     const algebra& a, std::span<const substitution> directions, std::span<const instance_bounds> ladder,
     std::size_t most, const std::function<bool(const substitution&, const rule_instance&)>& visit) {
-  for (std::size_t rung = 0;; ++rung) {
+  // The number of visited instances; nothing if the effort does not suffice.
+  const auto visited = [&](const instance_bounds& bounds, std::size_t limit) -> std::optional<std::size_t> {
     std::vector<detail::exhaustive_instances> ways;
     for (const auto& s : directions) {
-      ways.emplace_back(a, s, ladder[rung]);
+      ways.emplace_back(a, s, bounds);
     }
-    const bool last = rung + 1 == ladder.size();
-    for (std::size_t effort = std::min<std::size_t>(most, 20000); effort <= most || last; effort *= 3) {
+    for (std::size_t effort = std::min<std::size_t>(limit, 20000); effort <= limit; effort *= 3) {
       for (std::size_t i = 0; i < ways.size(); ++i) {
         if (ways[i].settle(effort)) {
-          ways[i].visit([&](const rule_instance& instance) { return visit(directions[i], instance); });
-          return rung;
+          std::size_t count = 0;
+          ways[i].visit([&](const rule_instance& instance) {
+            ++count;
+            return visit(directions[i], instance);
+          });
+          return count;
         }
       }
     }
+    return std::nullopt;
+  };
+  std::size_t rung = 0;
+  for (; rung < ladder.size(); ++rung) {
+    if (const auto count = visited(ladder[rung], most)) {
+      if (*count > 0 || rung == 0) {
+        return rung;
+      }
+      break;  // narrower bounds have no instances, either
+    }
   }
+  constexpr std::size_t more = 30;
+  const auto limit = std::min(most, std::numeric_limits<std::size_t>::max() / (3 * more)) * more;
+  return visited(ladder[rung - 1], limit) ? std::optional{rung - 1} : std::nullopt;
 }
 
 }  // namespace unity::tensor

@@ -45,7 +45,7 @@
 namespace unity::tensor {
 
 // Bounds from wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on
-// smaller sizes.
+// smaller sizes, then on lower ranks.
 [[nodiscard]] std::vector<instance_bounds> default_ladder();
 // Sizes up to 2, which provers of real arithmetic can handle.
 [[nodiscard]] std::vector<instance_bounds> small_ladder();
@@ -95,10 +95,12 @@ class validator {
   [[nodiscard]] validation_report run() {
     compare_exactly();
     if constexpr (!std::same_as<Reals, no_prover>) {
-      for_each_instance(
+      const auto rung = for_each_instance(
           algebra_, directions_, options_.real_ladder, options_.real_effort,
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, reals_, report_.real); });
-      if (holds() && too_large_) {
+      if (holds() && !rung) {
+        conclude(validation_report::verdict::unknown, too_many);
+      } else if (holds() && too_large_) {
         conclude(validation_report::verdict::unknown, "an instance that is too large for real arithmetic");
       }
     }
@@ -111,6 +113,8 @@ class validator {
   }
 
  private:
+  static constexpr auto too_many = "more instances within the narrowest bounds than can be tried";
+
   [[nodiscard]] bool holds() const { return report_.found == validation_report::verdict::holds; }
   void conclude(validation_report::verdict v, std::string because) {
     report_.found = v;
@@ -121,6 +125,7 @@ class validator {
   void compare_exactly() {
     polynomial_prover exact;
     std::span<const instance_bounds> ladder{options_.ladder};
+    bool was_too_large = false;
     do {
       too_large_ = false;
       report_.exact = 0;
@@ -128,10 +133,15 @@ class validator {
       const auto rung = for_each_instance(
           algebra_, directions_, ladder, options_.effort,
           [&](const substitution& s, const rule_instance& i) { return compare(s, i, exact, report_.exact); });
-      report_.rung += rung + (too_large_ ? 1 : 0);
-      ladder = ladder.subspan(rung + 1);
+      if (!rung) {
+        conclude(validation_report::verdict::unknown, too_many);
+        return;
+      }
+      was_too_large = was_too_large || too_large_;
+      report_.rung += *rung + (too_large_ ? 1 : 0);
+      ladder = ladder.subspan(*rung + 1);
     } while (too_large_ && !ladder.empty());
-    if (too_large_) {
+    if (too_large_ || (was_too_large && holds() && report_.exact + report_.rounded == 0)) {
       conclude(validation_report::verdict::unknown, "normal forms that are too large");
     }
   }
@@ -286,7 +296,12 @@ UNITY_INLINE std::vector<instance_bounds> default_ladder() {
   smaller.kernel = 2;
   auto smallest = smaller;
   smallest.size = 2;
-  return {wide, fewer, fewest, smaller, smallest};
+  std::vector<instance_bounds> ladder{wide, fewer, fewest, smaller, smallest};
+  while (ladder.back().rank > 1) {
+    ladder.push_back(ladder.back());
+    --ladder.back().rank;
+  }
+  return ladder;
 }
 
 UNITY_INLINE std::vector<instance_bounds> small_ladder() {
@@ -298,7 +313,7 @@ UNITY_INLINE std::vector<instance_bounds> small_ladder() {
   b.strides = {{1, 1}};
   b.dilations = {{1, 1}};
   std::vector<instance_bounds> ladder;
-  for (; b.rank > 1; --b.rank) {
+  for (; b.rank > 0; --b.rank) {
     ladder.push_back(b);
   }
   return ladder;
