@@ -47,11 +47,13 @@ expect 1 'missing.ops' --ops "$scratch/missing.ops" --out "$out"
 for of in 'equal(any, any)' 'less_or_equal(any, any)' 'greater_or_equal(any, any)' 'is_nan(any)' 'is_inf(any)' \
   'arg_max{axis=0}(any)' 'arg_min{axis=0}(any)' 'hardmax{axis=0}(any)' 'top_elements{axis=0, count=1}(any)'; do
   printf '%s\n' "$sizes" "$rows" "operator $of" >"$scratch/bad.ops"
-  expect 1 "operator '${of%%[({]*}': results that depend on which values are equal" --ops "$scratch/bad.ops" --out "$out"
+  expect 1 "operator '${of%%[({]*}': results that depend on which values are equal" --ops "$scratch/bad.ops" \
+    --out "$out"
 done
 printf '%s\n' "$sizes" "$rows" 'operator sub(any, any) same_shape' 'operator less(any, any) same_shape' \
   'operator cast{element={bool, int64}}(any)' >"$scratch/elements.ops"
-"$program" --ops "$scratch/elements.ops" --max-ops 2 --out "$scratch/elements.rules" >"$scratch/stdout" 2>"$scratch/stderr"
+"$program" --ops "$scratch/elements.ops" --max-ops 2 --out "$scratch/elements.rules" >"$scratch/stdout" \
+  2>"$scratch/stderr"
 note $? "bool and integer results: $(cat "$scratch/stderr")"
 
 # A false property: where it fails, and nothing is generated.
@@ -100,7 +102,8 @@ expect 2 'threads' --ops "$small" --threads 0
 
 # The terms of a checkpoint are in a file beside it.
 cp "$small" "$scratch/of.terms"
-for flags in "--ops $small --out $scratch/of.terms" "--ops $small --json $scratch/of.terms" "--ops $scratch/of.terms"; do
+for flags in "--ops $small --out $scratch/of.terms" "--ops $small --json $scratch/of.terms" \
+  "--ops $scratch/of.terms"; do
   expect 1 'of.terms, which --checkpoint writes, too' --max-ops 1 --checkpoint "$scratch/of" $flags
 done
 cmp -s "$small" "$scratch/of.terms"

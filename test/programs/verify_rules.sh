@@ -38,7 +38,8 @@ expect 2 'FILE' --threads 2
 
 # Outputs and rules are checked before anything else, so also before the properties, which are missing here.
 printf '%s\n' "$(cat "$source/test/support/verify_me.rules")" 'rule last relu(?x) => ?y' >"$scratch/last.rules"
-expect 1 'rule last: unbound variable' "$scratch/last.rules" --axioms "$scratch/missing.rules" --out "$scratch/out.rules"
+expect 1 'rule last: unbound variable' "$scratch/last.rules" --axioms "$scratch/missing.rules" \
+  --out "$scratch/out.rules"
 expect 1 'nowhere' "$good" --axioms "$scratch/missing.rules" --out "$scratch/nowhere/out.rules"
 expect 1 'nowhere' "$good" --axioms "$scratch/missing.rules" --json "$scratch/nowhere/out.json"
 expect 2 'groups' "$good" --groups many

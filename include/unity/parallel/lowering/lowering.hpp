@@ -1,4 +1,5 @@
-// Lowers plans to programs: one iteration of training.
+// Lowers plans to programs: one iteration of training. Over 500 lines because operators, edges and weights share the
+// network and the caches of one iteration.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Synchronizes a weight's gradient over the devices that hold it, and updates the weight.
+// Synchronizes a weight's gradient over the devices that hold it, and updates the weight. Over 500 lines because
+// reductions, servers and shards write one fragment.
 #pragma once
 
 #include <algorithm>
