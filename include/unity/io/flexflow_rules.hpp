@@ -189,7 +189,7 @@ UNITY_INLINE foreign_rule::operation flexflow_operation(const json_place& in) {
 
 UNITY_INLINE foreign_rule flexflow_rule(const json_place& in) {
   foreign_rule r;
-  r.name = in.at("name").line();
+  r.name = in.at("name").word();
   const auto read = [&](const char* member, std::vector<foreign_rule::operation>& side) {
     const auto items = in.at(member).items();
     if (items.size() > 1000) {

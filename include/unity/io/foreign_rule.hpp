@@ -207,7 +207,7 @@ UNITY_INLINE void check_mapped(const std::vector<foreign_rule::operation>& all, 
 namespace unity::io {
 
 UNITY_INLINE void validate(const foreign_rule& rule, std::string_view file) {
-  const auto where = fmt::format("{}: {}", file, rule.name);
+  const auto where = fmt::format("{}: {}", file, printable(rule.name));
   detail::check_operations(rule.source, fmt::format("{}, source", where));
   detail::check_operations(rule.target, fmt::format("{}, target", where));
   if (rule.outputs.empty()) {
