@@ -163,4 +163,23 @@ TEST_CASE("the loss of a divided vocabulary all-reduces one number per token thr
   }
 }
 
+TEST_CASE("t divides the heads of attention as one operator, and with sp the positions") {
+  const auto m = hardware::preset("dgx_a100:1x8");
+  const auto told = [&](const std::string& model, const char* plan) {
+    return test::message_of([&] {
+      static_cast<void>(parallel::work_of(operators(), tensor::zoo::build(operators(), model),
+                                          parallel::parse_plan_statement(plan),
+                                          parallel::analytic_durations(operators(), m)));
+    });
+  };
+  const std::string bert = "zoo:bert?form=ae&layers=2&hidden=64&heads=4&seq=32&batch=1";
+  CHECK(told(bert, "megatron:t=8") == "plan: 4 heads for t=8; expected a multiple of t");
+  CHECK(told(bert, "megatron:t=4").empty());
+  const std::string gpt = "zoo:gpt?layers=2&hidden=64&heads=4&seq=30&vocab=128";
+  CHECK(told(gpt, "megatron:t=4,sp") == "plan: 30 positions for t=4,sp; expected a multiple of t");
+  CHECK(told(gpt, "megatron:t=4").empty());
+  CHECK(told(gpt, "megatron:t=2,sp").empty());
+  CHECK(told(gpt, "megatron:sp").empty());
+}
+
 }  // namespace tests_of_layer_work

@@ -40,10 +40,10 @@ TEST_CASE("an invalid statement search gives a one-line error") {
   CHECK(error_of("megatron:search,batch=4,batch=4") == "plan, 'batch': a second time; expected each key once");
   CHECK(test::message_of([] {
           static_cast<void>(
-              parallel::all_statements(parse_statement_search("megatron:search,batch=8,t=3"), {8, 8, 4, 4, true}));
+              parallel::all_statements(parse_statement_search("megatron:search,batch=8,t=3"), {8, 8, 4, 4, true, 16}));
         }) ==
         "plan: no statement of megatron:search,t=3,batch=8 divides; expected degrees for 8 devices in nodes of 8, 4 "
-        "layers and 4 heads");
+        "layers, 4 heads and 16 positions");
 }
 
 TEST_CASE("all_statements lists statements that divide devices and layers and heads and samples") {
@@ -100,6 +100,18 @@ TEST_CASE("all_statements lists statements that divide devices and layers and he
         "megatron:search,p=4,batch=8,first=2,last=3");
   CHECK(to_string(parse_statement_search("megatron:search,overlap,zero=1,batch=8")) ==
         "megatron:search,batch=8,zero=1,overlap");
+}
+
+TEST_CASE("all_statements leaves out sp where t does not divide positions") {
+  const auto of = [](const std::string& text, const parallel::statement_limits& m) {
+    return parallel::all_statements(parse_statement_search(text), m);
+  };
+  std::size_t divided = 0;
+  for (const auto& s : of("megatron:search,batch=8", {8, 8, 4, 8, true, 18})) {
+    CHECK((!s.is_sequence_parallel || s.tensor == 2));
+    divided += s.is_sequence_parallel ? 1 : 0;
+  }
+  CHECK(divided > 0);
 }
 
 }  // namespace tests_of_statement_space

@@ -71,7 +71,8 @@ TEST_CASE("layers_of gives a single layer as many operators as each of three") {
     const bool is_flash = model.find("flash") != std::string::npos;
     for (const auto* each : {&one, &three}) {
       CHECK(each->layers.has_core == !is_flash);
-      CHECK((each->layers.heads == 4 || !model.starts_with("gpt")));
+      CHECK(each->layers.heads == 4);
+      CHECK(each->layers.positions == 16);
       CHECK(each->attention[0] == 0);
       CHECK(each->lookups[0] > 0);
       for (std::size_t piece = 1; piece < each->lookups.size(); ++piece) {
@@ -79,6 +80,13 @@ TEST_CASE("layers_of gives a single layer as many operators as each of three") {
       }
     }
   }
+}
+
+TEST_CASE("layers_of finds the heads of attention as one operator with its projections") {
+  const auto counts = pieces_of("zoo:bert?form=ae&layers=2&hidden=32&heads=4&seq=16&batch=1");
+  CHECK(counts.layers.heads == 4);
+  CHECK(counts.layers.positions == 16);
+  CHECK_FALSE(counts.layers.has_core);
 }
 
 }  // namespace tests_of_transformer_layers

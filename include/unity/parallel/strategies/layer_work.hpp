@@ -248,6 +248,10 @@ UNITY_INLINE transformer_work layer_work_finder::run() {
   if (layers_.heads % statement_.tensor != 0) {
     throw error{"plan", fmt::format("{} heads for t={}", layers_.heads, statement_.tensor), "a multiple of t"};
   }
+  if (statement_.is_sequence_parallel && layers_.positions % statement_.tensor != 0) {
+    throw error{"plan", fmt::format("{} positions for t={},sp", layers_.positions, statement_.tensor),
+                "a multiple of t"};
+  }
   find_types();
   find_losses();
   find_exchanges();

@@ -194,7 +194,7 @@ UNITY_INLINE std::vector<plan_statement> statement_searcher::all_of(const statem
   const auto nodes = hardware::devices_by_node(machine_.network);
   auto all = all_statements(space, {static_cast<std::int64_t>(machine_.network.device_count()),
                                     static_cast<std::int64_t>(nodes.empty() ? 1 : nodes[0].size()), layers.count,
-                                    layers.heads, layers.has_core});
+                                    layers.heads, layers.has_core, layers.positions});
   result_.statements = all.size();
   return all;
 }

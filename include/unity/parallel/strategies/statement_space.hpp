@@ -41,16 +41,18 @@ struct statement_limits {
   std::int64_t devices = 1;
   std::int64_t devices_of_node = 1;
   std::int64_t layers = 1;
-  std::int64_t heads = 0;  // 0: unknown; then any t is taken to divide them
-  bool has_core = true;    // attention has a core, so that selective recomputation is possible
+  std::int64_t heads = 1;
+  bool has_core = true;  // attention has a core, so that selective recomputation is possible
+  std::int64_t positions = 0;
 };
 
 // All statements that divide the model and the machine: t divides the heads and the devices of a node, p * interleave
 // the layers, d * micro the batch, and, with several chunks, p the micro-batches. Besides equal stages, there are
 // nearly equal ones: the middle stages have one layer more than an equal share, rounded down, and the first and the
 // last share the rest as equally as possible, with no more layers than the middle ones; two stages may differ by two
-// layers. Other stages are only there if they are given. sp is left out for t = 1, and ZeRO and overlap for d = 1,
-// where they change nothing, unless they are given; overlap is only combined with ZeRO's stages 0 and 1.
+// layers. Other stages are only there if they are given. sp is left out where t does not divide the positions; it is
+// also left out for t = 1, and ZeRO and overlap for d = 1, where they change nothing, unless they are given. overlap is
+// only combined with ZeRO's stages 0 and 1.
 // In a fixed order; micro-batches ascend. Complexity: linear in the statements and in the divisors of all numbers.
 // Throws: unity::error if there are none.
 [[nodiscard]] std::vector<plan_statement> all_statements(const statement_space& space, const statement_limits& m);
@@ -205,7 +207,7 @@ UNITY_INLINE void statement_writer::add_flags() {
     zeros = {0};
   }
   for (const bool sp : {false, true}) {
-    if (space_.is_given("sp") ? !sp : sp && now_.tensor == 1) {
+    if ((space_.is_given("sp") ? !sp : sp && now_.tensor == 1) || (sp && limits_.positions % now_.tensor != 0)) {
       continue;
     }
     for (const auto zero : zeros) {
@@ -290,9 +292,10 @@ UNITY_INLINE std::string to_string(const statement_space& s) {
 UNITY_INLINE std::vector<plan_statement> all_statements(const statement_space& space, const statement_limits& m) {
   auto all = detail::statement_writer{space, m}.run();
   if (all.empty()) {
-    throw error{"plan", fmt::format("no statement of {} divides", to_string(space)),
-                fmt::format("degrees for {} devices in nodes of {}, {} layers and {} heads", m.devices,
-                            m.devices_of_node, m.layers, m.heads)};
+    throw error{
+        "plan", fmt::format("no statement of {} divides", to_string(space)),
+        fmt::format("degrees for {} devices in nodes of {}, {} layers, {} heads and {} positions",
+                    m.devices, m.devices_of_node, m.layers, m.heads, m.positions)};
   }
   return all;
 }

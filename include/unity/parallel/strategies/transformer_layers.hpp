@@ -13,7 +13,8 @@ namespace unity::parallel {
 // Regular.
 struct transformer_layers {
   std::uint32_t count = 0;
-  std::int64_t heads = 0;               // 0: attention is one operator with its projections
+  std::int64_t heads = 1;
+  std::int64_t positions = 0;           // of the first attention's queries; 0: attention has no dimension of heads
   bool has_core = true;                 // attention is several operators, from product to product
   std::vector<std::uint32_t> pieces{};  // per node: 0 before the layers (the embedding), 1 to count, count + 1 behind
 
@@ -43,6 +44,16 @@ struct transformer_layers {
 #include <unity/parallel/strategies/megatron.hpp>
 
 namespace unity::parallel::detail {
+
+// The heads of an operator that mixes positions; 0 if it has no dimension of heads.
+UNITY_INLINE std::int64_t heads_of(const tensor::algebra& a, const operator_dimensions& o) {
+  if (o.op.kind != a.kind("matmul")) {
+    const auto heads = a.read(o.op).integer("heads");
+    return heads == 0 ? o.inputs[0].dims[1] : heads;
+  }
+  const auto& dims = o.outputs[0].dims;
+  return dims.size() > 2 ? dims[dims.size() - 3] : 0;
+}
 
 // Segments between cuts.
 struct graph_segments {
@@ -118,7 +129,7 @@ UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor
     throw error{"plan", "a model without attention", "a transformer"};
   }
   const auto period = detail::period_of(segments);
-  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 0, true, segments.of};
+  transformer_layers layers{static_cast<std::uint32_t>(segments.attention.size()), 1, 0, true, segments.of};
   std::vector<std::size_t> operators(layers.count + 2);
   for (const auto n : node_ids(g)) {
     auto& piece = layers.pieces[n.index()];
@@ -130,13 +141,10 @@ UNITY_INLINE transformer_layers layers_of(const tensor::algebra& a, const tensor
     ++operators[piece];
     const auto kind = all[n].op.kind;
     layers.has_core = layers.has_core && kind != a.kind("attention") && kind != a.kind("dot_product_attention");
-    if (layers.heads == 0 && kind == a.kind("dot_product_attention")) {
-      const auto heads = a.read(all[n].op).integer("heads");
-      layers.heads = heads == 0 ? all[n].inputs[0].dims[1] : heads;
-    }
-    if (layers.heads == 0 && kind == a.kind("matmul") && detail::mixes_positions(a, all[n]) &&
-        all[n].outputs[0].dims.size() > 2) {
-      layers.heads = all[n].outputs[0].dims[all[n].outputs[0].dims.size() - 3];
+    if (layers.positions == 0 && detail::mixes_positions(a, all[n]) && detail::heads_of(a, all[n]) > 0) {
+      layers.heads = detail::heads_of(a, all[n]);
+      const auto& rows = kind == a.kind("matmul") ? all[n].outputs[0].dims : all[n].inputs[0].dims;
+      layers.positions = rows[rows.size() - 2];
     }
   }
   if (period == 0 || std::any_of(operators.begin() + 2, operators.end() - 1,
