@@ -247,6 +247,12 @@ std::int64_t moved(const run& r) {
   return sum;
 }
 
+TEST_CASE("a statement of too many phases is refused before its program is made") {
+  const subject x{small_gpt, "megatron:p=2,batch=1048576", "dgx_a100:1x2"};
+  CHECK(test::message_of([&] { static_cast<void>(x.program(statement_devices::one_of_each_stage)); }) ==
+        "plan: 1048576 micro-batches through 2 chunks of layers; expected 1048576 phases at most");
+}
+
 }  // namespace
 
 // Source: Rajbhandari et al., ZeRO, SC 2020, section 5 and figure 1: each of N devices holds (2 + 2 + K) psi, 4 psi + K

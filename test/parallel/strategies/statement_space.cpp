@@ -43,7 +43,7 @@ TEST_CASE("an invalid statement search gives a one-line error") {
               parallel::all_statements(parse_statement_search("megatron:search,batch=8,t=3"), {8, 8, 4, 4, true, 16}));
         }) ==
         "plan: no statement of megatron:search,t=3,batch=8 divides; expected degrees for 8 devices in nodes of 8, 4 "
-        "layers, 4 heads and 16 positions");
+        "layers, 4 heads and 16 positions, and 1048576 phases at most");
 }
 
 TEST_CASE("all_statements lists statements that divide devices and layers and heads and samples") {
@@ -102,7 +102,7 @@ TEST_CASE("all_statements lists statements that divide devices and layers and he
         "megatron:search,batch=8,zero=1,overlap");
 }
 
-TEST_CASE("all_statements leaves out sp where t does not divide positions") {
+TEST_CASE("all_statements leaves out sp where t does not divide positions, and programs that are too large") {
   const auto of = [](const std::string& text, const parallel::statement_limits& m) {
     return parallel::all_statements(parse_statement_search(text), m);
   };
@@ -112,6 +112,11 @@ TEST_CASE("all_statements leaves out sp where t does not divide positions") {
     divided += s.is_sequence_parallel ? 1 : 0;
   }
   CHECK(divided > 0);
+  const auto large = of("megatron:search,batch=16777216,p=2", {2, 2, 4, 1, true, 16});
+  CHECK_FALSE(large.empty());
+  for (const auto& s : large) {
+    CHECK(s.phases() <= parallel::most_phases);
+  }
 }
 
 }  // namespace tests_of_statement_space

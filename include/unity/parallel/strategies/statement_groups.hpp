@@ -54,6 +54,8 @@ struct plan_statement {
 
   [[nodiscard]] std::int64_t microbatches() const noexcept { return batch / (data * micro); }
   [[nodiscard]] std::int64_t chunks() const noexcept { return pipeline * interleave; }
+  // Of all micro-batches, on one device of each stage.
+  [[nodiscard]] std::int64_t phases() const noexcept { return microbatches() * chunks(); }
   [[nodiscard]] bool divides_gradients() const noexcept { return zero >= 2 && data > 1; }
   [[nodiscard]] bool divides_weights() const noexcept { return zero >= 3 && data > 1; }
   [[nodiscard]] bool overlaps_sums() const noexcept { return is_overlapped && zero <= 1 && data > 1; }
@@ -61,6 +63,9 @@ struct plan_statement {
 
   friend bool operator==(const plan_statement&, const plan_statement&) = default;
 };
+
+// The most phases of a statement whose program is made: a program takes about 10 KB for each.
+inline constexpr std::int64_t most_phases = 1 << 20;
 
 // "megatron:" and, between commas, t, p, d, micro, batch, interleave, first, last, zero (0 to 3) and recompute (none,
 // selective, full) with values, and sp and overlap, in any order. What is left out is 1, 0 or none; batch is then

@@ -209,6 +209,7 @@ struct time_breakdown {
 
 #include <fmt/core.h>
 
+#include <unity/core/error.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::parallel::detail {
@@ -224,6 +225,10 @@ UNITY_INLINE statement_lowering::statement_lowering(const plan_statement& s, con
       times_{times},
       groups_{groups},
       numbers_{chunks_of_pieces(s, static_cast<std::int64_t>(work.pieces.size()) - 2)} {
+  if (s.phases() > most_phases) {
+    throw error{"plan", fmt::format("{} micro-batches through {} chunks of layers", s.microbatches(), s.chunks()),
+                fmt::format("{} phases at most", most_phases)};
+  }
   add_devices(which);
   find_chunks();
 }

@@ -52,7 +52,7 @@ struct statement_limits {
 // last share the rest as equally as possible, with no more layers than the middle ones; two stages may differ by two
 // layers. Other stages are only there if they are given. sp is left out where t does not divide the positions; it is
 // also left out for t = 1, and ZeRO and overlap for d = 1, where they change nothing, unless they are given. overlap is
-// only combined with ZeRO's stages 0 and 1.
+// only combined with ZeRO's stages 0 and 1. Statements of more than most_phases are left out.
 // In a fixed order; micro-batches ascend. Complexity: linear in the statements and in the divisors of all numbers.
 // Throws: unity::error if there are none.
 [[nodiscard]] std::vector<plan_statement> all_statements(const statement_space& space, const statement_limits& m);
@@ -156,8 +156,9 @@ UNITY_INLINE void statement_writer::add_chunks() {
     common = std::gcd(common, layers);
   }
   for (const auto chunks : of("interleave", space_.values.interleave, divisors_of(common))) {
-    if (chunks == 1 || (now_.pipeline > 1 && now_.microbatches() % now_.pipeline == 0)) {
-      now_.interleave = chunks;
+    now_.interleave = chunks;
+    if (now_.phases() <= most_phases &&
+        (chunks == 1 || (now_.pipeline > 1 && now_.microbatches() % now_.pipeline == 0))) {
       add_flags();
     }
   }
@@ -294,8 +295,9 @@ UNITY_INLINE std::vector<plan_statement> all_statements(const statement_space& s
   if (all.empty()) {
     throw error{
         "plan", fmt::format("no statement of {} divides", to_string(space)),
-        fmt::format("degrees for {} devices in nodes of {}, {} layers, {} heads and {} positions",
-                    m.devices, m.devices_of_node, m.layers, m.heads, m.positions)};
+        fmt::format("degrees for {} devices in nodes of {}, {} layers, {} heads and {} positions, and {} phases "
+                    "at most",
+                    m.devices, m.devices_of_node, m.layers, m.heads, m.positions, most_phases)};
   }
   return all;
 }
