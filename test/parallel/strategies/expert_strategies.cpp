@@ -125,6 +125,16 @@ TEST_CASE("the expert strategy of an exported encoder divides attention by heads
   CHECK(x.report(s).excess.empty());
 }
 
+TEST_CASE("Megatron's expert strategy does not divide the rows of a table of booleans") {
+  tensor::builder b{operators()};
+  const auto flags =
+      b.embedding(b.weight("flags", {64, 4}, tensor::dtype::boolean), b.input("ids", {4, 8}, tensor::dtype::int64));
+  const auto g = std::move(b).finish({flags});
+  const auto m = hardware::preset("p100:1x4");
+  const graph_dimensions all{operators(), g};
+  CHECK_FALSE(megatron(operators(), g, all, m.network).empty());
+}
+
 TEST_CASE("a number of heads that no degree divides leaves one expert strategy") {
   subject x{"zoo:bert?form=ae&layers=1&hidden=60&heads=3&seq=16", "dgx_a100:1x4"};
   CHECK(x.experts().size() == 1);

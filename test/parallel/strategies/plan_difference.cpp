@@ -133,6 +133,16 @@ TEST_CASE("plan difference reports changed settings of the plan and added operat
   CHECK(difference_of(operators(), bucketed("a", "b"), bucketed("b", "a")).is_none());
   CHECK(difference_of(operators(), bucketed("a", "b"), bucketed("a", "c")).synchronized.size() == 1);
 
+  // A weight of one part is not split along any axis; one stage may be listed by device.
+  auto axis = bucketed("a", "b");
+  axis.synchronization.weights[0].axis = 1;
+  CHECK(difference_of(operators(), bucketed("a", "b"), axis).is_none());
+  auto stage = p;
+  stage.pipeline.stages.assign(4, 0);
+  CHECK(difference_of(operators(), p, stage).is_none());
+  stage.pipeline.stages[3] = 1;
+  CHECK(difference_of(operators(), p, stage).has_other_pipeline);
+
   // The longer graph contains the shorter one's operators in the same order.
   tensor::builder b{operators()};
   const auto x = b.input("x", {8, 8});

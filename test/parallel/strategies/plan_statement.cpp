@@ -64,6 +64,8 @@ TEST_CASE("an invalid plan statement gives a one-line error with the expected fo
   CHECK(told("megatron:t=2,t=4") == "plan, 't': a second time; expected each key once");
   CHECK(told("megatron:t=2,,p=2") ==
         "plan, '': no such key; expected t, p, d, micro, batch, interleave, first, last, sp, zero, overlap, recompute");
+  CHECK(told("megatron:t=8,") == told("megatron:t=2,,p=2"));
+  CHECK(told("megatron:sp=") == "plan, 'sp': a value; expected sp alone");
   CHECK(told("megatron:overlap=1") == "plan, 'overlap': a value; expected overlap alone");
   CHECK(test::message_of([] { check(parallel::parse_plan_statement("megatron:d=2,zero=2,overlap"), 2); }) ==
         "plan: overlap with zero=2; expected zero=0 or zero=1: from 2 on, exchanges overlap anyway");

@@ -262,7 +262,9 @@ UNITY_INLINE std::vector<std::size_t> megatron_writer::of_layer(const operator_d
   }
   if (o.op.kind == algebra_.kind("embedding")) {
     const auto& table = o.inputs[0].dims;
-    return table.size() > 1 && table[0] > table[1] ? o.reductions[0].indices : std::vector<std::size_t>{};
+    const bool is_long = table.size() > 1 && table[0] > table[1];
+    // Rows of booleans do not add up.
+    return is_long && !o.reductions.empty() ? o.reductions[0].indices : std::vector<std::size_t>{};
   }
   std::vector<std::size_t> found;
   for (auto k = o.divisible.size(); k-- > 0;) {

@@ -88,7 +88,15 @@ UNITY_INLINE std::map<std::uint64_t, std::vector<node_id>> operators_by_signatur
   return all;
 }
 
-// How a weight is synchronized, with buckets by their names.
+// One form for each pipeline: a single stage is not listed by device.
+UNITY_INLINE pipeline normalized(pipeline p) {
+  if (p.stage_count() == 1) {
+    p.stages.clear();
+  }
+  return p;
+}
+
+// How a weight is synchronized, with buckets by their names. If it has a single part, the axis is the default.
 struct named_sync {
   weight_sync sync{};
   std::vector<std::string> buckets{};
@@ -109,6 +117,7 @@ UNITY_INLINE std::map<std::string, std::vector<named_sync>> synchronizers_by_nam
         s.buckets.push_back(part.bucket == synchronizer::no_bucket ? "" : p.synchronization.buckets[part.bucket]);
         part.bucket = synchronizer::no_bucket;
       }
+      s.sync.axis = s.sync.parts.size() == 1 ? weight_sync{}.axis : s.sync.axis;
     } else {
       s.buckets.emplace_back();
     }
@@ -122,7 +131,7 @@ UNITY_INLINE std::map<std::string, std::vector<named_sync>> synchronizers_by_nam
 UNITY_INLINE plan_difference difference_of(const tensor::algebra& a, const plan& first, const plan& second) {
   plan_difference d;
   d.has_other_machine = first.machine != second.machine;
-  d.has_other_pipeline = first.pipeline != second.pipeline;
+  d.has_other_pipeline = detail::normalized(first.pipeline) != detail::normalized(second.pipeline);
   d.has_other_optimizer = first.updates != second.updates;
   std::vector<node_id> partner(first.graph.node_count());
   std::vector<bool> is_paired(second.graph.node_count());

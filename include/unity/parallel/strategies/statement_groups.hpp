@@ -183,10 +183,12 @@ inline constexpr std::array<statement_key, 9> statement_keys{{
     {"zero", &plan_statement::zero, 0, 3},
 }};
 
-UNITY_INLINE void read_statement_part(std::string_view key, std::string_view value, plan_statement& s) {
+// text: what follows the key's equals sign, if it has one.
+UNITY_INLINE void read_statement_part(std::string_view key, std::optional<std::string_view> text, plan_statement& s) {
   const auto where = fmt::format("plan, '{}'", printable(key));
+  const auto value = text.value_or(std::string_view{});
   if (key == "sp" || key == "overlap") {
-    if (!value.empty()) {
+    if (text) {
       throw error{where, "a value", fmt::format("{} alone", key)};
     }
     (key == "sp" ? s.is_sequence_parallel : s.is_overlapped) = true;
@@ -224,14 +226,16 @@ UNITY_INLINE plan_statement parse_plan_statement(std::string_view text) {
   plan_statement s;
   std::set<std::string_view> given;
   auto rest = text.substr(detail::megatron_prefix.size());
-  while (!rest.empty()) {
+  for (bool has_more = !rest.empty(); has_more;) {
     const auto part = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    has_more = part.size() < rest.size();
+    rest.remove_prefix(part.size() + (has_more ? 1 : 0));
     const auto key = part.substr(0, part.find('='));
     if (!given.insert(key).second) {
       throw error{fmt::format("plan, '{}'", printable(key)), "a second time", "each key once"};
     }
-    detail::read_statement_part(key, part.substr(std::min(key.size() + 1, part.size())), s);
+    detail::read_statement_part(
+        key, key.size() < part.size() ? std::optional{part.substr(key.size() + 1)} : std::nullopt, s);
   }
   if (given.count("batch") == 0) {
     s.batch = s.data * s.micro;
