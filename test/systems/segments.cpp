@@ -152,6 +152,16 @@ TEST_CASE("cutting and reassembling a graph without rules keeps it equivalent") 
   }
 }
 
+TEST_CASE("an operator of a model is no boundary, whatever its name") {
+  const auto named = [](const char* name, const char* signature) {
+    return operators().make_operation("opaque",
+                                      {{"name", name}, {"signature", signature}, {"elements", {0}}, {"dims", {1, 8}}});
+  };
+  CHECK_FALSE(
+      systems::is_boundary(operators(), named("before.custom::Op", "before.custom::Op#3"), systems::before_name));
+  CHECK_FALSE(systems::is_boundary(operators(), named("behind0_0", ""), systems::behind_name));
+}
+
 TEST_CASE("repeated joins copies of a segment into one chain") {
   const cut_graph g;
   const auto ranges = g.into(10);

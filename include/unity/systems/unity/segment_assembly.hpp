@@ -22,7 +22,8 @@ namespace unity::systems {
 
 // Whether an operator is a boundary before or behind a piece, as `name` says.
 [[nodiscard]] inline bool is_boundary(const tensor::algebra& a, const tensor::operation& op, std::string_view name) {
-  return a.signature(op.kind).name == "opaque" && a.read(op).word("name").starts_with(name);
+  return a.signature(op.kind).name == "opaque" && a.read(op).word("signature") == boundary_signature &&
+         a.read(op).word("name").starts_with(name);
 }
 // Of a boundary: the index of the piece's entry or exit.
 [[nodiscard]] std::size_t boundary_number(const tensor::algebra& a, const tensor::operation& op);

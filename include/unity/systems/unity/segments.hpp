@@ -79,6 +79,8 @@ struct segment_graph {
 
 inline constexpr std::string_view before_name = "before";
 inline constexpr std::string_view behind_name = "behind";
+// The signature of boundaries. Those of a model's operators have a '#' (io/onnx/untranslated.hpp).
+inline constexpr std::string_view boundary_signature = "boundary of a piece";
 
 namespace detail {
 
@@ -273,9 +275,10 @@ UNITY_INLINE tensor::operation boundary(const tensor::algebra& a, const std::str
                                         const tensor::tensor_type& t) {
   std::vector<std::int64_t> dims{static_cast<std::int64_t>(t.dims.size())};
   dims.insert(dims.end(), t.dims.begin(), t.dims.end());
-  return a.make_operation(
-      "opaque",
-      {{"name", name}, {"signature", ""}, {"elements", {static_cast<std::int64_t>(t.element)}}, {"dims", dims}});
+  return a.make_operation("opaque", {{"name", name},
+                                     {"signature", std::string{boundary_signature}},
+                                     {"elements", {static_cast<std::int64_t>(t.element)}},
+                                     {"dims", dims}});
 }
 
 UNITY_INLINE node_id add_inferred(const tensor::algebra& a, tensor::tensor_graph& g, const tensor::operation& op,
