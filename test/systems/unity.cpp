@@ -271,6 +271,20 @@ TEST_CASE("Adam's state adds memory and time to Unity's plan") {
   CHECK(adam.memory_peak() - sgd.memory_peak() >= bytes{8 * weights - 8 * 1024});
 }
 
+TEST_CASE("Unity refuses tensors of too many dimensions and meshes of too many axes") {
+  const auto m = hardware::preset("p100:1x4");
+  tensor::builder b{operators()};
+  const auto y = b.relu(b.input("x", tensor::shape(14, 2)));
+  const auto g = std::move(b).finish({y});
+  CHECK_THROWS_WITH(search(g, m, rule_set{}),
+                    Catch::Contains("node 0: a tensor of 14 dimensions; expected 13 at most"));
+  const auto large = hardware::preset("p100:128x4");
+  auto o = standard_options();
+  o.meshes.push_back({"fine", hardware::mesh_sizes(9, 2), hardware::meshes_of(large.network, 1).front().devices});
+  CHECK_THROWS_WITH(search(model("zoo:mlp?form=fig1&batch=16"), large, rule_set{}, o),
+                    Catch::Contains("device mesh fine: 9 axes; expected 8 at most"));
+}
+
 TEST_CASE("Unity refuses a graph without operators") {
   tensor::builder b{operators()};
   const auto x = b.input("x", {4});

@@ -44,7 +44,8 @@ struct unity_result : search_record {
 
 // The fastest plan found for one training iteration. All given rules are used; without rules the graph is unchanged.
 // Without time limits the result depends only on the seed.
-// Throws: unity::error if an operator cannot be mapped onto any mesh.
+// Throws: unity::error if an operator cannot be mapped onto any mesh, or if a tensor has more dimensions or a mesh more
+// axes than a mesh_layout.
 [[nodiscard]] unity_result unity(const tensor::algebra& a, const rule_set& rules, const tensor::tensor_graph& g,
                                  const hardware::machine& m, tensor::durations durations,
                                  const unity_options& options = {});
@@ -62,8 +63,12 @@ struct unity_result : search_record {
 #include <span>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/graph/concepts.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/training_graph.hpp>
 #include <unity/systems/unity/computing_bound.hpp>
 #include <unity/systems/unity/mapping_trials.hpp>
@@ -132,6 +137,12 @@ UNITY_INLINE unity_result unity_search::run(const rule_set& rules, const tensor:
   for (const auto v : g.outputs()) {
     if (g.operands(g.producer(v)).empty()) {
       throw error{"graph", "an output that no operator makes", "operators between inputs and outputs"};
+    }
+  }
+  for (const auto v : value_ids(g)) {
+    if (const auto rank = g.type(v).dims.size(); rank > parallel::mesh_layout::most_dimensions) {
+      throw error{fmt::format("node {}", g.producer(v).index()), fmt::format("a tensor of {} dimensions", rank),
+                  fmt::format("{} at most", parallel::mesh_layout::most_dimensions)};
     }
   }
   std::vector<graph_variant> variants{{tensor::with_delivered_outputs(context_.algebra, g), {}}};

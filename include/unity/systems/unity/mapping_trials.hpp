@@ -100,9 +100,12 @@ class mapping_trials {
 #include <bit>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/stable_sort.hpp>
+#include <unity/parallel/mesh/mesh_layout.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
 #include <unity/parallel/strategies/mesh_report.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -126,6 +129,10 @@ UNITY_INLINE mapping_trials::mapping_trials(search_context& c) : context_{c} {
     }
   }
   for (const auto& mesh : meshes) {  // those of few axes first
+    if (mesh.axis_count() > parallel::mesh_layout::most_axes) {
+      throw error{fmt::format("device mesh {}", mesh.name), fmt::format("{} axes", mesh.axis_count()),
+                  fmt::format("{} at most", parallel::mesh_layout::most_axes)};
+    }
     const bool is_late = !solvers_.empty() && c.time.note(c.time.seconds() >= most_for_meshes * c.time.own());
     for (const auto uses : is_late ? std::vector<parallel::index_uses>{} : sets) {
       add_solver(mesh, uses);
