@@ -172,6 +172,7 @@ class identity_writer {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/row_major.hpp>
 
 namespace unity::io::detail {
