@@ -264,7 +264,11 @@ UNITY_INLINE definition group_norm() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     return detail::group_norm_body(b, a.real("epsilon"), a.integer("groups"), x);
   };
-  return define("group_norm", 3, 1, {integer_field("groups"), real_field("epsilon", 1e-5)}, composite{body, types});
+  // Parts are of whole groups.
+  return define("group_norm", 3, 1, {integer_field("groups"), real_field("epsilon", 1e-5)}, composite{body, types})
+      .divided_by([](const attribute_writer& w, const resizing& r) {
+        w["groups"][0] = w["groups"][0] * r.new_inputs[0][1] / r.inputs[0].dims[1];
+      });
 }
 
 UNITY_INLINE definition instance_norm() {
