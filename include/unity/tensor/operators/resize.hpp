@@ -168,12 +168,14 @@ UNITY_INLINE definition resize() {
     }
     return std::vector{v == x[0] ? b.add("identity", {v}) : v};
   };
-  auto d = define(
-      "resize", 1, 1,
-      {choice_field("mode", {"nearest", "linear"}),
-       choice_field("coordinates", {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}),
-       choice_field("rounding", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}), integers_field("dims")},
-      composite{body, types});
+  // Only dimensions that keep their size are divided.
+  auto d = define("resize", 1, 1,
+                  {choice_field("mode", {"nearest", "linear"}),
+                   choice_field("coordinates", {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}),
+                   choice_field("rounding", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}),
+                   integers_field("dims")},
+                  composite{body, types})
+               .divided_by(resize_dims);
   // Linear interpolation: about four elements, each weighted and added.
   d.own_work = [](const attribute_reader& a, auto in, auto out) {
     const auto operations = a.integer("mode") == 0 ? std::int64_t{0} : std::int64_t{8};
