@@ -117,10 +117,8 @@ class body_indices {
   // One atom per index of a node, with its marks in the node.
   [[nodiscard]] index_unifier::list atoms_of(node_id n, const index_structure& own);
 
-  // Halos do not propagate through a body.
-  void atoms_are_whole(const index_unifier::list& atoms, const window& w) {
-    unifier_.mark({{atoms[static_cast<std::size_t>(w.outer)]}}, {.whole = true});
-  }
+  // Halos do not propagate through a body, and the sizes of its operands can depend on the size of a kernel.
+  void atoms_are_whole(const index_unifier::list& atoms, const window& w);
 
   const algebra& algebra_;
   const tensor_graph& body_;
@@ -437,6 +435,13 @@ UNITY_INLINE index_structure body_indices::finish(std::size_t operand_count) con
     }
   }
   return out;
+}
+
+UNITY_INLINE void body_indices::atoms_are_whole(const index_unifier::list& atoms, const window& w) {
+  unifier_.mark({{atoms[static_cast<std::size_t>(w.outer)]}}, {.whole = true});
+  if (w.inner >= 0) {
+    unifier_.mark({{atoms[static_cast<std::size_t>(w.inner)]}}, {.whole = true});
+  }
 }
 
 UNITY_INLINE void body_indices::add(node_id n) {

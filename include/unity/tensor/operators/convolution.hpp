@@ -291,7 +291,10 @@ UNITY_INLINE definition conv_transpose() {
   return define("conv_transpose", op_signature::any, 1,
                 {integers_field("stride"), integers_field("pads"), integers_field("dilation"),
                  integers_field("output_padding"), integer_field("groups", 1)},
-                composite{body, types});
+                composite{body, types})
+      .divided_by([](const attribute_writer& w, const resizing& r) {
+        w.set("groups", {r.new_outputs[0][1] / r.new_inputs[1][1]});
+      });
 }
 
 }  // namespace unity::tensor::operators
