@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -40,16 +41,23 @@ void set_attribute(const tensor::algebra& a, tensor::operation& op, std::string_
   return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.signature.name == name; });
 }
 
-// Sets the padding of a windowed operator on images for one part: only the padding that touches the part.
+// Sets the padding of a primitive with windows on images for one part: only the padding that touches the part. In
+// composites with windows, images are whole.
 class padded_part {
  public:
   padded_part(const tensor::algebra& a, const operator_dimensions& o) : algebra_{a}, o_{o} {}
 
+  [[nodiscard]] bool has_windows() const;
+
+  // Precondition: has_windows().
   void write(const shard& part, tensor::operation& op) const;
 
  private:
-  // The window of the whole operator along dimension d.
+  // The window of the whole operator along spatial dimension d: of rows, then of columns.
   [[nodiscard]] tensor::operators::slide slide(std::size_t d) const;
+
+  // The part's range of an index that alone runs along a dimension of an operand or result.
+  [[nodiscard]] index_range range_of(const shard& part, int index) const;
 
   const tensor::algebra& algebra_;
   const operator_dimensions& o_;
@@ -90,13 +98,18 @@ UNITY_INLINE void set_attribute(const tensor::algebra& a, tensor::operation& op,
   op.attributes[static_cast<std::size_t>(at - fields.begin())] = std::move(value);
 }
 
+UNITY_INLINE bool padded_part::has_windows() const {
+  return o_.structure.windows.size() == 2 && has_attribute(algebra_, o_.op, "pads") &&
+         has_attribute(algebra_, o_.op, "padding");
+}
+
 UNITY_INLINE void padded_part::write(const shard& part, tensor::operation& op) const {
   attribute pads{0, 0, 0, 0};
   for (std::size_t d = 0; d < 2; ++d) {
     const auto w = slide(d);
-    const auto& r = part.results[0];
-    const auto first = r.begin[2 + d] * w.stride - w.before;
-    const auto last = (r.end[2 + d] - 1) * w.stride + w.reach() - 1 - w.before;
+    const auto range = range_of(part, o_.structure.windows[d].outer);
+    const auto first = range.begin * w.stride - w.before;
+    const auto last = (range.end - 1) * w.stride + w.reach() - 1 - w.before;
     pads[d] = std::max(-first, std::int64_t{0});
     pads[2 + d] = std::clamp(last + 1 - w.in, std::int64_t{0}, w.after);
   }
@@ -107,18 +120,29 @@ UNITY_INLINE void padded_part::write(const shard& part, tensor::operation& op) c
 UNITY_INLINE tensor::operators::slide padded_part::slide(std::size_t d) const {
   const auto r = algebra_.read(o_.op);
   const auto pads = r.integers("pads");
-  const bool pools = has_attribute(algebra_, o_.op, "kernel");
-  const auto dilation = has_attribute(algebra_, o_.op, "dilation") ? r.integers("dilation")[d] : 1;
-  tensor::operators::slide w{o_.inputs[0].dims[2 + d],
-                             pools ? r.integers("kernel")[d] : o_.inputs[1].dims[2 + d],
-                             r.integers("stride")[d],
-                             dilation,
-                             pads[d],
-                             pads[2 + d],
-                             0};
+  const auto& of = o_.structure.windows[d];
+  const auto kernel = of.inner < 0 ? 1 : o_.structure.indices[static_cast<std::size_t>(of.inner)].size;
+  tensor::operators::slide w{of.extent, kernel, of.stride, of.dilation, pads[d], pads[2 + d], 0};
   const bool ceil = has_attribute(algebra_, o_.op, "ceil_mode") && r.flag("ceil_mode");
   tensor::operators::resolve(w, r.choice<tensor::operators::padding>("padding"), ceil);
   return w;
+}
+
+UNITY_INLINE index_range padded_part::range_of(const shard& part, int index) const {
+  const std::vector alone{static_cast<std::size_t>(index)};
+  const auto find = [&](const auto& tensors, const std::vector<box>& boxes) -> std::optional<index_range> {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      for (std::size_t d = 0; d < tensors[t].size(); ++d) {
+        if (tensors[t][d].indices == alone) {
+          return index_range{boxes[t].begin[d], boxes[t].end[d]};
+        }
+      }
+    }
+    return std::nullopt;
+  };
+  const auto of_result = find(o_.structure.results, part.results);
+  const auto found = of_result ? of_result : find(o_.structure.operands, part.operands);
+  return found.value_or(index_range{0, o_.structure.indices[alone[0]].size});
 }
 
 UNITY_INLINE void add_margins(const tensor::algebra& a, const operator_dimensions& o, const shard& part,
@@ -155,8 +179,8 @@ UNITY_INLINE task_operation operation_of_task(const tensor::algebra& a, const op
   }
   detail::add_margins(a, o, part, sizes);
   op = tensor::resized_part(a, sizes);
-  if (detail::has_attribute(a, o.op, "pads") && detail::has_attribute(a, o.op, "padding")) {
-    detail::padded_part{a, o}.write(part, op);
+  if (const detail::padded_part padded{a, o}; padded.has_windows()) {
+    padded.write(part, op);
   }
   const auto results = a.infer(op, inputs);
   if (!results || *results != outputs) {
