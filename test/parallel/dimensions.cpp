@@ -89,6 +89,18 @@ TEST_CASE("expand is not divisible along a repeated dimension; a broadcasting ad
   CHECK(spell("add", {}, {activation({1, 6}), activation({8, 1})}) == "S0:8 A1:6");
 }
 
+TEST_CASE("rows of windows that contain only padding are not divisible") {
+  const auto convolution = [](std::int64_t kernel) {
+    return spell("conv2d", {{"pads", {1, 1, 1, 1}}}, {activation({4, 4, 4, 4}), weight({8, 4, kernel, kernel})});
+  };
+  CHECK(convolution(3) == "S0:4 P1:8 A2:4 A3:4 R:4 R:3 R:3");
+  CHECK(convolution(1) == "S0:4 P1:8 R:4");
+}
+
+TEST_CASE("composites are not divisible in ways that they refuse") {
+  CHECK(spell("space_to_depth", {{"block", 2}}, {activation({4, 4, 8, 8})}) == "S0:4 A2:4 A3:4");  // no channels
+}
+
 TEST_CASE("attention divides samples and queries and output features and reduces over heads") {
   const auto x = activation({8, 6, 12});
   const auto w = weight({12, 12});

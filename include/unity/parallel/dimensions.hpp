@@ -70,6 +70,13 @@ namespace detail {
 
 [[nodiscard]] bool divides_parameters(const operator_dimensions& o, std::span<const std::size_t> indices);
 
+// Whether the window at some position of the index contains only padding, so that a part could read no element.
+[[nodiscard]] bool reads_only_padding(const tensor::index_structure& s, std::size_t index);
+
+// Whether the operator accepts parts along the index. The body of a composite does not tell what its attributes and its
+// check of types require, such as whole blocks of pixels, or equal sizes of an operand that the body does not read.
+[[nodiscard]] bool accepts_parts(const tensor::algebra& a, const operator_dimensions& o, std::size_t index);
+
 // The outer indices of a dimension that can be divided; indices of size 1 are skipped.
 [[nodiscard]] std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d);
 
@@ -198,6 +205,7 @@ inline constexpr index_uses all_index_uses = 127;
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
+#include <unity/tensor/convert.hpp>
 #include <unity/tensor/definition.hpp>
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/space.hpp>
@@ -238,6 +246,43 @@ UNITY_INLINE bool divides_parameters(const operator_dimensions& o, std::span<con
     }
   }
   return false;
+}
+
+UNITY_INLINE bool reads_only_padding(const tensor::index_structure& s, std::size_t index) {
+  return std::any_of(s.windows.begin(), s.windows.end(), [&](const tensor::window& w) {
+    const auto taps = w.inner < 0 ? 1 : s.indices[static_cast<std::size_t>(w.inner)].size;
+    return w.outer == static_cast<int>(index) &&
+           (w.before > (taps - 1) * w.dilation || (s.indices[index].size - 1) * w.stride - w.before >= w.extent);
+  });
+}
+
+UNITY_INLINE bool accepts_parts(const tensor::algebra& a, const operator_dimensions& o, std::size_t index) {
+  if (!std::holds_alternative<tensor::composite>(a.definition_of(o.op.kind).body)) {
+    return true;
+  }
+  const auto size = o.structure.indices[index].size;
+  std::int64_t parts = 2;  // the least degree
+  while (size % parts != 0) {
+    parts = parts > size / parts ? size : parts + 1;
+  }
+  tensor::resizing r{o.op, o.inputs, o.outputs, {}, {}, {}, {}};
+  const auto divided = [&](const tensor::tensor_indices& dims, tensor::tensor_type t) {
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      t.dims[d] /= has_index(o.structure, {dims[d]}, index) ? parts : 1;
+    }
+    return t;
+  };
+  std::vector<tensor::tensor_type> inputs;
+  for (std::size_t x = 0; x < o.inputs.size(); ++x) {
+    inputs.push_back(divided(o.structure.operands[x], o.inputs[x]));
+    r.new_inputs.push_back(inputs.back().dims);
+  }
+  std::vector<tensor::tensor_type> outputs;
+  for (std::size_t x = 0; x < o.outputs.size(); ++x) {
+    outputs.push_back(divided(o.structure.results[x], o.outputs[x]));
+    r.new_outputs.push_back(outputs.back().dims);
+  }
+  return a.infer(tensor::resized_part(a, r), inputs) == outputs;
 }
 
 UNITY_INLINE std::optional<parallel_dimension> divisible_part(const operator_dimensions& o, std::size_t d) {
@@ -328,6 +373,13 @@ UNITY_INLINE std::optional<operator_dimensions> dimensions_of(const tensor::alge
   operator_dimensions o{op, {inputs.begin(), inputs.end()}, std::move(*outputs), std::move(*structure), {}, {}, {}, {}};
   if (inputs.empty()) {
     return o;
+  }
+  for (std::size_t i = 0; i < o.structure.indices.size(); ++i) {
+    auto& index = o.structure.indices[i];
+    const bool divides = index.kind == tensor::index_kind::parallel || index.kind == tensor::index_kind::reduction;
+    if (divides && index.size > 1 && (detail::reads_only_padding(o.structure, i) || !detail::accepts_parts(a, o, i))) {
+      index.kind = tensor::index_kind::whole;
+    }
   }
   for (std::size_t d = 0; d < o.structure.results[0].size(); ++d) {
     if (auto p = detail::divisible_part(o, d)) {

@@ -228,7 +228,7 @@ UNITY_INLINE definition equal_positions() {
       return;
     }
     const auto axis = static_cast<std::size_t>(a.integer("axis"));
-    const auto along = s.parallel("p", s.dims(0)[axis]);
+    const auto along = s.whole("p", s.dims(0)[axis]);  // every part would count positions from 0
     accesses in;
     accesses of;
     for (std::size_t d = 0; d < s.rank(0); ++d) {
