@@ -369,6 +369,24 @@ TEST_CASE("adjoints of max pooling and reduce_max divide the cotangent equally a
   CHECK(half("global_max_pool", {}, {1, 1, 2, 2}, {1, 1, 1, 1}) == expected);
 }
 
+TEST_CASE("the gradient of a norm is 0 where the norm is 0", "[adjoint]") {
+  const auto gradient = [](const char* name, const attributes& a, const shape& out) {
+    const auto op = standard().make_operation(name, a);
+    const types inputs{type({3, 2})};
+    const std::vector at{dense<double>{{3, 2}, {0, 0, 3, -4, 0, 2}}};
+    const auto y = evaluate<double>(training(), op, at, inputs);
+    dense<double> cotangent{out};
+    std::fill(cotangent.data.begin(), cotangent.data.end(), 5);
+    return cotangents_of(adjoint_of(training(), op, inputs), at, y, {cotangent})[0].data;
+  };
+  const std::vector<double> expected{0, 0, 3, -4, 0, 5};
+  CHECK(gradient("reduce_l2", {{"axes", {1}}}, {3, 1}) == expected);
+  CHECK(gradient("reduce_l2", {{"axes", {1}}, {"keep_dims", 0}}, {3}) == expected);
+  for (const auto g : gradient("lp_norm", {{"axis", 1}}, {3, 2})) {
+    CHECK(std::isfinite(g));
+  }
+}
+
 TEST_CASE("adjoint_of reports why an adjoint cannot be built", "[adjoint]") {
   const auto message = [](const algebra& a, const operation& op, const types& inputs) -> std::string {
     try {

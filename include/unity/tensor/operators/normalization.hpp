@@ -70,6 +70,7 @@ namespace unity::tensor::operators {
 [[nodiscard]] definition local_response_norm();
 
 // x / its norm along an axis: the sum of absolute values (p = 1) or the square root of the sum of squares (p = 2).
+// Zeros stay zeros.
 [[nodiscard]] definition lp_norm();
 
 // (x - mean) / (standard deviation + 1e-9) over the axes.
@@ -343,7 +344,7 @@ UNITY_INLINE definition lp_norm() {
   };
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const auto* norm = a.integer("p") == 1 ? "reduce_l1" : "reduce_l2";
-    return std::vector{b.add("div", {x[0], b.add(norm, {x[0]}, {{"axes", a.integers("axis")}})})};
+    return std::vector{b.add("div", {x[0], nonzero_or_one(b, b.add(norm, {x[0]}, {{"axes", a.integers("axis")}}))})};
   };
   return define("lp_norm", 1, 1, {integer_field("axis"), integer_field("p", 2)}, composite{body, types});
 }

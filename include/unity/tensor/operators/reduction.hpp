@@ -38,13 +38,17 @@ void judge_reduction(judgement& j, const attribute_reader& a, bool reals);
 [[nodiscard]] value_id fold_along(body_builder& b, std::string_view name, value_id x,
                                   std::span<const std::int64_t> axes);
 
+// v, or 1 where v is 0: quotients of zeros by their norm are 0.
+[[nodiscard]] value_id nonzero_or_one(body_builder& b, value_id v);
+
 // Appends the operators of the reduction; the axes stay, with size 1.
 using reduction_body = value_id (*)(body_builder& b, value_id x, std::span<const std::int64_t> axes);
 
 // Shapes: x[...] -> x without the axes, or with size 1 along them.
 [[nodiscard]] definition composite_reduction(std::string name, reduction_body body, bool reals);
 
-// reduce_min, reduce_prod, reduce_l1, reduce_l2, reduce_sum_square, reduce_log_sum, reduce_log_sum_exp.
+// reduce_min, reduce_prod, reduce_l1, reduce_l2, reduce_sum_square, reduce_log_sum, reduce_log_sum_exp. The gradient of
+// reduce_l2 is 0 where the norm is 0.
 [[nodiscard]] std::vector<definition> composite_reductions();
 
 }  // namespace unity::tensor::operators
@@ -145,6 +149,13 @@ UNITY_INLINE value_id fold_along(body_builder& b, std::string_view name, value_i
   return x;
 }
 
+UNITY_INLINE value_id nonzero_or_one(body_builder& b, value_id v) {
+  const auto number = [&](double value) {
+    return b.add("fill", {}, {{"value", value}, {"element", name_of(b.type(v).element)}, {"dims", shape{}}});
+  };
+  return b.add("where", {b.add("equal", {v, number(0)}), number(1), v});
+}
+
 UNITY_INLINE definition composite_reduction(std::string name, reduction_body body, bool reals) {
   const auto types = [reals](judgement& j, const attribute_reader& a) { judge_reduction(j, a, reals); };
   const auto build = [body](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
@@ -175,18 +186,27 @@ UNITY_INLINE std::vector<definition> composite_reductions() {
   const auto length = [](body_builder& b, value_id x, axes_list axes) {
     return b.add("sqrt", {b.add("reduce_sum", {b.add("mul", {x, x})}, {{"axes", axes}})});
   };
+  const auto length_adjoint = [](body_builder& b, const attribute_reader& a, const adjoint_problem& p) {
+    const auto kept = [&](value_id v) {
+      return a.flag("keep_dims") ? v : b.add("unsqueeze", {v}, {{"axes", a.integers("axes")}});
+    };
+    const auto direction = b.add("div", {p.operand(0), nonzero_or_one(b, kept(p.result(0)))});
+    return std::vector{b.add("mul", {direction, kept(p.cotangents[0])})};
+  };
   const auto log_sum = [](body_builder& b, value_id x, axes_list axes) {
     return b.add("log", {b.add("reduce_sum", {x}, {{"axes", axes}})});
   };
   const auto log_sum_exp = [](body_builder& b, value_id x, axes_list axes) {
-    const auto most = b.add("reduce_max", {x}, {{"axes", axes}});
+    const auto largest = b.add("reduce_max", {x}, {{"axes", axes}});
+    const auto zero = b.add("fill", {}, {{"value", 0.0}, {"element", name_of(b.type(x).element)}, {"dims", shape{}}});
+    const auto most = b.add("where", {b.add("is_inf", {largest}), zero, largest});  // inf - inf is NaN
     const auto powers = b.add("exp", {b.add("sub", {x, most})});
     return b.add("add", {b.add("log", {b.add("reduce_sum", {powers}, {{"axes", axes}})}), most});
   };
   return {composite_reduction("reduce_min", smallest, false),
           composite_reduction("reduce_prod", product, false),
           composite_reduction("reduce_l1", sizes, false),
-          composite_reduction("reduce_l2", length, true),
+          composite_reduction("reduce_l2", length, true).with_adjoint(length_adjoint),
           composite_reduction("reduce_sum_square", squares, false),
           composite_reduction("reduce_log_sum", log_sum, true),
           composite_reduction("reduce_log_sum_exp", log_sum_exp, true)};
