@@ -14,6 +14,7 @@ namespace {
 
 using namespace unity::backend;
 using unity::backend::test::check_chains;
+using unity::backend::test::check_integer_ranges;
 using unity::backend::test::check_operators;
 using unity::tensor::dtype;
 using unity::test::all_or;
@@ -38,6 +39,10 @@ TEST_CASE("cpu kernels match the reference for every operator in 16-bit floats a
   check_operators(one_thread, {.tolerance = 1e-2, .cases = all_or(60, 8), .element = dtype::bfloat16});
   check_operators(one_thread, {.tolerance = 3e-3, .cases = all_or(10, 2), .element = dtype::float16});
   check_operators(one_thread, {.cases = all_or(10, 2), .element = dtype::float64});
+}
+
+TEST_CASE("integer results of cpu kernels keep the low bits of numbers that do not fit", "[cpu]") {
+  check_integer_ranges(one_thread);
 }
 
 TEST_CASE("cpu chain kernels match the reference on 1 and 3 threads", "[cpu]") {

@@ -197,6 +197,35 @@ void check_operators(const MakeBackend& make, const suite_options& options = {})
   }
 }
 
+// Integer results keep the low bits of numbers that do not fit.
+template <class MakeBackend>
+void check_integer_ranges(const MakeBackend& make) {
+  using tensor::dtype;
+  auto backend = make(standard());
+  const auto result = [&](const char* name, const std::vector<tensor::named_attribute>& attributes, dtype element,
+                          const std::vector<std::vector<double>>& numbers) {
+    const auto op = standard().make_operation(name, attributes);
+    std::vector<tensor_type> inputs;
+    suite_operands operands;
+    for (const auto& x : numbers) {
+      inputs.push_back(tensor::test::type({static_cast<std::int64_t>(x.size())}, element));
+      operands.add({inputs.back().dims, x}, inputs.back());
+    }
+    const auto outputs = standard().infer(op, inputs).value();
+    const auto kernel = backend.prepare(op, inputs, outputs);
+    const auto found = run_kernel(backend, kernel, inputs, outputs, operands.bytes);
+    return decode<double>(found[0].data(), outputs[0]).data;
+  };
+  using list = std::vector<double>;
+  CHECK(result("add", {}, dtype::uint8, {{200, 1}, {100, 2}}) == list{44, 3});
+  CHECK(result("sub", {}, dtype::uint8, {{20, 9}, {100, 2}}) == list{176, 7});
+  CHECK(result("negate", {}, dtype::int8, {{-128, 3}}) == list{-128, -3});
+  CHECK(result("cast", {{"element", "uint8"}}, dtype::int64, {{300, -1}}) == list{44, 255});
+  CHECK(result("mul", {}, dtype::int32, {{65536, 3}, {65537, 4}}) == list{65536, 12});
+  CHECK(result("reduce_sum", {{"axes", {0}}}, dtype::int8, {{100, 100, 100}}) == list{44});
+  CHECK(result("reduce_prod", {{"axes", {0}}}, dtype::uint8, {{20, 20, 2}}) == list{32});
+}
+
 // The same for large_cases(), in several layouts.
 template <class MakeBackend>
 void check_large_operators(const MakeBackend& make, const suite_options& options = {}) {

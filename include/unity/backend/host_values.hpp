@@ -48,18 +48,10 @@ namespace detail {
 
 template <std::floating_point Real>
 void write_element(tensor::dtype element, Real value, std::byte* to) noexcept {
-  const auto put = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
-  switch (element) {
-    case tensor::dtype::float32: return put(static_cast<float>(value));
-    case tensor::dtype::float64: return put(static_cast<double>(value));
-    case tensor::dtype::float16: return put(tensor::to_float16(value));
-    case tensor::dtype::bfloat16: return put(tensor::to_bfloat16(value));
-    case tensor::dtype::int64: return put(tensor::to_integer<std::int64_t>(value));
-    case tensor::dtype::int32: return put(tensor::to_integer<std::int32_t>(value));
-    case tensor::dtype::int8: return put(tensor::to_integer<std::int8_t>(value));
-    case tensor::dtype::uint8: return put(tensor::to_integer<std::uint8_t>(value));
-    case tensor::dtype::boolean: return put(static_cast<std::uint8_t>(value != Real{0} ? 1 : 0));
-  }
+  tensor::with_storage(element, [&]<class Stored>(Stored) {
+    const auto stored = tensor::to_storage<Stored>(element, value);
+    std::memcpy(to, &stored, sizeof stored);
+  });
 }
 
 // Calls f(row-major position, position in memory) for every element.
@@ -84,7 +76,7 @@ void for_each_place(const tensor::tensor_type& t, const F& f) {
 }  // namespace detail
 
 // Writes elements, given in row-major order, in the element type and layout of `t`. Floats round to nearest; integers
-// truncate and saturate; booleans are 0 or 1. Complexity: linear; a plain copy if `t` is row-major and has the
+// truncate and keep the low bits; booleans are 0 or 1. Complexity: linear; a plain copy if `t` is row-major and has the
 // elements' type.
 template <std::floating_point Real>
 void encode(std::span<const Real> elements, const tensor::tensor_type& t, std::span<std::byte> to) {

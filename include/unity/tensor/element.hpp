@@ -101,6 +101,12 @@ template <std::integral Integer, std::floating_point Real>
   return static_cast<Integer>(value);
 }
 
+// Rounds toward zero and keeps the low bits of what does not fit, of a number clamped to 64 bits; NaN gives 0.
+template <std::integral Integer, std::floating_point Real>
+[[nodiscard]] constexpr Integer low_bits(Real value) noexcept {
+  return static_cast<Integer>(to_integer<std::int64_t>(value));
+}
+
 // Calls f with a value-initialized element of the C++ type that stores `element`; 16-bit floats are stored as uint16_t.
 template <class F>
 decltype(auto) with_storage(dtype element, F&& f) {
@@ -126,8 +132,7 @@ template <class Stored, class Number>
     const auto wide = static_cast<double>(number);
     return element == dtype::float16 ? to_float16(wide) : to_bfloat16(wide);
   } else if constexpr (std::is_integral_v<Stored> && std::is_floating_point_v<Number>) {
-    return element == dtype::boolean ? Stored{number != Number{}}
-                                     : static_cast<Stored>(to_integer<std::int64_t>(number));
+    return element == dtype::boolean ? Stored{number != Number{}} : low_bits<Stored>(number);
   } else {
     return element == dtype::boolean ? static_cast<Stored>(number != Number{}) : static_cast<Stored>(number);
   }

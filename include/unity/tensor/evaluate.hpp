@@ -27,6 +27,7 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/definition.hpp>
+#include <unity/tensor/element.hpp>
 #include <unity/tensor/evaluate_primitive.hpp>
 #include <unity/tensor/judgement.hpp>
 #include <unity/tensor/kernel.hpp>
@@ -177,6 +178,20 @@ template <class Scalar>
   return results;
 }
 
+// Results of integer type are integers of that type: see to_storage.
+template <class Scalar>
+void keep_integers(dtype element, std::span<Scalar> numbers) {
+  if constexpr (std::floating_point<Scalar>) {
+    if (is_integral(element)) {
+      with_storage(element, [&]<class Stored>(Stored) {
+        for (auto& x : numbers) {
+          x = static_cast<Scalar>(to_storage<Stored>(element, x));
+        }
+      });
+    }
+  }
+}
+
 // Reference evaluation of views.
 
 template <class Scalar>
@@ -260,7 +275,10 @@ template <class Scalar>
         throw error{fmt::format("evaluation of {}", a.signature(op.kind).name), "no value", "a supplied value"};
       }
     }
-    return {detail::evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands)};
+    auto result =
+        detail::evaluate_primitive<Scalar>(*s, std::get<primitive>(d.body).kernel(a.read(op), types), operands);
+    detail::keep_integers<Scalar>(s->results()[0].element, result.data);
+    return {std::move(result)};
   }
   if (const auto map = a.index_map(op, types)) {
     return detail::evaluate_view<Scalar>(*map, operands);

@@ -89,7 +89,7 @@ TEST_CASE("reduce_prod and reduce_min of 1 to 9 integers are exact") {
       x.data[static_cast<std::size_t>(i)] = static_cast<double>((i * 5) % 9 - 4) == 0 ? 7 : static_cast<double>(i + 1);
       product *= x.data[static_cast<std::size_t>(i)];
     }
-    const types t{type({n}, dtype::uint8)};
+    const types t{type({n}, dtype::int32)};
     const auto with = [&](const char* name) {
       return evaluate<double>(standard(), standard().make_operation(name, {{"axes", {0}}}), std::vector{x}, t)[0]
           .data[0];

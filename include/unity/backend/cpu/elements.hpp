@@ -251,11 +251,11 @@ void store_elements(tensor::dtype t, std::byte* to, std::int64_t first, const Re
     case tensor::dtype::int64:
       return detail::store_each<Real, std::int64_t>(to, first, from, n, tensor::to_integer<std::int64_t, Real>);
     case tensor::dtype::int32:
-      return detail::store_each<Real, std::int32_t>(to, first, from, n, tensor::to_integer<std::int32_t, Real>);
+      return detail::store_each<Real, std::int32_t>(to, first, from, n, tensor::low_bits<std::int32_t, Real>);
     case tensor::dtype::int8:
-      return detail::store_each<Real, std::int8_t>(to, first, from, n, tensor::to_integer<std::int8_t, Real>);
+      return detail::store_each<Real, std::int8_t>(to, first, from, n, tensor::low_bits<std::int8_t, Real>);
     case tensor::dtype::uint8:
-      return detail::store_each<Real, std::uint8_t>(to, first, from, n, tensor::to_integer<std::uint8_t, Real>);
+      return detail::store_each<Real, std::uint8_t>(to, first, from, n, tensor::low_bits<std::uint8_t, Real>);
     case tensor::dtype::boolean:
       return detail::store_each<Real, std::uint8_t>(to, first, from, n, [](Real x) { return x != Real{0} ? 1 : 0; });
   }

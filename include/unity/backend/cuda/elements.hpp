@@ -192,17 +192,17 @@ struct alignas(4 * sizeof(T)) quad {
   T x[4];
 };
 
-// tensor::to_integer for the device, where neither host functions nor numeric_limits can be used. least and most + 1
-// are powers of two, or least is 0, so they are exact in Real.
+// tensor::low_bits for the device, where neither host functions nor numeric_limits can be used.
 template <class Integer, class Real>
-[[nodiscard]] UNITY_HOST_DEVICE Integer to_integer(Real x, Real least, Real beyond, Integer most) {
+[[nodiscard]] UNITY_HOST_DEVICE Integer low_bits(Real x) {
   if (!(x == x)) {
     return 0;
   }
-  if (x >= beyond) {
-    return most;
+  if (x >= static_cast<Real>(0x1p63)) {
+    return static_cast<Integer>(INT64_MAX);
   }
-  return static_cast<Integer>(x < least ? least : x);
+  constexpr auto least = static_cast<Real>(-0x1p63);
+  return static_cast<Integer>(static_cast<std::int64_t>(x < least ? least : x));
 }
 
 // Element i of a tensor.
@@ -229,22 +229,10 @@ UNITY_HOST_DEVICE void store_element(tensor::dtype t, std::byte* to, std::int64_
     case dtype::float64: reinterpret_cast<double*>(to)[i] = static_cast<double>(x); return;
     case dtype::float16: reinterpret_cast<std::uint16_t*>(to)[i] = narrow_float16(x); return;
     case dtype::bfloat16: reinterpret_cast<std::uint16_t*>(to)[i] = narrow_bfloat16(x); return;
-    case dtype::int64:
-      reinterpret_cast<std::int64_t*>(to)[i] =
-          to_integer<std::int64_t, Real>(x, static_cast<Real>(-0x1p63), static_cast<Real>(0x1p63), INT64_MAX);
-      return;
-    case dtype::int32:
-      reinterpret_cast<std::int32_t*>(to)[i] =
-          to_integer<std::int32_t, Real>(x, static_cast<Real>(-0x1p31), static_cast<Real>(0x1p31), INT32_MAX);
-      return;
-    case dtype::int8:
-      reinterpret_cast<std::int8_t*>(to)[i] =
-          to_integer<std::int8_t, Real>(x, static_cast<Real>(-0x1p7), static_cast<Real>(0x1p7), INT8_MAX);
-      return;
-    case dtype::uint8:
-      reinterpret_cast<std::uint8_t*>(to)[i] =
-          to_integer<std::uint8_t, Real>(x, static_cast<Real>(0), static_cast<Real>(0x1p8), UINT8_MAX);
-      return;
+    case dtype::int64: reinterpret_cast<std::int64_t*>(to)[i] = low_bits<std::int64_t>(x); return;
+    case dtype::int32: reinterpret_cast<std::int32_t*>(to)[i] = low_bits<std::int32_t>(x); return;
+    case dtype::int8: reinterpret_cast<std::int8_t*>(to)[i] = low_bits<std::int8_t>(x); return;
+    case dtype::uint8: reinterpret_cast<std::uint8_t*>(to)[i] = low_bits<std::uint8_t>(x); return;
     case dtype::boolean: reinterpret_cast<std::uint8_t*>(to)[i] = x != Real{0} ? 1 : 0; return;
   }
 }
