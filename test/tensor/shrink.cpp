@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <set>
 #include <span>
 #include <string>
@@ -211,6 +212,41 @@ TEST_CASE("shrink keeps splits and slices of one axis consistent") {
   CHECK(attributes_of(g, across).integers("starts")[1] < u);
   CHECK(attributes_of(g, across).integers("ends")[1] > u);
   CHECK(u + v < 40);
+}
+
+TEST_CASE("shrink keeps neighbouring slices of one axis consistent in any order") {
+  const std::int64_t cuts[] = {0, 100, 250, 420, 600, 900, 1000};
+  const std::size_t orders[][6] = {{0, 1, 2, 3, 4, 5}, {5, 4, 3, 2, 1, 0}, {2, 4, 3, 0, 1, 5}};
+  for (const auto& order : orders) {
+    builder b{standard()};
+    const auto x = b.input("x", {1000, 3});
+    std::vector<value_id> slices(6);
+    for (const auto i : order) {
+      slices[i] = b.slice(x, {0}, {cuts[i]}, {cuts[i + 1]});
+    }
+    const auto g = shrunk(std::move(b).finish({b.concat(0, slices)}));
+    std::int64_t start = 0;
+    for (const auto s : slices) {
+      CHECK(attributes_of(g, s).integers("starts")[0] == start);
+      start += dims_of(g, s)[0];
+      CHECK(attributes_of(g, s).integers("ends")[0] == start);
+    }
+    CHECK(dims_of(g, x)[0] == start);
+    CHECK(start < 100);
+  }
+}
+
+TEST_CASE("shrink takes about linear time for the steps of a recurrent layer") {
+  const auto seconds = [](std::int64_t steps) {
+    builder b{standard()};
+    const auto x = b.input("x", {steps, 2, 4});
+    const auto states = b.apply("lstm", {x, b.weight("w", {1, 16, 4}), b.weight("r", {1, 16, 4})});
+    const auto g = std::move(b).finish({states[0]});
+    const auto before = std::clock();
+    CHECK(shrink(standard(), g, g).elements > 0);
+    return static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+  };
+  CHECK(seconds(1600) < 24 * seconds(200));  // squared: 64 times
 }
 
 TEST_CASE("shrink keeps factors of one axis consistent across reshapes") {

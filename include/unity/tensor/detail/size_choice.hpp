@@ -39,11 +39,21 @@ class size_choice {
   enum class kind : std::uint8_t { sum, product, function };
   struct relation {
     kind what;
-    std::size_t whole;    // or the index of a function
-    std::size_t product;  // which product of `whole`
+    std::size_t whole;       // or the index of a function
+    std::size_t product;     // which product of `whole`
+    std::int64_t times = 0;  // of a sum: how many of its parts are of the class
+  };
+
+  // Running totals of a sum: it can have thousands of parts, such as the steps of a recurrent layer.
+  struct partial_sum {
+    std::int64_t known = 0;    // the sum of the chosen parts
+    std::int64_t unknown = 0;  // parts that are not chosen yet
+    std::size_t unknown_classes = 0;
+    number last = 0;  // xor of these classes: the last one if there is only one
   };
 
   void list_relations(number n);
+  void list_sum(number whole);
 
   // Returns the class for which no size fits, if any.
   std::optional<number> choose();
@@ -62,9 +72,12 @@ class size_choice {
   // Sets a size and all sizes that follow from it. Returns whether they fit.
   bool settle(number n, std::int64_t size);
   bool set(number n, std::int64_t size);
+  void forget(number n);
+  // Moves the parts of class n from the unknown to the known ones of its sums, or back (by -1).
+  void count(number n, std::int64_t by);
 
   bool follow(const relation& r);
-  bool follow_sum(number whole, std::span<const number> parts);
+  bool follow_sum(number whole);
   bool follow_product(number whole, std::span<const number> factors);
 
   const size_classes& classes_;
@@ -76,6 +89,8 @@ class size_choice {
   std::vector<std::vector<relation>> relations_;
   std::vector<std::int64_t> sizes_;  // 0: not chosen yet
   std::vector<number> trail_;        // classes that were chosen, in order
+  std::vector<partial_sum> none_chosen_;  // by class that is a sum
+  std::vector<partial_sum> sums_;
   std::map<std::int64_t, int> times_used_;
 };
 
@@ -96,7 +111,8 @@ UNITY_INLINE size_choice::size_choice(const size_classes& classes, std::span<con
       kept_(classes.count()),
       follows_(classes.count()),
       relations_(classes.count()),
-      sizes_(classes.count()) {
+      sizes_(classes.count()),
+      none_chosen_(classes.count()) {
   for (number n = 0; n < classes_.count(); ++n) {
     if (classes_.find(n) == n) {
       list_relations(n);
@@ -122,23 +138,37 @@ UNITY_INLINE const std::vector<std::int64_t>& size_choice::run() {
 }
 
 UNITY_INLINE void size_choice::list_relations(number n) {
-  const auto list = [&](relation r, std::span<const number> members) {
-    relations_[n].push_back(r);
-    for (const auto m : members) {
-      relations_[classes_.find(m)].push_back(r);
-    }
-  };
-  if (const auto parts = classes_.parts(n); !parts.empty()) {
-    list({kind::sum, n, 0}, parts);
+  if (!classes_.parts(n).empty()) {
+    list_sum(n);
   }
   for (std::size_t p = 0; p < classes_.products(n).size(); ++p) {
-    list({kind::product, n, p}, classes_.products(n)[p]);
+    const relation r{kind::product, n, p};
+    relations_[n].push_back(r);
+    for (const auto m : classes_.products(n)[p]) {
+      relations_[classes_.find(m)].push_back(r);
+    }
   }
   follows_[n] = follows_[n] || !classes_.parts(n).empty() || !classes_.products(n).empty();
 }
 
+UNITY_INLINE void size_choice::list_sum(number whole) {
+  std::map<number, std::int64_t> times;
+  for (const auto p : classes_.parts(whole)) {
+    ++times[classes_.find(p)];
+  }
+  relations_[whole].push_back({kind::sum, whole, 0});
+  auto& sum = none_chosen_[whole];
+  for (const auto& [part, count] : times) {
+    relations_[part].push_back({kind::sum, whole, 0, count});
+    sum.unknown += count;
+    ++sum.unknown_classes;
+    sum.last ^= part;
+  }
+}
+
 UNITY_INLINE auto size_choice::choose() -> std::optional<number> {
   std::fill(sizes_.begin(), sizes_.end(), 0);
+  sums_ = none_chosen_;
   trail_.clear();
   times_used_.clear();
   for (number n = 0; n < sizes_.size(); ++n) {
@@ -197,7 +227,7 @@ UNITY_INLINE bool size_choice::fits(number n, std::int64_t size) {
   const auto before = trail_.size();
   const bool fits = settle(n, size);
   while (trail_.size() > before) {
-    sizes_[trail_.back()] = 0;
+    forget(trail_.back());
     trail_.pop_back();
   }
   return fits;
@@ -228,13 +258,31 @@ UNITY_INLINE bool size_choice::set(number n, std::int64_t size) {
     return false;
   }
   sizes_[n] = size;
+  count(n, 1);
   trail_.push_back(n);
   return true;
 }
 
+UNITY_INLINE void size_choice::forget(number n) {
+  count(n, -1);
+  sizes_[n] = 0;
+}
+
+UNITY_INLINE void size_choice::count(number n, std::int64_t by) {
+  for (const auto& r : relations_[n]) {
+    if (r.what == kind::sum && r.times > 0) {
+      auto& sum = sums_[r.whole];
+      sum.known += by * r.times * sizes_[n];
+      sum.unknown -= by * r.times;
+      by > 0 ? --sum.unknown_classes : ++sum.unknown_classes;
+      sum.last ^= n;
+    }
+  }
+}
+
 UNITY_INLINE bool size_choice::follow(const relation& r) {
   switch (r.what) {
-    case kind::sum: return follow_sum(r.whole, classes_.parts(r.whole));
+    case kind::sum: return follow_sum(r.whole);
     case kind::product: return follow_product(r.whole, classes_.products(r.whole)[r.product]);
     case kind::function: {
       const auto& f = functions_[r.whole];
@@ -244,26 +292,16 @@ UNITY_INLINE bool size_choice::follow(const relation& r) {
   return true;
 }
 
-UNITY_INLINE bool size_choice::follow_sum(number whole, std::span<const number> parts) {
-  std::int64_t known = 0;
-  std::int64_t unknown_count = 0;
-  number unknown = 0;
-  for (const auto p : parts) {
-    const auto c = classes_.find(p);
-    known += sizes_[c];
-    if (sizes_[c] == 0) {
-      if (unknown_count > 0 && unknown != c) {
-        return true;
-      }
-      unknown = c;
-      ++unknown_count;
-    }
+UNITY_INLINE bool size_choice::follow_sum(number whole) {
+  const auto& sum = sums_[whole];
+  if (sum.unknown_classes == 0) {
+    return set(whole, sum.known);
   }
-  if (unknown_count == 0) {
-    return set(whole, known);
+  if (sum.unknown_classes > 1 || sizes_[whole] == 0) {
+    return true;
   }
-  const auto rest = sizes_[whole] - known;
-  return sizes_[whole] == 0 || (rest % unknown_count == 0 && set(unknown, rest / unknown_count));
+  const auto rest = sizes_[whole] - sum.known;
+  return rest % sum.unknown == 0 && set(sum.last, rest / sum.unknown);
 }
 
 UNITY_INLINE bool size_choice::follow_product(number whole, std::span<const number> factors) {

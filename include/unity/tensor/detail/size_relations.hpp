@@ -87,6 +87,18 @@ class size_relations {
   bool unite_functions();
 
   const algebra& algebra_;
+  // A segment of a dimension, and the parts before and after it.
+  struct cut {
+    size_number before;
+    size_number segment;
+    size_number after;
+  };
+  struct cut_segments {
+    std::map<std::int64_t, cut> by_end;
+    std::map<std::int64_t, cut> by_start;
+  };
+
+  std::map<size_number, cut_segments> cuts_;  // by class
   std::map<std::string, size_numbers> named_;
   std::map<std::pair<kind_id, attribute_list>, std::vector<size_numbers>> equal_;
   std::vector<size_function> functions_;
@@ -208,9 +220,33 @@ UNITY_INLINE std::pair<size_number, size_number> size_relations::cut_out(size_nu
   const auto rest = classes.size(dim) - start - classes.size(segment);
   const auto before = start > 0 ? classes.add(start) : size_none;
   const auto after = rest > 0 ? classes.add(rest) : size_none;
-  size_numbers parts{before, segment, after};
-  std::erase(parts, size_none);
-  classes.add_sum(dim, parts);
+  const auto add_sum = [&](size_number whole, size_numbers parts) {
+    std::erase(parts, size_none);
+    if (whole != size_none) {
+      classes.add_sum(whole, parts);
+    }
+  };
+  auto& known = cuts_[classes.find(dim)];
+  const auto end = start + classes.size(segment);
+  const auto same = known.by_start.find(start);
+  const auto left = known.by_end.find(start);
+  const auto right = known.by_start.find(end);
+  // A segment that is known, or next to a known one, is related to that alone: there can be thousands beside it.
+  if (same != known.by_start.end() && classes.size(same->second.segment) == classes.size(segment)) {
+    add_sum(before, {same->second.before});
+    add_sum(segment, {same->second.segment});
+    add_sum(after, {same->second.after});
+  } else if (left != known.by_end.end()) {
+    add_sum(before, {left->second.before, left->second.segment});
+    add_sum(left->second.after, {segment, after});
+  } else if (right != known.by_start.end()) {
+    add_sum(after, {right->second.segment, right->second.after});
+    add_sum(right->second.before, {before, segment});
+  } else {
+    add_sum(dim, {before, segment, after});
+  }
+  known.by_end.emplace(end, cut{before, segment, after});
+  known.by_start.emplace(start, cut{before, segment, after});
   return {before, after};
 }
 
