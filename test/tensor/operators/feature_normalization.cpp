@@ -107,6 +107,17 @@ TEST_CASE("local_response_norm agrees with loops over neighbouring channels") {
   }
 }
 
+TEST_CASE("local_response_norm over all channels is one sum") {
+  const auto op = standard().make_operation("local_response_norm", {{"size", 2000001}});
+  CHECK(standard().body(op, types{type({2, 1000, 3})})->node_count() < 12);
+}
+
+TEST_CASE("lp_norm of zeros is zeros") {
+  for (const int p : {1, 2}) {
+    CHECK(run("lp_norm", {{"axis", 1}, {"p", p}}, {{{2, 2}, {0, 0, 0, 3}}}).data == std::vector<double>{0, 0, 0, 1});
+  }
+}
+
 TEST_CASE("lp_norm and mean_variance_norm agree with loops") {
   unity::random_engine random{6};
   const auto x = random_tensor({2, 3, 4}, random);

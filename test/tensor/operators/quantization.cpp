@@ -102,6 +102,10 @@ TEST_CASE("dynamic_quantize covers the range of the elements and 0") {
   CHECK(found[1].data[0] == Approx(5.0 / 255));
   CHECK(found[2].data[0] == 153);
   CHECK(run_all("dynamic_quantize", {}, {dense<double>{{2}, {1, 2}}})[0].data == std::vector<double>{128, 255});
+  const auto of_zeros = run_all("dynamic_quantize", {}, {dense<double>{{2}, {0, 0}}});
+  CHECK(of_zeros[0].data == std::vector<double>{0, 0});
+  CHECK(of_zeros[1].data[0] == 1);
+  CHECK(of_zeros[2].data[0] == 0);
 }
 
 TEST_CASE("integer_matmul and quantized_matmul subtract zero points") {

@@ -50,6 +50,9 @@ TEST_CASE("border_pad pads in every mode and cuts with negative pads") {
   CHECK(line({{"mode", "wrap"}, {"pads", {2, 3}}}, "border_pad", {1, 2, 3}) == list{2, 3, 1, 2, 3, 1, 2, 3});
   CHECK(line({{"mode", "constant"}, {"pads", {-1, 2}}, {"value", 7.0}}, "border_pad", {1, 2, 3}) == list{2, 3, 7, 7});
   CHECK(line({{"mode", "edge"}, {"pads", {-1, 1}}}, "border_pad", {1, 2, 3}) == list{2, 3, 3});
+  CHECK(line({{"mode", "wrap"}, {"pads", {-2, 3}}}, "border_pad", {0, 1, 2, 3, 4}) == list{2, 3, 4, 2, 3, 4});
+  CHECK(line({{"mode", "wrap"}, {"pads", {2, -3}}}, "border_pad", {0, 1, 2, 3, 4}) == list{0, 1, 0, 1});
+  CHECK(line({{"mode", "reflect"}, {"pads", {-2, 2}}}, "border_pad", {0, 1, 2, 3, 4}) == list{2, 3, 4, 3, 2});
   unity::random_engine random{3};
   const auto x = random_tensor({2, 3, 3}, random);
   CHECK(run("border_pad", {{"mode", "reflect"}, {"pads", {0, 1, 2, 0, 1, 0}}}, {x}) ==
@@ -59,6 +62,8 @@ TEST_CASE("border_pad pads in every mode and cuts with negative pads") {
           return at(x, {p[0], rows[p[1]], columns[p[2]]});
         }));
   CHECK(refusal_of("border_pad", {{"mode", "reflect"}, {"pads", {3, 0}}}, {type({3})}) ==
+        "pads within what the operand has");
+  CHECK(refusal_of("border_pad", {{"mode", "wrap"}, {"pads", {-2, 2}}}, {type({3})}) ==
         "pads within what the operand has");
   CHECK(refusal_of("border_pad", {{"pads", {-1, -2}}}, {type({3})}) == "cuts that leave something");
 }

@@ -81,6 +81,9 @@ namespace detail {
 // Requires scale and bias of one element per channel or per group.
 void judge_group_norm(judgement& j, const attribute_reader& a, std::int64_t groups);
 
+// Sums over the channels of x[n, c, ...] from `before` before each to `after` after it.
+[[nodiscard]] value_id window_sum(body_builder& b, value_id x, std::int64_t before, std::int64_t after);
+
 [[nodiscard]] std::vector<value_id> group_norm_body(body_builder& b, double epsilon, std::int64_t groups,
                                                     std::span<const value_id> x);
 
@@ -304,6 +307,26 @@ UNITY_INLINE definition rms_norm() {
   return define("rms_norm", 2, 1, {integer_field("axis"), real_field("epsilon", 1e-5)}, composite{body, types});
 }
 
+UNITY_INLINE value_id detail::window_sum(body_builder& b, value_id x, std::int64_t before, std::int64_t after) {
+  const auto channels = b.type(x).dims[1];
+  if (std::min(before, after) >= channels - 1) {
+    return b.add("reduce_sum", {x}, {{"axes", {1}}});
+  }
+  before = std::min(before, channels - 1);
+  after = std::min(after, channels - 1);
+  shape pads(2 * b.type(x).rank(), 0);
+  pads[1] = before;
+  pads[b.type(x).rank() + 1] = after;
+  const auto padded = b.add("pad", {x}, {{"pads", pads}, {"value", 0.0}});
+  value_id sum;
+  for (std::int64_t from = 0; from <= before + after; ++from) {
+    const auto part =
+        b.add("slice", {padded}, {{"axes", {1}}, {"starts", {from}}, {"ends", {from + channels}}, {"steps", {1}}});
+    sum = sum.valid() ? b.add("add", {sum, part}) : part;
+  }
+  return sum;
+}
+
 UNITY_INLINE definition local_response_norm() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     if (j.require_floating() && j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0) &&
@@ -313,19 +336,8 @@ UNITY_INLINE definition local_response_norm() {
   };
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     const auto size = a.integer("size");
-    const auto channels = b.type(x[0]).dims[1];
-    const auto before = std::min((size - 1) / 2, channels - 1);
-    const auto after = std::min(size / 2, channels - 1);
-    shape pads(2 * b.type(x[0]).rank(), 0);
-    pads[1] = before;
-    pads[b.type(x[0]).rank() + 1] = after;
-    const auto squares = b.add("pad", {b.add("mul", {x[0], x[0]})}, {{"pads", pads}, {"value", 0.0}});
-    value_id sum;
-    for (std::int64_t from = 0; from <= before + after; ++from) {
-      const auto part =
-          b.add("slice", {squares}, {{"axes", {1}}, {"starts", {from}}, {"ends", {from + channels}}, {"steps", {1}}});
-      sum = sum.valid() ? b.add("add", {sum, part}) : part;
-    }
+    const auto squares = b.add("mul", {x[0], x[0]});
+    const auto sum = detail::window_sum(b, squares, (size - 1) / 2, size / 2);
     const auto share = scalar(b, a.real("alpha") / static_cast<double>(size), sum);
     const auto base = b.add("add", {b.add("scalar_multiply", {sum, share}), scalar(b, a.real("bias"), sum)});
     return std::vector{b.add("div", {x[0], b.add("pow", {base, scalar(b, a.real("beta"), sum)})})};

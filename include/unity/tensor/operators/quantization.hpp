@@ -21,9 +21,8 @@ namespace unity::tensor::operators {
 // Source: ONNX's QuantizeLinear.
 [[nodiscard]] definition quantize();
 
-// Chooses scale and zero point so that uint8 covers the range from the smallest to the largest element, and 0.
-// Shapes: x[d...] -> [d...], scale[], zero point[].
-// Source: ONNX's DynamicQuantizeLinear.
+// Chooses scale and zero point so that uint8 covers the range from the smallest to the largest element, and 0. The
+// scale of zeros is 1. Shapes: x[d...] -> [d...], scale[], zero point[]. Source: ONNX's DynamicQuantizeLinear.
 [[nodiscard]] definition dynamic_quantize();
 
 // The exact product in int32 after subtracting the zero points.
@@ -73,6 +72,7 @@ namespace unity::tensor::operators {
 #include <unity/tensor/operators/convolution.hpp>
 #include <unity/tensor/operators/functions.hpp>
 #include <unity/tensor/operators/parts.hpp>
+#include <unity/tensor/operators/reduction.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/space.hpp>
 
@@ -320,7 +320,7 @@ UNITY_INLINE definition dynamic_quantize() {
     };
     const auto most = b.add("maximum", {extreme("reduce_max"), number(0)});
     const auto least = b.add("minimum", {extreme("reduce_min"), number(0)});
-    const auto scale = b.add("div", {b.add("sub", {most, least}), number(255)});
+    const auto scale = nonzero_or_one(b, b.add("div", {b.add("sub", {most, least}), number(255)}));
     const auto from = b.add("negate", {b.add("div", {least, scale})});
     const auto zero_point = detail::saturated(b, from, {}, dtype::uint8);
     return std::vector{detail::saturated(b, b.add("div", {x[0], scale}), zero_point, dtype::uint8), scale, zero_point};

@@ -14,8 +14,8 @@ namespace unity::tensor::operators {
 // counts[i] elements along axes[i], from starts[i], with step steps[i], which may be negative but not 0.
 [[nodiscard]] definition strided_slice();
 
-// pads: before all dimensions, then after all; negative pads crop. New elements are `value` (constant), the mirror
-// image without the border (reflect), the border (edge), or the opposite end (wrap).
+// pads: before all dimensions, then after all; negative pads crop first. New elements are `value` (constant), the
+// mirror image without the border (reflect), the border (edge), or the opposite end (wrap).
 // Source: ONNX's Pad.
 [[nodiscard]] definition border_pad();
 
@@ -199,11 +199,10 @@ UNITY_INLINE definition border_pad() {
                      "pads of sensible size")) {
         return;
       }
-      // reflect and wrap need enough elements before cropping.
-      const auto most = mode == detail::border::reflect ? dims[d] - 1 : dims[d];
+      const auto kept = dims[d] + std::min(before, std::int64_t{0}) + std::min(after, std::int64_t{0});
+      const auto most = mode == detail::border::reflect ? kept - 1 : kept;
       const bool comes =
           mode == detail::border::constant || mode == detail::border::edge || std::max(before, after) <= most;
-      const auto kept = dims[d] + std::min(before, std::int64_t{0}) + std::min(after, std::int64_t{0});
       if (!j.require(comes, "pads within what the operand has") || !j.require(kept > 0, "cuts that leave something")) {
         return;
       }
@@ -216,16 +215,6 @@ UNITY_INLINE definition border_pad() {
     const auto mode = a.choice<detail::border>("mode");
     const auto rank = b.type(x[0]).rank();
     auto v = b.add("identity", {x[0]});
-    if (mode != detail::border::constant) {
-      for (std::size_t d = 0; d < rank; ++d) {
-        const auto size = b.type(v).dims[d];
-        const auto padded = size + pads[d] + pads[rank + d];
-        if (pads[d] != 0 || pads[rank + d] != 0) {
-          v = taken_along(b, v, d, detail::border_numbers(b, mode, pads[d], size, padded));
-        }
-      }
-      return std::vector{v};
-    }
     shape added(pads.size(), 0);
     for (std::size_t d = 0; d < rank; ++d) {
       const auto size = b.type(v).dims[d];
@@ -237,6 +226,14 @@ UNITY_INLINE definition border_pad() {
       }
       added[d] = std::max(pads[d], std::int64_t{0});
       added[rank + d] = std::max(pads[rank + d], std::int64_t{0});
+      if (mode != detail::border::constant && (added[d] != 0 || added[rank + d] != 0)) {
+        const auto kept = end - start;
+        const auto padded = added[d] + kept + added[rank + d];
+        v = taken_along(b, v, d, detail::border_numbers(b, mode, added[d], kept, padded));
+      }
+    }
+    if (mode != detail::border::constant) {
+      return std::vector{v};
     }
     return std::vector{b.add("pad", {v}, {{"pads", added}, {"value", a.real("value")}})};
   };
