@@ -72,7 +72,7 @@ class kernel_writer {
   void add_other_steps();
   // Effects: adds to the kernel the views through which its steps read results of its other steps.
   void take_in_views(unit& u);
-  void set_keys_of_waits();
+  void set_keys();
   void need(std::uint32_t reader, value_id v);
   void find_needs();
   void wait_for_readers_of_kept();
@@ -97,7 +97,7 @@ UNITY_INLINE parallel::rank_program kernel_writer::run() {
   find_views();
   plan_kernels();
   add_other_steps();
-  set_keys_of_waits();
+  set_keys();
   find_needs();
   made_.steps.clear();
   made_.is_divided = rows_.labels.is_divided;
@@ -218,42 +218,56 @@ UNITY_INLINE void kernel_writer::take_in_views(unit& u) {
 }
 
 UNITY_INLINE void kernel_writer::add_other_steps() {
-  using kinds = parallel::step_kind;
   for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
-    if (unit_of_[s] != none) {
-      continue;
+    if (unit_of_[s] == none) {
+      unit_of_[s] = static_cast<std::uint32_t>(units_.size());
+      units_.push_back({{s}, 0, !is_view_[s]});
     }
-    unit u{{s}, 0, true};
-    for (const auto v : reads(s)) {
-      const auto maker = makers_[v.index()];
-      u.key = maker == none ? u.key : std::max(u.key, units_[unit_of_[maker]].key);
-    }
-    if (program_.steps[s].kind == kinds::wait) {
-      u.key = units_[unit_of_[program_.steps[s].peer]].key;
-    } else if (program_.steps[s].kind == kinds::update) {
-      u.key = last + s;
-    }
-    u.is_needed = !is_view_[s];
-    unit_of_[s] = static_cast<std::uint32_t>(units_.size());
-    units_.push_back(std::move(u));
   }
 }
 
-// Waits for operands of a kernel run just before the kernel; waits for operands of updates alone run at the end.
-UNITY_INLINE void kernel_writer::set_keys_of_waits() {
+// A wait runs just before the first kernel of the plan that reads what it yields, also if steps that the plan does not
+// name are between. Waits that no kernel needs run at the end in the program's order, as updates do. Other steps run as
+// soon as their operands exist.
+//
+// Ranks do not wait for each other in a circle. All have the kernels in one order, in which each comes after those
+// whose results reach it on any rank. So the message for a kernel depends on earlier kernels alone, and of all ranks
+// that wait for messages to kernels, the one with the earliest kernel finds that its sender waits for nothing before
+// the message. At the waits at the end, all such messages are sent, and the program's order has no circle either.
+UNITY_INLINE void kernel_writer::set_keys() {
   using kinds = parallel::step_kind;
-  std::vector<std::uint64_t> first(program_.steps.size(), last);  // key of the reader, by awaited step
-  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
-    for (const auto v : program_.steps[s].kind == kinds::update ? std::vector<value_id>{} : reads(s)) {
-      const auto maker = makers_[v.index()];
-      if (maker != none) {
-        first[maker] = std::min(first[maker], units_[unit_of_[s]].key);
-      }
+  const auto count = static_cast<std::uint32_t>(program_.steps.size());
+  std::vector<std::uint64_t> first(count, last);  // key of the first kernel that needs the step
+  for (const auto& u : units_) {
+    for (const auto s : u.steps) {
+      first[s] = u.key == 0 ? first[s] : std::min(first[s], u.key);
     }
   }
-  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+  for (auto s = count; s-- > 0;) {
+    for (const auto v : reads(s)) {
+      if (const auto maker = makers_[v.index()]; maker != none) {
+        first[maker] = std::min(first[maker], first[s]);
+      }
+    }
     if (program_.steps[s].kind == kinds::wait) {
-      units_[unit_of_[s]].key = first[s] == last ? last + s : first[s];
+      auto& begun = first[program_.steps[s].peer];
+      begun = std::min(begun, first[s]);
+    }
+  }
+  for (std::uint32_t s = 0; s < count; ++s) {
+    auto& key = units_[unit_of_[s]].key;
+    if (key != 0) {
+      continue;  // a kernel of the plan
+    }
+    if (program_.steps[s].kind == kinds::wait) {
+      key = first[s] == last ? last + s : first[s];
+    } else if (program_.steps[s].kind == kinds::update) {
+      key = last + s;
+    } else {
+      for (const auto v : reads(s)) {
+        const auto maker = makers_[v.index()];
+        key = maker == none ? key : std::max(key, units_[unit_of_[maker]].key);
+      }
     }
   }
 }
