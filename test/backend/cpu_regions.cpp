@@ -435,4 +435,12 @@ TEST_CASE("a region operator that mixes rows or reads a sum over rows is refused
   CHECK_THROWS_WITH(device.prepare_region({g, {true, false, true}, 8}), Catch::Contains("sub"));
 }
 
+TEST_CASE("a region without outputs is refused", "[cpu_regions]") {
+  cpu_backend device{operators()};
+  tensor::builder b{operators()};
+  const auto x = b.input("x", {8, 8});
+  static_cast<void>(b.relu(x));
+  CHECK_THROWS_WITH(device.prepare_region({std::move(b).finish({}), {true, true}, 8}), Catch::Contains("no outputs"));
+}
+
 }  // namespace tests_of_cpu_regions

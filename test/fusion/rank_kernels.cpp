@@ -140,4 +140,23 @@ TEST_CASE("steps of a plan that only alias memory on a rank run nowhere") {
             }) < 1e-9);
 }
 
+TEST_CASE("kernels whose results nobody reads do not run") {
+  const auto p = test::data_parallel_plan("zoo:mlp?layers=3&hidden=8&batch=4", 2);
+  random_engine random{1};
+  auto plan = test::data_parallel_job{p}.random_plan(random, 2000);
+  auto& fused = *std::find_if(plan.kernels.begin(), plan.kernels.end(), [](const auto& k) { return k.size() > 1; });
+  for (auto& x : fused) {
+    x.is_copy = true;
+  }
+  CHECK(parallel::test::error_on_ranks(test::training_operators(), p, 1, [&](parallel::rank_programs ranks) {
+          ranks = with_kernels(std::move(ranks), plan);
+          for (const auto& rank : ranks.ranks) {
+            for (const auto& k : rank.kernels) {
+              CHECK_FALSE(k.outputs.empty());
+            }
+          }
+          return ranks;
+        }) < 1e-9);
+}
+
 }  // namespace rank_kernels_test

@@ -56,7 +56,7 @@ class kernel_writer {
   struct unit {
     std::vector<std::uint32_t> steps{};  // ascending
     std::uint64_t key = 0;               // ready units run in the order of keys
-    bool is_needed = true;
+    bool is_needed = false;
   };
 
   [[nodiscard]] std::span<const value_id> operands(std::uint32_t step) const {
@@ -90,6 +90,7 @@ class kernel_writer {
   std::vector<bool> is_view_{};                       // by step
   std::vector<bool> is_read_outside_{};               // by value: a unit other than the one that computes it reads it
   std::vector<std::vector<std::uint32_t>> before_{};  // by unit
+  std::vector<std::uint32_t> unread_{};               // needed units whose operands are not needed yet
 };
 
 UNITY_INLINE parallel::rank_program kernel_writer::run() {
@@ -189,7 +190,6 @@ UNITY_INLINE void kernel_writer::plan_kernels() {
     }
     std::sort(u.steps.begin(), u.steps.end());
     u.steps.erase(std::unique(u.steps.begin(), u.steps.end()), u.steps.end());
-    u.is_needed = !u.steps.empty();
     take_in_views(u);
     units_.push_back(std::move(u));
   }
@@ -221,7 +221,7 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
   for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
     if (unit_of_[s] == none) {
       unit_of_[s] = static_cast<std::uint32_t>(units_.size());
-      units_.push_back({{s}, 0, !is_view_[s]});
+      units_.push_back({{s}, 0, false});
     }
   }
 }
@@ -281,27 +281,22 @@ UNITY_INLINE void kernel_writer::need(std::uint32_t reader, value_id v) {
   const auto from = unit_of_[maker];
   is_read_outside_[v.index()] = true;
   before_[reader].push_back(from);
-  if (is_view_[maker] && !units_[from].is_needed) {
+  if (!units_[from].is_needed) {
     units_[from].is_needed = true;
-    for (const auto x : operands(maker)) {
-      need(from, x);
-    }
+    unread_.push_back(from);
   }
 }
 
+// Units that only run operators are needed if something needed reads a result that they provide.
 UNITY_INLINE void kernel_writer::find_needs() {
   using kinds = parallel::step_kind;
   is_read_outside_.assign(program_.graph.value_count(), false);
   before_.assign(units_.size(), {});
   for (std::uint32_t u = 0; u < units_.size(); ++u) {
-    const bool is_view = units_[u].steps.size() == 1 && is_view_[units_[u].steps[0]];
-    for (const auto s : is_view ? std::vector<std::uint32_t>{} : units_[u].steps) {
-      for (const auto v : reads(s)) {
-        need(u, v);
-      }
-      if (program_.steps[s].kind == kinds::wait) {
-        before_[u].push_back(unit_of_[program_.steps[s].peer]);
-      }
+    const auto& steps = units_[u].steps;
+    units_[u].is_needed = !steps.empty() && program_.steps[steps.front()].kind != kinds::run;
+    if (units_[u].is_needed) {
+      unread_.push_back(u);
     }
   }
   // Each value that leaves the iteration has an empty unit that reads it.
@@ -315,6 +310,18 @@ UNITY_INLINE void kernel_writer::find_needs() {
   }
   for (const auto& k : program_.kept) {
     leaves(k.after);
+  }
+  while (!unread_.empty()) {
+    const auto u = unread_.back();
+    unread_.pop_back();
+    for (const auto s : units_[u].steps) {
+      for (const auto v : reads(s)) {
+        need(u, v);
+      }
+      if (program_.steps[s].kind == kinds::wait) {
+        before_[u].push_back(unit_of_[program_.steps[s].peer]);
+      }
+    }
   }
   wait_for_readers_of_kept();
 }
@@ -331,7 +338,7 @@ UNITY_INLINE void kernel_writer::wait_for_readers_of_kept() {
     for (const auto s : units_[u].steps) {
       for (const auto v : reads(s)) {
         const auto writer = writer_of[v.index()];
-        if (writer != none && writer != u) {
+        if (writer != none && writer != u && units_[u].is_needed) {
           before_[writer].push_back(u);
         }
       }

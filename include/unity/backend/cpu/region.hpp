@@ -130,7 +130,8 @@ class region_routine final : public routine {
   mutable std::vector<thread_state> states_;
 };
 
-// The routine of a region: tiles if it is a chain.
+// The routine of a region: tiles if it is a chain. Throws: unity::error if the region has no outputs, and like
+// region_routine.
 [[nodiscard]] std::unique_ptr<routine> make_region(const tensor::algebra& a, const fusion::kernel_region& region,
                                                    const region_options& options,
                                                    const region_routine::make_maker& maker);
@@ -149,6 +150,7 @@ class region_routine final : public routine {
 #include <unity/backend/elementwise_chains.hpp>
 #include <unity/backend/host_values.hpp>
 #include <unity/backend/layouts.hpp>
+#include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/graph/concepts.hpp>
 
@@ -192,6 +194,9 @@ namespace unity::backend::cpu {
 UNITY_INLINE std::unique_ptr<routine> make_region(const tensor::algebra& a, const fusion::kernel_region& region,
                                                   const region_options& options,
                                                   const region_routine::make_maker& maker) {
+  if (region.graph.outputs().empty()) {
+    throw error{"region", "no outputs", "one at least"};
+  }
   if (detail::is_chain(a, region.graph)) {
     return chain_routine(a, region.graph, options.threads);
   }
