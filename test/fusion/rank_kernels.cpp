@@ -1,4 +1,5 @@
 // Ranks whose operators are fused into random kernels compute the outputs and gradients of one device.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -37,6 +38,15 @@ const char* const models[] = {
     "zoo:transformer?layers=1&hidden=8&heads=2&seq=3&vocab=7&batch=6",
     "zoo:rnnlm?layers=2&hidden=4&seq=3&vocab=5&batch=6", "zoo:dlrm?form=ae&batch=6&hidden=8&vocab=10"};
 
+// The ranks' programs with the plan's kernels.
+parallel::rank_programs with_kernels(parallel::rank_programs ranks, const fusion::fusion_plan& plan) {
+  const auto& a = test::training_operators();
+  for (auto& rank : ranks.ranks) {
+    rank = fusion::with_kernels(a, parallel::spelled_out(a, rank), plan);
+  }
+  return ranks;
+}
+
 TEST_CASE("spelling out composite operators keeps the results of ranks") {
   for (const auto* model : models) {
     INFO(model);
@@ -65,15 +75,14 @@ TEST_CASE("kernels found on two ranks run on three with the gradients of one dev
       random_engine random{seed};
       const auto plan = job.random_plan(random, 2000);
       std::size_t kernels = 0;
-      const auto error = parallel::test::error_on_ranks(
-          test::training_operators(), test::data_parallel_plan(model, 3), seed, [&](parallel::rank_programs ranks) {
-            for (auto& rank : ranks.ranks) {
-              rank = fusion::with_kernels(test::training_operators(),
-                                          parallel::spelled_out(test::training_operators(), rank), plan);
-              kernels += rank.kernels.size();
-            }
-            return ranks;
-          });
+      const auto error = parallel::test::error_on_ranks(test::training_operators(), test::data_parallel_plan(model, 3),
+                                                        seed, [&](parallel::rank_programs ranks) {
+                                                          ranks = with_kernels(std::move(ranks), plan);
+                                                          for (const auto& rank : ranks.ranks) {
+                                                            kernels += rank.kernels.size();
+                                                          }
+                                                          return ranks;
+                                                        });
       CHECK(kernels > 3);
       CHECK(error < 1e-9);
     }
@@ -132,12 +141,8 @@ TEST_CASE("steps of a plan that only alias memory on a rank run nowhere") {
     plan.kernels[v % plan.kernels.size()].push_back(views[v]);
   }
   CHECK(parallel::test::error_on_ranks(
-            operators, test::data_parallel_plan(model, 3), 1, [&](parallel::rank_programs ranks) {
-              for (auto& rank : ranks.ranks) {
-                rank = fusion::with_kernels(operators, parallel::spelled_out(operators, rank), plan);
-              }
-              return ranks;
-            }) < 1e-9);
+            operators, test::data_parallel_plan(model, 3), 1,
+            [&](parallel::rank_programs ranks) { return with_kernels(std::move(ranks), plan); }) < 1e-9);
 }
 
 TEST_CASE("kernels whose results nobody reads do not run") {
