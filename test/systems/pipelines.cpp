@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <unity/core/units.hpp>
+#include <unity/hardware/device_mesh.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/mesh/mesh_program.hpp>
@@ -22,6 +24,7 @@
 #include <unity/parallel/tasks/task_times.hpp>
 #include <unity/systems/unity.hpp>
 #include <unity/systems/unity/memory_trading.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/convert.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -87,6 +90,32 @@ TEST_CASE("on one device the representatives' program has the time and memory of
       parallel::report_on(low, x.graph, x.machine, solver.strategy_of(known.ops, found.options, x.graph.node_count()));
   CHECK(one.iteration.count() == whole.iteration.count());
   CHECK(one.memory_peak() == whole.memory_peak());
+}
+
+TEST_CASE("the report on representatives counts times of links, and no starts of collectives") {
+  subject x{"zoo:mlp?form=fig1&batch=16", "p100:1x2"};
+  const auto mesh = unity::hardware::meshes_of(x.machine.network, 1).front();
+  constexpr parallel::index_uses samples_alone = 1;
+  systems::mesh_solver solver{operators(), x.machine, x.routes, mesh, x.clock, samples_alone, parallel::optimizer::sgd};
+  const systems::detail::analyzed_graph known{operators(), x.graph};
+  const auto found = solver.solve(known.ops, {});
+  const parallel::stage_mesh stages{x.machine, x.routes, mesh.devices, 1};
+  const parallel::staged_mapping mapping{found.options, std::vector<std::uint32_t>(known.ops.size()), 1};
+  const auto p = parallel::mesh_program(operators(), x.machine.network, solver.tables(), stages, known.ops, mapping);
+  picoseconds starts{};
+  picoseconds links{};
+  for (std::size_t f = 0; f < p.fragment_count(); ++f) {
+    for (const auto& t : p[tasks::fragment_id{f}].tasks) {
+      const auto& resource = p.resources()[t.resource.index()];
+      if (resource.kind != tasks::resource_kind::stream) {
+        (resource.name == "stage 0, collectives" ? starts : links) += t.duration;
+      }
+    }
+  }
+  CHECK(starts > picoseconds{});
+  CHECK(links > picoseconds{});
+  const auto one = parallel::mesh_report(operators(), x.machine, solver.tables(), stages, known.ops, mapping);
+  CHECK(one.communication.count() == 2 * links.count());  // of both devices
 }
 
 TEST_CASE("on one device the representatives' program recomputes like the whole one", "[law]") {

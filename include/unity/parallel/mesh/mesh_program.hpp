@@ -63,6 +63,9 @@ struct stage_mesh {
   [[nodiscard]] static hardware::mesh_sizes sizes_of(std::size_t devices, std::uint32_t stages);
 };
 
+// Whether tasks on a resource of a program of mesh_program only say when an all-reduce starts.
+[[nodiscard]] inline bool is_of_starts(tasks::resource_id r) noexcept { return r.index() % 4 == 3; }
+
 namespace detail {
 
 class mesh_program_writer {

@@ -58,7 +58,8 @@ UNITY_INLINE strategy_report mesh_report(const tensor::algebra& a, const hardwar
   for (std::size_t f = 0; f < p.fragment_count(); ++f) {
     for (const auto& t : p[tasks::fragment_id{f}].tasks) {
       const bool computes = p.resources()[t.resource.index()].kind == tasks::resource_kind::stream;
-      (computes ? r.compute : r.communication) += picoseconds{t.duration.count() * group};
+      const picoseconds all{is_of_starts(t.resource) ? 0 : t.duration.count() * group};
+      (computes ? r.compute : r.communication) += all;
     }
   }
   const auto profiles = simulate::memory_profiles(p, simulation.times());
