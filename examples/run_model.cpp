@@ -104,7 +104,7 @@ io::named_tensor read_tensor(const std::filesystem::path& file, const tensor::te
   }
   return t;
 }
-tensor::dense<float> values_of(const io::tensor_data& t) { return {t.dims, io::elements_of<float>(t)}; }
+tensor::dense<double> values_of(const io::tensor_data& t) { return {t.dims, io::elements_of(t)}; }
 
 // By name, what --data holds for the inputs: a tensor without a name belongs to the input of its number.
 io::data_table read_inputs(const arguments& a, const std::vector<named_input>& inputs) {
@@ -132,9 +132,7 @@ tensor::source_data values_for(const tensor::algebra& operators, const io::onnx_
   return [&given, own = support::model_values(operators, model, seed)](
              std::string_view name) -> std::optional<tensor::dense<double>> {
     const auto found = given.find(name);
-    return found == given.end()
-               ? own(name)
-               : std::optional{tensor::dense<double>{found->second.dims, io::elements_of<double>(found->second)}};
+    return found == given.end() ? own(name) : std::optional{values_of(found->second)};
   };
 }
 
@@ -148,7 +146,7 @@ struct outcome {
 
 // Effects: files in the folder of --save; what they held before where a write fails.
 void save(const arguments& a, const io::onnx_model& model, const std::vector<named_input>& inputs,
-          const tensor::source_data& values, const std::vector<tensor::dense<float>>& outputs) {
+          const tensor::source_data& values, const std::vector<tensor::dense<double>>& outputs) {
   const support::output_folder folder{a.save};
   std::vector<support::output> files;
   const auto add = [&](const std::filesystem::path& file, const std::string& name, auto data) {
@@ -168,7 +166,7 @@ void save(const arguments& a, const io::onnx_model& model, const std::vector<nam
 
 // The largest error of an output, of those that --data holds.
 std::optional<double> compare_stored(const arguments& a, const tensor::tensor_graph& g,
-                                     const std::vector<tensor::dense<float>>& outputs) {
+                                     const std::vector<tensor::dense<double>>& outputs) {
   std::optional<double> largest;
   for (std::size_t i = 0; !a.data.empty() && i < outputs.size(); ++i) {
     const auto file = numbered(a.data, "output", i);
@@ -190,9 +188,9 @@ outcome run_on(Backend& device, const tensor::algebra& operators, const argument
   backend::executor<Backend> executor{device, operators, model.graph, {.data = values}};
   executor.run();
   executor.wait();
-  std::vector<tensor::dense<float>> outputs;
+  std::vector<tensor::dense<double>> outputs;
   for (std::size_t i = 0; i < executor.output_count(); ++i) {
-    outputs.push_back(executor.output(i));
+    outputs.push_back(executor.template output<double>(i));
   }
   r.counts = executor.counts();
   r.error_of_stored = compare_stored(a, model.graph, outputs);

@@ -356,6 +356,16 @@ TEST_CASE("the executor takes source values by name from given data and checks t
         "source w: a value of another size; expected float32[2]");
 }
 
+TEST_CASE("the executor's outputs are read as double without a rounding to float", "[executor]") {
+  builder b{operators()};
+  const auto g = std::move(b).finish({b.input("x", {2}, dtype::int64)});
+  const dense<double> x{{2}, {16777217, 3}};
+  reference_backend device{operators()};
+  executor e{device, operators(), g, {.data = [&](std::string_view) { return std::optional{x}; }}};
+  e.run();
+  CHECK(e.output<double>(0) == x);
+}
+
 TEST_CASE("the relative error of two graphs uses equal values for equally named sources", "[executor]") {
   const auto graph = [](bool apart, double factor) {
     builder b{operators()};

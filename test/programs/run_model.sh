@@ -51,6 +51,28 @@ check 'the others stay what they were' cmp -s "$scratch/data/input_0.pb" "$scrat
 check 'flags of what is not there are refused' complains 1 'tolerance.*--data or --against' "${run[@]}" --tolerance 1
 check 'so are sizes of a second model' complains 2 'against' "${run[@]}" --against-dim batch=1
 
+# y = x + [16777217, 3] in int64, and y = x + 1e-10 in float64.
+mkdir "$scratch/integers" "$scratch/doubles"
+base64 -d >"$scratch/integers.onnx" <<<'CAg6UAoOCgF4CgFjEgF5IgNBZGQSAWcqGQgCEAdCAWNKEAEAAAEAAAAAAwAA
+AAAAAABaDwoBeBIKCggIBxIECgIIAmIPCgF5EgoKCAgHEgQKAggCQgQKABAR'
+base64 -d >"$scratch/doubles.onnx" <<<'CAg6SAoOCgF4CgFjEgF5IgNBZGQSAWcqEQgBEAtCAWNKCLu919nffNs9Wg8K
+AXgSCgoICAsSBAoCCAFiDwoBeRIKCggICxIECgIIAUIECgAQEQ=='
+base64 -d >"$scratch/integers/input_0.pb" <<<CAIQB0IBeEoQAOH1BQAAAAAFAAAAAAAAAA==
+base64 -d >"$scratch/doubles/input_0.pb" <<<CAEQC0IBeEoIAAAAAAAA8D8=
+for type in integers:116777217,8:qq doubles:1.0000000001:d; do
+  IFS=: read -r name values format <<<"$type"
+  check "$name are saved" silent "$run_model" "$scratch/$name.onnx" --backend reference --data "$scratch/$name" \
+    --save "$scratch/${name}_out"
+  check '... without a rounding to float32' "${python:-/usr/bin/python3}" -c 'import struct, sys
+path, form, values = sys.argv[1:]
+found = struct.unpack("<" + form, open(path, "rb").read()[-8 * len(form):])
+assert found == tuple(float(x) for x in values.split(",")), found' \
+    "$scratch/${name}_out/output_0.pb" "$format" "$values"
+done
+cp "$scratch/doubles/input_0.pb" "$scratch/doubles_out/output_0.pb"
+check 'numbers of float64 are compared as such' complains 1 'outputs differ' "$run_model" "$scratch/doubles.onnx" \
+  --backend reference --data "$scratch/doubles_out" --tolerance 1e-11
+
 if "$run_model" --help | grep -q 'cpu'; then
   check 'outputs of the reference backend' silent \
     "$run_model" "${small[@]}" --backend reference --save "$scratch/reference"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -148,8 +149,9 @@ class executor {
   [[nodiscard]] const tensor::tensor_type& output_type(std::size_t i) const { return outputs_[checked(i)].type; }
   // The result of the last run, after wait(), which also reports failures. An output that aliases an input changes when
   // the input is set.
-  [[nodiscard]] tensor::dense<float> output(std::size_t i) const {
-    return decode<float>(output_bytes(i).data(), output_type(i));
+  template <std::floating_point Real = float>
+  [[nodiscard]] tensor::dense<Real> output(std::size_t i) const {
+    return decode<Real>(output_bytes(i).data(), output_type(i));
   }
   [[nodiscard]] std::vector<std::byte> output_bytes(std::size_t i) const {
     std::vector<std::byte> stored(byte_count(output_type(i)));
@@ -347,9 +349,9 @@ template <device_backend Backend>
     executor<Backend> e{backend, a, g, options};
     e.run();
     e.wait();
-    std::vector<tensor::dense<float>> all;
+    std::vector<tensor::dense<double>> all;
     for (std::size_t i = 0; i < e.output_count(); ++i) {
-      all.push_back(e.output(i));
+      all.push_back(e.template output<double>(i));
     }
     return all;
   };

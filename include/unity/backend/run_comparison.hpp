@@ -98,7 +98,8 @@ template <device_backend Backend>
   runs.warm_up(second);
   run_comparison found;
   for (std::size_t i = 0; i < first.output_count(); ++i) {
-    found.max_relative_error = std::max(found.max_relative_error, relative_error(second.output(i), first.output(i)));
+    found.max_relative_error = std::max(
+        found.max_relative_error, relative_error(second.template output<double>(i), first.template output<double>(i)));
   }
   std::vector<double> of_first;
   std::vector<double> of_second;
