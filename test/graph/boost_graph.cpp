@@ -329,6 +329,17 @@ TEST_CASE("a boost_dataflow round-trips a graph through its Boost list") {
   REQUIRE(same_dataflow(again, g));
 }
 
+TEST_CASE("a node of a boost_dataflow may read the operands of another one") {
+  test::boost_form g;
+  const auto a = g.add_node(1, {}, std::array{0, 1});
+  const auto n = g.add_node(2, g.results(a), std::array{0});
+  const std::vector<value_id> expected{g.operands(n).begin(), g.operands(n).end()};
+  for (int i = 0; i < 20; ++i) {  // the arrays grow several times
+    const auto again = g.add_node(2, g.operands(n), std::array{0});
+    REQUIRE(std::vector<value_id>{g.operands(again).begin(), g.operands(again).end()} == expected);
+  }
+}
+
 TEST_CASE("unread values of a Boost list without an output property are its outputs") {
   list_of<boost::bidirectionalS, just_position> g(3);
   add_edge(0, 1, just_position{0}, g);

@@ -106,6 +106,16 @@ TEST_CASE("compact_graph returns what was added for random sequences of nodes") 
   REQUIRE(g.value_count() == values);
 }
 
+TEST_CASE("a node of a compact_graph may read the operands of another one") {
+  auto g = small_graph();
+  const auto sum = g.producer(g.outputs()[0]);
+  const auto expected = to_ids(g.operands(sum));
+  for (int i = 0; i < 20; ++i) {  // the arrays grow several times
+    const auto n = g.add_node("again", g.operands(sum), std::array{5});
+    REQUIRE(to_ids(g.operands(n)) == expected);
+  }
+}
+
 TEST_CASE("compact_graphs compare by content and copies are independent") {
   const auto g = small_graph();
   CHECK(g == small_graph());

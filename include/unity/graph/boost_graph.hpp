@@ -278,7 +278,8 @@ node_id boost_dataflow<List, Type>::add_node(operation_type op, std::span<const 
                                              std::span<const Type> types) {
   const node_id n{add_vertex(std::move(op), list_)};
   std::size_t position = 0;
-  for (const value_id v : operands) {
+  const small_vector<value_id, 8> read{operands};  // the span may be a part of operands_, which moves
+  for (const value_id v : read) {
     const node_id p = producer(v);
     const std::size_t result = v.index() - results(p).front().index();
     edge_type place{};

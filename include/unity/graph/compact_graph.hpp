@@ -11,6 +11,7 @@
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
+#include <unity/core/small_vector.hpp>
 
 namespace unity {
 
@@ -23,11 +24,13 @@ class compact_graph {
   using operation_type = Op;
   using value_type = Type;
 
-  // Appends a node that reads `operands` and defines one new value per element of `types`.
+  // Appends a node that reads `operands` and defines one new value per element of `types`. The operands may be a
+  // span of this graph.
   node_id add_node(Op op, std::span<const value_id> operands, std::span<const Type> types) {
     const node_id n{nodes_.size()};
     const auto first_operand = static_cast<std::uint32_t>(operands_.size());
-    for (const auto v : operands) {
+    const small_vector<value_id, 8> read{operands};  // the span may be a part of operands_, which moves
+    for (const auto v : read) {
       UNITY_EXPECTS(v.index() < types_.size(), "operands that are values of this graph");
       link_edge(n, v);
       operands_.push_back(v);
