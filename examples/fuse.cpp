@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,14 +62,14 @@ struct arguments {
   std::string algorithm = "backtracking";
   std::string reductions = "line";
   std::string refine = "on";
-  std::string grain = "primitives";
+  std::optional<std::string> grain{};
   std::vector<std::string> methods{};
   std::vector<std::string> dimensions{};
   std::size_t channels = 1;
   int beta = 10;
   systems::disco_options options{};
   support::timing_flags timing{};
-  parallel::optimizer optimizer = parallel::optimizer::sgd;
+  std::optional<parallel::optimizer> optimizer{};
   std::string out{};
   std::string json{};
   std::string report{};
@@ -106,10 +107,9 @@ void declare(CLI::App& app, arguments& a) {
       ->check(CLI::IsMember({"fuse", "duplicate", "join", "separate"}));
   app.add_option(
          "--grain", a.grain,
-         "primitives: expand composite operators such as layer norm; operators: keep them, for devices that have "
-         "kernels for them")
-      ->check(CLI::IsMember({"primitives", "operators"}))
-      ->capture_default_str();
+         "primitives (default): expand composite operators such as layer norm; operators: keep them, for devices that "
+         "have kernels for them")
+      ->check(CLI::IsMember({"primitives", "operators"}));
   app.add_option("--threads", a.options.threads, "threads that price moves; they do not change the result")
       ->check(support::number_in(1, 1024));
   app.add_option("--reductions", a.reductions,
@@ -126,7 +126,7 @@ void declare(CLI::App& app, arguments& a) {
       ->check(support::number_in(1, 64));
   app.add_option_function<std::string>(
          "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
-         "optimizer, which decides the state per weight")
+         "optimizer, which decides the state per weight; default: sgd")
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option("--algorithm", a.algorithm,
@@ -138,7 +138,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--resume", a.options.resume, "checkpoint to continue from");
   support::declare(app, a.timing);
   app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
-  app.add_option("--strategy", a.strategy, "strategy to write; default: the best")
+  app.add_option("--strategy", a.strategy, "strategy to write to --out; default: the best")
       ->check(CLI::IsMember(std::vector<std::string>{support::fusion_names.begin(), support::fusion_names.end()}));
   app.add_option(
       "--out", a.out,
@@ -282,7 +282,8 @@ void search_and_write(const arguments& a, const hardware::machine& machine, cons
 
 void run_model(const arguments& a, const hardware::machine& machine, const kernel_estimate& estimate) {
   const auto operators = tensor::training_algebra();
-  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine, a.optimizer, a.grain == "primitives");
+  auto job = support::load_fusion_job(operators, a.model, a.dimensions, machine,
+                                      a.optimizer.value_or(parallel::optimizer::sgd), a.grain != "operators");
   support::with_durations(a.timing, operators, machine, "fuse", [&](const tensor::durations& times) {
     support::add_instructions(operators, times, job);
     const auto files = [&](const std::filesystem::path& folder, const fusion::fusion_strategy& s,
@@ -304,6 +305,9 @@ void run_hlo(const arguments& a, const hardware::machine& machine, const kernel_
   if (!support::measured_backend(a.timing).empty() || !a.dimensions.empty()) {
     throw error{a.dimensions.empty() ? "--cost" : "--dim", "given with --hlo", "a MODEL"};
   }
+  if (a.optimizer || a.grain) {
+    throw error{a.optimizer ? "--optimizer" : "--grain", "given with --hlo", "a MODEL"};
+  }
   const auto rates = hardware::roofline_of(machine.devices.front());
   const auto kernels = fusion::roofline_kernels(machine);
   const auto module = io::read_hlo(a.hlo);
@@ -323,6 +327,9 @@ void run(arguments& a) {
   check(a);
   if (a.model.empty() && a.hlo.empty()) {
     throw error{"MODEL", "missing", "a model, or --hlo FILE"};
+  }
+  if (!a.strategy.empty() && a.out.empty()) {
+    throw error{"--strategy", "given without --out, which it is written to", "--out FOLDER besides"};
   }
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);

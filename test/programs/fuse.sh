@@ -89,6 +89,13 @@ check "kernels of another model" complains 1 'of a fusion plan: conv2d as step' 
   --ranks 2 --backend cpu --steps 1
 check "a backend without fused kernels" complains 1 'backend reference: fused kernels' "$train" one/plan.json \
   --fusion one/fusion.json --ranks 2 --steps 1 --backend reference
+for option in '--optimizer adam' '--grain operators' '--dim batch=2'; do
+  # shellcheck disable=SC2086
+  check "HLO with ${option% *}" refused "${option% *}: given with --hlo; expected a MODEL" \
+    --hlo "$hlo/mlp.after.hlo" --machine t4:1x2 $option
+done
+check "a strategy that is written nowhere" complains 1 '--strategy: given without --out' "$fuse" zoo:lenet \
+  --machine t4:1x2 --strategy ddp
 check "checkpoints of another search" refused '--checkpoint and --resume: given with --algorithm beam' zoo:lenet \
   --machine 1080ti:1x2 --algorithm beam --checkpoint other
 check "a limit of another search" refused '--alpha and --patience: given with --algorithm beam' zoo:lenet \
