@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -213,6 +214,9 @@ class blas {
 
   // Null if the library has none. No routine may outlive the handle.
   [[nodiscard]] routine_ptr<stream> product(const product_plan& p, const tensor::tensor_type& result) const {
+    if (p.batch > std::numeric_limits<std::int32_t>::max()) {
+      return nullptr;  // the library counts a batch in 32 bits
+    }
     const auto compute = p.element == tensor::dtype::float32 ? compute_ : CUBLAS_COMPUTE_32F;
     const auto wanted = detail::epilogue_of(p);
     auto r = blas_routine::make(handle_.get(), p, wanted, compute, result);

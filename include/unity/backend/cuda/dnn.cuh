@@ -331,7 +331,10 @@ class dnn_routine final : public routine<stream> {
 
   [[nodiscard]] std::size_t workspace() const override { return own_->workspace(); }
   void run(const call<stream>& c) const override {
-    supported_ = supported_ && library_(c) == CUDNN_STATUS_SUCCESS;
+    if (supported_ && library_(c) != CUDNN_STATUS_SUCCESS) {
+      supported_ = false;
+      static_cast<void>(cudaGetLastError());  // clears the library's error, or the next launch would report it
+    }
     if (!supported_) {
       own_->run(c);
     }
