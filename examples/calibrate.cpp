@@ -97,6 +97,10 @@ std::optional<hardware::link> time_threads(const arguments& a) {
   const auto cores = static_cast<int>(std::min(std::thread::hardware_concurrency(), 4U));
   const auto ranks = a.ranks > 0 ? a.ranks : std::max(2, cores);
   std::optional<hardware::link> found;
+  if (const auto has = backend::memory_of_host().count(); ranks > 1 && a.exchanges.largest > has / (2 * ranks)) {
+    throw error{"--largest-exchange", fmt::format("twice {} bytes on each of {} ranks", a.exchanges.largest, ranks),
+                fmt::format("at most the {} bytes of memory of this host", has)};
+  }
   if (ranks > 1) {
     backend::run_local(ranks, [&](backend::local_communicator& c) {
       auto mine = time_exchanges(c, "local", a.exchanges);

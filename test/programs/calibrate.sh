@@ -28,5 +28,10 @@ long=(timeout 5 "$program" --backend reference --stream-bytes 4294967296)
 check 'a place that cannot be written is told at once' complains 1 'nowhere/m.json: cannot be created' \
   "${long[@]}" --out nowhere/m.json
 check 'and so is a folder' complains 1 'folder: is a folder; expected a file' "${long[@]}" --out folder
+if (($(getconf _PHYS_PAGES) * $(getconf PAGESIZE) < 1 << 39)); then
+  check 'exchanges that do not fit in memory are refused before they are timed' complains 1 \
+    '--largest-exchange: twice 4294967296 bytes on each of 64 ranks' timeout 5 "$program" --backend reference \
+    --ranks 64 --largest-exchange 4294967296 --out large.json
+fi
 check 'nothing is left there' test -z "$(find . -name '*partial*')"
 finish

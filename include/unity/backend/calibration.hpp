@@ -51,12 +51,12 @@ struct calibration_options {
   double slow_seconds = 0.3;  // no larger sizes after a kernel that takes this long
 };
 
-namespace detail {
-
 [[nodiscard]] inline bytes memory_of_host() {
   return bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) *
                static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE))};
 }
+
+namespace detail {
 
 template <device_backend Backend>
 class device_calibration {
@@ -173,7 +173,7 @@ template <device_backend Backend>
     d.memory = bytes{static_cast<std::int64_t>(std::as_const(backend).memory_size())};
   } else {
     d.kind = hardware::device_kind::cpu;
-    d.memory = detail::memory_of_host();
+    d.memory = memory_of_host();
   }
   detail::device_calibration<Backend> measure{backend, a, options};
   measure.peaks(d, tensor::dtype::float32);
