@@ -45,6 +45,11 @@ check "... to the same losses" "${python:-/usr/bin/python3}" -c 'import json
 a, b = (json.load(open(f))["loss"] for f in ("trained.json", "plain.json"))
 assert len(a) == len(b) == 3 and all(abs(x / y - 1) < 1e-4 for x, y in zip(a, b))'
 
+for sync in zero=1 zero=2 ps; do
+  check "ranks train it with --sync $sync" silent "$train" one/plan.json --fusion one/fusion.json --ranks 2 \
+    --backend cpu --steps 3 --sync $sync --check
+done
+
 check "operators stay as they are where asked" silent "$fuse" "$model" --machine host:1x2 --grain operators \
   --budget 2s --seed 3 --out operators
 check "... which the result says" grep -q '"grain": "operators"' operators/fusion.json

@@ -76,6 +76,7 @@ class kernel_writer {
   void need(std::uint32_t reader, value_id v);
   void find_needs();
   void wait_for_readers_of_kept();
+  void wait_for_updates();
   [[nodiscard]] std::vector<std::uint32_t> order() const;
   void write(const unit& u);
 
@@ -324,6 +325,20 @@ UNITY_INLINE void kernel_writer::find_needs() {
     }
   }
   wait_for_readers_of_kept();
+  wait_for_updates();
+}
+
+// Steps that send or gather a weight's next version wait for the update that writes it.
+UNITY_INLINE void kernel_writer::wait_for_updates() {
+  std::vector<std::uint32_t> update_of(program_.graph.value_count(), none);
+  for (std::uint32_t s = 0; s < program_.steps.size(); ++s) {
+    const auto& step = program_.steps[s];
+    if (step.kind == parallel::step_kind::update && program_.weights[step.peer].next.valid()) {
+      update_of[program_.weights[step.peer].next.index()] = unit_of_[s];
+    } else if (step.value.valid() && update_of[step.value.index()] != none) {
+      before_[unit_of_[s]].push_back(update_of[step.value.index()]);
+    }
+  }
 }
 
 // A value for the next iteration overwrites that of this one, so its writer waits for all readers of the latter.
