@@ -24,7 +24,7 @@ namespace unity::parallel::test {
 using dense_values = tensor::dense<double>;
 
 // The elements of x in a box, row-major.
-inline dense_values part_of(const dense_values& x, const box& b) {
+inline dense_values elements_of(const dense_values& x, const box& b) {
   dense_values y{b.sizes(), {}};
   for_each_position(b.begin, b.end, [&](const auto& at) { y.data.push_back(x.data[offset_of(x.dims, at)]); });
   return y;
@@ -46,7 +46,7 @@ inline double compare(const operator_dimensions& o, const configuration& c, cons
         const auto made = operation_of_task(a, o, c.grid(), d.parts[t]);
         std::vector<dense_values> read;
         for (std::size_t x = 0; x < operands.size(); ++x) {
-          read.push_back(d.partials[x].of_task(t) == 0 ? part_of(operands[x], d.parts[t].operands[x])
+          read.push_back(d.partials[x].of_task(t) == 0 ? elements_of(operands[x], d.parts[t].operands[x])
                                                        : dense_values{made.part.inputs[x].dims});
         }
         for (const auto& shift : made.shifts) {
@@ -72,7 +72,7 @@ inline double compare(const operator_dimensions& o, const configuration& c, cons
         ++tasks;
       }
       for (std::size_t r = 0; r < sums.size(); ++r) {
-        const auto whole = part_of(results[r], d.parts[block].results[r]);
+        const auto whole = elements_of(results[r], d.parts[block].results[r]);
         REQUIRE(whole.dims == sums[r].dims);
         for (std::size_t i = 0; i < whole.data.size(); ++i) {
           if (std::isfinite(whole.data[i])) {
