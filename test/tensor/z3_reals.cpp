@@ -10,6 +10,7 @@
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/verification/validate.hpp>
 
+#include "small_bounds.hpp"
 #include "testing.hpp"
 
 namespace tests_of_z3_reals {
@@ -24,7 +25,7 @@ namespace {
 // Real arithmetic, with as little as possible of other checks.
 validation_options real_only() {
   validation_options o;
-  o.ladder.erase(o.ladder.begin(), o.ladder.end() - 1);
+  o.ladder = unity::tensor::test::small_bounds();
   o.real_effort = 400;
   o.random.instances = 3;
   return o;

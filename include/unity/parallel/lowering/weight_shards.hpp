@@ -190,7 +190,7 @@ UNITY_INLINE void limit_scatters(const lowering& l, const strategy& s, const syn
     if (stages.microbatches > 1) {
       due.insert(due.end(), last.begin(), last.end());
       const tasks::task_ref passed{
-          {}, fragment.add({network::stream(hardware::device_id{d}), {}, {}, {}, tasks::task_kind::backward, d})};
+          {}, fragment.add({network::stream(hardware::device_id{d}), {}, {}, {}, tasks::task_kind::backward, d, 0})};
       for (const auto& end : due) {
         fragment.dependencies.push_back({end, passed, false});
       }
