@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <optional>
 #include <ostream>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -211,15 +210,6 @@ operator relu(input) rank 2
   CHECK(infer(l, "split", {*infer(l, "relu", {*both})}) == x);
   CHECK(infer(l, "split", {*infer(l, "matmul", {*turned, w})}) == y);
   CHECK(infer(l, "split", {*infer(l, "concat", {*both, x})}) == std::nullopt);
-}
-
-TEST_CASE("letters have different sizes in all worlds but the first") {
-  const auto l = language_of(
-      "sizes A=3, B=4, C=3, D=2, E=1, F=1, G=64, H=2\nsort x input [A, B, C, D, E, F, G, H]\noperator relu(any)");
-  for (std::size_t w = 1; w < tensor::world_count; ++w) {
-    const auto dims = l.type_in(l.sorts()[0], w).dims;
-    CHECK(std::set<std::int64_t>{dims.begin(), dims.end()}.size() == 8);
-  }
 }
 
 TEST_CASE("a probe computes the chosen elements of the full sample program") {

@@ -239,8 +239,6 @@ class term_language {
   };
 
   [[nodiscard]] std::int64_t size_in(const vocabulary_size& s, std::size_t world) const;
-  // In all worlds but the first, which has the sizes that are stated, different letters have different sizes.
-  [[nodiscard]] static std::vector<by_world<std::int64_t>> sizes_of_letters(const vocabulary& v);
   [[nodiscard]] std::optional<operation> operation_in(std::size_t op, std::span<const std::uint16_t> types,
                                                       std::size_t world) const;
   [[nodiscard]] role role_of(std::size_t op, std::span<const std::uint16_t> types) const;
@@ -252,7 +250,6 @@ class term_language {
 
   const algebra& algebra_;
   vocabulary vocabulary_;
-  std::vector<by_world<std::int64_t>> letter_sizes_;
   std::vector<operator_entry> operators_;
   std::vector<symbolic_type> types_;
   std::multimap<std::uint64_t, std::uint16_t> type_index_;
@@ -355,8 +352,7 @@ UNITY_INLINE sample_program trace(const algebra& a, const operation& op, std::sp
   return program;
 }
 
-UNITY_INLINE term_language::term_language(const algebra& a, vocabulary v)
-    : algebra_{a}, vocabulary_{std::move(v)}, letter_sizes_{sizes_of_letters(vocabulary_)} {
+UNITY_INLINE term_language::term_language(const algebra& a, vocabulary v) : algebra_{a}, vocabulary_{std::move(v)} {
   for (const auto& s : vocabulary_.sorts) {
     symbolic_type t;
     t.role = s.role;
@@ -417,33 +413,17 @@ UNITY_INLINE auto term_language::sample_value(std::size_t sort, std::size_t v, s
 }
 
 UNITY_INLINE std::int64_t term_language::size_in(const vocabulary_size& s, std::size_t world) const {
-  for (std::size_t i = 0; i < letter_sizes_.size() && !s.symbol.empty(); ++i) {
-    if (vocabulary_.sizes[i].first == s.symbol) {
-      return letter_sizes_[i][world];
-    }
-  }
-  return s.number;
-}
-
-UNITY_INLINE std::vector<by_world<std::int64_t>> term_language::sizes_of_letters(const vocabulary& v) {
   static constexpr std::array<std::array<std::int64_t, 8>, world_count - 2> more{
       {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 2, 3, 1, 4, 2, 3}}};
   static constexpr std::array<std::int64_t, 8> large{211, 503, 1009, 2003, 307, 401, 601, 701};
-  std::vector<by_world<std::int64_t>> all;
-  for (const auto& [name, sampled] : v.sizes) {
-    const auto i = all.size() % 8;
-    by_world<std::int64_t> of{};
-    of.front() = sampled;
-    for (std::size_t w = 1; w + 1 < world_count; ++w) {
-      of[w] = sampled + more[w - 1][i];
-      while (std::any_of(all.begin(), all.end(), [&](const auto& earlier) { return earlier[w] == of[w]; })) {
-        ++of[w];
-      }
+  for (std::size_t i = 0; i < vocabulary_.sizes.size() && !s.symbol.empty(); ++i) {
+    if (vocabulary_.sizes[i].first == s.symbol) {
+      return world == 0                 ? vocabulary_.sizes[i].second
+             : world + 1 == world_count ? large[i % 8]
+                                        : vocabulary_.sizes[i].second + more[world - 1][i % 8];
     }
-    of.back() = large[i];
-    all.push_back(of);
   }
-  return all;
+  return s.number;
 }
 
 }  // namespace unity::tensor
