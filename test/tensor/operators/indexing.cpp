@@ -62,8 +62,9 @@ TEST_CASE("gather reads along any axis and counts negative indices from the end"
         tabulate({3, 2, 3, 2}, [&](const shape& p) { return at(x, {p[0], front(at(n, {p[1], p[2]}), 4), p[3]}); }));
   const auto last = numbers({}, 2, random);
   const auto whole = numbers({3, 4, 2}, 100, random);
-  CHECK(run_mixed("gather", {{"axis", 2}}, {whole, last}, 1, dtype::int64) ==
-        tabulate({3, 4}, [&](const shape& p) { return at(whole, {p[0], p[1], front(last.data[0], 2)}); }));
+  CHECK(run_mixed("gather", {{"axis", 2}}, {whole, last}, 1, dtype::int64) == tabulate({3, 4}, [&](const shape& p) {
+          return at(whole, {p[0], p[1], front(last.data[0], 2)});
+        }));
   CHECK(refusal_of("gather", {{"axis", 3}}, {type({2}), type({2}, dtype::int64)}) ==
         "an axis within the rank");
   CHECK(refusal_of("gather", {}, {type({2}), type({2})}) == "integers in operand 1");
