@@ -215,6 +215,27 @@ TEST_CASE("meshes of the same devices share the costs of their groups") {
   CHECK(known.size() + meshes.size() < sets);  // the empty set of each is not measured
 }
 
+TEST_CASE("meshes take the measured times of collectives, as lowering does") {
+  auto machine = hardware::preset("p100:1x4");
+  const hardware::route_table routes{machine.network};
+  const auto mesh = hardware::meshes_of(machine.network, 1).front();
+  const bytes size{1 << 20};
+  const parallel::mesh_costs fitted{machine, routes, mesh};
+  CHECK(fitted.gather_back(1, size) == fitted.all_gather(1, bytes{size.count() / 4}));
+  using hardware::exchange;
+  hardware::link measured{"measured", 4, {}};
+  measured.costs[exchange::all_reduce] = {{.alpha = 3e-6}};
+  measured.costs[exchange::reduce_scatter] = {{.alpha = 5e-6}};
+  measured.costs[exchange::all_gather] = {{.alpha = 7e-6}};
+  machine.links = {measured};
+  const parallel::mesh_costs costs{machine, routes, mesh};
+  CHECK(costs.all_reduce(1, size) == picoseconds{3'000'000});
+  CHECK(costs.all_reduce_start(1, size) == picoseconds{});
+  CHECK(costs.reduce_scatter(1, size) == picoseconds{5'000'000});
+  CHECK(costs.gather_back(1, size) == picoseconds{7'000'000});
+  CHECK(costs.all_gather(1, size) == fitted.all_gather(1, size));  // messages
+}
+
 TEST_CASE("machine mapping solves equal layers of a graph once") {
   mapped_machine at{"summit:2x6"};
   const auto mesh = hardware::meshes_of(at.machine.network, 2).front();

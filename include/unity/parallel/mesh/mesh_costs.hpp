@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,9 +43,9 @@ struct group_costs {
 using known_group_costs = std::map<fingerprint, std::shared_ptr<const group_costs>>;
 
 // The times of exchanges on a mesh: the busiest link determines the time, the longest route the delay. All-reduces use
-// lowering's algorithm for their size, or a measured time (hardware/collective_cost.hpp); reduce-scatters use a ring;
-// the others are messages to the next device of the group, or from each to every other. Holds no references. One per
-// mesh.
+// lowering's algorithm for their size, reduce-scatters a ring; the others are messages to the next device of the group,
+// or from each to every other. Where lowering takes a measured time (hardware/collective_cost.hpp), this does. Holds no
+// references. One per mesh.
 class mesh_costs {
  public:
   // axes: the number of leading axes of the mesh along which anything is exchanged. known: costs of other meshes of the
@@ -61,6 +62,9 @@ class mesh_costs {
   [[nodiscard]] picoseconds all_reduce_start(axis_set s, bytes all) const;
   // Each device of a group has `all`, and ends with its part of the sum.
   [[nodiscard]] picoseconds reduce_scatter(axis_set s, bytes all) const;
+  // The way back of reduce_scatter: each device has its part of the cotangent, and ends with all of it. The time of
+  // all_gather if it was not measured.
+  [[nodiscard]] picoseconds gather_back(axis_set s, bytes all) const;
   // Each device of a group has `part`, and ends with all parts.
   [[nodiscard]] picoseconds all_gather(axis_set s, bytes part) const {
     const auto& c = *sets_[s];
@@ -84,6 +88,8 @@ class mesh_costs {
     return picoseconds{std::llround(std::min(volume * rate, 1e18))} + delay;
   }
 
+  // The measured time of a collective, with all groups at once, if there is one.
+  [[nodiscard]] std::optional<picoseconds> measured_time(hardware::exchange kind, axis_set s, bytes all) const;
   // The costs of the algorithm that lowering uses. Precondition: the group has several devices.
   [[nodiscard]] static const hardware::collective_line& line_of(const group_costs& c, bytes all) {
     return hardware::chosen_way(c.all_reduces, all, [](const hardware::collective_line& l) { return l; });
@@ -140,24 +146,39 @@ UNITY_INLINE picoseconds mesh_costs::all_reduce(axis_set s, bytes all) const {
   if (c.size < 2) {
     return {};
   }
-  const auto ranks = static_cast<std::size_t>(c.size);
-  if (const auto measured = hardware::measured_time(links_, hardware::exchange::all_reduce, ranks, all)) {
-    return picoseconds{std::llround(static_cast<double>(measured->count()) * c.sharing)};
-  }
-  return line_of(c, all)(all);
+  const auto measured = measured_time(hardware::exchange::all_reduce, s, all);
+  return measured ? *measured : line_of(c, all)(all);
 }
 
 UNITY_INLINE picoseconds mesh_costs::all_reduce_start(axis_set s, bytes all) const {
   const auto& c = *sets_[s];
-  const auto ranks = static_cast<std::size_t>(c.size);
-  return ranks < 2 || hardware::measured_time(links_, hardware::exchange::all_reduce, ranks, all)
-             ? picoseconds{}
-             : line_of(c, all).fixed;
+  return c.size < 2 || measured_time(hardware::exchange::all_reduce, s, all) ? picoseconds{} : line_of(c, all).fixed;
 }
 
 UNITY_INLINE picoseconds mesh_costs::reduce_scatter(axis_set s, bytes all) const {
   const auto& c = *sets_[s];
-  return c.size < 2 ? picoseconds{} : c.reduce_scatter(all);
+  if (c.size < 2) {
+    return {};
+  }
+  const auto measured = measured_time(hardware::exchange::reduce_scatter, s, all);
+  return measured ? *measured : c.reduce_scatter(all);
+}
+
+UNITY_INLINE picoseconds mesh_costs::gather_back(axis_set s, bytes all) const {
+  const auto& c = *sets_[s];
+  if (c.size < 2) {
+    return {};
+  }
+  const auto measured = measured_time(hardware::exchange::all_gather, s, all);
+  return measured ? *measured : all_gather(s, bytes{all.count() / c.size});
+}
+
+UNITY_INLINE std::optional<picoseconds> mesh_costs::measured_time(hardware::exchange kind, axis_set s,
+                                                                  bytes all) const {
+  const auto& c = *sets_[s];
+  const auto alone = hardware::measured_time(links_, kind, static_cast<std::size_t>(c.size), all);
+  return alone ? std::optional{picoseconds{std::llround(static_cast<double>(alone->count()) * c.sharing)}}
+               : std::nullopt;
 }
 
 UNITY_INLINE group_costs mesh_costs::measured(const hardware::machine& on, const hardware::route_table& routes,

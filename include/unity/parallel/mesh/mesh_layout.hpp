@@ -261,16 +261,15 @@ UNITY_INLINE std::int64_t layout_space::other_places(const hardware::device_mesh
 UNITY_INLINE std::int64_t layout_space::price(const mesh_costs& costs, std::size_t axis, unsigned old, unsigned role,
                                               bytes held, std::int64_t degree, bool has_cotangent) {
   const axis_set s = axis_set{1} << axis;
-  const auto part = bytes{held.count() / degree};
   if (old == mesh_layout::copies) {
     return 0;
   }
   if (old == mesh_layout::partial) {
     const auto forward = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.reduce_scatter(s, held);
-    const auto back = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.all_gather(s, part);
+    const auto back = role == mesh_layout::copies ? costs.all_reduce(s, held) : costs.gather_back(s, held);
     return (has_cotangent ? forward + back : forward).count();
   }
-  const auto sent = old == mesh_layout::placed ? part : held;
+  const auto sent = old == mesh_layout::placed ? bytes{held.count() / degree} : held;
   const auto forward = role == mesh_layout::copies ? costs.all_gather(s, sent) : costs.all_to_all(s, sent);
   return (has_cotangent ? forward + forward : forward).count();
 }
