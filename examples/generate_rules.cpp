@@ -16,6 +16,7 @@
 #include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,7 @@ struct arguments {
   std::size_t memory_mb = 1024;
   bool parallel = false;
   std::string derive{};
+  std::optional<std::size_t> most_operators{};
   tensor::generation_options generation{};
 };
 
@@ -90,13 +92,14 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--derive", a.derive,
                  "derive rules of compositions of operators from properties of operators instead: all that ship, or "
                  "operators as KIND:OPERANDS with i for inputs and w for weights, separated by commas; goes with "
-                 "--max-ops, --axioms and --out")
+                 "--axioms, --out and, for operators, --max-ops")
       ->check(CLI::Validator{[](const std::string& text) { return text.empty() ? std::string{"no operators"} : ""; },
                              "OPERATORS"})
       ->excludes("--ops")
       ->excludes("--parallel")
       ->excludes("--shipped");
-  app.add_option("--max-ops", e.most_operators, "most operators per side")->check(support::number_in(1, 7));
+  app.add_option("--max-ops", a.most_operators, fmt::format("most operators per side; default: {}", e.most_operators))
+      ->check(support::number_in(1, 7));
   app.add_option("--variables", e.variables, "most variables of each sort")->check(support::number_in(1, 8));
   app.add_option("--threads", e.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
   app.add_option("--memory", a.memory_mb, "megabytes of terms in memory; more go to disk")
@@ -271,6 +274,11 @@ void expect_own_terms_file(const arguments& a) {
 
 void run(arguments a) {
   expect_own_terms_file(a);
+  if (a.derive == "all" && a.most_operators) {
+    throw error{"--max-ops", "with --derive all, whose lists have numbers of their own", "operators for --derive"};
+  }
+  auto& most = a.generation.enumeration.most_operators;
+  most = a.most_operators.value_or(most);
   support::expect_writable(a.out);
   support::expect_writable(a.json);
   if (!a.shipped.empty()) {

@@ -91,6 +91,7 @@ for of in standard:tensor/standard_rules generated:tensor/generated_rules derive
 done
 expect 2 'shipped' --shipped nonsense --out "$out"
 expect 1 'conv2d:iw' --derive conv2d:ix --out "$out"
+expect 1 'max-ops.*--derive all' --derive all --max-ops 2
 
 # Places that cannot be written to.
 expect 1 'nowhere' --ops tensor --max-ops 7 --out "$scratch/nowhere/out.rules"  # at once, not after days
