@@ -83,9 +83,6 @@ std::string_view train(const arguments& a, learn::estimator_training& run) {
       written = clock.seconds();
     }
   }
-  if (!a.checkpoint.empty()) {
-    learn::write_training(a.checkpoint, run);
-  }
   return !run.is_done() ? "budget" : run.state().epoch >= run.settings().epochs ? "epochs" : "patience";
 }
 
@@ -125,6 +122,9 @@ void run(const arguments& a) {
   }
   support::expect_writable(a.out);
   support::expect_writable(a.json);
+  if (!a.checkpoint.empty()) {
+    const io::replaced_file probe{a.checkpoint};
+  }
   const auto d = learn::divide_samples(learn::read_kernel_samples(a.samples), a.holdout, settings.seed);
   const auto operators = tensor::training_algebra();
   learn::estimator_training training{operators, d.learned, settings, a.threads};
@@ -167,6 +167,9 @@ void run(const arguments& a) {
     files.push_back({a.json, report.dump(1) + "\n", {}, {}});
   }
   support::write_all(files);
+  if (!a.checkpoint.empty()) {
+    learn::write_training(a.checkpoint, training);  // last: without room for it, the estimator is kept
+  }
 }
 
 }  // namespace

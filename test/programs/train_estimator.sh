@@ -38,6 +38,8 @@ check "a short one" refused 'short: is cut short at byte 1000; expected' short -
 sed '1s/kernels 1/kernels 2/' kernels >later
 check "another version" refused 'later: another version; expected "unity kernels 1"' later --out none
 check "no such network" refused 'holdout: 0 of 600 samples are of network "vgg"' kernels --holdout vgg --out none
+check "a checkpoint that cannot be written" refused 'none/state.*cannot be created' kernels $few --epochs 13 \
+  --checkpoint none/state --out none_of_it
 check "another run" refused 'state: a checkpoint of a run with other settings or samples' kernels $few --epochs 13 \
   --checkpoint state --resume --out none
 check "odd heads" refused '^train_estimator: --hidden: 6; expected a multiple of 4 heads' kernels --hidden 6 --out none

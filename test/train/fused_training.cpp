@@ -11,10 +11,12 @@
 #include <unity/backend/cpu.hpp>
 #include <unity/backend/local_communicator.hpp>
 #include <unity/core/random.hpp>
+#include <unity/core/units.hpp>
 #include <unity/fusion/fusion_plan.hpp>
 #include <unity/fusion/rank_kernels.hpp>
 #include <unity/io/fusion_json.hpp>
 #include <unity/parallel/plan.hpp>
+#include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/rank_program.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -22,6 +24,7 @@
 #include <unity/tensor/loss.hpp>
 #include <unity/train/trainer.hpp>
 #include <unity/train/training_plan.hpp>
+#include <unity/train/value_places.hpp>
 
 #include "../fusion/data_parallel_job.hpp"
 #include "../support/cases.hpp"
@@ -137,6 +140,97 @@ TEST_CASE("fused kernels give the losses of unfused training with compressed gra
       CHECK(losses[s] == Approx(expected[s]).epsilon(1e-4));
     }
   }
+}
+
+namespace {
+
+void synchronize_all(parallel::plan& p, const parallel::synchronizer& sync) {
+  const parallel::training_graph training{operators(), p.graph};
+  p.synchronization.weights.assign(training.weights().size(), parallel::weight_sync{0, {sync}});
+}
+
+parallel::synchronizer sharded(std::uint32_t stage) {
+  parallel::synchronizer sync;
+  sync.kind = parallel::sync_kind::sharded;
+  sync.stage = stage;
+  sync.prefetch = stage == 3 ? 0 : sync.prefetch;
+  return sync;
+}
+
+// Bytes of the first rank's values, besides weights. kernels: null for none.
+bytes arena_of(const parallel::plan& p, const fusion::fusion_plan* kernels) {
+  const auto own = parallel::programs_of_ranks(operators(), p).ranks.front();
+  const auto spelled_out = parallel::spelled_out(operators(), own);
+  const auto run = kernels == nullptr ? spelled_out : fusion::with_kernels(operators(), spelled_out, *kernels);
+  return train::memory_of_rank(operators(), run, p.updates, {}).arena;
+}
+
+}  // namespace
+
+TEST_CASE("fused kernels give the losses of unfused training with divided weights") {
+  auto p = plan_of("zoo:lenet?batch=4", 4);  // weights of 6 rows: a rank has none to update
+  const test::data_parallel_job job{p};
+  for (std::uint32_t stage = 1; stage <= 3; ++stage) {
+    synchronize_all(p, sharded(stage));
+    const auto expected = losses_of(p, nullptr);
+    for (std::uint64_t seed = 1; seed <= test::cases(3); ++seed) {
+      CAPTURE(stage, seed);
+      random_engine random{seed};
+      const auto plan = job.random_plan(random, 1000);
+      const auto losses = losses_of(p, &plan);
+      REQUIRE(losses.size() == expected.size());
+      for (std::size_t s = 0; s < losses.size(); ++s) {
+        CHECK(losses[s] == Approx(expected[s]).epsilon(1e-4));
+      }
+    }
+  }
+}
+
+TEST_CASE("fused kernels give the losses of unfused training with a stale server") {
+  auto p = plan_of("zoo:lenet?batch=4", 2);
+  random_engine random{5};
+  const auto plan = test::data_parallel_job{p}.random_plan(random, 1000);
+  synchronize_all(p, {});
+  auto& first = p.synchronization.weights.front().parts.front();
+  first.kind = parallel::sync_kind::parameter_server;
+  first.destination = hardware::device_id{0U};
+  first.staleness = 1;
+  const auto expected = losses_of(p, nullptr);
+  const auto losses = losses_of(p, &plan);
+  REQUIRE(losses.size() == expected.size());
+  for (std::size_t s = 0; s < losses.size(); ++s) {
+    CHECK(losses[s] == Approx(expected[s]).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("fused kernels hold gathered weights, shares of gradients and micro-batches no longer than the program") {
+  auto p = plan_of("zoo:mlp?layers=6&hidden=64&batch=4", 2);
+  random_engine random{6};
+  const auto plan = test::data_parallel_job{p}.random_plan(random, 1000);
+  const auto ratio = [&] {
+    const auto fused = arena_of(p, &plan);
+    const auto alone = arena_of(p, nullptr);
+    UNSCOPED_INFO(fused.count() << " bytes, " << alone.count() << " without kernels");
+    return static_cast<double>(fused.count()) / static_cast<double>(alone.count());
+  };
+  CHECK(ratio() < 1.1);
+  for (std::uint32_t stage = 1; stage <= 3; ++stage) {
+    synchronize_all(p, sharded(stage));
+    CHECK(ratio() < 1.5);  // a kernel of several operators holds the weights and gradients of all
+  }
+  synchronize_all(p, {});
+  p.pipeline.microbatches = 8;
+  p.pipeline.stages = {0, 0};
+  CHECK(ratio() < 1.1);
+}
+
+TEST_CASE("fused kernels are refused with delayed updates") {
+  auto p = plan_of("zoo:lenet?batch=4", 2);
+  random_engine random{7};
+  const auto plan = test::data_parallel_job{p}.random_plan(random, 100);
+  p.pipeline.stages = {0, 0};
+  p.pipeline.is_delayed = true;
+  CHECK_THROWS_WITH(losses_of(p, &plan), Catch::Contains("a plan without delayed updates"));
 }
 
 TEST_CASE("training refuses a fusion plan of another model") {

@@ -8,11 +8,13 @@
 namespace unity::fusion {
 
 // The spelled-out program with the plan's kernels in the plan's order. Leaves out steps that the rank lacks, or whose
-// results alias their operands on it. Steps that the plan does not name, such as additions within buckets, run as soon
-// as their operands exist; sums over ranks are awaited and weights updated at the end. Ranks whose programs differ only
-// in steps that the plan does not name run all other steps in the same order. Complexity: n log n in the program.
-// Throws: unity::error if a step of the plan is another operator here, if two kernels provide one result, or if kernels
-// depend on each other in a cycle.
+// results alias their operands on it. The plan names steps of the first micro-batch. Those of later ones, gathers of
+// weights, and waits for shares of gradients run no earlier than in the program, where that limits memory. Other steps
+// that the plan does not name, such as additions within buckets, run as soon as their operands exist; sums over ranks
+// are awaited, and weights updated and gathered, at the end. Ranks whose programs differ only in steps that the plan
+// does not name run all other steps in the same order. Complexity: n log n in the program.
+// Throws: unity::error if a step of the plan is another operator here, if two kernels provide one result, if kernels
+// depend on each other in a cycle, or if updates are delayed.
 [[nodiscard]] parallel::rank_program with_kernels(const tensor::algebra& a, const parallel::rank_program& p,
                                                   const fusion_plan& plan);
 
@@ -95,6 +97,9 @@ class kernel_writer {
 };
 
 UNITY_INLINE parallel::rank_program kernel_writer::run() {
+  if (std::any_of(program_.steps.begin(), program_.steps.end(), [](const auto& s) { return s.is_late; })) {
+    throw error{"a fusion plan", "updates that are delayed to the next iteration", "a plan without delayed updates"};
+  }
   find_makers();
   find_views();
   plan_kernels();
@@ -228,8 +233,10 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
 }
 
 // A wait runs just before the first kernel of the plan that reads what it yields, also if steps that the plan does not
-// name are between. Waits that no kernel needs run at the end in the program's order, as updates do. Other steps run as
-// soon as their operands exist.
+// name are between. Waits that no kernel needs run at the end in the program's order, as updates do, and as what sends
+// or gathers next versions does, also on ranks that update nothing: a group begins its collectives in one order. Other
+// steps run as soon as their operands exist, except those that would take memory too early: they come after the kernels
+// before them in the program, but before the first kernel that needs them.
 //
 // Ranks do not wait for each other in a circle. All have the kernels in one order, in which each comes after those
 // whose results reach it on any rank. So the message for a kernel depends on earlier kernels alone, and of all ranks
@@ -238,6 +245,12 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
 UNITY_INLINE void kernel_writer::set_keys() {
   using kinds = parallel::step_kind;
   const auto count = static_cast<std::uint32_t>(program_.steps.size());
+  std::vector<bool> is_next(program_.graph.value_count());
+  for (const auto& w : program_.weights) {
+    if (w.next.valid()) {
+      is_next[w.next.index()] = true;
+    }
+  }
   std::vector<std::uint64_t> first(count, last);  // key of the first kernel that needs the step
   for (const auto& u : units_) {
     for (const auto s : u.steps) {
@@ -255,16 +268,22 @@ UNITY_INLINE void kernel_writer::set_keys() {
       begun = std::min(begun, first[s]);
     }
   }
+  std::uint64_t kernels_before = 0;  // the greatest key of those in the program so far
   for (std::uint32_t s = 0; s < count; ++s) {
+    const auto& step = program_.steps[s];
     auto& key = units_[unit_of_[s]].key;
     if (key != 0) {
+      kernels_before = std::max(kernels_before, key);
       continue;  // a kernel of the plan
     }
-    if (program_.steps[s].kind == kinds::wait) {
-      key = first[s] == last ? last + s : first[s];
-    } else if (program_.steps[s].kind == kinds::update) {
+    const auto in_place = std::min(kernels_before, first[s]);
+    if (step.kind == kinds::wait) {
+      const bool is_share = program_.steps[step.peer].kind == kinds::scatter;
+      key = first[s] != last ? first[s] : is_share ? in_place : last + s;
+    } else if (step.kind == kinds::update || (step.value.valid() && is_next[step.value.index()])) {
       key = last + s;
     } else {
+      key = step.kind == kinds::gather || step.microbatch > 0 ? in_place : 0;
       for (const auto v : reads(s)) {
         const auto maker = makers_[v.index()];
         key = maker == none ? key : std::max(key, units_[unit_of_[maker]].key);

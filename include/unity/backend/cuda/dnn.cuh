@@ -278,6 +278,7 @@ class dnn_convolution_routine final : public routine<stream> {
         return;
       }
       joint_ = false;  // the joint call supports fewer cases, which it reports before it launches anything
+      static_cast<void>(cudaGetLastError());  // clears the library's error, or the next launch would report it
     }
     const auto s = cudnnConvolutionForward(handle_, &one, image_.get(), c.inputs[0], weight_.get(), c.inputs[1],
                                            convolution_.get(), algorithm_, c.work, workspace_, &zero, result_.get(),

@@ -132,15 +132,11 @@ UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_progr
   }
   first.push_back(all.graph.node_count());
   const auto follow = [&](value_id& v) { v = v.valid() ? now[v.index()] : v; };
-  // Waits refer to steps by index.
   std::vector<std::uint32_t> places;
   for (const auto& s : p.steps) {
     places.push_back(static_cast<std::uint32_t>(all.steps.size()));
     auto step = s;
     follow(step.value);
-    if (s.kind == step_kind::wait) {
-      step.peer = places[s.peer];
-    }
     if (s.kind == step_kind::run) {
       for (auto n = first[s.node.index()]; n < first[s.node.index() + 1]; ++n) {
         step.node = node_id{n};
@@ -150,6 +146,9 @@ UNITY_INLINE rank_program spelled_out(const tensor::algebra& a, const rank_progr
     }
     step.node = s.node.valid() ? node_id{first[s.node.index()]} : s.node;
     all.steps.push_back(step);
+  }
+  for (auto& step : all.steps) {  // waits of earlier iterations may come before what they wait for
+    step.peer = step.kind == step_kind::wait ? places[step.peer] : step.peer;
   }
   for (auto& x : all.inputs) {
     follow(x.value);
