@@ -23,7 +23,9 @@
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
 #include <unity/simulate/timeline.hpp>
+#include <unity/tensor/builder.hpp>
 #include <unity/tensor/convert.hpp>
+#include <unity/tensor/shape.hpp>
 #include <unity/tensor/work.hpp>
 #include <unity/tensor/zoo.hpp>
 
@@ -195,6 +197,74 @@ TEST_CASE("whole gradients of at most two operators wait for reduce-scatters") {
     CHECK(most > rest);
     CHECK(most <= 2 * rest);
   }
+}
+
+// A product with a weight at both ends of the chain. Its gradient is complete at the first product, which is the next
+// but one after the product with u.
+TEST_CASE("all tasks of the last operator that contributes to a scatter wait for the scatter of the last but one") {
+  const bool has_several = GENERATE(false, true);  // tasks of an operator on a device
+  CAPTURE(has_several);
+  tensor::builder b{operators()};
+  const auto w = b.weight("w", {512, 512});
+  const auto first = b.matmul(b.input("x", {64, 512}), w);
+  const auto third = b.matmul(b.matmul(first, b.weight("v", {512, 512})), b.weight("u", {512, 512}));
+  parallel::plan p;
+  p.graph = std::move(b).finish({b.matmul(third, w)});
+  p.machine = hardware::preset("p100:1x4");
+  p.configurations.resize(p.graph.node_count());
+  for (const auto n : node_ids(p.graph)) {
+    auto& c = p.configurations[n.index()];
+    if (!p.graph.operands(n).empty()) {
+      const std::size_t tasks = has_several ? 4 : 2;
+      c.degrees = {static_cast<std::int64_t>(tasks), 1};
+      for (std::size_t t = 0; t < tasks; ++t) {
+        c.devices.push_back(hardware::device_id{t % 2});
+      }
+    }
+  }
+  const auto s = run(with(p, parallel::sharded_by_stage(2)));
+  const parallel::lowering l{operators(), p.graph, p.machine};
+  std::int64_t scattered = 0;  // of u
+  for (std::size_t f = 0; f < s.program.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    const auto& owner = s.program.owner_of(id);
+    if (owner.kind == tasks::owner_kind::shares &&
+        l.training().weights()[owner.index].uses[0].node == p.graph.producer(third)) {
+      for (const auto& read : s.program[id].reads) {
+        scattered = std::max(scattered, s.full.times()[s.program.find(id, read.reader.index).index()].end);
+      }
+    }
+  }
+  REQUIRE(scattered > 0);
+  const auto last = l.fragment_of(p.graph.producer(first));
+  const auto& all = s.program[last].tasks;
+  std::size_t waiting = 0;
+  for (std::uint32_t t = 0; t < all.size(); ++t) {
+    if (all[t].kind == tasks::task_kind::backward) {
+      CHECK(s.full.times()[s.program.find(last, t).index()].start >= scattered);
+      ++waiting;
+    }
+  }
+  CHECK(waiting == (has_several ? 4 : 2));
+}
+
+TEST_CASE("dependencies of scatters are linear in the parts of weights") {
+  const auto count_of = [](std::size_t parts) {
+    auto p = plan_of("zoo:mlp?layers=4&hidden=256&batch=32", "p100:1x2");
+    const parallel::training_graph training{operators(), p.graph};
+    for (const auto& w : training.weights()) {
+      const bool is_cut = w.is_trained && p.graph.type(w.value).dims == tensor::shape{256, 256};
+      auto& sync = p.synchronization.weights.emplace_back();
+      sync.parts = is_cut ? std::vector(parts, parallel::sharded_by_stage(2)) : sync.parts;
+    }
+    const auto program = parallel::lower(operators(), p);
+    std::size_t count = 0;
+    for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+      count += program[tasks::fragment_id{f}].dependencies.size();
+    }
+    return count;
+  };
+  CHECK(count_of(256) < 5 * count_of(128) / 2);
 }
 
 TEST_CASE("bytes moved by each ZeRO stage match the formulas") {

@@ -30,11 +30,11 @@ void add_scatters(lowering& l, const tensor::tensor_type& type, tasks::fragment_
                   tasks::fragment& fragment);
 
 // Effects: adds to the fragments of divided weights, which are the last ones, what keeps whole gradients from piling
-// up, as on ranks (sharded_cells::wait_for_shares). On each device, operators that contribute to scatters are ordered
-// as in the backward pass: the task that contributes to the next but one waits for a scatter, so that a scatter runs
-// beside one operator; and a backward pass ends after its scatters. Weights that several stages of a pipeline read are
-// left out, as stages would wait for each other. Precondition: as checked by check_gathers. Complexity: n log n in the
-// scatters of each device.
+// up, as on ranks (sharded_cells::wait_for_shares). On each device, operators that contribute last to scatters are
+// ordered as in the backward pass: the tasks of the next but one wait for a scatter, so that a scatter runs beside one
+// operator; and with several micro-batches, a backward pass ends after its scatters. Weights that several stages of a
+// pipeline read are left out, as stages would wait for each other. Precondition: as checked by check_gathers.
+// Complexity: n log n in the scatters of each device, and linear in the tasks of these operators.
 void limit_scatters(const lowering& l, const strategy& s, const synchronization& sync, const pipeline& stages,
                     std::vector<lowered_fragment>& all);
 
@@ -53,8 +53,10 @@ void add_gathers(lowering& l, const strategy& s, const synchronization& sync, co
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PARALLEL_LOWERING_WEIGHT_SHARDS)
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <unity/core/config.hpp>
 #include <unity/core/id.hpp>
@@ -123,16 +125,16 @@ UNITY_INLINE void add_scatters(lowering& l, const tensor::tensor_type& type, tas
 
 // A scatter of a device's gradient.
 struct device_scatter {
-  node_id last{};                         // the operator that contributes last
-  std::optional<tasks::task_ref> task{};  // the device's task of this operator
+  node_id last{};  // the operator that contributes last
   tasks::task_ref end{};
 };
 
-// The scatters of each device, in the order of the backward pass.
-UNITY_INLINE std::vector<std::vector<device_scatter>> scatters_of(const lowering& l, const strategy& s,
-                                                                  const synchronization& sync, const pipeline& stages,
-                                                                  std::span<const lowered_fragment> shares) {
-  std::vector<std::vector<device_scatter>> on(l.device_count());
+// By device: its scatters in the order of the backward pass.
+using scatters_by_device = std::vector<std::vector<device_scatter>>;
+
+UNITY_INLINE scatters_by_device scatters_of(const lowering& l, const strategy& s, const synchronization& sync,
+                                            const pipeline& stages, std::span<const lowered_fragment> shares) {
+  scatters_by_device on(l.device_count());
   const auto stage_of = [&](hardware::device_id d) { return stages.stages.empty() ? 0 : stages.stages[d.index()]; };
   const auto divided = divided_weights(sync);
   for (std::size_t k = 0; k < divided.size(); ++k) {
@@ -149,10 +151,7 @@ UNITY_INLINE std::vector<std::vector<device_scatter>> scatters_of(const lowering
     for (const auto& read : shares[k].body.reads) {
       const auto& whole = shares[k].body.buffers[read.of.index];
       if (read_in.size() == 1 && whole.producer.fragment.valid()) {  // not of a gather
-        const auto last = *contributing.begin();
-        const bool is_of_last = whole.producer.fragment == l.fragment_of(last);
-        on[whole.device].push_back(
-            {last, is_of_last ? std::optional{whole.producer} : std::nullopt, {shares[k].id, read.reader.index}});
+        on[whole.device].push_back({*contributing.begin(), {shares[k].id, read.reader.index}});
       }
     }
   }
@@ -162,10 +161,45 @@ UNITY_INLINE std::vector<std::vector<device_scatter>> scatters_of(const lowering
   return on;
 }
 
+// By device and operator: the backward tasks of operators that contribute last to a scatter.
+using last_tasks = std::map<std::pair<std::uint32_t, node_id>, std::vector<tasks::task_ref>>;
+
+UNITY_INLINE last_tasks last_tasks_of(const lowering& l, const strategy& s, const scatters_by_device& on) {
+  std::set<node_id> contributing_last;
+  for (const auto& all : on) {
+    for (const auto& x : all) {
+      contributing_last.insert(x.last);
+    }
+  }
+  last_tasks tasks;
+  for (const auto n : contributing_last) {
+    const auto& c = s[n.index()];
+    const auto count = static_cast<std::uint32_t>(c.task_count());
+    for (std::uint32_t t = 0; t < count; ++t) {
+      tasks[{c.devices[t].index(), n}].push_back({l.fragment_of(n), count + t});
+    }
+  }
+  return tasks;
+}
+
+// Effects: has all of `after` wait for all of `before`. Complexity: linear in both.
+UNITY_INLINE void add_waits(tasks::fragment& fragment, std::vector<tasks::task_ref> before,
+                            std::span<const tasks::task_ref> after, std::uint32_t device) {
+  if (before.size() > 1 && after.size() > 1) {
+    before.assign(1, add_meeting(fragment, before, device));
+  }
+  for (const auto& end : before) {
+    for (const auto& t : after) {
+      fragment.dependencies.push_back({end, t, false});
+    }
+  }
+}
+
 UNITY_INLINE void limit_scatters(const lowering& l, const strategy& s, const synchronization& sync,
                                  const pipeline& stages, std::vector<lowered_fragment>& all) {
   const auto shares = std::span{all}.last(divided_weights(sync).size());
   const auto on = scatters_of(l, s, sync, stages, shares);
+  const auto tasks = last_tasks_of(l, s, on);
   for (std::uint32_t d = 0; d < on.size(); ++d) {
     if (on[d].empty()) {
       continue;
@@ -174,26 +208,21 @@ UNITY_INLINE void limit_scatters(const lowering& l, const strategy& s, const syn
     std::vector<tasks::task_ref> due;   // ends that no task waits for yet, of all operators but the last
     std::vector<tasks::task_ref> last;  // those of the last operator
     for (auto x = on[d].begin(); x != on[d].end();) {
-      const auto next = std::find_if(x, on[d].end(), [&](const device_scatter& y) { return y.last != x->last; });
-      const bool waits = std::any_of(x, next, [](const device_scatter& y) { return y.task.has_value(); });
-      std::vector<tasks::task_ref> ends;
-      for (; x != next; ++x) {
-        for (std::size_t i = 0; x->task && i < due.size(); ++i) {
-          fragment.dependencies.push_back({due[i], *x->task, false});
-        }
-        ends.push_back(x->end);
+      if (const auto own = tasks.find({d, x->last}); own != tasks.end()) {
+        add_waits(fragment, std::move(due), own->second, d);
+        due.clear();
       }
-      due.resize(waits ? 0 : due.size());
       due.insert(due.end(), last.begin(), last.end());
-      last = std::move(ends);
+      last.clear();
+      for (const auto n = x->last; x != on[d].end() && x->last == n; ++x) {
+        last.push_back(x->end);
+      }
     }
     if (stages.microbatches > 1) {
       due.insert(due.end(), last.begin(), last.end());
       const tasks::task_ref passed{
           {}, fragment.add({network::stream(hardware::device_id{d}), {}, {}, {}, tasks::task_kind::backward, d, 0})};
-      for (const auto& end : due) {
-        fragment.dependencies.push_back({end, passed, false});
-      }
+      add_waits(fragment, std::move(due), {&passed, 1}, d);
     }
   }
 }
