@@ -19,6 +19,7 @@
 #include <unity/parallel/lowering/lowering.hpp>
 #include <unity/parallel/lowering/network.hpp>
 #include <unity/parallel/lowering/next_iteration.hpp>
+#include <unity/parallel/pipeline.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/strategies/strategy_report.hpp>
 #include <unity/parallel/strategies/sync_policies.hpp>
@@ -92,6 +93,20 @@ parallel::plan served_table(bool is_proxied) {
       s.is_sparse = true;
     }
   }
+  return p;
+}
+
+// The gradient of the table is gathered as indices and rows.
+parallel::plan gathered_table(std::size_t devices, std::int64_t microbatches) {
+  auto p = plan_of("zoo:embedding_bag?vocab=20000&batch=64&seq=4&hidden=16", "p100:1x" + std::to_string(devices));
+  p.synchronization = all_of(p, {});
+  const parallel::training_graph training{operators(), p.graph};
+  for (std::size_t w = 0; w < training.weights().size(); ++w) {
+    if (is_looked_up(operators(), p.graph, training.weights()[w])) {
+      p.synchronization.weights[w].parts.front().is_sparse = true;
+    }
+  }
+  p.pipeline = {microbatches, std::vector<std::uint32_t>(devices)};
   return p;
 }
 
@@ -229,6 +244,70 @@ TEST_CASE("the server of a table looks up rows and computes the gradient from ro
   CHECK(program.before(made).size() == 4);
   REQUIRE(program.after(made).size() == 1);
   CHECK(program[tasks::task_id{program.after(made)[0].task()}].kind == tasks::task_kind::update);
+}
+
+TEST_CASE("devices that gather rows of a table compute its gradient from all of them, after the gather") {
+  const auto devices = GENERATE(std::size_t{1}, std::size_t{4});
+  const std::int64_t microbatches = GENERATE(1, 3);
+  CAPTURE(devices, microbatches);
+  const auto p = gathered_table(devices, microbatches);
+  const auto program = parallel::lower(operators(), p);
+  std::size_t made = 0;
+  for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    const auto& all = program[id].tasks;
+    const bool is_lookup = program.owner_of(id).name.find("embedding_bag") == 0;
+    for (std::uint32_t i = 0; i < all.size(); ++i) {
+      if (is_lookup && all[i].kind == tasks::task_kind::backward) {
+        CHECK(all[i].duration == picoseconds{});
+      }
+      if (all[i].kind != tasks::task_kind::weight_gradient) {
+        continue;
+      }
+      ++made;
+      CHECK(all[i].resource == parallel::network::stream(hardware::device_id{all[i].shard}));
+      const auto t = program.find(id, i).index();
+      REQUIRE(program.before(t).size() == 1);
+      CHECK(program[tasks::task_id{program.before(t)[0].task()}].kind == tasks::task_kind::reduce);
+      REQUIRE(program.after(t).size() == 1);
+      CHECK(program[tasks::task_id{program.after(t)[0].task()}].kind == tasks::task_kind::update);
+    }
+  }
+  CHECK(made == devices);
+}
+
+TEST_CASE("the rows of a table's gradient are those of all micro-batches") {
+  const bool is_served = GENERATE(false, true);
+  CAPTURE(is_served);
+  struct sent {
+    bytes moved{};
+    picoseconds takes{};  // the gradient of all rows
+  };
+  const auto sent_in = [&](std::int64_t microbatches) {
+    auto p = is_served ? served_table(true) : gathered_table(4, 1);
+    const parallel::graph_dimensions whole{operators(), p.graph};
+    p.graph = parallel::microbatch(operators(), p.graph, whole, microbatches).value();
+    p.pipeline = {microbatches, std::vector<std::uint32_t>(4)};
+    const auto program = parallel::lower(operators(), p);
+    sent all;
+    for (std::size_t f = 0; f < program.fragment_count(); ++f) {
+      const auto& fragment = program[tasks::fragment_id{f}];
+      all.moved += program.owner_of(tasks::fragment_id{f}).kind == tasks::owner_kind::weight
+                       ? parallel::message_bytes(fragment)
+                       : bytes{};
+      for (const auto& t : fragment.tasks) {
+        all.takes += t.kind == tasks::task_kind::weight_gradient ? t.duration : picoseconds{};
+      }
+    }
+    return all;
+  };
+  const auto whole = sent_in(1);
+  CHECK(whole.takes > picoseconds{});
+  for (const std::int64_t microbatches : {2, 4}) {
+    const auto parts = sent_in(microbatches);
+    CHECK(parts.moved == whole.moved);
+    CHECK(parts.takes == whole.takes);
+  }
 }
 
 TEST_CASE("micro-batches fetch served weights once, before the first one; fetching rows of tables is refused") {

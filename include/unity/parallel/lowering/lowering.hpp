@@ -153,8 +153,8 @@ class lowering {
   // Bytes of cotangents of operands that are not weights; weights have their own buffers.
   [[nodiscard]] bytes cotangent_bytes(node_id n, const shard& part) const;
 
-  // Per operand: whether the operator's backward tasks compute its cotangent. Of a table whose parts are all served,
-  // with gradients of indices and rows, only servers do.
+  // Per operand: whether the operator's backward tasks compute its cotangent. Gradients of a table that are sent as
+  // indices and rows for all parts are computed where the rows arrive instead (synchronization.hpp).
   [[nodiscard]] std::vector<bool> computed(node_id n, const synchronization& sync) const;
   void write(const strategy& s, node_id n, const std::vector<bool>& wanted, tasks::fragment& f);
 
@@ -268,7 +268,7 @@ UNITY_INLINE lowering::microbatch lowering::run_once(const strategy& s, const sy
   for (std::uint32_t e = 0; e < training_.edges().size(); ++e) {
     all.push_back({edge_fragment(e), lowered_edge(s, e)});
   }
-  detail::add_synchronization(*this, s, sync, all);
+  detail::add_synchronization(*this, s, sync, stages.microbatches, all);
   if (!again.empty()) {
     detail::add_recomputation(*this, s, again, r.chunks, all);
   }
@@ -303,10 +303,8 @@ UNITY_INLINE tasks::fragment lowering::lowered_operator(const strategy& s, node_
 UNITY_INLINE std::vector<bool> lowering::computed(node_id n, const synchronization& sync) const {
   auto all = training_.wanted(n);
   for (const auto w : training_.weights_of(n)) {
-    if (!sync.weights.empty() &&
-        std::all_of(sync.weights[w].parts.begin(), sync.weights[w].parts.end(), [](const synchronizer& part) {
-          return part.kind == sync_kind::parameter_server && part.is_sparse;
-        })) {
+    if (!sync.weights.empty() && std::all_of(sync.weights[w].parts.begin(), sync.weights[w].parts.end(),
+                                             [](const synchronizer& part) { return part.is_sparse; })) {
       for (const auto& use : training_.weights()[w].uses) {
         if (use.node == n) {
           all[use.operand] = false;

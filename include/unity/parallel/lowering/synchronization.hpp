@@ -25,7 +25,7 @@
 
 namespace unity::parallel {
 
-// The rows of a table that a lookup reads, as it sends their gradient.
+// The rows of a table that a lookup reads in a micro-batch, as it sends their gradient.
 struct lookup_rows {
   tensor::tensor_type ids{};  // [n], or [n, k] for sums of k rows
   bytes size{};               // of indices and rows
@@ -82,9 +82,15 @@ class part_givers {
 template <class Network>
 class weight_synchronization {
  public:
+  // microbatches: how many give their rows of a table before the gradient of indices and rows is sent.
   weight_synchronization(Network& n, const task_times& times, const tensor::tensor_type& type,
-                         const bucket_ends* buckets = nullptr)
-      : network_{n}, times_{times}, type_{type}, buckets_{buckets}, on_(n.device_count()) {}
+                         const bucket_ends* buckets = nullptr, std::int64_t microbatches = 1)
+      : network_{n},
+        times_{times},
+        type_{type},
+        buckets_{buckets},
+        microbatches_{microbatches},
+        on_(n.device_count()) {}
 
   void add(const weight_part_readers& part, const synchronizer& sync) {
     const part_givers givers{part};
@@ -133,6 +139,10 @@ class weight_synchronization {
     std::vector<hardware::device_id> devices{};
     bytes size{};
   };
+  struct gathered_rows {
+    tensor::tensor_type ids{};
+    tasks::task_ref end{};
+  };
   struct handed_out_group {
     hardware::device_id from{};
     std::vector<hardware::device_id> to{};
@@ -161,6 +171,12 @@ class weight_synchronization {
       send_to_server(part, g, givers, sync);
       return;
     }
+    if (sync.is_sparse) {
+      if (!givers.empty()) {
+        gather_rows(part, g, givers);
+      }
+      return;
+    }
     const auto count = static_cast<std::int64_t>(g.devices.size());
     const bool is_shared = count > 1;
     std::vector<tasks::task_ref> contributions;
@@ -179,8 +195,6 @@ class weight_synchronization {
       contributions.assign(1, add(hardware::exchange::reduce_scatter, g.devices, size_of(g.elements), contributions));
     } else if (is_shared && sync.bucket != synchronizer::no_bucket) {
       contributions.assign(1, buckets_->at({sync.bucket, g.devices}));
-    } else if (is_shared && sync.is_sparse) {
-      contributions.assign(1, gather_rows(g, givers));
     } else if (is_shared && sync.compressor.kind == compression::top_k) {
       const auto number = tensor::size_of(tensor::operators::number_type(g.elements));
       const auto each = sent_elements(sync.compressor, g.elements) * (number + tensor::size_of(type_.element));
@@ -204,30 +218,49 @@ class weight_synchronization {
       waits.insert(waits.end(), contributions.begin(), contributions.end());
     }
   }
-  // Bytes of rows of a table that a device contributes, over all its lookups.
-  [[nodiscard]] static bytes rows_on(std::span<const weight_reader> givers, hardware::device_id d) {
-    bytes all{};
+  // The rows that a device contributes in an iteration, over all its lookups and micro-batches.
+  [[nodiscard]] lookup_rows rows_on(std::span<const weight_reader> givers, hardware::device_id d) const {
+    lookup_rows all;
     for (const auto& r : givers) {
-      all += r.on == d ? r.rows.size : bytes{};
+      if (r.on == d) {
+        add_rows(r.rows.ids, microbatches_, all.ids);
+        all.size += bytes{r.rows.size.count() * microbatches_};
+      }
     }
     return all;
   }
-  // Gathers rows once for all parts of the weight. Devices with fewer rows pad to the largest size.
-  [[nodiscard]] tasks::task_ref gather_rows(const replica_group& g, std::span<const weight_reader> givers) {
+  static void add_rows(const tensor::tensor_type& ids, std::int64_t times, tensor::tensor_type& all) {
+    const auto before = all.dims.empty() ? 0 : all.dims[0];
+    all = ids;
+    all.dims[0] = before + ids.dims[0] * times;
+  }
+  // Gathers rows, once for all parts of the weight. Devices with fewer rows pad to the largest number. Each device
+  // makes the gradient of the part from all rows.
+  void gather_rows(const weight_part_readers& part, const replica_group& g, std::span<const weight_reader> givers) {
     const auto [at, is_new] = gathered_rows_.try_emplace(g.devices);
+    auto& rows = at->second;
     if (is_new) {
+      const auto count = static_cast<std::int64_t>(g.devices.size());
       bytes most{};
       std::vector<tasks::task_ref> before;
       for (const auto d : g.devices) {
-        most = std::max(most, rows_on(givers, d));
+        const auto own = rows_on(givers, d);
+        rows.ids = own.size > most ? own.ids : rows.ids;
+        most = std::max(most, own.size);
       }
       for (const auto& r : givers) {
         before.push_back(r.task);
       }
-      at->second = add(hardware::exchange::all_gather, g.devices,
-                       bytes{most.count() * static_cast<std::int64_t>(g.devices.size())}, before);
+      rows.ids.dims[0] *= count;
+      rows.end = count > 1 ? add(hardware::exchange::all_gather, g.devices, bytes{most.count() * count}, before)
+                           : add_meeting(fragment_, before, g.devices.front().index());
     }
-    return at->second;
+    const auto table = rows_of(part.held, g);
+    for (const auto d : g.devices) {
+      if (network_.has(d)) {
+        on_[d.index()].before.push_back(add_row_gradient(table, rows.ids, d, {&rows.end, 1}));
+      }
+    }
   }
   void send_to_server(const weight_part_readers& part, const replica_group& g, std::span<const weight_reader> givers,
                       const synchronizer& sync) {
@@ -262,12 +295,16 @@ class weight_synchronization {
       }
       const auto [sent, is_new] = sent_rows_.try_emplace({d, server});
       if (is_new || !sync.is_sparse) {  // rows are sent to a server once for all of its parts
-        sent->second = send(d, server, sync.is_sparse ? rows_on(givers, d) : size_of(g.elements), given);
+        sent->second = send(d, server, sync.is_sparse ? rows_on(givers, d).size : size_of(g.elements), given);
       }
       arrived.push_back(sent->second);
     }
     if (sync.is_sparse && !givers.empty()) {
-      arrived.assign(1, add_row_gradient(rows_of(part.held, g), givers, server, arrived));
+      tensor::tensor_type ids;
+      for (const auto& r : givers) {
+        add_rows(r.rows.ids, microbatches_, ids);
+      }
+      arrived.assign(1, add_row_gradient(rows_of(part.held, g), ids, server, arrived));
     }
     own.before.insert(own.before.end(), arrived.begin(), arrived.end());
     if (sync.is_proxied) {
@@ -293,16 +330,10 @@ class weight_synchronization {
     rows.dims = {std::max<std::int64_t>(g.elements / columns, 1), columns};
     return rows;
   }
-  // A server makes the gradient of its rows of a table from the indices and rows that it has.
-  [[nodiscard]] tasks::task_ref add_row_gradient(const tensor::tensor_type& table,
-                                                 std::span<const weight_reader> givers, hardware::device_id server,
-                                                 std::span<const tasks::task_ref> before) {
-    auto ids = givers.front().rows.ids;
-    for (const auto& r : givers.subspan(1)) {
-      ids.dims[0] += r.rows.ids.dims[0];
-    }
-    const auto takes = times_.lookup_gradient(table, ids, network_.model(server));
-    return add_on(server, takes, tasks::task_kind::weight_gradient, before);
+  // A device makes the gradient of rows of a table from the indices and rows that it has.
+  [[nodiscard]] tasks::task_ref add_row_gradient(const tensor::tensor_type& table, const tensor::tensor_type& ids,
+                                                 hardware::device_id d, std::span<const tasks::task_ref> before) {
+    return add_on(d, times_.lookup_gradient(table, ids, network_.model(d)), tasks::task_kind::weight_gradient, before);
   }
   [[nodiscard]] tasks::task_ref add_on(hardware::device_id d, picoseconds takes, tasks::task_kind kind,
                                        std::span<const tasks::task_ref> before) {
@@ -394,10 +425,11 @@ class weight_synchronization {
   const task_times& times_;
   const tensor::tensor_type& type_;
   const bucket_ends* buckets_;
+  std::int64_t microbatches_;
   std::vector<device_state> on_;
   std::vector<gathered_group> gathered_{};
   std::vector<handed_out_group> handed_out_{};
-  tasks_by_devices gathered_rows_{};
+  std::map<std::vector<hardware::device_id>, gathered_rows> gathered_rows_{};
   std::map<std::pair<hardware::device_id, hardware::device_id>, tasks::task_ref> sent_rows_{};  // from, to
   tasks::fragment fragment_{};
 };
@@ -428,12 +460,13 @@ struct synchronized_part {
 // The fragment of a weight with a synchronizer for each part. buckets: tasks after which bucketed parts are reduced. A
 // sharded part is reduce-scattered, updated share by share, and gathered. Gradients are sent to a server
 // as messages, and updated weights are sent back to devices or nodes as messages; adding up is not priced. From indices
-// and rows the server makes the gradient of its part, and it looks up rows for readers without a copy; a reader's own
-// lookup then stands for adding up what several servers send.
+// and rows of all micro-batches the server, or each device that gathers them, makes the gradient of a part. The server
+// looks up rows for readers without a copy; a reader's own lookup then stands for adding up what several servers send.
 template <class Network>
 [[nodiscard]] tasks::fragment synchronized(Network& n, const task_times& times, const tensor::tensor_type& type,
-                                           std::span<const synchronized_part> parts, const bucket_ends& buckets) {
-  detail::weight_synchronization<Network> s{n, times, type, &buckets};
+                                           std::span<const synchronized_part> parts, const bucket_ends& buckets,
+                                           std::int64_t microbatches = 1) {
+  detail::weight_synchronization<Network> s{n, times, type, &buckets, microbatches};
   for (const auto& p : parts) {
     s.add(p.of, p.sync);
   }

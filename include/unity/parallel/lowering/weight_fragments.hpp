@@ -24,8 +24,9 @@ namespace detail {
 [[nodiscard]] std::vector<synchronized_part> parts_of_weight(lowering& l, const strategy& s, std::uint32_t weight,
                                                              const weight_sync& sync);
 
-// Effects: appends the fragments of all weights, all buckets, and divided weights, without gathers.
-void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
+// Effects: appends the fragments of all weights, all buckets, and divided weights, without gathers. microbatches: the
+// number after which weights are reduced.
+void add_synchronization(lowering& l, const strategy& s, const synchronization& sync, std::int64_t microbatches,
                          std::vector<lowered_fragment>& all);
 
 }  // namespace detail
@@ -171,7 +172,7 @@ UNITY_INLINE void add_ends_of_updates(const synchronization& sync, std::span<low
 }
 
 UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const synchronization& sync,
-                                      std::vector<lowered_fragment>& all) {
+                                      std::int64_t microbatches, std::vector<lowered_fragment>& all) {
   const auto& weights = l.training().weights();
   if (sync.is_trivial()) {
     for (std::uint32_t w = 0; w < weights.size(); ++w) {
@@ -203,8 +204,8 @@ UNITY_INLINE void add_synchronization(lowering& l, const strategy& s, const sync
     buckets.push_back({self, reduced_bucket(l.links(), b, self, groups_of_bucket(b, bucketed), begins, ends)});
   }
   for (std::uint32_t w = 0; w < weights.size(); ++w) {
-    all.push_back(
-        {l.weight_fragment(w), synchronized(l.links(), l.times(), l.graph().type(weights[w].value), parts[w], ends)});
+    all.push_back({l.weight_fragment(w),
+                   synchronized(l.links(), l.times(), l.graph().type(weights[w].value), parts[w], ends, microbatches)});
   }
   add_ends_of_updates(sync, std::span{all}.last(weights.size()));
   all.insert(all.end(), buckets.begin(), buckets.end());
