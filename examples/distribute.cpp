@@ -361,10 +361,12 @@ std::string result_text(const arguments& a, const io::resources& r, support::syn
 
 std::string report_text(const arguments& a, const io::resources& r, support::sync_comparison& c) {
   io::html_report page{fmt::format("{} on {}, synchronized", a.model, a.resources.empty() ? a.machine : a.resources)};
-  page.paragraph(fmt::format("{} replicas, {} servers. Times are {}; computing alone takes {:.3f} ms.",
-                             r.replicas.size(), r.servers.size(),
-                             a.trial.empty() ? "simulated" : "measured where a strategy was run, simulated elsewhere",
-                             1e3 * to_seconds(c.computing())));
+  page.paragraph(
+      fmt::format("{} replicas, {} servers. Times are {}; computing alone, with all gradients and "
+                  "updates on each device, takes {:.3f} ms.",
+                  r.replicas.size(), r.servers.size(),
+                  a.trial.empty() ? "simulated" : "measured where a strategy was run, simulated elsewhere",
+                  1e3 * to_seconds(c.computing())));
   std::vector<io::chart_bar> times;
   std::vector<std::vector<std::string>> rows;
   for (const auto& o : c.all()) {
@@ -409,7 +411,8 @@ void print(const arguments& a, const io::resources& r, support::sync_comparison&
       fmt::print("{} does not fit: {}\n", o.name, parallel::describe(r.machine, o.excess));
     }
   }
-  fmt::print("computing alone, without any synchronization: {:.3f} ms\n", 1e3 * to_seconds(c.computing()));
+  fmt::print("computing alone, with all gradients and updates on each device: {:.3f} ms\n",
+             1e3 * to_seconds(c.computing()));
   if (c.trials()) {
     const auto& t = *c.trials();
     fmt::print(

@@ -67,7 +67,8 @@ class sync_comparison {
   // The fastest before any search.
   [[nodiscard]] unity::picoseconds baseline() const { return rules_[0].time(); }
 
-  // The simulated time of an iteration in which every device updates by its own gradients, without messages.
+  // The simulated time of an iteration in which every device updates by its own gradients, without messages. Ways in
+  // which devices update only some weights, or make the gradients of only some tables, can be faster.
   [[nodiscard]] unity::picoseconds computing();
 
   void add(std::string name, unity::parallel::synchronization sync);
