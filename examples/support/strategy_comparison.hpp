@@ -49,7 +49,7 @@ struct named_strategy {
   std::string not_offloaded{};  // why, where it was tried
 };
 
-// Of a comparison, because it does not divide a micro-batch.
+// Of a comparison, because flags do not fit it.
 struct strategy_left_out {
   std::string name{};
   std::string reason{};
@@ -120,26 +120,27 @@ class strategy_comparison {
   // The seconds of the longest report so far.
   [[nodiscard]] double reported() const noexcept { return reported_; }
 
-  // Effects: applies the flag to all strategies, and simulates them again.
-  // Throws: as check_sync; unity::error if the whole program of a strategy was not simulated.
+  // Effects: applies the flag to all strategies, and simulates them again. Strategies that it does not fit are left
+  // out, such as stages 2 and 3 of ZeRO in pipelines whose schedule does not allow them. Throws: as check_sync;
+  // unity::error if the whole program of a strategy was not simulated, or no strategy is left.
   void synchronize(const std::string& flag) {
-    for (auto& s : strategies_) {
-      expect_whole(s, "--sync");
-      auto& g = *graphs_[s.graph];
-      s.synchronization = sync_of(flag, g.lowering, s.strategy);
-      s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
-                                            s.recomputed);
-    }
+    static_cast<void>(check_sync(flag));
+    change_all("--sync " + flag,
+               [&](named_strategy& s) { s.synchronization = sync_of(flag, graphs_[s.graph]->lowering, s.strategy); });
   }
 
   // Effects: applies the flags of recomputation to all strategies, and that of micro-batches to those without any, and
-  // simulates them again. Strategies that do not divide a micro-batch are left out. Comes before synchronize.
-  // Throws: as check_recompute and graph_of_microbatch; unity::error if the whole program of a strategy was not
-  // simulated, or no strategy divides a micro-batch.
+  // simulates them again. Strategies that they do not fit are left out, such as those that do not divide a micro-batch.
+  // Comes before synchronize.
+  // Throws: as check_recompute; unity::error if the whole program of a strategy was not simulated, or no strategy is
+  // left.
   void economize(const memory_flags& flags) {
-    std::vector<named_strategy> kept;
-    for (auto& s : strategies_) {
-      expect_whole(s, "--recompute and --microbatches");
+    static_cast<void>(check_recompute(flags.recompute));
+    const auto recompute = flags.recompute.empty() ? std::string{} : "--recompute " + flags.recompute;
+    const auto microbatches =
+        flags.microbatches > 1 ? fmt::format("--microbatches {}", flags.microbatches) : std::string{};
+    const auto both = recompute + (recompute.empty() || microbatches.empty() ? "" : " ") + microbatches;
+    change_all(both, [&](named_strategy& s) {
       auto& whole = *graphs_[s.graph];
       if (flags.microbatches > 1 && s.pipeline.microbatches == 1) {
         s.graph = add_graph(graph_of_microbatch(operators_, whole.graph, flags.microbatches));
@@ -147,28 +148,13 @@ class strategy_comparison {
         if (s.pipeline.stages.empty()) {
           s.pipeline.stages.assign(machine_.network.device_count(), 0);
         }
+        s.strategy = unity::parallel::strategy_of_microbatch(
+            whole.lowering.dimensions(), graphs_[s.graph]->lowering.dimensions(), std::move(s.strategy));
       }
-      auto& g = *graphs_[s.graph];
       if (!flags.recompute.empty()) {
-        s.recomputed = recomputation_of(flags.recompute, operators_, g.graph);
+        s.recomputed = recomputation_of(flags.recompute, operators_, graphs_[s.graph]->graph);
       }
-      try {
-        if (&g != &whole) {
-          s.strategy = unity::parallel::strategy_of_microbatch(whole.lowering.dimensions(), g.lowering.dimensions(),
-                                                               std::move(s.strategy));
-        }
-        s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
-                                              s.recomputed);
-        kept.push_back(std::move(s));
-      } catch (const unity::error& e) {
-        left_out_.push_back({s.name, e.what()});
-      }
-    }
-    if (kept.empty()) {
-      throw unity::error{"--microbatches", fmt::format("{}, of which no strategy divides one", flags.microbatches),
-                         "fewer"};
-    }
-    strategies_ = std::move(kept);
+    });
   }
 
   // Effects: strategies that do not fit move values to the host, and are simulated again; if they still do not fit,
@@ -211,7 +197,33 @@ class strategy_comparison {
   }
 
  private:
-  static void expect_whole(const named_strategy& s, const char* flag) {
+  // Effects: calls change(strategy) for each strategy, and simulates it again. Those for which either throws
+  // unity::error are left out, with what it says.
+  // Throws: unity::error if the whole program of a strategy was not simulated, or no strategy is left.
+  template <class F>
+  void change_all(const std::string& flags, const F& change) {
+    for (const auto& s : strategies_) {
+      expect_whole(s, flags);
+    }
+    std::vector<named_strategy> kept;
+    for (auto& s : strategies_) {
+      try {
+        change(s);
+        auto& g = *graphs_[s.graph];
+        s.report = unity::parallel::report_on(g.lowering, g.graph, machine_, s.strategy, s.pipeline, s.synchronization,
+                                              s.recomputed);
+        kept.push_back(std::move(s));
+      } catch (const unity::error& e) {
+        left_out_.push_back({s.name, e.what()});
+      }
+    }
+    if (kept.empty() && !strategies_.empty()) {
+      throw unity::error{fmt::format("{}: fits none of the {} strategies; {}: {}", flags, strategies_.size(),
+                                     left_out_.back().name, left_out_.back().reason)};
+    }
+    strategies_ = std::move(kept);
+  }
+  static void expect_whole(const named_strategy& s, const std::string& flag) {
     if (s.report.is_of_representatives()) {
       throw unity::error{flag, fmt::format("{}, of which not all devices were simulated", s.name),
                          "a machine with fewer devices"};

@@ -374,6 +374,10 @@ void check_best(const strategy_comparison& c, unity_outcome& r) {
   const auto best = c.plan_of(c.best());
   r.trace_to_best = trace_of(c.operators(), best);
   r.checked = checked(c.operators(), best);
+  const auto is_left_out = [&](const std::string& name) {
+    return std::ranges::find(c.left_out(), name, &strategy_left_out::name) != c.left_out().end();
+  };
+  std::erase_if(r.frontier, is_left_out);
 }
 
 nlohmann::json to_json(const unity_outcome& r) {

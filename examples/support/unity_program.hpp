@@ -52,7 +52,8 @@ void check(const unity_flags& f);
 // improvements start at the best of all.
 unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given);
 
-// Effects: sets trace_to_best and checked. Comes after all changes to the strategies, as they may change which is best.
+// Effects: sets trace_to_best and checked, and removes strategies that were left out from the frontier. Comes after all
+// changes to the strategies, as they may change which is best.
 void check_best(const strategy_comparison& c, unity_outcome& r);
 
 // The members of the result's JSON that only this search has.

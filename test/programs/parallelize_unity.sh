@@ -247,6 +247,17 @@ x, y = (json.load(open(f)) for f in sys.argv[1:])
 s = next(s for s in x["strategies"] if s["name"] == x["frontier"][-1])
 sys.exit(y["iteration_s"] != s["iteration_s"])' "$scratch/frontier.json" "$scratch/last.json"
 
+# Pipelines without bubbles do not allow ZeRO 2.
+check 'plans of the frontier that a flag does not fit do not end the comparison' unity \
+  'zoo:mlp?batch=8&layers=4&hidden=64' --machine p100:1x4 --seed 1 --frontier --stages 4 --max-proposals 20 \
+  --baselines data --sync zero=2 --json "$scratch/unfit.json"
+check 'they are left out' json "$scratch/unfit.json" '
+  len(x["left_out"]) > 0 and all("schedule interleaved or zero_bubble" in s["reason"] for s in x["left_out"])
+  and not {s["name"] for s in x["left_out"]} & (set(x["frontier"]) | {s["name"] for s in x["strategies"]})
+  and set(x["frontier"]) <= {s["name"] for s in x["strategies"]}
+  and all(s["schedule"] != "zero_bubble" for s in x["strategies"]) and len(x["frontier"]) > 1'
+check 'with the reason' grep -qE '^frontier[0-9]+ is left out: .*stage 2 or 3 of sharded' "$scratch/stdout"
+
 # A machine that was only measured: what is written with its topology can be read, or nothing is searched.
 "$python" -c 'import json, sys
 peak = {"element": "float32", "operator": "matmul", "flops_per_second": 5e10}
