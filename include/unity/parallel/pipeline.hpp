@@ -125,7 +125,7 @@ struct pipeline_phase {
 
 // Checks that the devices of each operator are of one stage, and that its operands come from that stage or an earlier
 // one. If the schedule is interleaved, values must go through all stages once for each chunk, and the number of
-// micro-batches must be a multiple of the number of stages.
+// micro-batches must be a multiple of the number of stages. Micro-batches times operators may be tasks::most_tasks.
 // Throws: unity::error that names the node.
 void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices);
 
@@ -145,6 +145,7 @@ void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, 
 #include <unity/parallel/configuration.hpp>
 #include <unity/parallel/operator_grid.hpp>
 #include <unity/parallel/sample_values.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/convert.hpp>
 
 namespace unity::parallel {
@@ -438,9 +439,16 @@ UNITY_INLINE void check_chunks(const tensor::tensor_graph& g, const strategy& s,
 }  // namespace detail
 
 UNITY_INLINE void check(const tensor::tensor_graph& g, const strategy& s, const pipeline& p, std::size_t devices) {
-  constexpr std::int64_t most = 1 << 24;  // samples times micro-batches, and collectives times these, do not overflow
+  std::int64_t operators = 0;  // each has a task in each micro-batch at least
+  for (const auto n : node_ids(g)) {
+    operators += g.operands(n).empty() ? 0 : 1;
+  }
+  // Up to the upper limit, samples times micro-batches, and collectives times these, do not overflow.
+  const auto most =
+      std::clamp(tasks::most_tasks / std::max(operators, std::int64_t{1}), std::int64_t{1}, std::int64_t{1} << 24);
   if (p.microbatches < 1 || p.microbatches > most) {
-    throw error{"pipeline", fmt::format("{} micro-batches", p.microbatches), fmt::format("1 to {}", most)};
+    throw error{"pipeline", fmt::format("{} micro-batches of {} operators", p.microbatches, operators),
+                fmt::format("1 to {}", most)};
   }
   detail::check_schedule(p);
   if (p.stages.empty()) {

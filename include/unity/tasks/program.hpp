@@ -17,6 +17,11 @@
 
 namespace unity::tasks {
 
+// The most tasks of a program that repeats those of a micro-batch; larger ones are refused before they are made. A task
+// takes about 1 KB with its links, buffers and times, so these take about 24 GB. GPT-3, with 96 layers and 1,536
+// micro-batches, has 20 million if one device of each stage recomputes all results.
+inline constexpr std::int64_t most_tasks = 24 << 20;
+
 using task_id = id<struct task_tag>;  // an index into the program's arrays; tasks of a fragment are contiguous
 
 enum class resource_kind : std::uint8_t { stream, link, host };  // host: a thread that launches what a stream runs

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include <unity/core/random.hpp>
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
@@ -206,6 +208,24 @@ TEST_CASE("invalid pipelines are rejected with the reason; micro-batches of a va
         "pipeline: schedule gpipe with delayed updates; expected one_forward_one_backward");
   s[products[0]] = {{2, 1}, {hardware::device_id{std::size_t{0}}, hardware::device_id{std::size_t{1}}}};
   CHECK_THROWS_WITH(report({2, {0, 1}}), Catch::Contains("tasks on devices of stages 0 and 1"));
+}
+
+TEST_CASE("micro-batches that would have more tasks than fit in memory are refused before they are made") {
+  const pipeline all{std::int64_t{1} << 23, {0, 1}};
+  CHECK(unity::test::message_of([&] {
+          static_cast<void>(parallel::pipelined(chain(all, {{1, 1, 0}, {1, 1, 0}}), all));
+        }) == "pipeline: 8388608 micro-batches of 4 tasks; expected 6291456 micro-batches at most");
+  const auto g = tensor::zoo::build(operators(), "zoo:mlp?layers=2&hidden=4&batch=2");
+  std::int64_t operations = 0;
+  for (const auto n : node_ids(g)) {
+    operations += g.operands(n).empty() ? 0 : 1;
+  }
+  const parallel::strategy s(g.node_count(), parallel::configuration{{1, 1}, {hardware::device_id{0U}}});
+  const auto most = tasks::most_tasks / operations;
+  parallel::check(g, s, {most, {0}}, 1);
+  CHECK(unity::test::message_of([&] {
+          parallel::check(g, s, {most + 1, {0}}, 1);
+        }) == fmt::format("pipeline: {} micro-batches of {} operators; expected 1 to {}", most + 1, operations, most));
 }
 
 // A perceptron or transformer whose operators go through the stages once per chunk.

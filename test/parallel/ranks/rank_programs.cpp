@@ -152,6 +152,14 @@ TEST_CASE("the sends in flight of a stage do not grow with the number of micro-b
   }
 }
 
+TEST_CASE("micro-batches of ranks that would have more steps than fit in memory are refused after the first") {
+  auto p = in_stages(2, 2);
+  p.pipeline.microbatches = 1 << 20;
+  CHECK_THROWS_WITH(programs_of_ranks(operators(), p), Catch::Contains("1048576 micro-batches of ") &&
+                                                           Catch::Contains(" steps of ranks; expected ") &&
+                                                           Catch::Contains(" micro-batches at most"));
+}
+
 TEST_CASE("with delayed updates a stage runs late backward passes of its last micro-batches") {
   auto p = in_stages(3, 4);
   p.pipeline.is_delayed = true;

@@ -29,6 +29,8 @@ class pipeline_repeater {
   [[nodiscard]] tasks::program run();
 
  private:
+  // Throws: unity::error if there are more than most_tasks.
+  void expect_few_tasks() const;
   // Weights are fetched from servers once, before the first micro-batch, and reduced and updated once, after the last.
   [[nodiscard]] bool is_repeated(tasks::fragment_id f) const {
     const auto kind = one_.owner_of(f).kind;
@@ -81,6 +83,7 @@ class pipeline_repeater {
 // (device_copies.hpp). Empty: the copies of micro-batches do not wait for each other.
 // Precondition: forward passes depend on no later virtual stage.
 // Complexity: linear in the program, times the micro-batches, and n log n in the copies.
+// Throws: unity::error if there would be more than tasks::most_tasks.
 [[nodiscard]] inline tasks::program pipelined(const tasks::program& one, const pipeline& p,
                                               std::span<const std::uint32_t> chunks = {},
                                               std::span<const device_copies> copies = {}) {
@@ -94,7 +97,10 @@ class pipeline_repeater {
 #include <algorithm>
 #include <optional>
 
+#include <fmt/core.h>
+
 #include <unity/core/config.hpp>
+#include <unity/core/error.hpp>
 #include <unity/core/units.hpp>
 
 namespace unity::parallel::detail {
@@ -111,6 +117,7 @@ UNITY_INLINE std::optional<pipeline_pass> pass_of(tasks::task_kind k) {
 }
 
 UNITY_INLINE tasks::program pipeline_repeater::run() {
+  expect_few_tasks();
   all_ = one_.without_fragments();
   std::vector<tasks::fragment> fragments(one_.fragment_count());
   for (std::size_t f = 0; f < fragments.size(); ++f) {
@@ -134,6 +141,18 @@ UNITY_INLINE tasks::program pipeline_repeater::run() {
   all_.replace(tasks::replacements_of(fragments));
   all_.commit();
   return std::move(all_);
+}
+
+UNITY_INLINE void pipeline_repeater::expect_few_tasks() const {
+  std::int64_t repeated = 0;
+  for (std::size_t f = 0; f < one_.fragment_count(); ++f) {
+    const tasks::fragment_id id{f};
+    repeated += is_repeated(id) ? static_cast<std::int64_t>(one_[id].tasks.size()) : 0;
+  }
+  if (repeated > 0 && pipeline_.microbatches > tasks::most_tasks / repeated) {
+    throw error{"pipeline", fmt::format("{} micro-batches of {} tasks", pipeline_.microbatches, repeated),
+                fmt::format("{} micro-batches at most", tasks::most_tasks / repeated)};
+  }
 }
 
 UNITY_INLINE tasks::task_ref pipeline_repeater::moved(tasks::task_ref r, tasks::fragment_id own,

@@ -25,7 +25,8 @@ namespace unity::parallel {
 // several alike ranks, linear in its own and in the pairs of sender and receiver. Throws: unity::error if the plan is
 // not valid or an operator does not run on its parts; if updates are delayed and there are fewer micro-batches than
 // stages (two versions of weights would not suffice) or the plan says how weights are synchronized; as check_gathers;
-// and if replicas would drift apart (sync_kind::none), since ranks keep one model.
+// if the steps of all written ranks are more than tasks::most_tasks; and if replicas would drift apart
+// (sync_kind::none), since ranks keep one model.
 [[nodiscard]] rank_programs programs_of_ranks(const tensor::algebra& a, const plan& p,
                                               std::optional<std::uint32_t> only = {});
 
@@ -55,6 +56,7 @@ namespace unity::parallel {
 #include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/parallel/ranks/weight_cells.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/tasks/program.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -369,6 +371,11 @@ UNITY_INLINE rank_programs programs_of_ranks(const tensor::algebra& a, const pla
     detail::forward_tasks{training, streams, weights, nodes}.write();
     streams.begin(m, pipeline_pass::backward);
     detail::backward_tasks{training, streams, weights, nodes}.write(m + 1 == count);
+    if (const auto steps = static_cast<std::int64_t>(m == 0 ? streams.step_count() : 0);
+        steps > 0 && count > tasks::most_tasks / steps) {
+      throw error{"pipeline", fmt::format("{} micro-batches of {} steps of ranks", count, steps),
+                  fmt::format("{} micro-batches at most", tasks::most_tasks / steps)};
+    }
   }
   auto programs = std::move(streams.programs());
   for (std::uint32_t r = 0; r < programs.ranks.size(); ++r) {

@@ -105,6 +105,8 @@ class rank_streams {
   [[nodiscard]] const std::vector<rank_step>& steps(std::size_t rank, const pipeline_phase& p) const {
     return ranks_[rank].phases[place_of(p)];
   }
+  // Of all ranks, in all phases.
+  [[nodiscard]] std::size_t step_count() const noexcept;
   // A rank's steps before the passes: early sends, and steps for batches of earlier iterations.
   [[nodiscard]] const std::vector<rank_step>& first(std::size_t rank) const { return ranks_[rank].first; }
   // A rank's steps after the last micro-batch.
@@ -210,6 +212,16 @@ UNITY_INLINE rank_streams::rank_streams(const tensor::algebra& a, const written_
     }
     ranks_[r].phases.resize(3 * chunks_ * microbatches_);
   }
+}
+
+UNITY_INLINE std::size_t rank_streams::step_count() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& r : ranks_) {
+    for (const auto& steps : r.phases) {
+      sum += steps.size();
+    }
+  }
+  return sum;
 }
 
 UNITY_INLINE void rank_streams::enter(std::uint32_t stage, std::uint32_t chunk) {

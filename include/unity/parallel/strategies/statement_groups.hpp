@@ -16,6 +16,7 @@
 #include <unity/hardware/collective_cost.hpp>
 #include <unity/hardware/machine.hpp>
 #include <unity/hardware/topology.hpp>
+#include <unity/tasks/program.hpp>
 
 namespace unity::parallel {
 
@@ -64,8 +65,8 @@ struct plan_statement {
   friend bool operator==(const plan_statement&, const plan_statement&) = default;
 };
 
-// The most phases of a statement whose program is made: a program takes about 10 KB for each.
-inline constexpr std::int64_t most_phases = 1 << 20;
+// The most phases of a statement whose program is made. A phase has up to about 24 tasks.
+inline constexpr std::int64_t most_phases = tasks::most_tasks / 24;
 
 // "megatron:" and, between commas, t, p, d, micro, batch, interleave, first, last, zero (0 to 3) and recompute (none,
 // selective, full) with values, and sp and overlap, in any order. What is left out is 1, 0 or none; batch is then
