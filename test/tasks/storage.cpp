@@ -10,8 +10,12 @@
 #include <span>
 #include <vector>
 
+#include <unity/core/budget.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
+
+#include "../support/cases.hpp"
+#include "scanned_storage.hpp"
 
 namespace tests_of_storage {
 
@@ -169,6 +173,45 @@ TEST_CASE("plan_storage of a chain of equal values needs the memory of two", "[s
   }
   CHECK(plan_storage(values, bytes{4}).peak == bytes{200});
   CHECK(plan_storage(values, bytes{64}).peak == bytes{256});
+}
+
+TEST_CASE("plan_storage places values as a search through all of them does", "[storage][law]") {
+  const auto cases = unity::test::cases(400);
+  for (std::uint64_t seed = 0; seed < cases; ++seed) {
+    CAPTURE(seed);
+    random_engine random{seed};
+    const auto steps = random.between(1, 200);
+    const auto count = random.below(150);
+    const auto largest = random.between(0, 3) == 0 ? 3 : 5000;
+    auto values = random_values(random, count, steps, largest);
+    if (random.between(0, 1) == 0) {  // mostly short lifetimes
+      for (auto& v : values) {
+        v.last = std::min(v.last, v.first + random.below(4));
+      }
+    }
+    const bytes alignment{random.between(0, 1) == 0 ? 1 : 64};
+    CHECK(plan_storage(values, alignment) == unity::tasks::test::plan_by_scanning(values, alignment));
+  }
+}
+
+TEST_CASE("among many values with short lifetimes a gap is found without a search through all", "[storage]") {
+  random_engine random{1};
+  std::vector<stored_value> values;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < 20'000; ++i) {
+    values.push_back({bytes{random.between(1, 5000)}, i, i + 1 + random.below(30)});
+    order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return values[a].size != values[b].size ? values[a].size > values[b].size : a < b;
+  });
+  const unity::stopwatch all;
+  const auto slow = unity::tasks::test::scanning_fit{values, bytes{64}}.run(order);
+  const auto scanned = all.seconds();
+  const unity::stopwatch few;
+  unity::tasks::detail::best_fit fit{values, bytes{64}};
+  CHECK(fit.run(order) == slow);
+  CHECK(few.seconds() < scanned / 3);
 }
 
 TEST_CASE("plan_storage of no values or of empty values needs no memory", "[storage]") {

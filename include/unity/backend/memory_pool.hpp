@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <unity/backend/device_backend.hpp>
+#include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
 #include <unity/core/id.hpp>
 #include <unity/core/units.hpp>
