@@ -92,6 +92,9 @@ class earlier_files {
 
   // Throws: unity::error if the contents cannot be kept.
   void keep(const std::filesystem::path& path) {
+    if (unity::named_descriptor(path) >= 0) {
+      return;  // what was printed stays
+    }
     const auto target = unity::io::link_target(path);
     if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return f.path == target; })) {
       return;

@@ -1,6 +1,8 @@
 #include <unity/core/file.hpp>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -88,6 +90,18 @@ TEST_CASE("atomic_write to a full device is an error and does not replace the de
   }
   CHECK_THAT(message_of([] { unity::atomic_write("/dev/full", "x"); }), Catch::Contains("No space left"));
   CHECK(fs::is_character_file("/dev/full"));
+}
+
+TEST_CASE("atomic_write to a descriptor of the process writes after what is there") {
+  const auto folder = fresh_folder("descriptor");
+  const unity::file_descriptor out{::open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  REQUIRE(::write(out.get(), "first ", 6) == 6);
+  fs::create_symlink("/dev/fd/" + std::to_string(out.get()), folder / "link");
+  unity::atomic_write("/dev/fd/" + std::to_string(out.get()), "second ");
+  unity::atomic_write(folder / "link", "third ");
+  REQUIRE(::write(out.get(), "fourth", 6) == 6);
+  CHECK(unity::read_file(folder / "out") == "first second third fourth");
+  CHECK_THROWS_WITH(unity::atomic_write("/dev/fd/999", ""), Catch::Contains("/dev/fd/999"));
 }
 
 TEST_CASE("an atomic_file without commit leaves no file") {

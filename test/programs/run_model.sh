@@ -13,6 +13,9 @@ check 'a model runs, and what it reads and computes is saved' silent \
 check 'in a file for each' test "$(ls "$scratch/data")" = $'input_0.pb\noutput_0.pb'
 check 'its time is in the JSON' json "$scratch/10.json" \
   'x["seconds"] > 0 and x["runs"] >= 5 and "max_rel_error" not in x'
+"${run[@]}" --json /dev/stdout >"$scratch/both"
+check 'JSON on standard output leaves the rest there' grep -q ' four of five of ' "$scratch/both"
+check '... and is there' grep -q '"seconds": ' "$scratch/both"
 check 'the same inputs give the same outputs' silent \
   "${run[@]}" --data "$scratch/data" --tolerance 1e-30 --json "$scratch/11.json"
 check 'without any error' json "$scratch/11.json" 'x["max_rel_error"] == 0'

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -135,13 +136,36 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   return path.parent_path() / (fmt::format("{}{}", own, suffix));
 }
 
+// The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1 for names of files.
+[[nodiscard]] inline int named_descriptor(std::filesystem::path path) {
+  std::error_code problem;
+  const auto descriptors = std::filesystem::canonical("/proc/self/fd", problem);
+  for (int links = 0; links < 40 && !problem && std::filesystem::is_symlink(path, problem); ++links) {
+    const auto folder = std::filesystem::canonical(path.has_parent_path() ? path.parent_path() : ".", problem);
+    if (!problem && folder == descriptors) {
+      return std::atoi(path.filename().c_str());
+    }
+    path = folder / std::filesystem::read_symlink(path, problem);
+  }
+  return -1;
+}
+
 // A file under construction beside its final name. commit() gives it that name in one step; without commit() nothing
 // remains. Leftovers of a killed process are overwritten by the next one. A new file inherits the mode bits of the file
-// that it replaces, or those of the umask. A target that is not a regular file (a pipe, a device) is written in place.
+// that it replaces, or those of the umask. A target that is not a regular file (a pipe, a device), or that is a
+// descriptor of the process (/dev/stdout), is written in place.
 class atomic_file {
  public:
   // Throws: unity::error if no file can be created there.
   explicit atomic_file(const std::filesystem::path& path) : target_{resolved(path)}, shown_{path.string()} {
+    if (const int given = named_descriptor(path); given >= 0) {
+      in_place_ = true;
+      file_ = file_descriptor{::fcntl(given, F_DUPFD_CLOEXEC, 0)};  // shares the position with what is printed
+      if (file_.get() < 0) {
+        fail("cannot be written", errno);
+      }
+      return;
+    }
     struct stat status {};
     const bool is_there = ::stat(target_.c_str(), &status) == 0;
     if (is_there && S_ISDIR(status.st_mode)) {
