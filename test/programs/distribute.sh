@@ -13,7 +13,8 @@ check "all rules are simulated" silent "$distribute" "$model" --resources "$node
 check "... and the fastest is named" json every.json 'len(x["strategies"]) == 11 and x["replicas"] == 4
   and x["servers"] == 2 and x["chief"] == "10.0.0.1"
   and min(x["strategies"], key=lambda s: s["iteration_s"])["name"] == x["best"]'
-check "... and what a device computes alone" grep -q '^computing alone, with all gradients and updates on each device: ' \
+check "... and what a device computes alone" grep -q \
+  '^computing alone, with all gradients and updates on each device: ' \
   stdout
 check "... again" silent "$distribute" "$model" --resources "$nodes" --out again --json again.json
 check "... the same" cmp every/strategy.pb again/strategy.pb
