@@ -242,8 +242,8 @@ UNITY_INLINE void kernel_writer::add_other_steps() {
 // whose results reach it on any rank. So the message for a kernel depends on earlier kernels alone, and of all ranks
 // that wait for messages to kernels, the one with the earliest kernel finds that its sender waits for nothing before
 // the message. At the waits at the end, all such messages are sent, and the program's order has no circle either.
-// Gathers, and waits for shares, keep their place among kernels that all ranks of the group have in one order, as in data
-// parallelism: there, what a kernel waits for was begun on each rank before that kernel.
+// Gathers, and waits for shares, keep their place among kernels that all ranks of the group have in one order, as in
+// data parallelism: there, what a kernel waits for was begun on each rank before that kernel.
 UNITY_INLINE void kernel_writer::set_keys() {
   using kinds = parallel::step_kind;
   const auto count = static_cast<std::uint32_t>(program_.steps.size());
