@@ -104,6 +104,52 @@ TEST_CASE("test_rule refutes rules that hold only for some sizes or strides or p
       "1]}(div(?k, sqrt(add(?v, fill{value=?e, dims=[]}()))))), ?b)");
 }
 
+TEST_CASE("test_rule draws lists with a number for each dimension") {
+  for (const char* kind : {"border_pad{mode=edge, pads=?p}", "tile{repeats=?p}", "resize{dims=?p}",
+                           "strided_slice{axes=?a, starts=?s, counts=?c, steps=?t}"}) {
+    INFO(kind);
+    check_refuted(std::string{kind} + "(transpose{permutation=?q}(?x)) => " + kind + "(?x)");
+    check_passes(std::string{kind} + "(negate(?x)) => negate(" + kind + "(?x))");
+  }
+}
+
+TEST_CASE("test_rule draws pads that differ before and after a dimension") {
+  check_refuted(
+      "border_pad{mode=?m, pads=?p, value=?v}(transpose{permutation=?q}(?x)) => "
+      "transpose{permutation=?q}(border_pad{mode=?m, pads=?p, value=?v}(?x))");
+}
+
+TEST_CASE("test_rule refutes rules that hold for reals but not for integers, which wrap around") {
+  for (const char* rule :
+       {"add(cast{element=float32}(?x), cast{element=float32}(?y)) => cast{element=float32}(add(?x, ?y))",
+        "relu(add(relu(?x), relu(?y))) => add(relu(?x), relu(?y))\n  real"}) {
+    const auto report = tested(rule);
+    CHECK(report.found == verdict::refuted);
+    CHECK_THAT(report.because, Catch::Contains("?x int8[") && Catch::Contains("element "));
+  }
+  check_passes("relu(add(relu(?x), relu(?y))) => add(relu(?x), relu(?y))\n  if dtype(?x) <= 3\n  real");
+  check_passes("add(?x, negate(?y)) => sub(?x, ?y)");
+}
+
+TEST_CASE("test_rule tries more dimensions and parts than conditions exclude") {
+  const std::string excluded = "\n  if rank(?x) != 2, rank(?x) != 3, rank(?x) != 4";
+  check_refuted("transpose{permutation=?p}(?x) => ?x" + excluded);
+  check_passes("transpose{permutation=?p}(relu(?x)) => relu(transpose{permutation=?p}(?x))" + excluded);
+  check_passes("relu(concat{axis=?a}(??x...)) => concat{axis=?a}(relu(??x)...)\n  if length([rank(??x)...]) > 4");
+}
+
+TEST_CASE("test_rule leaves a rule untested if only scalars fit") {
+  rule_test_options chained;  // draws scalars
+  chained.chained = true;
+  const auto scalars = compiled("relu(?x) => relu(reshape{dims=[]}(?x))");
+  const auto report = test_rule(standard(), scalars.front(), chained);
+  CHECK(report.instances > 0);
+  CHECK(report.found == verdict::untested);
+  CHECK(report.because == "only scalars were found");
+  const auto stated = compiled("relu(?x) => relu(reshape{dims=[]}(?x))\n  if rank(?x) == 0");
+  CHECK(test_rule(standard(), stated.front(), chained).found == verdict::passes);
+}
+
 TEST_CASE("test_rule splits into more parts than the source reads") {
   // False for three parts.
   check_refuted(

@@ -10,7 +10,8 @@ namespace unity::tensor {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
-inline constexpr std::string_view standard_axioms = R"rules(# Properties of tensor operators: what proofs of substitutions start from.
+inline constexpr std::string_view standard_axioms =
+    R"rules(# Properties of tensor operators: what proofs of substitutions start from.
 #
 # The format is that of rules (docs/formats.md). `==` may be used from left to right and back; `=>` from left to right
 # alone, which is enough where it leads to a simpler spelling that all others are brought to. Every side is typed: a
@@ -146,6 +147,7 @@ rule relu_twice
   relu(relu(?x)) => relu(?x)
 rule relu_of_positive_sum
   relu(add(relu(?x), relu(?y))) => add(relu(?x), relu(?y))
+  if dtype(?x) <= 3
   real
 rule relu_selects
   mul(?x, relu(?x)) => mul(relu(?x), relu(?x))
@@ -452,7 +454,7 @@ rule max_pool_of_relu
 rule max_pool_shifted
   max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(add(?x, ?t))
     == add(max_pool{kernel=?k, stride=?s, padding=?p, pads=?q, dilation=?d, ceil_mode=?c}(?x), ?t)
-  if rank(?t) == 0
+  if rank(?t) == 0, dtype(?x) <= 3
   real
 rule max_pool_of_max_pool
   max_pool{kernel=?k, stride=?s, pads=?q}(max_pool{kernel=?l, pads=?r}(?x))

@@ -107,7 +107,32 @@ TEST_CASE("validate_axiom refutes properties that fail for some element types or
             .found == verdict::holds);
 }
 
+TEST_CASE("validate_axiom tries lists with a number for each dimension") {
+  for (const std::string kind : {"border_pad{mode=edge, pads=?p}", "tile{repeats=?p}",
+                                 "strided_slice{axes=?a, "
+                                 "starts=?s, counts=?c, steps=?t}"}) {
+    INFO(kind);
+    CHECK(validated(kind + "(transpose{permutation=?q}(?x)) => " + kind + "(?x)").found == verdict::refuted);
+    const auto true_one = validated(kind + "(negate(?x)) => negate(" + kind + "(?x))");
+    INFO(true_one.because);
+    CHECK(true_one.found == verdict::holds);
+  }
+}
+
+TEST_CASE("validate_axiom refutes properties that fail for integers, which wrap around") {
+  const auto report =
+      validated("add(cast{element=float32}(?x), cast{element=float32}(?y)) => cast{element=float32}(add(?x, ?y))");
+  CHECK(report.found == verdict::refuted);
+  CHECK(tells(report, "?x int8["));
+}
+
 TEST_CASE("validate_axiom reports unknown for what it cannot decide") {
+  const auto scalars = validated("relu(?x) => relu(reshape{dims=[]}(?x))");
+  CHECK(scalars.found == verdict::unknown);
+  CHECK(scalars.because == "no instance within bounds but scalars");
+  const auto huge = validated("relu(tile{repeats=[1000000000]}(?x)) => tile{repeats=[1000000000]}(relu(?x))");
+  CHECK(huge.found == verdict::unknown);
+
   const auto no_instance = validated("add(?x, ?y) => relu(?x) if rank(?x) == 1, rank(?x) == 2");
   CHECK(no_instance.found == verdict::unknown);
   CHECK(tells(no_instance, "no instance"));

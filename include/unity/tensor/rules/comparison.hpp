@@ -82,6 +82,11 @@ struct rule_test_options {
 
 namespace detail {
 
+// Whether all values of the graph have at most `most` elements together.
+[[nodiscard]] bool has_at_most(std::int64_t most, const tensor_graph& g);
+// A limit for both sides of an instance: sizes that a rule itself names may exceed it.
+inline constexpr std::int64_t most_compared_elements = std::int64_t{1} << 22U;
+
 // The values of the variables of an instance at one random point.
 template <class Scalar>
 class random_point {
@@ -96,13 +101,20 @@ class random_point {
     const auto stream = hash_combine(seed_, hash_bytes(algebra_.read(op).word("name")));
     for (std::size_t i = 0; i < values.data.size(); ++i) {
       const auto bits = hash_combine(stream, i);
-      values.data[i] =
-          is_floating(type.element) ? value(bits) : static_cast<Scalar>(static_cast<std::int64_t>(bits % 4));
+      values.data[i] = is_floating(type.element) ? value(bits) : static_cast<Scalar>(integer(type.element, bits));
     }
     return values;
   }
 
  private:
+  // Numbers of 8 bits are values and may be any but 0, by which some operators divide; others may index rows.
+  [[nodiscard]] static std::int64_t integer(dtype element, std::uint64_t bits) {
+    if (element == dtype::int8) {
+      const auto any = static_cast<std::int8_t>(bits);
+      return any == 0 ? 1 : any;
+    }
+    return static_cast<std::int64_t>(element == dtype::uint8 ? 1 + bits % 255 : bits % 4);
+  }
   // Reals in [-2, 2), or in [1/4, 9/4) if roots and logarithms must exist.
   [[nodiscard]] Scalar value(std::uint64_t bits) const {
     if constexpr (std::floating_point<Scalar>) {
@@ -126,6 +138,11 @@ class side_comparison {
 
   // Where they differ; nothing if they do not.
   std::optional<std::string> run(bool real_only, std::uint64_t seed);
+  // The same for sides that compute with integers of 8 bits, which wrap around.
+  std::optional<std::string> run_on_integers(bool real_only, std::uint64_t seed) {
+    tolerance_ = real_only ? options_.real_tolerance : options_.tolerance;
+    return compare<double>(seed, false);
+  }
   [[nodiscard]] std::size_t defined() const noexcept { return defined_; }
   [[nodiscard]] int bits(bool real_only) const;
 
@@ -267,6 +284,14 @@ UNITY_INLINE std::vector<degree> degrees(const algebra& a, const tensor_graph& g
     outputs.push_back(of[v.index()]);
   }
   return outputs;
+}
+
+UNITY_INLINE bool has_at_most(std::int64_t most, const tensor_graph& g) {
+  std::int64_t all = 0;
+  for (std::size_t v = 0; v < g.value_count() && all <= most; ++v) {
+    all = saturating_add(all, element_count(g.type(value_id{v}).dims));
+  }
+  return all <= most;
 }
 
 UNITY_INLINE std::optional<std::string> side_comparison::run(bool real_only, std::uint64_t seed) {

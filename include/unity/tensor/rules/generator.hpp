@@ -12,32 +12,21 @@
 #include <unity/core/random.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
-#include <unity/tensor/rules/guesses.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/rules/partial_instance.hpp>
 #include <unity/tensor/rules/proposals.hpp>
+#include <unity/tensor/rules/rule_hints.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
 namespace detail {
 
-// Collects the numbers in an expression that can only be reals: interpreted as bits, small integers are denormal.
-void collect_reals(const compiled_expression& e, std::vector<double>& reals);
-
 // One attempt: walks the source from its variables up and guesses what each operator leaves open.
 class instance_draft {
  public:
-  instance_draft(const algebra& a, const substitution& s, random_engine& random, std::span<const double> reals,
-                 std::span<const shape> stated, const std::vector<fixed_sizes>& fixed,
-                 const std::vector<same_size>& related, bool chained)
-      : algebra_{a},
-        s_{s},
-        random_{random},
-        proposer_{random, reals, stated, chained},
-        fixed_{fixed},
-        related_{related},
-        chained_{chained} {}
+  instance_draft(const algebra& a, const substitution& s, random_engine& random, const rule_hints& hints)
+      : algebra_{a}, s_{s}, random_{random}, proposer_{random, hints}, hints_{hints} {}
 
   // Nothing if the guesses are inconsistent.
   std::optional<rule_instance> make(std::size_t repetitions);
@@ -49,9 +38,7 @@ class instance_draft {
   const substitution& s_;
   random_engine& random_;
   proposer proposer_;
-  const std::vector<fixed_sizes>& fixed_;
-  const std::vector<same_size>& related_;  // empty unless chained
-  bool chained_;
+  const rule_hints& hints_;
 };
 
 }  // namespace detail
@@ -63,12 +50,18 @@ class instance_generator {
   instance_generator(const algebra& a, const substitution& s, std::uint64_t seed, bool chained = false);
 
   // An instance that was not returned before; nothing after this many attempts.
-  // Mostly sizes of 1 to 5, heights and widths of images of 3 to 8, and ranks of up to 4; up to four repetitions.
+  // Mostly sizes of 1 to 5, heights and widths of images of 3 to 8, and ranks of up to 4; up to four repetitions. More
+  // of both, up to 8, if conditions name such numbers.
   [[nodiscard]] std::optional<rule_instance> next(std::size_t attempts);
 
   // The instances that differ from `base` in one size of one variable and the sizes that must change with it (up to
   // four, equal before and after), or in one integer of an attribute: random ones may miss these.
   [[nodiscard]] std::vector<rule_instance> variations(const rule_instance& base);
+
+  // Whether an instance with these values says nothing about the operators.
+  [[nodiscard]] bool only_scalars(const rule_instance& i, const tensor_graph& side) const {
+    return detail::only_scalars(hints_.fixed, i, side);
+  }
 
   // The instances in which one or two sizes of `base` become 1, so that they broadcast where `base` does not.
   [[nodiscard]] std::vector<rule_instance> collapses(const rule_instance& base);
@@ -109,11 +102,7 @@ class instance_generator {
   const algebra& algebra_;
   const substitution& s_;
   random_engine random_;
-  std::vector<double> reals_;
-  std::vector<shape> stated_;
-  std::vector<detail::fixed_sizes> sizes_;
-  std::vector<detail::same_size> related_;
-  bool chained_;
+  detail::rule_hints hints_;
   std::vector<repetition_kind> repetitions_;
   std::size_t turn_ = 0;
   std::set<std::uint64_t> seen_;
@@ -124,28 +113,18 @@ class instance_generator {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_GENERATOR)
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include <unity/core/hash.hpp>
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE void collect_reals(const compiled_expression& e, std::vector<double>& reals) {
-  if (e.kind == compiled_expression::form::literal && e.literal.size() == 1 && std::isnormal(to_real(e.literal[0]))) {
-    reals.push_back(to_real(e.literal[0]));
-  }
-  for (const auto& a : e.arguments) {
-    collect_reals(a, reals);
-  }
-}
-
 UNITY_INLINE std::optional<rule_instance> instance_draft::make(std::size_t repetitions) {
   const auto constant_percent = random_.between(0, 2) * 45 + 5;
   partial_instance made{algebra_, s_, repetitions};
   const auto type_of_variable = [&](std::size_t variable, dtype element, shape dims) {
-    fix_sizes(fixed_, variable, dims);
-    relate_sizes(related_, variable, dims, [&](std::size_t v) { return made.known_dims(v); });
+    fix_sizes(hints_.fixed, variable, dims);
+    relate_sizes(hints_.related, variable, dims, [&](std::size_t v) { return made.known_dims(v); });
     return tensor_type{element, layout::row_major, random_.between(1, 100) <= constant_percent, std::move(dims)};
   };
   for (std::size_t slot = 0; slot < s_.source.nodes.size(); ++slot) {
@@ -155,7 +134,7 @@ UNITY_INLINE std::optional<rule_instance> instance_draft::make(std::size_t repet
         return std::nullopt;
       }
       proposer_.fill_in(*p);
-      if (!made.add(slot, i, *p, type_of_variable) || (chained_ && !made.conditions_may_hold())) {
+      if (!made.add(slot, i, *p, type_of_variable) || (hints_.chained && !made.conditions_may_hold())) {
         return std::nullopt;
       }
       meet(*p, made.last_results(slot));
@@ -179,22 +158,12 @@ namespace unity::tensor {
 
 UNITY_INLINE instance_generator::instance_generator(const algebra& a, const substitution& s, std::uint64_t seed,
                                                     bool chained)
-    : algebra_{a},
-      s_{s},
-      random_{seed},
-      stated_{detail::stated_shapes(a, s)},
-      sizes_{detail::size_reader{a}.read(s)},
-      chained_{chained} {
-  if (chained) {
-    related_ = detail::size_reader{a}.relations(s);
-  }
-  for (const auto& c : s.conditions) {
-    detail::collect_reals(c, reals_);
-  }
+    : algebra_{a}, s_{s}, random_{seed}, hints_{a, s, chained} {
   const auto& root = s.source.roots[0];
   const bool repeats = s.repeats() || root.repeated;
   const bool siblings = s.source.roots.size() == 1 && root.repeated && s.source.nodes[root.slot].indexed;
-  for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? 4 : 1); ++n) {
+  const auto most = hints_.counts.empty() ? detail::usual_count : hints_.counts.back();
+  for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? most : 1); ++n) {
     repetitions_.push_back({n, most_patience});
   }
 }
@@ -204,8 +173,7 @@ UNITY_INLINE std::optional<rule_instance> instance_generator::next(std::size_t a
     auto& kind = repetitions_[turn_++ % repetitions_.size()];
     const bool only = repetitions_.size() == 1;
     for (auto patience = only ? attempts : kind.patience; attempts > 0 && patience > 0; --attempts, --patience) {
-      auto instance = detail::instance_draft{algebra_, s_, random_, reals_, stated_, sizes_, related_, chained_}.make(
-          kind.repetitions);
+      auto instance = detail::instance_draft{algebra_, s_, random_, hints_}.make(kind.repetitions);
       if (instance && fresh(*instance)) {
         kind.patience = most_patience;
         return instance;

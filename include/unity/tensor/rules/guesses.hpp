@@ -1,5 +1,4 @@
-// Sizes, shapes and attribute values for instances of a rule: fixed by its conditions, or random ones that often fit
-// together.
+// Random sizes, shapes and attribute values for instances of a rule, which often fit together.
 #pragma once
 
 #include <algorithm>
@@ -13,64 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include <range/v3/view/zip.hpp>
-
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
-#include <unity/rewrite/substitution.hpp>
-#include <unity/tensor/algebra.hpp>
-#include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/rule_hints.hpp>
 #include <unity/tensor/shape.hpp>
 
 namespace unity::tensor::detail {
-
-// The sizes of the variable from dimension `from` on are `sizes`.
-struct fixed_sizes {
-  std::size_t variable = 0;
-  std::size_t from = 0;
-  attribute sizes{};
-  bool scalar = false;  // has no dimensions
-};
-
-// Dimension `dimension` of a variable equals dimension `other_dimension` of another; negative: all dimensions.
-struct same_size {
-  std::size_t variable = 0;
-  int dimension = -1;
-  std::size_t other = 0;
-  int other_dimension = -1;
-};
-
-// Reads the sizes fixed by conditions size(?v, d) == n, shape(?v) == [..], suffix(shape(?v), d) == [..] and rank(?v) ==
-// 0, for variables that stand for a single value.
-class size_reader {
- public:
-  explicit size_reader(const algebra& a)
-      : size_{a.find_measure("size")}, shape_{a.find_measure("shape")}, rank_{a.find_measure("rank")} {}
-
-  [[nodiscard]] std::vector<fixed_sizes> read(const substitution& s) const;
-  // The relations of conditions size(?v, d) == size(?w, e) and shape(?v) == shape(?w), in both directions.
-  [[nodiscard]] std::vector<same_size> relations(const substitution& s) const;
-  // A number or a list of numbers.
-  [[nodiscard]] static std::optional<attribute> number_of(const compiled_expression& e);
-
- private:
-  [[nodiscard]] bool is_size(const compiled_expression& e) const {
-    return e.kind == compiled_expression::form::measure && std::optional{e.measure} == size_ && e.arguments.size() == 1;
-  }
-  // Variable and dimension; -1 for all dimensions.
-  [[nodiscard]] std::optional<std::pair<std::size_t, int>> dimension_of(const compiled_expression& e) const;
-  void read(const compiled_expression& c, std::vector<fixed_sizes>& all) const;
-  [[nodiscard]] std::optional<fixed_sizes> place_of(const compiled_expression& e) const;
-
-  std::optional<int> size_;
-  std::optional<int> shape_;
-  std::optional<int> rank_;
-};
-
-// The shapes that attributes of either side state as lists of numbers.
-[[nodiscard]] std::vector<shape> stated_shapes(const algebra& a, const substitution& s);
 
 [[nodiscard]] inline bool is_element_type(const attribute_signature& a) {
   return std::ranges::equal(a.choices, dtype_names);
@@ -81,40 +30,20 @@ class size_reader {
   return value >= 0 || a.name != "epsilon";
 }
 
-// Sets the fixed sizes in the shape of the variable, for the dimensions that it has.
-void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims);
-
-// Sets the sizes that relations make equal to those of other variables. known(variable): the shape of a variable, or
-// null if it is not known yet.
-template <class Known>
-void relate_sizes(const std::vector<same_size>& relations, std::size_t variable, shape& dims, const Known& known) {
-  for (const auto& r : relations) {
-    if (r.variable != variable) {
-      continue;
-    }
-    const auto* other = r.other == variable ? &dims : known(r.other);
-    if (other == nullptr) {
-      continue;
-    }
-    if (r.dimension < 0) {
-      dims = shape(*other);
-    } else if (static_cast<std::size_t>(r.dimension) < dims.size() &&
-               static_cast<std::size_t>(r.other_dimension) < other->size()) {
-      dims[static_cast<std::size_t>(r.dimension)] = (*other)[static_cast<std::size_t>(r.other_dimension)];
-    }
-  }
-}
-
 // Sizes that rules relate are drawn under the same name and often repeated, so that, for example, sums of two products
 // occur; one axis is preferred for all concats and splits.
 class guesses {
  public:
   using size = std::int64_t;
 
-  // reals: values for real attributes, if not empty. stated: shapes to draw often. chained: also draws earlier shapes
-  // and scalars, and lets either of two operands broadcast.
-  guesses(random_engine& random, std::span<const double> reals, std::span<const shape> stated, bool chained)
-      : random_{random}, reals_{reals}, stated_{stated}, axis_{random.between(0, 3)}, chained_{chained} {}
+  // If the hints say `chained`: also draws earlier shapes and scalars, and lets either of two operands broadcast.
+  guesses(random_engine& random, const rule_hints& hints)
+      : random_{random},
+        reals_{hints.reals},
+        stated_{hints.stated},
+        counts_{hints.counts},
+        axis_{random.between(0, 3)},
+        chained_{hints.chained} {}
 
   // Records the shape of an operand or result.
   void meet(const shape& s);
@@ -153,6 +82,7 @@ class guesses {
   random_engine& random_;
   std::span<const double> reals_;
   std::span<const shape> stated_;
+  std::span<const std::size_t> counts_;
   size axis_;
   std::map<std::string_view, size> last_{};
   shape last_shape_{};
@@ -165,128 +95,6 @@ class guesses {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_GUESSES)
 
 namespace unity::tensor::detail {
-
-UNITY_INLINE std::vector<fixed_sizes> size_reader::read(const substitution& s) const {
-  std::vector<fixed_sizes> all;
-  for (const auto& c : s.conditions) {
-    read(c, all);
-  }
-  return all;
-}
-
-UNITY_INLINE std::vector<same_size> size_reader::relations(const substitution& s) const {
-  std::vector<same_size> all;
-  for (const auto& c : s.conditions) {
-    if (c.kind != compiled_expression::form::call || c.callee != rule_function::equal || c.indexed) {
-      continue;
-    }
-    const auto a = dimension_of(c.arguments[0]);
-    const auto b = dimension_of(c.arguments[1]);
-    if (a && b && (a->second < 0) == (b->second < 0)) {
-      all.push_back({a->first, a->second, b->first, b->second});
-      all.push_back({b->first, b->second, a->first, a->second});
-    }
-  }
-  return all;
-}
-
-UNITY_INLINE std::optional<std::pair<std::size_t, int>> size_reader::dimension_of(const compiled_expression& e) const {
-  if (e.kind != compiled_expression::form::measure) {
-    return std::nullopt;
-  }
-  if (std::optional{e.measure} == shape_) {
-    return std::pair{e.slot, -1};
-  }
-  const auto d = is_size(e) ? number_of(e.arguments[0]) : std::nullopt;
-  return d && d->size() == 1 && (*d)[0] >= 0 ? std::optional{std::pair{e.slot, static_cast<int>((*d)[0])}}
-                                             : std::nullopt;
-}
-
-UNITY_INLINE void size_reader::read(const compiled_expression& c, std::vector<fixed_sizes>& all) const {
-  if (c.kind != compiled_expression::form::call) {
-    return;
-  }
-  if (c.callee == rule_function::logical_and) {
-    read(c.arguments[0], all);
-    read(c.arguments[1], all);
-  }
-  if (c.callee != rule_function::equal || c.indexed) {
-    return;
-  }
-  const auto value = number_of(c.arguments[1]);
-  const auto& measured = c.arguments[0];
-  if (measured.kind == compiled_expression::form::measure && std::optional{measured.measure} == rank_ &&
-      value == attribute{0}) {
-    all.push_back({measured.slot, 0, {}, true});
-  }
-  if (auto place = place_of(c.arguments[0]); place && value) {
-    place->sizes = *value;
-    all.push_back(*std::move(place));
-  }
-}
-
-UNITY_INLINE std::optional<fixed_sizes> size_reader::place_of(const compiled_expression& e) const {
-  if (e.kind == compiled_expression::form::measure && std::optional{e.measure} == shape_) {
-    return fixed_sizes{e.slot, 0, {}, false};
-  }
-  const bool is_suffix = e.kind == compiled_expression::form::call && e.callee == rule_function::suffix;
-  if (!is_size(e) && !is_suffix) {
-    return std::nullopt;
-  }
-  const auto from = number_of(e.arguments.back());
-  auto place = is_suffix ? place_of(e.arguments[0]) : fixed_sizes{e.slot, 0, {}, false};
-  if (!place || !from || from->size() != 1 || (*from)[0] < 0) {
-    return std::nullopt;
-  }
-  place->from += static_cast<std::size_t>((*from)[0]);
-  return place;
-}
-
-UNITY_INLINE std::optional<attribute> size_reader::number_of(const compiled_expression& e) {
-  if (e.kind == compiled_expression::form::literal) {
-    return e.literal;
-  }
-  if (e.kind != compiled_expression::form::list) {
-    return std::nullopt;
-  }
-  attribute all;
-  for (const auto& a : e.arguments) {
-    if (a.kind != compiled_expression::form::literal) {
-      return std::nullopt;
-    }
-    all.append(a.literal.begin(), a.literal.end());
-  }
-  return all;
-}
-
-UNITY_INLINE std::vector<shape> stated_shapes(const algebra& a, const substitution& s) {
-  std::vector<shape> all;
-  for (const auto* side : {&s.source, &s.target}) {
-    for (const auto& n : side->nodes) {
-      for (const auto& [field, written] : ranges::views::zip(a.definition_of(n.kind).fields, n.attributes)) {
-        const bool states = field.signature.name == "dims" && written.kind == pattern_attribute::form::value;
-        const auto dims = states ? size_reader::number_of(written.value) : std::nullopt;
-        if (dims && !dims->empty() && checked_element_count(*dims)) {
-          all.emplace_back(std::span<const std::int64_t>{*dims});
-        }
-      }
-    }
-  }
-  return all;
-}
-
-UNITY_INLINE void fix_sizes(const std::vector<fixed_sizes>& fixed, std::size_t variable, shape& dims) {
-  for (const auto& f : fixed) {
-    if (f.variable == variable && f.scalar) {
-      dims.clear();
-    }
-    if (f.variable == variable && f.from <= dims.size() && f.sizes.size() <= dims.size() - f.from) {
-      for (std::size_t i = 0; i < f.sizes.size(); ++i) {
-        dims[f.from + i] = f.sizes[i];
-      }
-    }
-  }
-}
 
 UNITY_INLINE void guesses::meet(const shape& s) {
   if (chained_) {
@@ -346,9 +154,11 @@ UNITY_INLINE shape guesses::any_shape() {
     }
     return s;
   }
-  last_shape_.clear();
-  for (auto rank = random_.between(1, 4); rank > 0; --rank) {
-    last_shape_.push_back(any_size());
+  const bool is_stated = !counts_.empty() && chance(40);
+  last_shape_ = shape_of_rank(is_stated ? counts_[random_.below(counts_.size())]
+                                        : static_cast<std::size_t>(random_.between(1, usual_count)));
+  if (chance(15)) {  // dimensions that a wrong rule may exchange
+    std::fill(last_shape_.begin(), last_shape_.end(), last_shape_[0]);
   }
   return last_shape_;
 }

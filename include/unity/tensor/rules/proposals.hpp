@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -22,8 +23,7 @@ namespace unity::tensor::detail {
 // Fills in the open parts. Guesses need not fit, only fit often.
 class proposer {
  public:
-  proposer(random_engine& random, std::span<const double> reals, std::span<const shape> stated, bool chained)
-      : draw_{random, reals, stated, chained} {}
+  proposer(random_engine& random, const rule_hints& hints) : draw_{random, hints} {}
 
   void meet(const shape& s) { draw_.meet(s); }
 
@@ -60,6 +60,7 @@ class proposer {
   void concat(proposal& p);
   void split(proposal& p);
   void slice(proposal& p);
+  void strided_slice(proposal& p);
   void pad(proposal& p);
   void enlarge(proposal& p);
   void transpose(proposal& p);
@@ -70,6 +71,11 @@ class proposer {
   void embedding(proposal& p);
   void segment(proposal& p);
   void source(proposal& p);
+  // For operators without a family: an axis of the first operand, and lists with a number for each of its dimensions.
+  void other(proposal& p);
+  // The rank of the first operand, if a known list tells it.
+  [[nodiscard]] static std::optional<std::size_t> listed_rank(const proposal& p);
+  [[nodiscard]] std::optional<attribute> list_for(std::string_view name, const shape& x);
 
   guesses draw_;
   shape batch_{};  // for matrix products
@@ -80,7 +86,6 @@ class proposer {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_PROPOSALS)
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include <unity/tensor/operation.hpp>
@@ -89,9 +94,8 @@ class proposer {
 namespace unity::tensor::detail {
 
 UNITY_INLINE void proposer::fill_in(proposal& p) {
-  if (const auto* known = find(p.kind)) {
-    (this->*known->fill)(p);
-  }
+  const auto* known = find(p.kind);
+  (this->*(known != nullptr ? known->fill : &proposer::other))(p);
   for (auto& o : p.operands) {
     o = o ? *o : draw_.any_shape();
   }
@@ -375,6 +379,31 @@ UNITY_INLINE void proposer::slice(proposal& p) {
   p.at("steps") = p.at("steps") ? p.at("steps") : steps;
 }
 
+UNITY_INLINE void proposer::strided_slice(proposal& p) {
+  unary(p);
+  const auto& x = *p.operands[0];
+  auto& axes = p.at("axes");
+  if (!axes && !x.empty()) {
+    axes = draw_.some_axes(x.size());
+  }
+  attribute starts;
+  attribute counts;
+  attribute steps;
+  for (const auto a : axes.value_or(attribute{})) {
+    const auto extent = a >= 0 && static_cast<std::size_t>(a) < x.size() ? x[static_cast<std::size_t>(a)] : 1;
+    const auto step = draw_.chance(50) ? 1 : draw_.between(1, 3);
+    const auto count = draw_.between(1, (extent - 1) / step + 1);
+    const auto first = draw_.between(0, extent - 1 - (count - 1) * step);
+    const bool descends = draw_.chance(40);
+    starts.push_back(descends ? first + (count - 1) * step : first);
+    counts.push_back(count);
+    steps.push_back(descends ? -step : step);
+  }
+  p.at("starts") = p.at("starts") ? p.at("starts") : starts;
+  p.at("counts") = p.at("counts") ? p.at("counts") : counts;
+  p.at("steps") = p.at("steps") ? p.at("steps") : steps;
+}
+
 UNITY_INLINE void proposer::pad(proposal& p) {
   unary(p);
   auto& pads = p.at("pads");
@@ -519,6 +548,61 @@ UNITY_INLINE void proposer::source(proposal& p) {
   }
 }
 
+UNITY_INLINE void proposer::other(proposal& p) {
+  if (p.operands.empty()) {
+    return;
+  }
+  auto& x = p.operands[0];
+  const auto met = std::find_if(p.operands.begin(), p.operands.end(), [](const auto& o) { return o.has_value(); });
+  if (const auto rank = x ? std::nullopt : listed_rank(p)) {
+    x = draw_.shape_of_rank(*rank);
+  } else if (!x) {
+    x = met != p.operands.end() ? beside(**met) : draw_.any_shape();
+  }
+  for (auto& o : p.operands) {
+    o = o ? *o : beside(*x);
+  }
+  for (auto&& [field, value] : ranges::views::zip(p.fields, p.attributes)) {
+    if (!value && field.signature.form == attribute_form::integer && field.signature.name == "axis" && !x->empty()) {
+      value = attribute{draw_.axis_below(x->size())};
+    } else if (!value && field.signature.form == attribute_form::integers) {
+      value = list_for(field.signature.name, *x);
+    }
+  }
+}
+
+UNITY_INLINE std::optional<std::size_t> proposer::listed_rank(const proposal& p) {
+  for (const auto& [field, value] : ranges::views::zip(p.fields, p.attributes)) {
+    const std::string_view name = field.signature.name;
+    if (value && (name == "repeats" || name == "dims" || name == "pads") && value->size() <= 2 * max_rank) {
+      return name == "pads" ? value->size() / 2 : value->size();
+    }
+  }
+  return std::nullopt;
+}
+
+UNITY_INLINE std::optional<attribute> proposer::list_for(std::string_view name, const shape& x) {
+  if (name == "axes" && !x.empty()) {
+    return draw_.some_axes(x.size());
+  }
+  if (name == "dims") {
+    return attribute(std::span<const size>{draw_.shape_of_rank(x.size())});
+  }
+  if (name != "pads" && name != "repeats") {
+    return std::nullopt;
+  }
+  const auto one = [&] {
+    const auto pad = draw_.chance(10) ? -1 : draw_.between(0, 2);  // a negative pad leaves elements out
+    return name == "pads" ? pad : draw_.between(1, 3);
+  };
+  attribute all;
+  const bool same = draw_.chance(40);
+  for (std::size_t i = 0; i < (name == "pads" ? 2 : 1) * x.size(); ++i) {
+    all.push_back(same && i > 0 ? all[0] : one());
+  }
+  return all;
+}
+
 UNITY_INLINE auto proposer::find(std::string_view kind) -> const proposer::family* {
   static constexpr auto families = std::to_array<family>({
       {"matmul", &proposer::matmul},
@@ -538,13 +622,17 @@ UNITY_INLINE auto proposer::find(std::string_view kind) -> const proposer::famil
       {"scalar_multiply", &proposer::scalar_multiply},
       {"softmax", &proposer::along_axis},
       {"layer_norm", &proposer::layer_norm},
+      {"rms_norm", &proposer::layer_norm},
       {"batch_norm", &proposer::batch_norm},
+      {"group_norm", &proposer::batch_norm},
+      {"instance_norm", &proposer::batch_norm},
       {"reduce_sum", &proposer::along_axes},
       {"reduce_mean", &proposer::along_axes},
       {"reduce_max", &proposer::along_axes},
       {"concat", &proposer::concat},
       {"split", &proposer::split},
       {"slice", &proposer::slice},
+      {"strided_slice", &proposer::strided_slice},
       {"pad", &proposer::pad},
       {"enlarge", &proposer::enlarge},
       {"transpose", &proposer::transpose},

@@ -360,7 +360,7 @@ UNITY_INLINE std::vector<attribute> completions::lists(const proposal& p, const 
     return kernels(p);
   }
   if (name == "pads") {
-    return p.kind == "pad" ? boxes(2 * p.operands[0]->size(), 0, 1) : window_pads(p);
+    return p.kind == "pad" || p.kind == "border_pad" ? boxes(2 * p.operands[0]->size(), 0, 1) : window_pads(p);
   }
   if (name == "permutation") {
     return permutations(p.operands[0]->size());
@@ -374,8 +374,11 @@ UNITY_INLINE std::vector<attribute> completions::lists(const proposal& p, const 
   if (name == "axes") {
     return subsets(p.operands[0]->size() + (p.kind == "unsqueeze" ? 1 : 0));
   }
-  if (name == "starts" || name == "ends" || name == "steps") {
+  if (name == "starts" || name == "ends" || name == "counts" || name == "steps") {
     return ranges(p, name);
+  }
+  if (name == "repeats") {
+    return boxes(p.operands[0]->size(), 1, 2);
   }
   return boxes(f.length == attribute_field::any ? 1 : f.length, 1, 2);
 }
@@ -508,7 +511,7 @@ UNITY_INLINE std::vector<attribute> completions::ranges(const proposal& p, std::
     const auto extent = (*p.operands[0])[axis];
     const size start = starts ? std::clamp<size>((*starts)[i], 0, extent) : 0;
     const size from = name == "starts" ? 0 : name == "ends" ? start + 1 : 1;
-    const size to = name == "starts" ? extent - 1 : name == "ends" ? extent : 2;
+    const size to = name == "starts" ? extent - 1 : name == "ends" ? extent : name == "counts" ? extent - start : 2;
     std::vector<attribute> longer;
     for (const auto& a : all) {
       for (auto v = from; v <= to; ++v) {

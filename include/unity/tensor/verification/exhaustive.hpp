@@ -152,7 +152,7 @@ std::optional<std::size_t> for_each_instance(
 
 #include <limits>
 
-#include <unity/tensor/rules/generator.hpp>
+#include <unity/tensor/rules/rule_hints.hpp>
 
 namespace unity::tensor::detail {
 

@@ -99,12 +99,14 @@ class case_collector {
   std::optional<instance_generator> generator_;
   std::vector<std::uint64_t> keys_;  // by case
   std::vector<rule_case> cases_;
+  bool only_scalars_ = true;
   std::map<std::size_t, std::vector<bool>> apart_;  // by number of numbers: pairs that differ in some instance
 };
 
 }  // namespace detail
 
-// The cases of random instances of `s` and of systematic variations of these, in the order of discovery.
+// The cases of random instances of `s` and of systematic variations of these, in the order of discovery. None if all
+// instances that were found have scalars alone, although no condition asks for that.
 // Complexity: linear in the requested instances and the attempts to find them.
 [[nodiscard]] inline std::vector<rule_case> rule_cases(const algebra& a, const substitution& s,
                                                        const world_options& options = {}) {
@@ -266,6 +268,9 @@ UNITY_INLINE std::vector<rule_case> case_collector::run() {
     generator_.emplace(algebra_, s_, options_.seed, true);
     collect();
   }
+  if (only_scalars_) {
+    return {};
+  }
   for (auto& c : cases_) {
     c = spread_first(std::move(c), options_.worlds);
   }
@@ -346,6 +351,7 @@ UNITY_INLINE bool case_collector::add(const rule_instance& instance) {
     cases_.emplace_back();
   }
   tell_apart(instance);
+  only_scalars_ = only_scalars_ && generator_->only_scalars(instance, *graph);
   cases_[at].push_back({instance, *std::move(graph)});
   return true;
 }

@@ -37,6 +37,7 @@
 #include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/rules/generator.hpp>
 #include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/rules/rule_hints.hpp>
 #include <unity/tensor/shape.hpp>
 #include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/exact.hpp>
@@ -88,7 +89,11 @@ template <equality_prover Reals>
 class validator {
  public:
   validator(const algebra& a, const syntax::rule& r, const validation_options& o, Reals& reals)
-      : algebra_{a}, directions_{compile_rule(a, r)}, options_{o}, reals_{reals} {
+      : algebra_{a},
+        directions_{compile_rule(a, r)},
+        fixed_{size_reader{a}.read(directions_.front())},
+        options_{o},
+        reals_{reals} {
     report_.name = r.name;
   }
 
@@ -107,6 +112,9 @@ class validator {
     if (holds() && report_.exact + report_.rounded == 0) {
       conclude(validation_report::verdict::unknown,
                fmt::format("no instance within bounds, of rank {} at most, in which the target fits", most_tried_rank));
+    }
+    if (holds() && only_scalars_) {
+      conclude(validation_report::verdict::unknown, "no instance within bounds but scalars");
     }
     test();
     return std::move(report_);
@@ -156,6 +164,11 @@ class validator {
     if (!source || !target || !same_types(*source, *target)) {
       return true;
     }
+    if (!is_small(*source, *target)) {
+      too_large_ = true;
+      return false;
+    }
+    only_scalars_ = only_scalars_ && detail::only_scalars(fixed_, instance, *source);
     const auto v = prover.compare(algebra_, *source, *target);
     too_large_ = v.found == side_verdict::answer::too_large;
     if (too_large_) {
@@ -181,6 +194,10 @@ class validator {
       }
     }
     return true;
+  }
+
+  [[nodiscard]] static bool is_small(const tensor_graph& a, const tensor_graph& b) {
+    return has_at_most(most_compared_elements, a) && has_at_most(most_compared_elements, b);
   }
 
   // Both directions have the same instances, but one may be far easier to find.
@@ -217,7 +234,7 @@ class validator {
   void test(const substitution& s, const rule_instance& instance) {
     const auto source = source_graph(algebra_, s, instance);
     const auto target = target_graph(algebra_, s, instance);
-    if (!holds() || !source || !target || !same_types(*source, *target)) {
+    if (!holds() || !source || !target || !same_types(*source, *target) || !is_small(*source, *target)) {
       return;
     }
     side_comparison sides{algebra_, options_.random, *source, *target};
@@ -231,9 +248,11 @@ class validator {
 
   const algebra& algebra_;
   rule_set directions_;
+  std::vector<fixed_sizes> fixed_;  // by conditions
   const validation_options& options_;
   Reals& reals_;
   bool too_large_ = false;
+  bool only_scalars_ = true;
   validation_report report_;
 };
 
