@@ -5,7 +5,8 @@
 // total degree d, they would agree on one assignment with probability at most (d / p)^k (Schwartz, Zippel); N is the
 // least k * floor(61 - log2 d) over all assignments. Functions other than polynomials become pseudo-random functions of
 // the residue. A rule that holds only for reals is tested on doubles alone, where agreement to the 23 bits of float32
-// at k points counts as N = 23 k. In both cases N says nothing about shapes that were not tried.
+// at k points counts as N = 23 k. In both cases N says nothing about shapes that were not tried. Some instances whose
+// source also accepts integers are compared on int8 and uint8 as well, where sums wrap around; N does not count these.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ struct rule_report {
     passes,
     refuted,     // `because` says where the sides differ
     never_fits,  // in every instance that was found, the target had other types or could not be built
-    untested,    // no instance was found, or none small enough to evaluate
+    untested,    // no instance was found, only scalars, or none small enough to evaluate
   };
 
   verdict found = verdict::untested;

@@ -2,7 +2,7 @@
 //
 // A property is validated in three ways: on all instances within bounds by exact polynomials, with functions like
 // sigmoid uninterpreted; on all instances of sizes up to 2 by a prover of real arithmetic, if given; and on larger
-// random shapes modulo a prime (tensor/rule_test.hpp).
+// random shapes modulo a prime, and on integers of 8 bits where it accepts them (tensor/rule_test.hpp).
 // Source: Jia's dissertation (TASO, 2020), section 2.4.
 //
 // Properties marked `real` may hold only to the precision of float32 (a root that programs round). If provers do not
