@@ -180,7 +180,7 @@ UNITY_INLINE void rule_tester::check_integers(const rule_instance& instance) {
       }
     }
     if (other == instance || !conditions_hold(algebra_, s_, other)) {
-      return;
+      continue;
     }
     const auto source = source_graph(algebra_, s_, other);
     const auto target = source ? target_graph(algebra_, s_, other) : std::nullopt;
