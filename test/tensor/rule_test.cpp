@@ -248,16 +248,26 @@ TEST_CASE("check_rules accepts the standard and generated rules", "[exhaustive]"
 
 TEST_CASE("test_rule leaves rules with malformed or unsatisfiable attributes untested") {
   for (const auto* text :
-       {"reshape{dims=[0, -1]}(?x) => relu(?x)", "reshape{dims=[0, 5]}(?x) => relu(?x)",
+       {"reshape{dims=[0, -1]}(?x) => relu(?x)",
+        "reshape{dims=[0, 5]}(?x) => relu(?x)",
         "reshape{dims=[4611686018427387904, 4]}(?x) => relu(?x)",
         "split{axis=0, sizes=[9223372036854775807, 9223372036854775807]}(?x) => split{axis=0, sizes=[1, 1]}(?x)",
-        "max_pool{kernel=[-1], ..}(?x) => relu(?x)", "max_pool{kernel=[3], ..}(?x) => relu(?x)",
-        "average_pool{kernel=[0, -1], ..}(?x) => relu(?x)", "average_pool{kernel=[-5, 3], ..}(?x) => relu(?x)",
+        "max_pool{kernel=[-1], ..}(?x) => relu(?x)",
+        "max_pool{kernel=[3], ..}(?x) => relu(?x)",
+        "average_pool{kernel=[0, -1], ..}(?x) => relu(?x)",
+        "average_pool{kernel=[-5, 3], ..}(?x) => relu(?x)",
         "max_pool{kernel=[9223372036854775807, 1], ..}(?x) => relu(?x)",
         "conv2d{groups=9223372036854775807, ..}(?x, ?w) => relu(?x)",
         "conv2d{groups=9223372036854775807, ..}(relu(?x), ?w) => relu(?x)",
         "conv2d{groups=9223372036854775807, ..}(?x, relu(?w)) => relu(?x)",
         "slice{axes=[], starts=[0], ..}(?x) => relu(?x)",
+        "strided_slice{axes=[-1], ..}(?x) => relu(?x)",
+        "strided_slice{axes=[9223372036854775807], starts=[0], ..}(?x) => relu(?x)",
+        "tile{repeats=[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]}(?x) => relu(?x)",
+        "tile{repeats=[-1]}(?x) => relu(?x)",
+        "border_pad{pads=[1, 2, 3], ..}(?x) => relu(?x)",
+        "border_pad{pads=[9223372036854775807, 9223372036854775807], ..}(?x) => relu(?x)",
+        "resize{dims=[9223372036854775807, 2], ..}(?x) => relu(?x)",
         "relu(?x) => relu(?x)\n  if suffix(suffix(shape(?x), 9223372036854775807), 9223372036854775807) == [1, 1]"}) {
     INFO(text);
     CHECK(tested(text, {.attempts = 1000}).found == verdict::untested);

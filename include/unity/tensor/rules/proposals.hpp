@@ -390,7 +390,8 @@ UNITY_INLINE void proposer::strided_slice(proposal& p) {
   attribute counts;
   attribute steps;
   for (const auto a : axes.value_or(attribute{})) {
-    const auto extent = a >= 0 && static_cast<std::size_t>(a) < x.size() ? x[static_cast<std::size_t>(a)] : 1;
+    const bool exists = a >= 0 && static_cast<std::size_t>(a) < x.size();
+    const auto extent = std::max<size>(1, exists ? x[static_cast<std::size_t>(a)] : 1);
     const auto step = draw_.chance(50) ? 1 : draw_.between(1, 3);
     const auto count = draw_.between(1, (extent - 1) / step + 1);
     const auto first = draw_.between(0, extent - 1 - (count - 1) * step);
@@ -574,8 +575,9 @@ UNITY_INLINE void proposer::other(proposal& p) {
 UNITY_INLINE std::optional<std::size_t> proposer::listed_rank(const proposal& p) {
   for (const auto& [field, value] : ranges::views::zip(p.fields, p.attributes)) {
     const std::string_view name = field.signature.name;
-    if (value && (name == "repeats" || name == "dims" || name == "pads") && value->size() <= 2 * max_rank) {
-      return name == "pads" ? value->size() / 2 : value->size();
+    const auto rank = !value ? 0 : name == "pads" ? value->size() / 2 : value->size();
+    if (value && (name == "repeats" || name == "dims" || name == "pads") && rank <= max_rank) {
+      return rank;
     }
   }
   return std::nullopt;
