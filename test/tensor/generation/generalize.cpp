@@ -88,7 +88,7 @@ TEST_CASE("generalize frees a permutation or lets it swap the last two axes of a
       "transpose{permutation=[1, 0]}(?a)) if rank(?a) == 2, rank(?b) == 2",
       {"matmul{activation=?a}(transpose{permutation=?o}(?x), transpose{permutation=?o}(?y)) == "
        "transpose{permutation=?o}(matmul{activation=?a}(?y, ?x)) if "
-       "?o == concat(iota(rank(?y) - 2), [rank(?y) - 1, rank(?y) - 2])"});
+       "?o == concat(iota(rank(?x) - 2), [rank(?x) - 1, rank(?x) - 2])"});
 }
 
 TEST_CASE("generalize lets a permutation in a sum with a transpose swap only the last two axes") {
