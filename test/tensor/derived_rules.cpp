@@ -7,10 +7,13 @@
 
 #include <unity/rewrite/compile.hpp>
 #include <unity/rewrite/parse.hpp>
+#include <unity/rewrite/verification/prover.hpp>
+#include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/axioms.hpp>
 #include <unity/tensor/generated_rules.hpp>
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/standard_rules.hpp>
+#include <unity/tensor/verification/rule_verifier.hpp>
 
 #include "../support/cases.hpp"
 #include "testing.hpp"
@@ -56,6 +59,17 @@ TEST_CASE("derived rules pass rule tests at random shapes and points") {
     const auto report = test_rule(standard(), r, options);
     INFO(r.name << ": " << report.because);
     CHECK(report.found == rule_report::verdict::passes);
+  }
+}
+
+// Takes half a minute: nothing else proves them.
+TEST_CASE("the congruence prover proves every derived rule", "[exhaustive]") {
+  const theory axioms{standard(), parse_rules(standard_axioms)};
+  rule_verifier<congruence_prover> verifier{standard(), axioms, congruence_prover{}};
+  for (const auto& r : parse_rules(derived_rules)) {
+    const auto proof = verifier.verify(r);
+    INFO(r.name << ": " << proof.reason << " " << proof.details);
+    CHECK(proof.found == verdict::proved);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -92,6 +93,21 @@ TEST_CASE("rule_cases searches for instances in which mostly equal numbers diffe
   };
   CHECK_FALSE(kernels_differ(0));
   CHECK(kernels_differ(tensor::world_options{}.searched));
+}
+
+TEST_CASE("rule_cases tries more instances of a rule whose target seldom fits") {
+  // The target needs biases of rank 1 that are as long as the columns of each product.
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    tensor::world_options options;
+    options.seed = seed;
+    options.searched = 0;
+    CAPTURE(seed);
+    CHECK_FALSE(cases_of("relu(add(??x, matmul(?y, ??z)))... => split{axis=rank(?y) - 1, sizes=[size(??z, -1)...]}("
+                         "linear{activation=relu}(?y, concat{axis=rank(?y) - 1}(??z...), concat{axis=0}(??x...))) "
+                         "if rank(?y) - 1 == rank(??z) - 1, size(??x, rank(?y) - 1 - rank(?y)) == size(??z, -1)",
+                         options)
+                    .empty());
+  }
 }
 
 TEST_CASE("rule_cases puts different paddings and repetitions into separate cases") {

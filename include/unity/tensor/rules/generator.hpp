@@ -162,7 +162,7 @@ UNITY_INLINE instance_generator::instance_generator(const algebra& a, const subs
   const auto& root = s.source.roots[0];
   const bool repeats = s.repeats() || root.repeated;
   const bool siblings = s.source.roots.size() == 1 && root.repeated && s.source.nodes[root.slot].indexed;
-  const auto most = hints_.counts.empty() ? detail::usual_count : hints_.counts.back();
+  const auto most = hints_.counts.repetitions.empty() ? detail::usual_count : hints_.counts.repetitions.back();
   for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? most : 1); ++n) {
     repetitions_.push_back({n, most_patience});
   }

@@ -41,7 +41,7 @@ class guesses {
       : random_{random},
         reals_{hints.reals},
         stated_{hints.stated},
-        counts_{hints.counts},
+        ranks_{hints.counts.ranks},
         axis_{random.between(0, 3)},
         chained_{hints.chained} {}
 
@@ -82,7 +82,7 @@ class guesses {
   random_engine& random_;
   std::span<const double> reals_;
   std::span<const shape> stated_;
-  std::span<const std::size_t> counts_;
+  std::span<const std::size_t> ranks_;
   size axis_;
   std::map<std::string_view, size> last_{};
   shape last_shape_{};
@@ -154,8 +154,8 @@ UNITY_INLINE shape guesses::any_shape() {
     }
     return s;
   }
-  const bool is_stated = !counts_.empty() && chance(40);
-  last_shape_ = shape_of_rank(is_stated ? counts_[random_.below(counts_.size())]
+  const bool is_stated = !ranks_.empty() && chance(40);
+  last_shape_ = shape_of_rank(is_stated ? ranks_[random_.below(ranks_.size())]
                                         : static_cast<std::size_t>(random_.between(1, usual_count)));
   if (chance(15)) {  // dimensions that a wrong rule may exchange
     std::fill(last_shape_.begin(), last_shape_.end(), last_shape_[0]);

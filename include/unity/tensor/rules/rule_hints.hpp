@@ -69,7 +69,12 @@ inline constexpr std::size_t most_count = 8;
 
 // The numbers above usual_count that conditions compare with a rank or a length, and the ones after these, ascending: a
 // rule may be false beyond the numbers that its conditions exclude.
-[[nodiscard]] std::vector<std::size_t> stated_counts(const algebra& a, const substitution& s);
+struct stated_counts {
+  stated_counts(const algebra& a, const substitution& s);
+
+  std::vector<std::size_t> ranks{};        // compared with a rank or a length, which may be that of a list of axes
+  std::vector<std::size_t> repetitions{};  // compared with a length
+};
 
 // Adds the numbers in an expression that can only be reals: interpreted as bits, small integers are denormal.
 void collect_reals(const compiled_expression& e, std::vector<double>& reals);
@@ -81,7 +86,7 @@ struct rule_hints {
   bool chained;                       // instances often repeat shapes of earlier operands and results
   std::vector<double> reals{};        // values for real attributes, if not empty
   std::vector<shape> stated{};        // shapes to draw often
-  std::vector<std::size_t> counts{};  // see stated_counts
+  stated_counts counts;
   std::vector<fixed_sizes> fixed{};
   std::vector<same_size> related{};  // empty unless chained
 };
@@ -240,23 +245,29 @@ UNITY_INLINE std::vector<shape> stated_shapes(const algebra& a, const substituti
   return all;
 }
 
-UNITY_INLINE std::vector<std::size_t> stated_counts(const algebra& a, const substitution& s) {
-  const auto rank = a.find_measure("rank");
-  const auto counts = [&](const compiled_expression& e, const auto& self) -> bool {
-    return (e.kind == compiled_expression::form::measure && std::optional{e.measure} == rank) ||
-           (e.kind == compiled_expression::form::call && e.callee == rule_function::length) ||
-           std::any_of(e.arguments.begin(), e.arguments.end(), [&](const auto& x) { return self(x, self); });
+UNITY_INLINE stated_counts::stated_counts(const algebra& a, const substitution& s) {
+  const auto is_rank = [rank = a.find_measure("rank")](const compiled_expression& e) {
+    return e.kind == compiled_expression::form::measure && std::optional{e.measure} == rank;
   };
-  std::vector<std::size_t> all;
+  const auto is_length = [](const compiled_expression& e) {
+    return e.kind == compiled_expression::form::call && e.callee == rule_function::length;
+  };
+  const auto contains = [](const compiled_expression& e, const auto& is, const auto& self) -> bool {
+    return is(e) || std::any_of(e.arguments.begin(), e.arguments.end(),
+                                [&](const compiled_expression& x) { return self(x, is, self); });
+  };
   const auto read = [&](const compiled_expression& e, const auto& self) -> void {
     const bool compares = e.kind == compiled_expression::form::call && e.callee >= rule_function::equal &&
-                          e.callee <= rule_function::greater_equal && counts(e, counts);
+                          e.callee <= rule_function::greater_equal;
+    const bool counts_parts = compares && contains(e, is_length, contains);
+    const bool counts = counts_parts || (compares && contains(e, is_rank, contains));
     for (const auto& x : e.arguments) {
       const bool is_number = x.kind == compiled_expression::form::literal && x.literal.size() == 1;
-      for (std::int64_t n = 0; compares && is_number && n < 2; ++n) {
-        const auto count = saturating_add(x.literal[0], n);
-        if (count > static_cast<std::int64_t>(usual_count) && count <= static_cast<std::int64_t>(most_count)) {
-          all.push_back(static_cast<std::size_t>(count));
+      for (std::int64_t more = 0; counts && is_number && more < 2; ++more) {
+        const auto n = saturating_add(x.literal[0], more);
+        if (n > static_cast<std::int64_t>(usual_count) && n <= static_cast<std::int64_t>(most_count)) {
+          ranks.push_back(static_cast<std::size_t>(n));
+          repetitions.insert(repetitions.end(), counts_parts ? 1 : 0, static_cast<std::size_t>(n));
         }
       }
       self(x, self);
@@ -265,9 +276,10 @@ UNITY_INLINE std::vector<std::size_t> stated_counts(const algebra& a, const subs
   for (const auto& c : s.conditions) {
     read(c, read);
   }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
+  for (auto* all : {&ranks, &repetitions}) {
+    std::sort(all->begin(), all->end());
+    all->erase(std::unique(all->begin(), all->end()), all->end());
+  }
 }
 
 UNITY_INLINE void collect_reals(const compiled_expression& e, std::vector<double>& reals) {
@@ -280,7 +292,7 @@ UNITY_INLINE void collect_reals(const compiled_expression& e, std::vector<double
 }
 
 UNITY_INLINE rule_hints::rule_hints(const algebra& a, const substitution& s, bool reuses_shapes)
-    : chained{reuses_shapes}, stated{stated_shapes(a, s)}, counts{stated_counts(a, s)}, fixed{size_reader{a}.read(s)} {
+    : chained{reuses_shapes}, stated{stated_shapes(a, s)}, counts{a, s}, fixed{size_reader{a}.read(s)} {
   if (chained) {
     related = size_reader{a}.relations(s);
   }

@@ -25,7 +25,7 @@
 namespace unity::tensor {
 
 struct world_options {
-  std::size_t instances = 40;    // number of instances to sample
+  std::size_t instances = 40;    // number of instances to sample; up to 20 times as many until enough targets fit
   std::size_t attempts = 20000;  // per instance
   std::size_t varied = 2;        // instances whose variations are all included
   std::size_t collapsed = 1;     // instances for which those that broadcast more are included
@@ -279,7 +279,9 @@ UNITY_INLINE std::vector<rule_case> case_collector::run() {
 
 UNITY_INLINE void case_collector::sample() {
   std::size_t found = 0;
-  for (std::size_t k = 0; k < options_.instances; ++k) {
+  constexpr std::size_t most_misfits = 20;
+  const auto enough = std::max<std::size_t>(1, options_.varied);
+  for (std::size_t k = 0; k < options_.instances * (found < enough ? most_misfits : 1); ++k) {
     const auto instance = generator_->next(options_.attempts);
     if (!instance) {
       break;
