@@ -97,7 +97,7 @@ TEST_CASE("rule_cases searches for instances in which mostly equal numbers diffe
 
 TEST_CASE("rule_cases tries more instances of a rule whose target seldom fits") {
   // The target needs biases of rank 1 that are as long as the columns of each product.
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     tensor::world_options options;
     options.seed = seed;
     options.searched = 0;
