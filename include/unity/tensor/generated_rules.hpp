@@ -10,7 +10,8 @@ namespace unity::tensor {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 // Read it with parse_rules (rewrite/parse.hpp) and compile it for an algebra with compile_rules (rewrite/compile.hpp).
-inline constexpr std::string_view generated_rules = R"rules(# Substitutions that nobody wrote: made, pruned and proved by
+inline constexpr std::string_view generated_rules =
+    R"rules(# Substitutions that nobody wrote: made, pruned and proved by
 #   generate_rules --ops tensor --max-ops 3 --out FILE
 # from the operators of include/unity/tensor/generation/vocabularies.hpp, without the rule that was found and could not
 # be proved, which that file has as a comment. Two have names that rules of standard_rules.hpp have, with `_found` after
@@ -358,6 +359,7 @@ rule add_of_concat_3
   proved "z3 4.8.12" by concat_of_sums
 rule concat_of_mul_2
   concat{axis=?c}(mul(?x, ?y), mul(?z, ?w)) => mul(concat{axis=?c}(?x, ?w), concat{axis=?c}(?y, ?z))
+  if rank(?x) == rank(?y), size(?x, ?c) == size(?y, ?c)
   proved "z3 4.8.12" by concat_of_products
 rule mul_of_concat_2
   mul(concat{axis=?c}(?x, ?y), concat{axis=?c}(?z, ?w)) => concat{axis=?c}(mul(?x, ?z), mul(?w, ?y))

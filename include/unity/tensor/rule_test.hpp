@@ -23,6 +23,7 @@
 #include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/rules/generator.hpp>
 #include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/shape.hpp>
 
 namespace unity::tensor {
 
@@ -61,6 +62,9 @@ class rule_tester {
   bool check(const rule_instance& instance);
   // Compares the sides on integers of 8 bits, where the source accepts them: a match does not ask for an element type.
   void check_integers(const rule_instance& instance);
+  // The instance with variables of this element type instead of floating-point ones, and attributes that name one.
+  [[nodiscard]] std::optional<rule_instance> on_integers_of(dtype element, const rule_instance& instance,
+                                                            bool attributes_too) const;
   void conclude();
   [[nodiscard]] std::string misfit(const rule_instance& instance, const tensor_graph& source,
                                    const std::optional<tensor_graph>& target) const;
@@ -103,7 +107,9 @@ void check_rules(const algebra& a, const rule_set& rules, std::string_view file,
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/core/small_vector.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/tensor/rules/guesses.hpp>
 
 namespace unity::tensor::detail {
 
@@ -173,28 +179,49 @@ UNITY_INLINE bool rule_tester::check(const rule_instance& instance) {
 
 UNITY_INLINE void rule_tester::check_integers(const rule_instance& instance) {
   for (const auto element : {dtype::int8, dtype::uint8}) {
-    auto other = instance;
-    for (auto& types : other.values) {
-      for (auto& t : types) {
-        t.element = is_floating(t.element) ? element : t.element;
+    for (const bool attributes_too : {false, true}) {
+      const auto other = on_integers_of(element, instance, attributes_too);
+      const auto source =
+          other && conditions_hold(algebra_, s_, *other) ? source_graph(algebra_, s_, *other) : std::nullopt;
+      const auto target = source ? target_graph(algebra_, s_, *other) : std::nullopt;
+      if (!target || output_types(*source) != output_types(*target)) {
+        continue;
+      }
+      ++integers_;
+      side_comparison sides{algebra_, options_, *source, *target};
+      if (const auto difference = sides.run_on_integers(s_.rule.real_only, hash_combine(options_.seed, ++points_))) {
+        report_.found = rule_report::verdict::refuted;
+        report_.because = fmt::format("{}; {}", to_string(algebra_, s_, *other), *difference);
+        return;
       }
     }
-    if (other == instance || !conditions_hold(algebra_, s_, other)) {
-      continue;
-    }
-    const auto source = source_graph(algebra_, s_, other);
-    const auto target = source ? target_graph(algebra_, s_, other) : std::nullopt;
-    if (!target || output_types(*source) != output_types(*target)) {
-      continue;
-    }
-    ++integers_;
-    side_comparison sides{algebra_, options_, *source, *target};
-    if (const auto difference = sides.run_on_integers(s_.rule.real_only, hash_combine(options_.seed, ++points_))) {
-      report_.found = rule_report::verdict::refuted;
-      report_.because = fmt::format("{}; {}", to_string(algebra_, s_, other), *difference);
-      return;
+  }
+}
+
+UNITY_INLINE std::optional<rule_instance> rule_tester::on_integers_of(dtype element, const rule_instance& instance,
+                                                                      bool attributes_too) const {
+  auto other = instance;
+  for (auto& types : other.values) {
+    for (auto& t : types) {
+      t.element = is_floating(t.element) ? element : t.element;
     }
   }
+  for (std::size_t slot = 0; attributes_too && slot < other.source.size(); ++slot) {
+    const auto& n = s_.source.nodes[slot];
+    const auto& fields = algebra_.definition_of(n.kind).fields;
+    for (auto& op : other.source[slot]) {
+      for (std::size_t k = 0; k < fields.size(); ++k) {
+        const bool is_given = n.attributes[k].kind != pattern_attribute::form::value;
+        if (is_given && is_element_type(fields[k].signature) && is_floating(static_cast<dtype>(op.attributes[k][0]))) {
+          op.attributes[k] = attribute{static_cast<std::int64_t>(element)};
+        }
+        if (n.attributes[k].kind == pattern_attribute::form::bind) {
+          other.attributes[n.attributes[k].slot] = op.attributes[k];
+        }
+      }
+    }
+  }
+  return generator_.remake(other) && other != instance ? std::optional{std::move(other)} : std::nullopt;
 }
 
 UNITY_INLINE void rule_tester::conclude() {

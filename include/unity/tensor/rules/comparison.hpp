@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -86,6 +87,9 @@ namespace detail {
 [[nodiscard]] bool has_at_most(std::int64_t most, const tensor_graph& g);
 // A limit for both sides of an instance: sizes that a rule itself names may exceed it.
 inline constexpr std::int64_t most_compared_elements = std::int64_t{1} << 22U;
+[[nodiscard]] inline bool are_small(const tensor_graph& a, const tensor_graph& b) {
+  return has_at_most(most_compared_elements, a) && has_at_most(most_compared_elements, b);
+}
 
 // The values of the variables of an instance at one random point.
 template <class Scalar>
@@ -138,6 +142,12 @@ class side_comparison {
 
   // Where they differ; nothing if they do not.
   std::optional<std::string> run(bool real_only, std::uint64_t seed);
+  // The same at one point.
+  std::optional<std::string> run_once(bool real_only, std::uint64_t seed) {
+    tolerance_ = real_only ? options_.real_tolerance : options_.tolerance;
+    auto difference = compare<double>(seed, seed % 2 == 1);
+    return difference || real_only ? std::move(difference) : compare<modular61>(seed, false);
+  }
   // The same for sides that compute with integers of 8 bits, which wrap around.
   std::optional<std::string> run_on_integers(bool real_only, std::uint64_t seed) {
     tolerance_ = real_only ? options_.real_tolerance : options_.tolerance;

@@ -58,6 +58,9 @@ class instance_generator {
   // four, equal before and after), or in one integer of an attribute: random ones may miss these.
   [[nodiscard]] std::vector<rule_instance> variations(const rule_instance& base);
 
+  // Gives the operations of the source their bound or computed attributes; false if they do not accept these.
+  [[nodiscard]] bool remake(rule_instance& at) const;
+
   // Whether an instance with these values says nothing about the operators.
   [[nodiscard]] bool only_scalars(const rule_instance& i, const tensor_graph& side) const {
     return detail::only_scalars(hints_.fixed, i, side);
@@ -85,8 +88,6 @@ class instance_generator {
   void grow(rule_instance& at, std::span<const place> places, std::size_t from, std::size_t left, std::size_t& tries,
             std::vector<rule_instance>& all);
   void vary_attributes(const rule_instance& base, std::vector<rule_instance>& all);
-  // Gives the operations of the source their bound or computed attributes; false if they do not accept these.
-  [[nodiscard]] bool remake(rule_instance& at) const;
   [[nodiscard]] bool holds(const rule_instance& i) const {
     return source_graph(algebra_, s_, i).has_value() && conditions_hold(algebra_, s_, i);
   }

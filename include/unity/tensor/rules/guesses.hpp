@@ -42,7 +42,7 @@ class guesses {
         reals_{hints.reals},
         stated_{hints.stated},
         ranks_{hints.counts.ranks},
-        axis_{random.between(0, 3)},
+        axis_{random.between(0, ranks_.empty() ? 3 : static_cast<size>(ranks_.back()) - 1)},
         chained_{hints.chained} {}
 
   // Records the shape of an operand or result.
@@ -166,7 +166,7 @@ UNITY_INLINE shape guesses::any_shape() {
 UNITY_INLINE shape guesses::shape_of_rank(std::size_t rank) {
   shape s;
   while (s.size() < rank) {
-    s.push_back(any_size());
+    s.push_back(rank > usual_count ? between(1, 2) : any_size());  // else there would be too many elements
   }
   return s;
 }
@@ -179,9 +179,10 @@ UNITY_INLINE attribute guesses::any_value(const attribute_field& f) {
   }
   if (a.form == attribute_form::real) {
     static constexpr std::array<double, 7> usual{0.0, 0.5, 1.0, 1e-3, 2.0, -0.5, -2.0};
-    const auto& among = reals_.empty() ? std::span<const double>{usual} : reals_;
+    const bool is_stated = !reals_.empty() && chance(80);
+    const auto& among = is_stated ? reals_ : std::span<const double>{usual};
     const auto value = among[random_.below(among.size())];
-    return real_attribute(reals_.empty() && !is_usual(a, value) ? -value : value);
+    return real_attribute(!is_stated && !is_usual(a, value) ? -value : value);
   }
   if (a.form == attribute_form::word) {
     return word_attribute("w");

@@ -564,10 +564,13 @@ UNITY_INLINE void proposer::other(proposal& p) {
     o = o ? *o : beside(*x);
   }
   for (auto&& [field, value] : ranges::views::zip(p.fields, p.attributes)) {
-    if (!value && field.signature.form == attribute_form::integer && field.signature.name == "axis" && !x->empty()) {
+    const std::string_view name = field.signature.name;
+    if (!value && name == "axis" && !x->empty()) {
       value = attribute{draw_.axis_below(x->size())};
+    } else if (!value && name == "k") {  // a diagonal
+      value = attribute{draw_.between(-3, 3)};
     } else if (!value && field.signature.form == attribute_form::integers) {
-      value = list_for(field.signature.name, *x);
+      value = list_for(name, *x);
     }
   }
 }

@@ -67,8 +67,8 @@ class size_reader {
 inline constexpr std::size_t usual_count = 4;
 inline constexpr std::size_t most_count = 8;
 
-// The numbers above usual_count that conditions compare with a rank or a length, and the ones after these, ascending: a
-// rule may be false beyond the numbers that its conditions exclude.
+// The numbers above usual_count that conditions compare with a rank or a length, and the ones before and after these,
+// ascending: a rule may be false beyond the numbers that its conditions exclude.
 struct stated_counts {
   stated_counts(const algebra& a, const substitution& s);
 
@@ -263,7 +263,7 @@ UNITY_INLINE stated_counts::stated_counts(const algebra& a, const substitution& 
     const bool counts = counts_parts || (compares && contains(e, is_rank, contains));
     for (const auto& x : e.arguments) {
       const bool is_number = x.kind == compiled_expression::form::literal && x.literal.size() == 1;
-      for (std::int64_t more = 0; counts && is_number && more < 2; ++more) {
+      for (std::int64_t more = -1; counts && is_number && more <= 1; ++more) {
         const auto n = saturating_add(x.literal[0], more);
         if (n > static_cast<std::int64_t>(usual_count) && n <= static_cast<std::int64_t>(most_count)) {
           ranks.push_back(static_cast<std::size_t>(n));

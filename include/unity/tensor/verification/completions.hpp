@@ -321,8 +321,12 @@ UNITY_INLINE std::vector<attribute> completions::reals(const attribute_signature
   if (!a.default_value.empty()) {
     all.push_back(a.default_value);
   }
-  for (const auto r : reals_.empty() ? bounds_.reals : reals_) {
-    if (!reals_.empty() || is_usual(a, r)) {
+  for (const auto r : reals_) {
+    all.push_back(real_attribute(r));
+  }
+  for (const auto r : bounds_.reals) {
+    const bool is_wanted = reals_.empty() || all.size() <= reals_.size();  // one besides those that conditions state
+    if (is_wanted && is_usual(a, r) && std::find(all.begin(), all.end(), real_attribute(r)) == all.end()) {
       all.push_back(real_attribute(r));
     }
   }
@@ -345,7 +349,7 @@ UNITY_INLINE std::vector<attribute> completions::integers(const proposal& p, con
   if (f.signature.name == "axis") {
     return range(0, static_cast<size>(rank) - 1);
   }
-  return range(1, bounds_.size);
+  return range(f.signature.name == "k" ? -bounds_.size : 1, bounds_.size);  // k: a diagonal
 }
 
 UNITY_INLINE std::vector<attribute> completions::lists(const proposal& p, const attribute_field& f) const {

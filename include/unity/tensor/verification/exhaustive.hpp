@@ -62,6 +62,7 @@ class instance_search {
   const visitor& visit_;
   std::size_t effort_;
   std::vector<double> reals_;
+  std::vector<bool> constants_;  // variables that conditions require to be constant
   completions ways_;
   std::vector<std::vector<std::size_t>> readers_;  // readers with several operands, by node
   bool stopped_ = false;
@@ -133,12 +134,22 @@ class exhaustive_instances {
 
 }  // namespace detail
 
-// Calls visit(substitution, instance) for all instances of the rule within bounds whose variables are not constants,
-// until it returns false. `directions`: the one or two substitutions of the rule, which have the same instances; uses
-// the cheaper one. `ladder`: bounds from wide to narrow; uses the first that need at most `most` completed operators
-// (rounded down to 20,000 times a power of three). If these are too narrow for any instance, or none needs so few, the
-// ones before them, or the last, may need 30 times as many. Returns the index of the bounds, or nothing if these need
-// more; visit was not called then. Includes instances in which the target does not fit.
+// Sizes up to 2, and ranks from 4 down to 1: bounds within which numbers or provers of real arithmetic can be tried.
+[[nodiscard]] std::vector<instance_bounds> small_ladder();
+
+// Calls visit(instance) for all instances within the widest of these bounds that at most `most` completed operators
+// reach, until it returns false. `ladder`: bounds from narrow to wide, as for_each_instance has them from wide to
+// narrow: this is for those who would rather see few instances than wait. Returns the index of the bounds, or nothing.
+std::optional<std::size_t> for_each_small_instance(const algebra& a, const substitution& s,
+                                                   std::span<const instance_bounds> ladder, std::size_t most,
+                                                   const std::function<bool(const rule_instance&)>& visit);
+
+// Calls visit(substitution, instance) for all instances of the rule within bounds, until it returns false. Variables
+// are constants if conditions ask for that. `directions`: the one or two substitutions of the rule, which have the same
+// instances; uses the cheaper one. `ladder`: bounds from wide to narrow; uses the first that need at most `most`
+// completed operators (rounded down to 20,000 times a power of three). If these are too narrow for any instance, or
+// none needs so few, the ones before them, or the last, may need 30 times as many. Returns the index of the bounds, or
+// nothing if these need more; visit was not called then. Includes instances in which the target does not fit.
 //
 // If every operator of both sides is parallel in an index, its positions do not interact, so size 2 represents all
 // larger sizes, which are left out. The order is deterministic.
@@ -160,8 +171,16 @@ UNITY_INLINE instance_search::instance_search(const algebra& a, const substituti
                                               std::span<const bound_attribute> bound, const size_menus& menus,
                                               const visitor& visit, std::size_t effort)
     : algebra_{a}, s_{s}, bounds_{b}, bound_{bound}, menus_{menus}, visit_{visit}, effort_{effort}, ways_{b, reals_} {
+  const auto constant = a.find_measure("constant");
+  constants_.resize(s.variables);
   for (const auto& c : s.conditions) {
     collect_reals(c, reals_);
+    const bool compares = c.kind == compiled_expression::form::call && c.callee == rule_function::equal;
+    const auto& measured = compares ? c.arguments[0] : c;
+    if (compares && measured.kind == compiled_expression::form::measure &&
+        std::optional{measured.measure} == constant) {
+      constants_[measured.slot] = size_reader::number_of(c.arguments[1]) == attribute{1};
+    }
   }
   readers_.resize(s.source.nodes.size());
   for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
@@ -202,8 +221,8 @@ UNITY_INLINE void instance_search::descend(partial_instance made, std::size_t sl
                  o.is_variable ? &menus_.of(o.slot, made.repetitions()) : nullptr);
   }
   const bool last = i + 1 == made.times(slot);
-  const auto as_proposed = [](std::size_t, dtype element, const shape& dims) {
-    return tensor_type{element, layout::row_major, false, dims};
+  const auto as_proposed = [&](std::size_t variable, dtype element, const shape& dims) {
+    return tensor_type{element, layout::row_major, constants_[variable], dims};
   };
   ways_.each(*p, menus, [&](const proposal& filled) {
     if (effort_ == 0) {
@@ -318,6 +337,21 @@ UNITY_INLINE void exhaustive_instances::add_parts(const algebra& a, const substi
 
 namespace unity::tensor {
 
+UNITY_INLINE std::vector<instance_bounds> small_ladder() {
+  instance_bounds b;
+  b.size = 2;
+  b.kernel = 2;
+  b.repetitions = 2;
+  b.reals = {0.5, 2.0, -0.5};
+  b.strides = {{1, 1}};
+  b.dilations = {{1, 1}};
+  std::vector<instance_bounds> ladder;
+  for (; b.rank > 0; --b.rank) {
+    ladder.push_back(b);
+  }
+  return ladder;
+}
+
 UNITY_INLINE std::optional<std::size_t> for_each_instance(
     const algebra& a, std::span<const substitution> directions, std::span<const instance_bounds> ladder,
     std::size_t most, const std::function<bool(const substitution&, const rule_instance&)>& visit) {
@@ -353,6 +387,25 @@ UNITY_INLINE std::optional<std::size_t> for_each_instance(
   constexpr std::size_t more = 30;
   const auto limit = std::min(most, std::numeric_limits<std::size_t>::max() / (3 * more)) * more;
   return visited(ladder[rung - 1], limit) ? std::optional{rung - 1} : std::nullopt;
+}
+
+UNITY_INLINE std::optional<std::size_t> for_each_small_instance(
+    const algebra& a, const substitution& s, std::span<const instance_bounds> ladder, std::size_t most,
+    const std::function<bool(const rule_instance&)>& visit) {
+  std::optional<detail::exhaustive_instances> widest;
+  std::size_t rung = 0;
+  for (; rung < ladder.size(); ++rung) {
+    detail::exhaustive_instances all{a, s, ladder[rung]};
+    if (!all.settle(most)) {
+      break;
+    }
+    widest.emplace(std::move(all));
+  }
+  if (!widest) {
+    return std::nullopt;
+  }
+  widest->visit(visit);
+  return rung - 1;
 }
 
 }  // namespace unity::tensor

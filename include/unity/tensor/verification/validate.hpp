@@ -48,8 +48,6 @@ namespace unity::tensor {
 // Bounds from wide to narrow: a property with many variables and parameters is validated on fewer parameters, then on
 // smaller sizes, then on lower ranks.
 [[nodiscard]] std::vector<instance_bounds> default_ladder();
-// Sizes up to 2, which provers of real arithmetic can handle.
-[[nodiscard]] std::vector<instance_bounds> small_ladder();
 
 struct validation_options {
   std::vector<instance_bounds> ladder = default_ladder();
@@ -164,7 +162,7 @@ class validator {
     if (!source || !target || !same_types(*source, *target)) {
       return true;
     }
-    if (!is_small(*source, *target)) {
+    if (!are_small(*source, *target)) {
       too_large_ = true;
       return false;
     }
@@ -194,10 +192,6 @@ class validator {
       }
     }
     return true;
-  }
-
-  [[nodiscard]] static bool is_small(const tensor_graph& a, const tensor_graph& b) {
-    return has_at_most(most_compared_elements, a) && has_at_most(most_compared_elements, b);
   }
 
   // Both directions have the same instances, but one may be far easier to find.
@@ -234,7 +228,7 @@ class validator {
   void test(const substitution& s, const rule_instance& instance) {
     const auto source = source_graph(algebra_, s, instance);
     const auto target = target_graph(algebra_, s, instance);
-    if (!holds() || !source || !target || !same_types(*source, *target) || !is_small(*source, *target)) {
+    if (!holds() || !source || !target || !same_types(*source, *target) || !are_small(*source, *target)) {
       return;
     }
     side_comparison sides{algebra_, options_.random, *source, *target};
@@ -319,21 +313,6 @@ UNITY_INLINE std::vector<instance_bounds> default_ladder() {
   while (ladder.back().rank > 1) {
     ladder.push_back(ladder.back());
     --ladder.back().rank;
-  }
-  return ladder;
-}
-
-UNITY_INLINE std::vector<instance_bounds> small_ladder() {
-  instance_bounds b;
-  b.size = 2;
-  b.kernel = 2;
-  b.repetitions = 2;
-  b.reals = {0.5, 2.0, -0.5};
-  b.strides = {{1, 1}};
-  b.dilations = {{1, 1}};
-  std::vector<instance_bounds> ladder;
-  for (; b.rank > 0; --b.rank) {
-    ladder.push_back(b);
   }
   return ladder;
 }
