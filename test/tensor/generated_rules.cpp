@@ -53,8 +53,9 @@ TEST_CASE("the congruence prover proves every generated rule") {
   }
 }
 
-// Takes two minutes: random shapes had missed that a generated rule is false for operands of different ranks.
-TEST_CASE("every shipped rule has equal sides in all small instances", "[exhaustive]") {
+// Takes two minutes: random shapes had missed that a generated rule is false for operands of different ranks. 89 of the
+// 592 rules, mostly of images, have no instance within reach.
+TEST_CASE("every shipped rule has equal sides in the small instances within reach", "[exhaustive]") {
   for (const auto text : {standard_rules, generated_rules, derived_rules}) {
     for (const auto& rule : parse_rules(text)) {
       const auto difference = small_difference(standard(), compile_rule(standard(), rule).front());
