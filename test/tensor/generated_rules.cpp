@@ -42,7 +42,7 @@ TEST_CASE("standard and generated rules have unique names and are marked as prov
 TEST_CASE("the congruence prover proves every generated rule") {
   const theory axioms{standard(), parse_rules(standard_axioms)};
   verification_options options;
-  options.small.clear();  // the next test tries these
+  options.quick.sampled = 0;  // the next test tries these
   rule_verifier<congruence_prover> verifier{standard(), axioms, congruence_prover{}, options};
   for (const auto& r : parse_rules(generated_rules)) {
     const auto proof = verifier.verify(r);
@@ -53,16 +53,23 @@ TEST_CASE("the congruence prover proves every generated rule") {
   }
 }
 
-// Takes two minutes: random shapes had missed that a generated rule is false for operands of different ranks. 89 of the
-// 592 rules, mostly of images, have no instance within reach.
-TEST_CASE("every shipped rule has equal sides in the small instances within reach", "[exhaustive]") {
-  for (const auto text : {standard_rules, generated_rules, derived_rules}) {
+// Takes two minutes: proofs had missed that five generated rules were false for some operands.
+TEST_CASE("no shipped rule or axiom has sides that differ in random instances", "[exhaustive]") {
+  std::set<std::string> untested;  // few instances are random ones: permutations or sizes that match several conditions
+  for (const auto text : {standard_rules, generated_rules, derived_rules, standard_axioms}) {
     for (const auto& rule : parse_rules(text)) {
-      const auto difference = small_difference(standard(), compile_rule(standard(), rule).front());
-      INFO(rule.name << ": " << difference.value_or(""));
-      CHECK_FALSE(difference.has_value());
+      const auto report =
+          test_rule(standard(), compile_rule(standard(), rule).front(), {.instances = 0, .sampled = 100, .points = 1});
+      INFO(rule.name << ": " << report.because);
+      CHECK(report.found != rule_report::verdict::refuted);
+      if (report.found == rule_report::verdict::untested) {
+        untested.insert(rule.name);
+      }
     }
   }
+  CHECK(untested == std::set<std::string>{"conv2d_of_conv2d_8", "conv_interleaved_kernels",
+                                          "conv_of_interleaved_channels", "gelu_half_first_div", "gelu_half_first_mul",
+                                          "layer_norm_with_mul", "reshape_of_shifted_channels"});
 }
 
 }  // namespace tests_of_generated_rules

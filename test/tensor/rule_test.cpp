@@ -104,6 +104,18 @@ TEST_CASE("test_rule refutes rules that hold only for some sizes or strides or p
       "1]}(div(?k, sqrt(add(?v, fill{value=?e, dims=[]}()))))), ?b)");
 }
 
+TEST_CASE("test_rule also tries any shapes that the source accepts") {
+  // Axis 0 of operands of different ranks is a different dimension of the sum.
+  const auto rule =
+      "concat{axis=?c}(add(?x, ?y), add(?z, ?w)) => add(concat{axis=?c}(?x, ?z), concat{axis=?c}(?y, ?w))";
+  CHECK(tested(rule, {.sampled = 0}).found == verdict::passes);
+  CHECK(tested(rule, {.instances = 0}).found == verdict::refuted);
+
+  const auto report = tested("relu(relu(?x)) => relu(?x)", {.instances = 5, .varied = 0, .sampled = 7});
+  CHECK(report.instances == 5);
+  CHECK(report.sampled == 14);
+}
+
 TEST_CASE("test_rule draws lists with a number for each dimension") {
   for (const char* kind : {"border_pad{mode=edge, pads=?p}", "tile{repeats=?p}", "resize{dims=?p}",
                            "strided_slice{axes=?a, starts=?s, counts=?c, steps=?t}"}) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <unity/tensor/verification/exhaustive.hpp>
+#include <unity/tensor/rules/bounded_instances.hpp>
 #include <unity/tensor/verification/validate.hpp>
 
 namespace unity::tensor::test {

@@ -1,4 +1,5 @@
-// Tests substitutions: whether both sides are equal on random shapes, attributes and values.
+// Tests substitutions: whether both sides are equal on random shapes, attributes and values: on instances of usual
+// shapes, and on instances of any shapes that the source accepts, within small bounds.
 //
 // `tested N` in a rule file means: both sides were evaluated on at least 50 assignments of shapes and attributes, each
 // at k independent random points modulo the prime p = 2^61 - 1. If the sides were different quotients of polynomials of
@@ -36,7 +37,8 @@ struct rule_report {
   };
 
   verdict found = verdict::untested;
-  std::size_t instances = 0;  // instances in which both sides were compared
+  std::size_t instances = 0;  // instances of usual shapes in which both sides were compared
+  std::size_t sampled = 0;    // the same of any shapes
   std::size_t misfits = 0;    // instances in which the target does not fit, so the rule does not apply
   int bits = 0;               // N, see above
   std::string because{};      // unless it passes: the instance, position and values, or what is missing
@@ -54,12 +56,18 @@ class rule_tester {
  private:
   static constexpr std::size_t most_misfits = 20;  // instances tried per requested instance, those that do not fit too
   static constexpr std::size_t on_integers = 12;   // instances that are tried on integers as well
+  static constexpr std::size_t effort = 300;       // completed operators for a sampled instance
+  static constexpr std::size_t most_fruitless = 20;  // samples before the first in which the target fits
 
   [[nodiscard]] bool refuted() const { return report_.found == rule_report::verdict::refuted; }
 
+  void check_usual();
+  // The generator's instances have usual shapes, which exercise what operators do. In these, sizes of 1 and operands of
+  // different ranks occur wherever the source accepts them.
+  void check_sampled();
   void check_all(const std::vector<rule_instance>& instances);
-  // Returns whether both sides were compared: the target fits and the sizes are small enough.
-  bool check(const rule_instance& instance);
+  // Returns whether both sides were compared: the target fits and the sizes are small enough. Adds to `count`, if so.
+  bool check(const rule_instance& instance, std::size_t& count);
   // Compares the sides on integers of 8 bits, where the source accepts them: a match does not ask for an element type.
   void check_integers(const rule_instance& instance);
   // The instance with variables of this element type instead of floating-point ones, and attributes that name one.
@@ -102,6 +110,7 @@ void check_rules(const algebra& a, const rule_set& rules, std::string_view file,
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include <fmt/core.h>
 
@@ -109,19 +118,27 @@ void check_rules(const algebra& a, const rule_set& rules, std::string_view file,
 #include <unity/core/hash.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/tensor/rules/bounded_instances.hpp>
 #include <unity/tensor/rules/guesses.hpp>
 
 namespace unity::tensor::detail {
 
 UNITY_INLINE rule_report rule_tester::run() {
   report_.bits = std::numeric_limits<int>::max();
+  check_usual();
+  check_sampled();
+  conclude();
+  return std::move(report_);
+}
+
+UNITY_INLINE void rule_tester::check_usual() {
   std::size_t found = 0;
   for (std::size_t tries = 0; tries < most_misfits * options_.instances && found < options_.instances; ++tries) {
     const auto instance = generator_.next(options_.attempts);
     if (!instance || refuted()) {
       break;
     }
-    if (!check(*instance)) {
+    if (!check(*instance, report_.instances)) {
       continue;
     }
     if (found < options_.varied) {
@@ -132,19 +149,34 @@ UNITY_INLINE rule_report rule_tester::run() {
     }
     ++found;
   }
-  conclude();
-  return std::move(report_);
+}
+
+UNITY_INLINE void rule_tester::check_sampled() {
+  auto usual = std::pair{report_.misfits, report_.because};  // a misfit among other shapes says little
+  for (const auto& bounds : {small_ladder().front(), instance_bounds{}}) {
+    random_instances some{algebra_, s_, bounds, options_.seed};
+    const auto before = report_.sampled;
+    for (std::size_t i = 0; i < options_.sampled && !refuted(); ++i) {
+      if (i == most_fruitless && report_.sampled == before) {
+        break;
+      }
+      some.visit(effort, [&](const rule_instance& instance) { return !check(instance, report_.sampled); });
+    }
+  }
+  if (!refuted()) {
+    std::tie(report_.misfits, report_.because) = std::move(usual);
+  }
 }
 
 UNITY_INLINE void rule_tester::check_all(const std::vector<rule_instance>& instances) {
   for (const auto& v : instances) {
     if (!refuted()) {
-      check(v);
+      check(v, report_.instances);
     }
   }
 }
 
-UNITY_INLINE bool rule_tester::check(const rule_instance& instance) {
+UNITY_INLINE bool rule_tester::check(const rule_instance& instance, std::size_t& count) {
   const auto source = source_graph(algebra_, s_, instance);
   const auto target = target_graph(algebra_, s_, instance);
   if (!source) {
@@ -167,7 +199,7 @@ UNITY_INLINE bool rule_tester::check(const rule_instance& instance) {
     report_.because = fmt::format("{}; {}", to_string(algebra_, s_, instance), *difference);
     return true;
   }
-  ++report_.instances;
+  ++count;
   defined_ += sides.defined();
   report_.bits = std::min(report_.bits, sides.bits(s_.rule.real_only));
   only_scalars_ = only_scalars_ && generator_.only_scalars(instance, *source);
@@ -226,13 +258,14 @@ UNITY_INLINE std::optional<rule_instance> rule_tester::on_integers_of(dtype elem
 
 UNITY_INLINE void rule_tester::conclude() {
   using verdict = rule_report::verdict;
-  if (report_.instances == 0 || refuted() || defined_ == 0) {
+  const auto compared = report_.instances + report_.sampled;
+  if (compared == 0 || refuted() || defined_ == 0) {
     report_.bits = 0;
   }
   if (!refuted()) {
-    report_.found = report_.instances > 0 && defined_ > 0 ? verdict::passes
-                    : report_.misfits > 0                 ? verdict::never_fits
-                                                          : verdict::untested;
+    report_.found = compared > 0 && defined_ > 0 ? verdict::passes
+                    : report_.misfits > 0        ? verdict::never_fits
+                                                 : verdict::untested;
   }
   if (report_.found == verdict::passes && only_scalars_) {
     report_.found = verdict::untested;
@@ -240,7 +273,7 @@ UNITY_INLINE void rule_tester::conclude() {
     report_.because = "only scalars were found";
   } else if (report_.found == verdict::passes) {
     report_.because.clear();
-  } else if (report_.found == verdict::untested && report_.instances > 0) {
+  } else if (report_.found == verdict::untested && compared > 0) {
     report_.because = "its source has no value at any point";
   }
 }
@@ -267,7 +300,8 @@ UNITY_INLINE std::string rule_tester::types_of(const tensor_graph& g) {
 namespace unity::tensor {
 
 UNITY_INLINE void check_rules(const algebra& a, const rule_set& rules, std::string_view file, std::uint64_t seed) {
-  const rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1, .seed = seed};
+  const rule_test_options quick{
+      .instances = 8, .attempts = 20000, .varied = 1, .sampled = 20, .points = 1, .seed = seed};
   for (const auto& s : rules) {
     auto report = test_rule(a, s, quick);
     if (report.found == rule_report::verdict::untested ||

@@ -74,6 +74,7 @@ struct rule_test_options {
   std::size_t attempts = 200000;    // per instance
   std::size_t varied = 3;           // instances whose variations are all tested as well
   std::size_t collapsed = 0;        // instances for which those that broadcast more are tested as well
+  std::size_t sampled = 50;         // of any ranks up to 4 with sizes up to 2, and as many with sizes up to 4
   std::size_t points = 4;           // per kind of scalar; more if there are few elements
   double tolerance = 0x1p-30;       // relative to the largest element
   double real_tolerance = 0x1p-23;  // for rules for reals, which may contain constants in float32 precision
@@ -116,6 +117,9 @@ class random_point {
     if (element == dtype::int8) {
       const auto any = static_cast<std::int8_t>(bits);
       return any == 0 ? 1 : any;
+    }
+    if (element == dtype::boolean) {
+      return static_cast<std::int64_t>(bits % 2);
     }
     return static_cast<std::int64_t>(element == dtype::uint8 ? 1 + bits % 255 : bits % 4);
   }

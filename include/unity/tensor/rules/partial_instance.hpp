@@ -27,7 +27,8 @@ namespace unity::tensor::detail {
 [[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
   const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
   const bool lists = kind.starts_with("segment_") && operand >= (kind == "segment_weighted_sum" ? 2U : 1U);
-  return numbers || lists || kind == "incidence" ? dtype::int64 : dtype::float32;
+  const bool booleans = kind.starts_with("logical_") || (kind == "where" && operand == 0);
+  return numbers || lists || kind == "incidence" ? dtype::int64 : booleans ? dtype::boolean : dtype::float32;
 }
 
 // Known parts stay; the others are to be filled in.

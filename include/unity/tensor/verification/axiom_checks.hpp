@@ -19,8 +19,8 @@
 #include <unity/rewrite/verification/theory.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/completions.hpp>
 #include <unity/tensor/rules/instance.hpp>
-#include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
 #include <unity/tensor/verification/validate.hpp>
 
@@ -105,7 +105,7 @@ class axiom_checker {
 #include <algorithm>
 
 #include <unity/core/id.hpp>
-#include <unity/tensor/verification/exhaustive.hpp>
+#include <unity/tensor/rules/bounded_instances.hpp>
 
 namespace unity::tensor::detail {
 

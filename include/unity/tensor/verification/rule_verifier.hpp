@@ -32,26 +32,24 @@
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/rules/comparison.hpp>
 #include <unity/tensor/rules/instance.hpp>
-#include <unity/tensor/verification/completions.hpp>
-#include <unity/tensor/verification/exhaustive.hpp>
 #include <unity/tensor/verification/rule_worlds.hpp>
 
 namespace unity::tensor {
 
-// Bounds of size 2 from ranks of 1 to ranks of 4.
-[[nodiscard]] inline std::vector<instance_bounds> smallest_first() {
-  auto ladder = small_ladder();
-  std::reverse(ladder.begin(), ladder.end());
-  return ladder;
-}
-
 struct verification_options {
-  rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .points = 1};      // before proving
-  rule_test_options thorough{.instances = 60, .attempts = 20000, .varied = 6, .points = 2};  // if there is no proof
+  rule_test_options quick{// before proving
+                          .instances = 8,
+                          .attempts = 20000,
+                          .varied = 1,
+                          .sampled = 200,
+                          .points = 1};
+  rule_test_options thorough{// if there is no proof
+                             .instances = 60,
+                             .attempts = 20000,
+                             .varied = 6,
+                             .sampled = 0,
+                             .points = 2};
   world_options worlds{};
-  // A rule that is proved is also compared on all instances within some of these bounds: see for_each_small_instance.
-  std::vector<instance_bounds> small = smallest_first();
-  std::size_t effort = 20'000;
   entailment_limits limits{.rounds = 10};
 };
 
@@ -89,11 +87,6 @@ struct rule_proof {
 // rests on.
 [[nodiscard]] syntax::rule with_proof(syntax::rule rule, const rule_proof& proof);
 
-// An instance within options.small in which the sides differ, and where: a proof covers sampled instances, and few of
-// these have sizes of 1 or operands of different ranks in every place where the source accepts them.
-[[nodiscard]] std::optional<std::string> small_difference(const algebra& a, const substitution& s,
-                                                          const verification_options& options = {});
-
 // Verifies rules one after another. The algebra and the theory must outlive it. Not thread-safe; verifiers of the same
 // theory may run in parallel.
 template <prover Prover>
@@ -111,11 +104,6 @@ class rule_verifier {
       return proof;
     }
     prove(directions.front(), proof);
-    if (proof.found == verdict::proved) {
-      if (const auto difference = small_difference(algebra_, directions.front(), options_)) {
-        proof = {.found = verdict::refuted, .reason = "the sides differ", .details = *difference};
-      }
-    }
     if (proof.found == verdict::unknown && !refutes(directions, options_.thorough, proof)) {
       proof.missing = one_line(missing_property(rule));
     }
@@ -296,25 +284,6 @@ template <prover Prover>
 #include <unity/graph/concepts.hpp>
 
 namespace unity::tensor {
-
-UNITY_INLINE std::optional<std::string> small_difference(const algebra& a, const substitution& s,
-                                                         const verification_options& options) {
-  std::optional<std::string> found;
-  std::uint64_t number = 0;
-  for_each_small_instance(a, s, options.small, options.effort, [&](const rule_instance& instance) {
-    const auto source = source_graph(a, s, instance);
-    const auto target = source ? target_graph(a, s, instance) : std::nullopt;
-    if (!target || output_types(*source) != output_types(*target) || !detail::are_small(*source, *target)) {
-      return true;
-    }
-    detail::side_comparison sides{a, options.quick, *source, *target};
-    if (const auto difference = sides.run_once(s.rule.real_only, hash_combine(options.quick.seed, ++number))) {
-      found = fmt::format("{}; {}", to_string(a, s, instance), *difference);
-    }
-    return !found.has_value();
-  });
-  return found;
-}
 
 UNITY_INLINE void proved_instances::add(const rule_instance& i) {
   ++count;

@@ -34,14 +34,14 @@
 #include <unity/tensor/kernel.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rule_test.hpp>
+#include <unity/tensor/rules/bounded_instances.hpp>
 #include <unity/tensor/rules/comparison.hpp>
+#include <unity/tensor/rules/completions.hpp>
 #include <unity/tensor/rules/generator.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/rules/rule_hints.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/verification/completions.hpp>
 #include <unity/tensor/verification/exact.hpp>
-#include <unity/tensor/verification/exhaustive.hpp>
 
 namespace unity::tensor {
 

@@ -1,4 +1,4 @@
-#include <unity/tensor/verification/exhaustive.hpp>
+#include <unity/tensor/rules/bounded_instances.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "../testing.hpp"
 
-namespace tests_of_exhaustive {
+namespace tests_of_bounded_instances {
 
 using namespace unity;
 using namespace unity::tensor;
@@ -190,4 +190,50 @@ TEST_CASE("for_each_instance stops on request and has a fixed order") {
   CHECK(order[0] == order[1]);
 }
 
-}  // namespace tests_of_exhaustive
+TEST_CASE("for_each_instance tries constants where conditions require them") {
+  const auto rules = compiled("div(?x, ?c) => mul(?x, reciprocal(?c)) if constant(?c) == 1, constant(?x) == 0");
+  const std::vector<instance_bounds> ladder{bounds(2, 2)};
+  std::size_t count = 0;
+  for_each_instance(standard(), rules, ladder, 1000000, [&](const substitution&, const rule_instance& i) {
+    CHECK(!i.values[0][0].constant);
+    CHECK(i.values[1][0].constant);
+    return ++count > 0;
+  });
+  CHECK(count > 0);
+}
+
+TEST_CASE("random_instances visits all instances within bounds in an order that the seed determines") {
+  const auto rules =
+      compiled("concat{axis=?c}(add(??x, ??y)...) => add(concat{axis=?c}(??x...), concat{axis=?c}(??y...))");
+  const auto& s = rules.front();
+  auto small = bounds(2, 1);
+  small.repetitions = 2;
+  const auto visited = [&](std::uint64_t seed, std::size_t samples) {
+    random_instances some{standard(), s, small, seed};
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < samples; ++i) {
+      some.visit(1000, [&](const rule_instance& instance) {
+        all.push_back(to_string(standard(), s, instance));
+        return false;
+      });
+    }
+    return all;
+  };
+  const auto seed = GENERATE(1U, 2U, 3U);
+  INFO("seed " << seed);
+  const auto all = visited(seed, 2000);
+  CHECK(std::set<std::string>{all.begin(), all.end()} ==
+        instances_of("concat{axis=?c}(add(??x, ??y)...) => concat{axis=?c}(add(??x, ??y)...)", {small}).instances);
+  CHECK(visited(seed, 20) == std::vector<std::string>{all.begin(), all.begin() + 20});
+  CHECK(visited(seed + 3, 20) != visited(seed, 20));
+}
+
+TEST_CASE("random_instances ends after its effort, and visits several instances if asked to") {
+  const auto rules = compiled("relu(?x) => relu(?x)");
+  random_instances some{standard(), rules.front(), bounds(2, 2), 1};
+  std::size_t count = 0;
+  some.visit(5, [&](const rule_instance&) { return ++count > 0; });
+  CHECK(count == 5);
+}
+
+}  // namespace tests_of_bounded_instances

@@ -1,4 +1,4 @@
-// All instances of a substitution within bounds.
+// Instances of a substitution within bounds: all of them, or random ones.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +12,16 @@
 
 #include <range/v3/view/zip.hpp>
 
+#include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/rewrite/substitution.hpp>
 #include <unity/tensor/algebra.hpp>
+#include <unity/tensor/rules/completions.hpp>
 #include <unity/tensor/rules/instance.hpp>
+#include <unity/tensor/rules/parallel_sizes.hpp>
 #include <unity/tensor/rules/partial_instance.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/verification/completions.hpp>
-#include <unity/tensor/verification/parallel_sizes.hpp>
 
 namespace unity::tensor {
 
@@ -40,13 +41,19 @@ class instance_search {
  public:
   using visitor = std::function<bool(const rule_instance&)>;
 
-  // effort: the number of operators that it may complete.
+  // effort: the number of operators that it may complete. random: if not null, the order is random.
   instance_search(const algebra& a, const substitution& s, const instance_bounds& b,
                   std::span<const bound_attribute> bound, const size_menus& menus, const visitor& visit,
-                  std::size_t effort = static_cast<std::size_t>(-1));
+                  std::size_t effort = static_cast<std::size_t>(-1), random_engine* random = nullptr);
 
   // False if visit returned false or the effort did not suffice.
   bool run();
+  // The same for instances in which `...` stands for `repetitions` terms.
+  bool run(std::size_t repetitions);
+  // The most terms that `...` stands for.
+  [[nodiscard]] std::size_t most_repetitions() const {
+    return s_.repeats() || s_.source.roots[0].repeated ? bounds_.repetitions : 1;
+  }
   [[nodiscard]] std::size_t effort_left() const noexcept { return effort_; }
 
  private:
@@ -62,7 +69,6 @@ class instance_search {
   const visitor& visit_;
   std::size_t effort_;
   std::vector<double> reals_;
-  std::vector<bool> constants_;  // variables that conditions require to be constant
   completions ways_;
   std::vector<std::vector<std::size_t>> readers_;  // readers with several operands, by node
   bool stopped_ = false;
@@ -137,12 +143,21 @@ class exhaustive_instances {
 // Sizes up to 2, and ranks from 4 down to 1: bounds within which numbers or provers of real arithmetic can be tried.
 [[nodiscard]] std::vector<instance_bounds> small_ladder();
 
-// Calls visit(instance) for all instances within the widest of these bounds that at most `most` completed operators
-// reach, until it returns false. `ladder`: bounds from narrow to wide, as for_each_instance has them from wide to
-// narrow: this is for those who would rather see few instances than wait. Returns the index of the bounds, or nothing.
-std::optional<std::size_t> for_each_small_instance(const algebra& a, const substitution& s,
-                                                   std::span<const instance_bounds> ladder, std::size_t most,
-                                                   const std::function<bool(const rule_instance&)>& visit);
+// Calls visit(instance) for instances within bounds in a random order until it returns false or `effort` operators were
+// completed. Their shapes have all ranks and sizes within the bounds equally often, as far as the source accepts them.
+class random_instances {
+ public:
+  random_instances(const algebra& a, const substitution& s, instance_bounds b, std::uint64_t seed);
+
+  void visit(std::size_t effort, const std::function<bool(const rule_instance&)>& visit);
+
+ private:
+  const algebra& algebra_;
+  const substitution& s_;
+  instance_bounds bounds_;
+  detail::size_menus menus_;
+  random_engine random_;
+};
 
 // Calls visit(substitution, instance) for all instances of the rule within bounds, until it returns false. Variables
 // are constants if conditions ask for that. `directions`: the one or two substitutions of the rule, which have the same
@@ -159,7 +174,7 @@ std::optional<std::size_t> for_each_instance(
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_EXHAUSTIVE)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_BOUNDED_INSTANCES)
 
 #include <limits>
 
@@ -169,18 +184,17 @@ namespace unity::tensor::detail {
 
 UNITY_INLINE instance_search::instance_search(const algebra& a, const substitution& s, const instance_bounds& b,
                                               std::span<const bound_attribute> bound, const size_menus& menus,
-                                              const visitor& visit, std::size_t effort)
-    : algebra_{a}, s_{s}, bounds_{b}, bound_{bound}, menus_{menus}, visit_{visit}, effort_{effort}, ways_{b, reals_} {
-  const auto constant = a.find_measure("constant");
-  constants_.resize(s.variables);
+                                              const visitor& visit, std::size_t effort, random_engine* random)
+    : algebra_{a},
+      s_{s},
+      bounds_{b},
+      bound_{bound},
+      menus_{menus},
+      visit_{visit},
+      effort_{effort},
+      ways_{b, reals_, random} {
   for (const auto& c : s.conditions) {
     collect_reals(c, reals_);
-    const bool compares = c.kind == compiled_expression::form::call && c.callee == rule_function::equal;
-    const auto& measured = compares ? c.arguments[0] : c;
-    if (compares && measured.kind == compiled_expression::form::measure &&
-        std::optional{measured.measure} == constant) {
-      constants_[measured.slot] = size_reader::number_of(c.arguments[1]) == attribute{1};
-    }
   }
   readers_.resize(s.source.nodes.size());
   for (std::size_t slot = 0; slot < s.source.nodes.size(); ++slot) {
@@ -193,15 +207,18 @@ UNITY_INLINE instance_search::instance_search(const algebra& a, const substituti
 }
 
 UNITY_INLINE bool instance_search::run() {
-  const auto& roots = s_.source.roots;
-  const bool repeats = s_.repeats() || roots[0].repeated;
-  for (std::size_t n = 1; n <= (repeats ? bounds_.repetitions : 1) && !stopped_; ++n) {
-    partial_instance first{algebra_, s_, n};
-    for (const auto& b : bound_) {
-      first.bind(b.slot, b.value);
-    }
-    descend(std::move(first), 0, 0);
+  for (std::size_t n = 1; n <= most_repetitions() && !stopped_; ++n) {
+    run(n);
   }
+  return !stopped_;
+}
+
+UNITY_INLINE bool instance_search::run(std::size_t repetitions) {
+  partial_instance first{algebra_, s_, repetitions};
+  for (const auto& b : bound_) {
+    first.bind(b.slot, b.value);
+  }
+  descend(std::move(first), 0, 0);
   return !stopped_;
 }
 
@@ -222,7 +239,7 @@ UNITY_INLINE void instance_search::descend(partial_instance made, std::size_t sl
   }
   const bool last = i + 1 == made.times(slot);
   const auto as_proposed = [&](std::size_t variable, dtype element, const shape& dims) {
-    return tensor_type{element, layout::row_major, constants_[variable], dims};
+    return tensor_type{element, layout::row_major, menus_.constant(variable), dims};
   };
   ways_.each(*p, menus, [&](const proposal& filled) {
     if (effort_ == 0) {
@@ -389,23 +406,13 @@ UNITY_INLINE std::optional<std::size_t> for_each_instance(
   return visited(ladder[rung - 1], limit) ? std::optional{rung - 1} : std::nullopt;
 }
 
-UNITY_INLINE std::optional<std::size_t> for_each_small_instance(
-    const algebra& a, const substitution& s, std::span<const instance_bounds> ladder, std::size_t most,
-    const std::function<bool(const rule_instance&)>& visit) {
-  std::optional<detail::exhaustive_instances> widest;
-  std::size_t rung = 0;
-  for (; rung < ladder.size(); ++rung) {
-    detail::exhaustive_instances all{a, s, ladder[rung]};
-    if (!all.settle(most)) {
-      break;
-    }
-    widest.emplace(std::move(all));
-  }
-  if (!widest) {
-    return std::nullopt;
-  }
-  widest->visit(visit);
-  return rung - 1;
+UNITY_INLINE random_instances::random_instances(const algebra& a, const substitution& s, instance_bounds b,
+                                                std::uint64_t seed)
+    : algebra_{a}, s_{s}, bounds_{std::move(b)}, menus_{a, s, bounds_, true}, random_{seed} {}
+
+UNITY_INLINE void random_instances::visit(std::size_t effort, const std::function<bool(const rule_instance&)>& visit) {
+  detail::instance_search search{algebra_, s_, bounds_, {}, menus_, visit, effort, &random_};
+  search.run(1 + static_cast<std::size_t>(random_.below(search.most_repetitions())));
 }
 
 }  // namespace unity::tensor

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include <range/v3/view/zip.hpp>
 
+#include <unity/core/random.hpp>
 #include <unity/rewrite/algebra.hpp>
 #include <unity/tensor/operation.hpp>
 #include <unity/tensor/rules/guesses.hpp>
@@ -46,8 +48,9 @@ class completions {
   using size = std::int64_t;
   using visitor = std::function<bool(const proposal&)>;  // returns whether to continue
 
-  // reals: values to try for real attributes, if not empty.
-  completions(const instance_bounds& b, const std::vector<double>& reals) : bounds_{b}, reals_{reals} {}
+  // reals: values to try for real attributes, if not empty. random: if not null, choices are tried in a random order.
+  completions(const instance_bounds& b, const std::vector<double>& reals, random_engine* random)
+      : bounds_{b}, reals_{reals}, random_{random} {}
 
   // Fills in the operands in order, each from its menu, then the attributes, unless the kind requires another order.
   void each(proposal& p, std::span<const std::vector<shape>* const> menus, const visitor& visit) const;
@@ -63,6 +66,20 @@ class completions {
 
   bool fill(proposal& p, std::span<const place> open, std::span<const std::vector<shape>* const> menus,
             const visitor& visit) const;
+  // Calls f(choice) until it returns false; returns whether it never did.
+  template <class Choice, class F>
+  bool try_each(const std::vector<Choice>& choices, F f) const {
+    std::optional<index_permutation> order;
+    if (random_ != nullptr && !choices.empty()) {
+      order.emplace(choices.size(), (*random_)());
+    }
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (!f(choices[order ? static_cast<std::size_t>((*order)(i)) : i])) {
+        return false;
+      }
+    }
+    return true;
+  }
 
  public:
   // Whether the known operands can possibly be completed; only saves time.
@@ -104,13 +121,14 @@ class completions {
 
   const instance_bounds& bounds_;
   const std::vector<double>& reals_;
+  random_engine* random_;
 };
 
 }  // namespace detail
 
 }  // namespace unity::tensor
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_COMPLETIONS)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_COMPLETIONS)
 
 #include <algorithm>
 #include <array>
@@ -176,20 +194,18 @@ UNITY_INLINE bool completions::fill(proposal& p, std::span<const place> open,
     return visit(p);
   }
   const auto [is_operand, number] = open.front();
-  bool goes_on = true;
   if (is_operand) {
-    for (auto s = menus[number]->begin(); goes_on && s != menus[number]->end(); ++s) {
-      p.operands[number] = *s;
-      goes_on = !kernel_fits(p, number) || !may_fit(p) || fill(p, open.subspan(1), menus, visit);
-    }
+    const bool goes_on = try_each(*menus[number], [&](const shape& s) {
+      p.operands[number] = s;
+      return !kernel_fits(p, number) || !may_fit(p) || fill(p, open.subspan(1), menus, visit);
+    });
     p.operands[number].reset();
     return goes_on;
   }
-  const auto all = values(p, p.fields[number]);
-  for (auto value = all.begin(); goes_on && value != all.end(); ++value) {
-    p.attributes[number] = *value;
-    goes_on = fill(p, open.subspan(1), menus, visit);
-  }
+  const bool goes_on = try_each(values(p, p.fields[number]), [&](const attribute& value) {
+    p.attributes[number] = value;
+    return fill(p, open.subspan(1), menus, visit);
+  });
   p.attributes[number].reset();
   return goes_on;
 }

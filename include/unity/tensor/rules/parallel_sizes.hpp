@@ -17,9 +17,9 @@
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/index_types.hpp>
 #include <unity/tensor/operation.hpp>
+#include <unity/tensor/rules/completions.hpp>
 #include <unity/tensor/rules/instance.hpp>
 #include <unity/tensor/shape.hpp>
-#include <unity/tensor/verification/completions.hpp>
 
 namespace unity::tensor::detail {
 
@@ -32,13 +32,16 @@ using dimension_flags = std::vector<std::vector<std::vector<bool>>>;
 // sizes up to the bound. If `...` stands for more than two terms, all sizes are 1 and 2.
 class size_menus {
  public:
-  size_menus(const algebra& a, const substitution& s, const instance_bounds& b);
+  // wide: all dimensions are.
+  size_menus(const algebra& a, const substitution& s, const instance_bounds& b, bool wide = false);
 
   // The dimensions whose sizes conditions or attributes distinguish.
   [[nodiscard]] const dimension_flags& named() const { return named_; }
   [[nodiscard]] const std::vector<shape>& of(std::size_t variable, std::size_t repetitions) const {
     return repetitions > 2 ? small_[variable] : menus_[variable];
   }
+  // Whether conditions require the variable to be constant.
+  [[nodiscard]] bool constant(std::size_t variable) const { return constants_[variable]; }
   [[nodiscard]] bool wide(std::size_t variable, std::size_t rank, std::size_t dimension) const {
     return wide_[variable][rank][dimension];
   }
@@ -55,6 +58,7 @@ class size_menus {
   // Marks as named all sizes that an expression reads.
   void name_measured(const compiled_expression& e);
 
+  [[nodiscard]] std::vector<bool> required_constants() const;
   void fill(std::size_t v);
   // Whether the conditions on this variable alone hold.
   [[nodiscard]] bool allowed(std::size_t v, const shape& s) const;
@@ -63,6 +67,7 @@ class size_menus {
   const algebra& algebra_;
   const substitution& s_;
   instance_bounds bounds_;
+  std::vector<bool> constants_;  // by variable
   dimension_flags named_;
   dimension_flags wide_{};
   std::vector<std::vector<shape>> menus_;  // by variable
@@ -136,7 +141,7 @@ class parallel_sizes {
 
 }  // namespace unity::tensor::detail
 
-#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_VERIFICATION_PARALLEL_SIZES)
+#if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TENSOR_RULES_PARALLEL_SIZES)
 
 #include <algorithm>
 #include <array>
@@ -145,14 +150,15 @@ class parallel_sizes {
 
 #include <unity/tensor/algebra_inference.hpp>
 #include <unity/tensor/index_structure.hpp>
+#include <unity/tensor/rules/rule_hints.hpp>
 
 namespace unity::tensor::detail {
 
-UNITY_INLINE size_menus::size_menus(const algebra& a, const substitution& s, const instance_bounds& b)
-    : algebra_{a}, s_{s}, bounds_{b}, named_(s.variables) {
+UNITY_INLINE size_menus::size_menus(const algebra& a, const substitution& s, const instance_bounds& b, bool wide)
+    : algebra_{a}, s_{s}, bounds_{b}, constants_{required_constants()}, named_(s.variables) {
   for (auto& by_rank : named_) {
     for (std::size_t rank = 0; rank <= b.rank; ++rank) {
-      by_rank.emplace_back(rank, false);
+      by_rank.emplace_back(rank, wide);
     }
   }
   for (const auto& c : s.conditions) {
@@ -171,6 +177,20 @@ UNITY_INLINE size_menus::size_menus(const algebra& a, const substitution& s, con
   for (std::size_t v = 0; v < s.variables; ++v) {
     fill(v);
   }
+}
+
+UNITY_INLINE std::vector<bool> size_menus::required_constants() const {
+  const auto constant = algebra_.find_measure("constant");
+  std::vector<bool> required(s_.variables);
+  for (const auto& c : s_.conditions) {
+    const bool compares = c.kind == compiled_expression::form::call && c.callee == rule_function::equal;
+    const auto& measured = compares ? c.arguments[0] : c;
+    if (compares && measured.kind == compiled_expression::form::measure &&
+        std::optional{measured.measure} == constant) {
+      required[measured.slot] = size_reader::number_of(c.arguments[1]) == attribute{1};
+    }
+  }
+  return required;
 }
 
 UNITY_INLINE void size_menus::name_compared(const compiled_expression& c) {
@@ -237,7 +257,7 @@ UNITY_INLINE void size_menus::fill(std::size_t v) {
 UNITY_INLINE bool size_menus::allowed(std::size_t v, const shape& s) const {
   rule_instance alone;
   alone.values.resize(s_.variables);
-  alone.values[v] = {tensor_type{dtype::float32, layout::row_major, false, s}};
+  alone.values[v] = {tensor_type{dtype::float32, layout::row_major, constants_[v], s}};
   const instance_environment env{algebra_, alone};
   return std::all_of(s_.conditions.begin(), s_.conditions.end(), [&](const compiled_expression& c) {
     const auto value = is_about(c, v) ? evaluate(c, env, 0) : attribute{1};
