@@ -64,12 +64,12 @@ struct generalize_options {
   std::vector<std::string> kept{};  // attributes that are not generalized
   rule_test_options quick{.instances = 4, .attempts = 400, .varied = 0, .sampled = 0, .points = 1, .chained = true};
   rule_test_options thorough{
-      .instances = 16, .attempts = 2000, .varied = 1, .sampled = 20, .points = 1, .chained = true};
+      .instances = 16, .attempts = 2000, .varied = 1, .sampled = 10, .points = 1, .chained = true};
   rule_test_options broadcasting{
       .instances = 6, .attempts = 2000, .varied = 0, .collapsed = 6, .sampled = 20, .points = 1, .chained = true};
   rule_test_options last{
       // of the result
-      .instances = 50, .attempts = 20000, .varied = 2, .collapsed = 2, .sampled = 200, .points = 2, .chained = true};
+      .instances = 50, .attempts = 20000, .varied = 2, .collapsed = 2, .sampled = 100, .points = 2, .chained = true};
 };
 
 namespace detail {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -66,15 +66,20 @@ class completions {
 
   bool fill(proposal& p, std::span<const place> open, std::span<const std::vector<shape>* const> menus,
             const visitor& visit) const;
-  // Calls f(choice) until it returns false; returns whether it never did.
+  // Calls f(choice) until it returns false; returns whether it never did. A random order has a random start and step.
   template <class Choice, class F>
   bool try_each(const std::vector<Choice>& choices, F f) const {
-    std::optional<index_permutation> order;
-    if (random_ != nullptr && !choices.empty()) {
-      order.emplace(choices.size(), (*random_)());
+    const auto count = choices.size();
+    std::size_t at = 0;
+    std::size_t step = 1;
+    if (random_ != nullptr && count > 1) {
+      at = static_cast<std::size_t>(random_->below(count));
+      do {
+        step = 1 + static_cast<std::size_t>(random_->below(count - 1));
+      } while (std::gcd(step, count) != 1);
     }
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (!f(choices[order ? static_cast<std::size_t>((*order)(i)) : i])) {
+    for (std::size_t i = 0; i < count; ++i, at = (at + step) % count) {
+      if (!f(choices[at])) {
         return false;
       }
     }

@@ -37,18 +37,10 @@
 namespace unity::tensor {
 
 struct verification_options {
-  rule_test_options quick{// before proving
-                          .instances = 8,
-                          .attempts = 20000,
-                          .varied = 1,
-                          .sampled = 200,
-                          .points = 1};
-  rule_test_options thorough{// if there is no proof
-                             .instances = 60,
-                             .attempts = 20000,
-                             .varied = 6,
-                             .sampled = 0,
-                             .points = 2};
+  // Before proving.
+  rule_test_options quick{.instances = 8, .attempts = 20000, .varied = 1, .sampled = 200, .points = 1};
+  // If there is no proof.
+  rule_test_options thorough{.instances = 60, .attempts = 20000, .varied = 6, .sampled = 0, .points = 2};
   world_options worlds{};
   entailment_limits limits{.rounds = 10};
 };

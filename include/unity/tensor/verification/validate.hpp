@@ -202,7 +202,7 @@ class validator {
       report_.random += tested.instances;
       if (tested.found == rule_report::verdict::refuted) {
         conclude(validation_report::verdict::refuted, tested.because);
-      } else if (tested.found == rule_report::verdict::passes) {
+      } else if (tested.found == rule_report::verdict::passes && tested.instances > 0) {
         report_.bits = std::min(report_.bits, tested.bits);
       }
     }
