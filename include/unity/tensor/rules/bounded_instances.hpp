@@ -144,7 +144,7 @@ class exhaustive_instances {
 [[nodiscard]] std::vector<instance_bounds> small_ladder();
 
 // Calls visit(instance) for instances within bounds in a random order until it returns false or `effort` operators were
-// completed. Their shapes have all ranks and sizes within the bounds equally often, as far as the source accepts them.
+// completed. Of the shapes of a variable within the bounds, each is tried first equally often.
 class random_instances {
  public:
   random_instances(const algebra& a, const substitution& s, instance_bounds b, std::uint64_t seed);

@@ -1,5 +1,5 @@
-// All ways to fill in the open parts of an operator, within bounds: the building blocks of exhaustive instances of
-// rules. Over 500 lines because each kind of attribute is listed in its own way.
+// All ways to fill in the open parts of an operator, within bounds: the building blocks of the instances of
+// rules within bounds. Over 500 lines because each kind of attribute is listed in its own way.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace unity::tensor {
 
-// The range of exhaustive instances: largest values, except least_rank.
+// The range of instances: largest values, except least_rank.
 struct instance_bounds {
   std::int64_t size = 4;       // of a dimension of a variable; the least is 1
   std::size_t least_rank = 0;  // of variables of any rank

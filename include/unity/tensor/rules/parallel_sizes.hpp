@@ -1,4 +1,4 @@
-// The sizes of exhaustive instances of a rule: the shapes of each variable, and which sizes matter.
+// The sizes of instances of a rule within bounds: the shapes of each variable, and which sizes matter.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace unity::tensor::detail {
 
-// The shapes of each variable of a substitution in exhaustive instances.
+// The shapes of each variable of a substitution in instances within bounds.
 
 // Indexed by variable, rank and dimension.
 using dimension_flags = std::vector<std::vector<std::vector<bool>>>;
