@@ -50,7 +50,7 @@ struct circuits {
   using value_type = wire;
 
   std::optional<std::vector<wire>> infer(const gate& g, std::span<const wire> operands) const {
-    const bool fits = operands.size() == static_cast<std::size_t>(signature(g.kind).operands);
+    const bool fits = signature(g.kind).operands.accepts(operands.size());
     return fits ? std::optional{std::vector<wire>(1)} : std::nullopt;
   }
 

@@ -52,7 +52,7 @@ struct plans {
     const auto what = s >> 8;
     const bool projects = (s & 255) == project;
     set all = projects ? 0 : facts.at(what).columns | bits(column_count + what);
-    bool fits = in.size() == std::size_t(signature(kind_of(s)).operands);
+    bool fits = signature(kind_of(s)).operands.accepts(in.size());
     for (const auto r : in) {  // each operand has one of the columns that are compared, or more than those to keep
       const set kept = r & (projects ? what : facts[what].columns);
       fits = fits && (projects ? kept == what && (r & all_columns) != what : std::popcount(kept) == 1);

@@ -52,7 +52,7 @@ struct arithmetic {
   using value_type = std::monostate;
 
   std::optional<std::vector<value_type>> infer(const vertex& v, std::span<const value_type> operands) const {
-    const bool fits = operands.size() == static_cast<std::size_t>(signature(kind_of(v)).operands);
+    const bool fits = signature(kind_of(v)).operands.accepts(operands.size());
     return fits ? std::optional{std::vector<value_type>(1)} : std::nullopt;
   }
   std::size_t kind_count() const { return signatures.size(); }

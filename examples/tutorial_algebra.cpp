@@ -46,7 +46,7 @@ class signal_chains {
 
   // The types of the results, or nothing if the operands do not fit.
   std::optional<std::vector<std::int64_t>> infer(const effect& e, std::span<const std::int64_t> channels) const {
-    const bool counted = channels.size() == static_cast<std::size_t>(signature(kind_of(e)).operands);
+    const bool counted = signature(kind_of(e)).operands.accepts(channels.size());
     const bool agree = std::ranges::adjacent_find(channels, std::not_equal_to{}) == channels.end();
     if (!counted || !agree || (e.kind == effects::delay && e.amount < 0)) {
       return std::nullopt;

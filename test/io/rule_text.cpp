@@ -107,6 +107,8 @@ TEST_CASE("rules that cannot be stated as rule text are outside with the reason"
   CHECK_THAT(reason(of({relu}, {{"relu", {{-2, 0}}, {}}})), Catch::Contains("?x2, which the source does not bind"));
   CHECK_THAT(reason(of({relu}, {{"split", {{-1, 0}}, {{"num_outputs", 2}, {"axis", 0}}}})),
              Catch::Contains("undoes no concat"));
+  CHECK_THAT(reason(of({relu}, {{"concat", {}, {{"axis", 0}}}, {"split", {{0, 0}}, {{"axis", 1}}}})),
+             Catch::Contains("undoes no concat"));
   CHECK_THAT(reason(of({relu}, {{"add", {{-1, 0}}, {}}})), Catch::Contains("add with 1 inputs"));
   CHECK_THAT(reason(of({relu}, {{"conv2d", {{-1, 0}, {-1, 0}}, {}}})), Catch::Contains("no parameter"));
   CHECK_THAT(reason(of({relu}, {{"transpose", {{-1, 0}}, {{"num_dims", 3}, {"permutation", 0}}}})),

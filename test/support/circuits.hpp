@@ -58,7 +58,7 @@ class circuits {
 
   [[nodiscard]] std::optional<std::vector<bit>> infer(const gate& g, std::span<const bit> inputs) const {
     const auto& s = signature(kind_of(g));
-    if (inputs.size() != static_cast<std::size_t>(s.operands)) {
+    if (!s.operands.accepts(inputs.size())) {
       return std::nullopt;
     }
     return std::vector<bit>(static_cast<std::size_t>(s.results));

@@ -91,7 +91,7 @@ class matrices {
   [[nodiscard]] std::optional<std::vector<matrix_shape>> infer(const matrix_op& op,
                                                                std::span<const matrix_shape> in) const {
     const auto& s = signature(kind_of(op));
-    if (s.operands != op_signature::any && in.size() != static_cast<std::size_t>(s.operands)) {
+    if (!s.operands.accepts(in.size())) {
       return std::nullopt;
     }
     switch (op.kind) {

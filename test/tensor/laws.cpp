@@ -290,18 +290,20 @@ TEST_CASE("shape functions of composites agree with their bodies") {
   });
 }
 
-TEST_CASE("operators of fixed arity refuse one operand more or fewer") {
+TEST_CASE("operators refuse one operand more than they take at most, or fewer than they take at least") {
   for_all_cases(8, [](const std::string&, const random_case& c, auto&) {
-    if (standard().signature(c.op.kind).operands == unity::op_signature::any) {
-      return;
+    const auto& takes = standard().signature(c.op.kind).operands;
+    const auto refuses = [&](int count) {
+      auto others = c.inputs;
+      others.resize(static_cast<std::size_t>(count), type({2, 2}));
+      CHECK_FALSE(standard().infer(c.op, others).has_value());
+      CHECK(standard().why_not(c.op, others) == "another number of operands");
+    };
+    if (takes.most != unity::operand_count::unlimited) {
+      refuses(takes.most + 1);
     }
-    auto more = c.inputs;
-    more.push_back(type({2, 2}));
-    CHECK_FALSE(standard().infer(c.op, more).has_value());
-    CHECK(standard().why_not(c.op, more) == "another number of operands");
-    if (!c.inputs.empty()) {
-      more.resize(c.inputs.size() - 1);
-      CHECK_FALSE(standard().infer(c.op, more).has_value());
+    if (takes.least > 0) {
+      refuses(takes.least - 1);
     }
   });
 }

@@ -1,6 +1,7 @@
 #include <unity/tensor/rule_test.hpp>
 #include <unity/tensor/rules/comparison.hpp>
 
+#include <algorithm>
 #include <set>
 #include <span>
 #include <string>
@@ -114,6 +115,63 @@ TEST_CASE("test_rule also tries any shapes that the source accepts") {
   const auto report = tested("relu(relu(?x)) => relu(?x)", {.instances = 5, .varied = 0, .sampled = 7});
   CHECK(report.instances == 5);
   CHECK(report.sampled == 14);
+}
+
+TEST_CASE("test_rule finds instances of every operator, with each number of operands") {
+  for (std::size_t k = 0; k < standard().kind_count(); ++k) {
+    const auto& d = standard().definition_of(kind_id{k});
+    if (d.source != source_kind::none || d.signature.name == "opaque") {
+      continue;
+    }
+    const auto& takes = d.signature.operands;
+    for (auto n = takes.least; n <= std::min(takes.most, takes.least + 3); ++n) {
+      std::string attributes;
+      for (const auto& a : d.signature.attributes) {
+        attributes += (attributes.empty() ? "" : ", ") + a.name + "=?" + a.name;
+      }
+      std::string operands;
+      for (int i = 0; i < n; ++i) {
+        operands += (i == 0 ? "?x" : ", ?x") + std::to_string(i);
+      }
+      const auto term = d.signature.name + (attributes.empty() ? "" : "{" + attributes + "}") + "(" + operands + ")";
+      INFO(term);
+      CHECK(tested(term + " => " + term, {.instances = 3, .attempts = 20000, .varied = 0, .sampled = 0}).instances >=
+            3);
+    }
+  }
+}
+
+TEST_CASE("test_rule draws integers where operators read indices, and bytes where they read quantized numbers") {
+  const rule_test_options options{.instances = 10, .attempts = 20000};
+  const auto found = [&](const std::string& text) { return tested(text, options).found; };
+  CHECK(found("gather{axis=?a}(relu(?x), ?i) => relu(gather{axis=?a}(?x, ?i))") == verdict::passes);
+  CHECK(found("gather{axis=?a}(tanh(?x), ?i) => relu(gather{axis=?a}(?x, ?i))") == verdict::refuted);
+  CHECK(found("scatter_elements{axis=?a, reduction=add}(?x, ?i, ?u) => "
+              "scatter_elements{axis=?a, reduction=none}(?x, ?i, ?u)") == verdict::refuted);
+  CHECK(found("dequantize{axis=?a, block=?b}(?x, ?s, ?z) => dequantize{axis=?a, block=?b}(?x, ?s)") ==
+        verdict::refuted);
+  CHECK(found("integer_matmul(?x, ?w) => identity(integer_matmul(?x, ?w))") == verdict::passes);
+  CHECK(found("where(logical_not(?c), ?x, ?y) => where(?c, ?y, ?x)") == verdict::passes);
+  CHECK(found("where(logical_not(?c), ?x, ?y) => where(?c, ?x, ?y)") == verdict::refuted);
+}
+
+TEST_CASE("test_rule draws operands that fit the equation of an einsum") {
+  const rule_test_options options{.instances = 10, .attempts = 20000};
+  CHECK(tested("einsum{equation=\"ij,jk->ik\"}(?x, ?y) => matmul(?x, ?y)", options).found == verdict::passes);
+  CHECK(tested("einsum{equation=\"ji,jk->ik\"}(?x, ?y) => matmul(transpose{permutation=[1, 0]}(?x), ?y)", options)
+            .found == verdict::passes);
+  CHECK(tested("einsum{equation=\"ij,jk->ki\"}(?x, ?y) => matmul(?x, ?y)", options).found != verdict::passes);
+}
+
+TEST_CASE("test_rule repeats operands as often as an operator takes them") {
+  CHECK(tested("linear(??x...) => identity(linear(??x...))", {.instances = 3, .attempts = 1000}).instances >= 3);
+  const auto of_eight = "quantized_conv2d{" + window_attributes + ", groups=?g}(??x...)";
+  CHECK(tested(of_eight + " => identity(" + of_eight + ")", {.attempts = 1000}).found == verdict::untested);
+  CHECK(message_of("linear(?x) => ?x") == "rules:1: rule r: linear(?x); expected 2 to 3 operand(s) of linear");
+  CHECK(message_of("concat{axis=0}() => concat{axis=0}()") ==
+        "rules:1: rule r: concat{axis=0}(); expected 1 or more operand(s) of concat");
+  CHECK(message_of("matmul(??x...) => identity(matmul(??x...))") ==
+        "rules:1: rule r: matmul(??x...); expected 2 operand(s) of matmul");
 }
 
 TEST_CASE("test_rule draws lists with a number for each dimension") {
@@ -280,6 +338,15 @@ TEST_CASE("test_rule leaves rules with malformed or unsatisfiable attributes unt
         "border_pad{pads=[1, 2, 3], ..}(?x) => relu(?x)",
         "border_pad{pads=[9223372036854775807, 9223372036854775807], ..}(?x) => relu(?x)",
         "resize{dims=[9223372036854775807, 2], ..}(?x) => relu(?x)",
+        "conv_transpose{stride=[9223372036854775807], groups=9223372036854775807, ..}(?x, ?w) => relu(?x)",
+        "conv_transpose{stride=[1], groups=-1, ..}(?x, ?w) => relu(?x)",
+        "conv2d_transpose{stride=[9223372036854775807, -5], ..}(?x, ?w) => relu(?x)",
+        "conv2d_transpose{pads=[-1, 9223372036854775807, 0, 0], ..}(?x, ?w) => relu(?x)",
+        "attention{heads=0}(?q, ?k, ?v, ?a, ?b, ?c, ?d) => relu(?q)",
+        "dot_product_attention{heads=9223372036854775807, key_heads=-2, ..}(?q, ?k, ?v) => relu(?q)",
+        "rotary_embedding{heads=-9223372036854775807, ..}(?x, ?c, ?s) => relu(?x)",
+        "einsum{equation=\"\"}(?x, ?y) => relu(?x)",
+        "einsum{equation=\",,->..\"}(?x, ?y, ?z) => relu(?x)",
         "relu(?x) => relu(?x)\n  if suffix(suffix(shape(?x), 9223372036854775807), 9223372036854775807) == [1, 1]"}) {
     INFO(text);
     CHECK(tested(text, {.attempts = 1000}).found == verdict::untested);

@@ -98,9 +98,12 @@ UNITY_INLINE std::optional<std::vector<std::string>> foreign_shapes::split_sizes
     return std::nullopt;
   }
   const auto& op = at(t, side);
+  if (op.inputs.empty()) {
+    return std::nullopt;
+  }
   if (op.type == "concat") {
     if (op.parameter("axis") != axis) {
-      return split_sizes(op.inputs.at(0), side, axis);
+      return split_sizes(op.inputs[0], side, axis);
     }
     std::vector<std::string> sizes;
     for (const auto& in : op.inputs) {
@@ -172,6 +175,9 @@ UNITY_INLINE std::string foreign_shapes::size_of_result(const foreign_rule::oper
   if (const auto up = origin(op, side, t, axis)) {
     return size(up->first, side, up->second);
   }
+  if (op.inputs.empty()) {
+    throw outside{fmt::format("the size of {}", op.type)};
+  }
   if (op.type == "concat") {
     std::string sum;
     for (const auto& in : op.inputs) {
@@ -180,7 +186,7 @@ UNITY_INLINE std::string foreign_shapes::size_of_result(const foreign_rule::oper
     return sum;
   }
   if (op.type == "split") {
-    const auto sizes = split_sizes(op.inputs.at(0), side, axis);
+    const auto sizes = split_sizes(op.inputs[0], side, axis);
     if (!sizes || t.result >= static_cast<std::int64_t>(sizes->size())) {
       throw outside{"a split that undoes no concat"};
     }
@@ -191,7 +197,7 @@ UNITY_INLINE std::string foreign_shapes::size_of_result(const foreign_rule::oper
     return fmt::format("{}", required(op, fmt::format("kernel{}", suffix)));
   }
   if (op.type == "conv2d" || is_pool(op.type)) {
-    return window(size(op.inputs.at(0), side, axis), required(op, fmt::format("kernel{}", suffix)),
+    return window(size(op.inputs[0], side, axis), required(op, fmt::format("kernel{}", suffix)),
                   required(op, fmt::format("stride{}", suffix)), required(op, "pad") == 0);
   }
   throw outside{fmt::format("the size of {}", op.type)};

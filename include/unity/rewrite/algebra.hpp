@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,12 +69,33 @@ struct attribute_signature {
   attribute default_value{};           // for new operators, if the rule text omits the attribute
 };
 
+// How many operands an operator takes: an exact number, any number, or a range.
+struct operand_count {
+  static constexpr int unlimited = std::numeric_limits<int>::max();
+
+  int least = 0;
+  int most = 0;
+
+  constexpr operand_count() noexcept = default;
+  // An exact number, or any if it is negative.
+  constexpr operand_count(int number) noexcept : least{number < 0 ? 0 : number}, most{number < 0 ? unlimited : number} {}
+  constexpr operand_count(int lowest, int highest) noexcept : least{lowest}, most{highest} {}
+
+  [[nodiscard]] constexpr bool accepts(std::size_t count) const noexcept {
+    return count >= static_cast<std::size_t>(least) && count <= static_cast<std::size_t>(most);
+  }
+  friend constexpr bool operator==(const operand_count&, const operand_count&) = default;
+};
+
+// "2", "2 to 3", "1 or more".
+[[nodiscard]] std::string to_string(const operand_count& c);
+
 // One kind of operator as rules see it. An operator together with its attributes is one op_type.
 struct op_signature {
   static constexpr int any = -1;
 
   std::string name;
-  int operands = 0;          // exact number, or `any`
+  operand_count operands{};  // `any` for any number
   int results = 1;           // exact number, or `any`
   bool commutative = false;  // of two operands: matching tries both orders
   std::vector<attribute_signature> attributes{};
@@ -157,9 +179,18 @@ concept variant_algebra =
 
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_REWRITE_ALGEBRA)
 
+#include <fmt/core.h>
+
 #include <unity/core/hash.hpp>
 
 namespace unity {
+
+UNITY_INLINE std::string to_string(const operand_count& c) {
+  if (c.most == operand_count::unlimited) {
+    return c.least == 0 ? "any number" : fmt::format("{} or more", c.least);
+  }
+  return c.least == c.most ? fmt::format("{}", c.least) : fmt::format("{} to {}", c.least, c.most);
+}
 
 UNITY_INLINE std::uint64_t hash_value(std::span<const std::int64_t> a) noexcept {
   std::uint64_t h = a.size();

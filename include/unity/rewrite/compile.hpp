@@ -288,12 +288,12 @@ class rule_compiler {
   }
 
   void check_operands(const syntax::term& t, const op_signature& signature) const {
+    const auto& takes = signature.operands;
     const bool repeats = std::any_of(t.operands.begin(), t.operands.end(), [](const auto& o) { return o.repeated; });
-    if (signature.operands == op_signature::any) {
-      return;
-    }
-    if (repeats || t.operands.size() != static_cast<std::size_t>(signature.operands)) {
-      fail(to_text(t), fmt::format("{} operand(s) of {}", signature.operands, signature.name));
+    const bool fits = repeats ? takes.least != takes.most && t.operands.size() <= static_cast<std::size_t>(takes.most)
+                              : takes.accepts(t.operands.size());
+    if (!fits) {
+      fail(to_text(t), fmt::format("{} operand(s) of {}", to_string(takes), signature.name));
     }
   }
 

@@ -45,7 +45,7 @@ template <pattern_algebra A>
       return error{where, "find_kind() of its name is another", "names of their own"};
     }
     if (s.commutative && s.operands != 2) {
-      return error{where, fmt::format("commutative, of {} operands", s.operands), "two"};
+      return error{where, fmt::format("commutative, of {} operands", to_string(s.operands)), "two"};
     }
     for (const auto& field : s.attributes) {
       const auto same = [&](const attribute_signature& other) { return other.name == field.name; };
@@ -89,9 +89,9 @@ template <pattern_algebra A>
   if (!results) {
     return std::nullopt;
   }
-  if (s.operands != op_signature::any && static_cast<std::size_t>(s.operands) != sample.inputs.size()) {
+  if (!s.operands.accepts(sample.inputs.size())) {
     return error{where, fmt::format("infer() takes {} operands", sample.inputs.size()),
-                 fmt::format("{}, as its signature has", s.operands)};
+                 fmt::format("{}, as its signature has", to_string(s.operands))};
   }
   if (s.results != op_signature::any && static_cast<std::size_t>(s.results) != results->size()) {
     return error{where, fmt::format("infer() gives {} results", results->size()),

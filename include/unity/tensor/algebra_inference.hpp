@@ -196,7 +196,7 @@ UNITY_INLINE const char* algebra::malformed(const operation& op, std::span<const
     return "a kind of this algebra with well-formed attributes";
   }
   const auto& d = definitions_[op.kind.index()];
-  if (d.signature.operands != op_signature::any && inputs.size() != static_cast<std::size_t>(d.signature.operands)) {
+  if (!d.signature.operands.accepts(inputs.size())) {
     return "another number of operands";
   }
   for (const auto& t : inputs) {

@@ -166,6 +166,8 @@ struct definition {
   op_signature signature{};
   std::vector<attribute_field> fields{};  // one per attribute of the signature
   std::variant<primitive, view, composite, opaque> body{};
+  // Element types with which rules are tested, of the first operands; float32 for the others.
+  std::vector<dtype> elements{};
   source_kind source = source_kind::none;
   runs_in runs = runs_in::all_modes;
   bool layouts = false;  // results of rank >= 2 may be column_major
@@ -214,14 +216,19 @@ struct definition {
     resize_part = std::move(rewrite);
     return std::move(*this);
   }
+  [[nodiscard]] definition&& with_elements(std::vector<dtype> of_operands) && {
+    elements = std::move(of_operands);
+    return std::move(*this);
+  }
   [[nodiscard]] definition&& with_index_names(std::vector<const char*> names) && {
     index_names = std::move(names);
     return std::move(*this);
   }
 };
 
-// Assembles a definition. operands and results: exact counts, or op_signature::any.
-[[nodiscard]] definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
+// Assembles a definition. operands: 2, {2, 3} for a range, or op_signature::any. results: an exact count or any.
+[[nodiscard]] definition define(std::string name, operand_count operands, int results,
+                                std::vector<attribute_field> fields,
                                 std::variant<primitive, view, composite, opaque> body);
 
 }  // namespace unity::tensor
@@ -252,7 +259,8 @@ UNITY_INLINE std::vector<named_attribute> shared_attributes(const attribute_read
   return all;
 }
 
-UNITY_INLINE definition define(std::string name, int operands, int results, std::vector<attribute_field> fields,
+UNITY_INLINE definition define(std::string name, operand_count operands, int results,
+                               std::vector<attribute_field> fields,
                                std::variant<primitive, view, composite, opaque> body) {
   definition d;
   d.signature = {std::move(name), operands, results, false, {}};

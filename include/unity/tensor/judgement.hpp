@@ -48,10 +48,6 @@ class judgement {
   bool require_numeric() noexcept {
     return require(inputs_.empty() || inputs_[0].element != dtype::boolean, "numeric elements");
   }
-  // Limits the number of operands of a variadic operator.
-  bool require_operands(std::size_t least, std::size_t most) noexcept {
-    return require(inputs_.size() >= least && inputs_.size() <= most, "another number of operands");
-  }
   // Allows operands of different element types; by default all must have the same.
   void allow_mixed_elements() noexcept { mixed_ = true; }
   [[nodiscard]] bool allows_mixed_elements() const noexcept { return mixed_; }

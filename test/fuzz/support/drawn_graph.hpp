@@ -80,7 +80,8 @@ class graph_drawer {
     for (const auto& a : s.attributes) {
       attributes.push_back(drawn_attribute(a));
     }
-    const auto count = s.operands == op_signature::any ? 1 + in_.below(4) : static_cast<std::size_t>(s.operands);
+    const auto least = static_cast<std::size_t>(s.operands.least);
+    const auto count = s.operands.least == s.operands.most ? least : std::max<std::size_t>(least, 1 + in_.below(4));
     std::vector<value_id> operands;
     while (operands.size() < count) {
       operands.push_back(drawn_value());

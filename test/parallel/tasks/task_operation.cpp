@@ -127,7 +127,7 @@ TEST_CASE("parts of user-defined operators that divide by a count add up to the 
     CAPTURE(name);
     std::vector<tensor::tensor_type> types;
     std::vector<values> operands;
-    for (auto x = a.signature(a.kind(name)).operands; x > 0; --x) {
+    for (auto x = a.signature(a.kind(name)).operands.most; x > 0; --x) {
       types.push_back(parallel::test::type({3, 8}));
       operands.push_back(random_values({3, 8}, random));
     }

@@ -263,8 +263,8 @@ UNITY_INLINE std::optional<parallel_type> result_type(const parallel_operator& p
 }
 
 UNITY_INLINE op_signature signature_of(parallel_kind k) {
-  op_signature s{
-      std::string{parallel_names[static_cast<std::size_t>(k)]}, is_unary(k) ? 1 : op_signature::any, 1, false, {}};
+  const auto takes = is_unary(k) ? operand_count{1} : operand_count{1, operand_count::unlimited};
+  op_signature s{std::string{parallel_names[static_cast<std::size_t>(k)]}, takes, 1, false, {}};
   if (has_axis(k)) {
     s.attributes.push_back({"axis", attribute_form::integer, {}, {}});
   }

@@ -106,8 +106,7 @@ UNITY_INLINE std::vector<composed_operator> parse_composed_operators(const algeb
     const auto flowing = std::ranges::count(o.operands, 'i');
     const bool reads = kind && flowing >= 1 && flowing <= 2 &&
                        o.operands.find_first_not_of("iw") == std::string::npos &&
-                       (a.signature(*kind).operands == op_signature::any ||
-                        a.signature(*kind).operands == static_cast<int>(o.operands.size()));
+                       a.signature(*kind).operands.accepts(o.operands.size());
     if (!reads) {
       throw error{"operators of compositions", fmt::format("'{}'", word),
                   "an operator and its operands, one or two of which flow: conv2d:iw"};

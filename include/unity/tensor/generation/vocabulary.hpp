@@ -293,9 +293,7 @@ UNITY_INLINE void vocabulary_parser::parse_operands(vocabulary_operator& o) {
   lexer_.expect("(");
   parse_list(")", [&] { o.operands.push_back(take_role()); });
   const auto& signature = algebra_.signature(o.kind);
-  const bool fits =
-      signature.operands == op_signature::any || signature.operands == static_cast<int>(o.operands.size());
-  if (!fits || o.operands.size() > 2) {
+  if (!signature.operands.accepts(o.operands.size()) || o.operands.size() > 2) {
     lexer_.fail(fmt::format("as many operands as '{}' takes, two at most", signature.name));
   }
   lexer_.expect(")");

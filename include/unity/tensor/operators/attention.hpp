@@ -118,9 +118,9 @@ UNITY_INLINE definition dot_product_attention() {
     const auto heads = a.integer("heads");
     const auto key_heads = a.integer("key_heads");
     j.allow_mixed_elements();
-    if (!j.require_operands(3, 4) || !j.require_floating() ||
-        !j.require((heads == 0) == (key_heads == 0), "heads of both or none") || !detail::require_heads(j, 0, heads) ||
-        !detail::require_heads(j, 1, key_heads) || !detail::require_heads(j, 2, key_heads)) {
+    if (!j.require_floating() || !j.require((heads == 0) == (key_heads == 0), "heads of both or none") ||
+        !detail::require_heads(j, 0, heads) || !detail::require_heads(j, 1, key_heads) ||
+        !detail::require_heads(j, 2, key_heads)) {
       return;
     }
     const auto q = detail::with_heads(j.dims(0), heads);
@@ -180,7 +180,7 @@ UNITY_INLINE definition dot_product_attention() {
       w["key_heads"][0] = w["key_heads"][0] * r.new_inputs[1][2] / r.inputs[1].dims[2];
     }
   };
-  return define("dot_product_attention", op_signature::any, 1,
+  return define("dot_product_attention", {3, 4}, 1,
                 {integer_field("heads", 0), integer_field("key_heads", 0), real_field("scale", 0.0),
                  flag_field("causal", false)},
                 composite{body, types})
@@ -192,7 +192,7 @@ UNITY_INLINE definition rotary_embedding() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     const auto heads = a.integer("heads");
     j.allow_mixed_elements();
-    if (!j.require_operands(3, 4) || !j.require_floating() || !detail::require_heads(j, 0, heads)) {
+    if (!j.require_floating() || !detail::require_heads(j, 0, heads)) {
       return;
     }
     const auto x = detail::with_heads(j.dims(0), heads);
@@ -247,8 +247,9 @@ UNITY_INLINE definition rotary_embedding() {
   const auto divide = [](const attribute_writer& w, const resizing& r) {
     w["heads"][0] = w["heads"][0] == 0 ? 0 : w["heads"][0] * r.new_inputs[0][2] / r.inputs[0].dims[2];
   };
-  return define("rotary_embedding", op_signature::any, 1, {integer_field("heads", 0), flag_field("interleaved", false)},
+  return define("rotary_embedding", {3, 4}, 1, {integer_field("heads", 0), flag_field("interleaved", false)},
                 composite{body, types})
+      .with_elements({dtype::float32, dtype::float32, dtype::float32, dtype::int64})
       .divided_by(divide);
 }
 

@@ -131,7 +131,7 @@ UNITY_INLINE std::vector<value_id> convolution_adjoint(body_builder& b, const at
 
 UNITY_INLINE definition conv2d() {
   const auto iteration = [](space& s, const attribute_reader& a) {
-    if (!s.require_operands(2, 3) || !s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
+    if (!s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
         !s.require(s.rank(1) == 4, "an operand of rank 4", 1)) {
       return;
     }
@@ -147,7 +147,7 @@ UNITY_INLINE definition conv2d() {
     const auto product = kernels::sum(kernels::x(0) * kernels::x(1));
     return activate(a, inputs.size() == 3 ? product + kernels::x(2) : product);
   };
-  return define("conv2d", op_signature::any, 1,
+  return define("conv2d", {2, 3}, 1,
                 {integers_field("stride", {1, 1}), padding_field(), integers_field("pads", {0, 0, 0, 0}),
                  integers_field("dilation", {1, 1}), integer_field("groups", 1), activation_field()},
                 primitive{iteration, kernel})
@@ -228,8 +228,7 @@ namespace detail {
 
 UNITY_INLINE definition conv_transpose() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (!j.require_operands(2, 3) || !j.require_floating() ||
-        !j.require(j.rank(0) == 3 || j.rank(0) == 4, "an operand of rank 3 or 4", 0) ||
+    if (!j.require_floating() || !j.require(j.rank(0) == 3 || j.rank(0) == 4, "an operand of rank 3 or 4", 0) ||
         !j.require(j.rank(1) == j.rank(0), "the rank of operand 0", 1)) {
       return;
     }
@@ -288,7 +287,7 @@ UNITY_INLINE definition conv_transpose() {
     }
     return std::vector{y};
   };
-  return define("conv_transpose", op_signature::any, 1,
+  return define("conv_transpose", {2, 3}, 1,
                 {integers_field("stride"), integers_field("pads"), integers_field("dilation"),
                  integers_field("output_padding"), integer_field("groups", 1)},
                 composite{body, types})

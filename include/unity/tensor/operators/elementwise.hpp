@@ -21,6 +21,8 @@ namespace unity::tensor::operators {
 enum class domain : std::uint8_t { all, numbers, reals, integers, booleans };
 
 [[nodiscard]] bool require(space& s, domain d);
+// For definition::elements.
+[[nodiscard]] std::vector<dtype> elements_of(domain d, int operands);
 
 // Operand 0 and the result have the same indices.
 void iterate_each(space& s, dtype element);
@@ -82,6 +84,11 @@ UNITY_INLINE bool require(space& s, domain d) {
   return true;
 }
 
+UNITY_INLINE std::vector<dtype> elements_of(domain d, int operands) {
+  const auto element = d == domain::booleans ? dtype::boolean : d == domain::integers ? dtype::int64 : dtype::float32;
+  return std::vector(static_cast<std::size_t>(operands), element);
+}
+
 UNITY_INLINE void iterate_each(space& s, dtype element) {
   const auto indices = declare_all(s, s.dims(0));
   s.read(indices);
@@ -97,7 +104,9 @@ UNITY_INLINE definition unary(std::string name, scalar_op function, domain d) {
   const auto kernel = [function](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::apply(function, kernels::x(0));
   };
-  return define(std::move(name), 1, 1, {}, primitive{iteration, kernel}).with_layouts();
+  return define(std::move(name), 1, 1, {}, primitive{iteration, kernel})
+      .with_layouts()
+      .with_elements(elements_of(d, 1));
 }
 
 UNITY_INLINE definition dropout() {
@@ -149,7 +158,9 @@ UNITY_INLINE definition binary(std::string name, scalar_op function, domain d) {
   const auto kernel = [function](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::apply(function, kernels::x(0), kernels::x(1));
   };
-  return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_layouts();
+  return define(std::move(name), 2, 1, {}, primitive{iteration, kernel})
+      .with_layouts()
+      .with_elements(elements_of(d, 2));
 }
 
 UNITY_INLINE definition scalar_multiply() {
@@ -215,7 +226,9 @@ UNITY_INLINE definition each(std::string name, int operands, scalar_kernel kerne
   const auto value = [kernel = std::move(kernel)](const attribute_reader&, std::span<const tensor_type>) {
     return kernel;
   };
-  return define(std::move(name), operands, 1, {}, primitive{iteration, value}).with_layouts();
+  return define(std::move(name), operands, 1, {}, primitive{iteration, value})
+      .with_layouts()
+      .with_elements(elements_of(d, operands));
 }
 
 UNITY_INLINE std::vector<definition> elementwise_gradients() {

@@ -94,7 +94,9 @@ UNITY_INLINE definition lookup(std::string name, bool bag) {
                                                                      const adjoint_problem& p) {
     return std::vector{b.add(gradient, {p.operand(1), p.cotangents[0]}, {{"rows", p.inputs[0].dims[0]}}), value_id{}};
   };
-  return define(std::move(name), 2, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint);
+  return define(std::move(name), 2, 1, {}, primitive{iteration, kernel})
+      .with_adjoint(adjoint)
+      .with_elements({dtype::float32, dtype::int64});
 }
 
 UNITY_INLINE void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag) {
@@ -134,7 +136,8 @@ UNITY_INLINE definition lookup_gradient(std::string name, bool bag) {
     using namespace kernels;
     return sum(equal(x(0), coordinate(0)) * x(1));
   };
-  return define(std::move(name), 2, 1, {integer_field("rows")}, primitive{iteration, kernel});
+  return define(std::move(name), 2, 1, {integer_field("rows")}, primitive{iteration, kernel})
+      .with_elements({dtype::int64});
 }
 
 }  // namespace unity::tensor::operators

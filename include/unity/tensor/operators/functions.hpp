@@ -270,7 +270,9 @@ UNITY_INLINE definition predicate(std::string name, int operands, scalar_kernel 
   const auto value = [kernel = std::move(kernel)](const attribute_reader&, std::span<const tensor_type>) {
     return kernel;
   };
-  return without_derivative(define(std::move(name), operands, 1, {}, primitive{iteration, value}).with_layouts());
+  return without_derivative(define(std::move(name), operands, 1, {}, primitive{iteration, value})
+                                .with_layouts()
+                                .with_elements(elements_of(d, operands)));
 }
 
 UNITY_INLINE definition is_inf() {
@@ -315,7 +317,10 @@ UNITY_INLINE definition where() {
     }
     return all;
   };
-  return define("where", 3, 1, {}, primitive{iteration, kernel}).with_adjoint(adjoint).with_layouts();
+  return define("where", 3, 1, {}, primitive{iteration, kernel})
+      .with_adjoint(adjoint)
+      .with_layouts()
+      .with_elements({dtype::boolean});
 }
 
 UNITY_INLINE std::vector<definition> logic() {

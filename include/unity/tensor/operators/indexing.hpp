@@ -291,7 +291,9 @@ UNITY_INLINE definition scatter_sum() {
   const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
     return std::vector{value_id{}, b.add("embedding", {p.cotangents[0], p.operand(0)})};
   };
-  return define("scatter_sum", 2, 1, {integer_field("rows")}, primitive{iteration, kernel}).with_adjoint(adjoint);
+  return define("scatter_sum", 2, 1, {integer_field("rows")}, primitive{iteration, kernel})
+      .with_adjoint(adjoint)
+      .with_elements({dtype::int64});
 }
 
 UNITY_INLINE definition gather() {
@@ -312,7 +314,8 @@ UNITY_INLINE definition gather() {
     const auto axis = static_cast<std::size_t>(a.integer("axis"));
     return std::vector{taken_along(b, x[0], axis, index_writer{b}.from_front(x[1], b.type(x[0]).dims[axis]))};
   };
-  return detail::with_work(define("gather", 2, 1, {integer_field("axis", 0)}, composite{body, types}),
+  return detail::with_work(define("gather", 2, 1, {integer_field("axis", 0)}, composite{body, types})
+                               .with_elements({dtype::float32, dtype::int64}),
                            [](const attribute_reader&, auto in, auto out) { return work_of_reading(in, out); });
 }
 
@@ -365,7 +368,8 @@ UNITY_INLINE definition gather_elements() {
     const auto numbers = detail::numbers_of_elements(b, dims, x[1], static_cast<std::size_t>(a.integer("axis")));
     return std::vector{b.add("embedding", {tensor::detail::reshaped(b, x[0], {element_count(dims)}), numbers})};
   };
-  return detail::with_work(define("gather_elements", 2, 1, {integer_field("axis", 0)}, composite{body, types}),
+  return detail::with_work(define("gather_elements", 2, 1, {integer_field("axis", 0)}, composite{body, types})
+                               .with_elements({dtype::float32, dtype::int64}),
                            [](const attribute_reader&, auto in, auto out) { return work_of_reading(in, out); });
 }
 
@@ -383,7 +387,8 @@ UNITY_INLINE definition gather_nd() {
     return std::vector{
         b.add("embedding", {tensor::detail::reshaped(b, x[0], detail::rows_of(dims, batch + k)), numbers})};
   };
-  return detail::with_work(define("gather_nd", 2, 1, {integer_field("batch", 0)}, composite{body, types}),
+  return detail::with_work(define("gather_nd", 2, 1, {integer_field("batch", 0)}, composite{body, types})
+                               .with_elements({dtype::float32, dtype::int64}),
                            [](const attribute_reader&, auto in, auto out) { return work_of_reading(in, out); });
 }
 
@@ -404,7 +409,8 @@ UNITY_INLINE definition scatter_elements() {
     return std::vector{tensor::detail::reshaped(b, all, dims)};
   };
   return detail::with_work(
-      define("scatter_elements", 3, 1, {integer_field("axis", 0), detail::reduction_field()}, composite{body, types}),
+      define("scatter_elements", 3, 1, {integer_field("axis", 0), detail::reduction_field()}, composite{body, types})
+          .with_elements({dtype::float32, dtype::int64}),
       detail::work_of_writing);
 }
 
@@ -425,7 +431,8 @@ UNITY_INLINE definition scatter_nd() {
                         a.choice<detail::scatter_reduction>("reduction"));
     return std::vector{tensor::detail::reshaped(b, all, dims)};
   };
-  return detail::with_work(define("scatter_nd", 3, 1, {detail::reduction_field()}, composite{body, types}),
+  return detail::with_work(define("scatter_nd", 3, 1, {detail::reduction_field()}, composite{body, types})
+                               .with_elements({dtype::float32, dtype::int64}),
                            detail::work_of_writing);
 }
 
@@ -461,7 +468,8 @@ UNITY_INLINE definition one_hot_values() {
     return std::vector{tensor::detail::reshaped(b, b.add("embedding", {x[1], hits}), all)};
   };
   return detail::with_work(
-      define("one_hot_values", 2, 1, {integer_field("axis"), integer_field("depth")}, composite{body, types}),
+      define("one_hot_values", 2, 1, {integer_field("axis"), integer_field("depth")}, composite{body, types})
+          .with_elements({dtype::int64}),
       [](const attribute_reader&, auto in, auto out) {
         return operator_work{flops{}, total_bytes(in) + total_bytes(out)};
       });

@@ -96,7 +96,8 @@ UNITY_INLINE definition one_hot() {
   const auto kernel = [](const attribute_reader&, std::span<const tensor_type>) {
     return kernels::equal(kernels::x(0), kernels::coordinate(0));
   };
-  return define("one_hot", 1, 1, {integer_field("classes"), dtype_field("element")}, primitive{iteration, kernel});
+  return define("one_hot", 1, 1, {integer_field("classes"), dtype_field("element")}, primitive{iteration, kernel})
+      .with_elements({dtype::int64});
 }
 
 UNITY_INLINE bool require_labelled_logits(judgement& j) {
@@ -126,7 +127,9 @@ UNITY_INLINE definition cross_entropy() {
     const auto logits = b.add("cross_entropy_gradient", {p.operand(0), p.operand(1), p.cotangents[0]});
     return std::vector{logits, value_id{}};
   };
-  return define("cross_entropy", 2, 1, {}, composite{body, types}).with_adjoint(adjoint);
+  return define("cross_entropy", 2, 1, {}, composite{body, types})
+      .with_adjoint(adjoint)
+      .with_elements({dtype::float32, dtype::int64});
 }
 
 UNITY_INLINE definition cross_entropy_gradient() {
@@ -147,13 +150,13 @@ UNITY_INLINE definition cross_entropy_gradient() {
     const auto apart = b.add("sub", {b.add("softmax", {x[0]}, {{"axis", last}}), one_hot_like(b, x[1], x[0])});
     return std::vector{b.add("mul", {apart, of_row})};
   };
-  return define("cross_entropy_gradient", 3, 1, {}, composite{body, types});
+  return define("cross_entropy_gradient", 3, 1, {}, composite{body, types})
+      .with_elements({dtype::float32, dtype::int64});
 }
 
 UNITY_INLINE void detail::judge_likelihood(judgement& j, const attribute_reader& a) {
   j.allow_mixed_elements();
-  if (!j.require_operands(2, 3) || !j.require_floating() ||
-      !j.require(is_integral(j.inputs()[1].element), "integers", 1) ||
+  if (!j.require_floating() || !j.require(is_integral(j.inputs()[1].element), "integers", 1) ||
       !j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0)) {
     return;
   }
@@ -203,20 +206,22 @@ UNITY_INLINE definition negative_log_likelihood() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     return std::vector{detail::likelihood_body(b, a, x[0], x)};
   };
-  return define(
-      "negative_log_likelihood", op_signature::any, 1,
-      {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false), integer_field("ignored", 0)},
-      composite{body, detail::judge_likelihood});
+  return define("negative_log_likelihood", {2, 3}, 1,
+                {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false),
+                 integer_field("ignored", 0)},
+                composite{body, detail::judge_likelihood})
+      .with_elements({dtype::float32, dtype::int64});
 }
 
 UNITY_INLINE definition softmax_cross_entropy() {
   const auto body = [](body_builder& b, const attribute_reader& a, std::span<const value_id> x) {
     return std::vector{detail::likelihood_body(b, a, b.add("log_softmax", {x[0]}, {{"axis", 1}}), x)};
   };
-  return define(
-      "softmax_cross_entropy", op_signature::any, 1,
-      {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false), integer_field("ignored", 0)},
-      composite{body, detail::judge_likelihood});
+  return define("softmax_cross_entropy", {2, 3}, 1,
+                {choice_field("reduction", {"mean", "sum", "none"}), flag_field("ignores", false),
+                 integer_field("ignored", 0)},
+                composite{body, detail::judge_likelihood})
+      .with_elements({dtype::float32, dtype::int64});
 }
 
 }  // namespace unity::tensor::operators

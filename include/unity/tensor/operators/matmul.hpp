@@ -241,7 +241,7 @@ UNITY_INLINE std::optional<einsum_form> read_einsum(std::string_view equation, s
 
 UNITY_INLINE definition einsum() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (!j.require(!j.inputs().empty(), "at least one operand") || !j.require_floating()) {
+    if (!j.require_floating()) {
       return;
     }
     const auto form = detail::form_of(a, j.inputs());
@@ -286,7 +286,7 @@ UNITY_INLINE definition einsum() {
     const auto result = w.in_order(sum, form.result);
     return std::vector{result == x[0] ? b.add("identity", {result}) : result};
   };
-  return define("einsum", op_signature::any, 1, {word_field("equation")}, composite{body, types});
+  return define("einsum", {1, operand_count::unlimited}, 1, {word_field("equation")}, composite{body, types});
 }
 
 UNITY_INLINE definition matmul() {
@@ -322,8 +322,7 @@ UNITY_INLINE definition matmul() {
 
 UNITY_INLINE definition linear() {
   const auto iteration = [](space& s, const attribute_reader&) {
-    if (!s.require_operands(2, 3) || !s.require_floating() ||
-        !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0)) {
+    if (!s.require_floating() || !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0)) {
       return;
     }
     accesses rows;
@@ -347,7 +346,7 @@ UNITY_INLINE definition linear() {
     const auto product = kernels::sum(kernels::x(0) * kernels::x(1));
     return activate(a, inputs.size() == 3 ? product + kernels::x(2) : product);
   };
-  return define("linear", op_signature::any, 1, {activation_field()}, primitive{iteration, kernel}).with_layouts();
+  return define("linear", {2, 3}, 1, {activation_field()}, primitive{iteration, kernel}).with_layouts();
 }
 
 }  // namespace unity::tensor::operators

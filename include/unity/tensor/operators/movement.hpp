@@ -71,7 +71,7 @@ namespace unity::tensor::operators {
 UNITY_INLINE definition concat() {
   const auto map = [](view_map& v, const attribute_reader& a) {
     const auto axis = static_cast<std::size_t>(a.integer("axis"));
-    if (!v.require(!v.inputs().empty(), "at least one operand") || !require_axis(v, a.integer("axis"))) {
+    if (!require_axis(v, a.integer("axis"))) {
       return;
     }
     auto joint = v.dims(0);
@@ -95,7 +95,7 @@ UNITY_INLINE definition concat() {
       v.add(std::move(p));
     }
   };
-  return define("concat", op_signature::any, 1, {integer_field("axis")}, view{map});
+  return define("concat", {1, operand_count::unlimited}, 1, {integer_field("axis")}, view{map});
 }
 
 UNITY_INLINE definition split() {

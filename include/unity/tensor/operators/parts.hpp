@@ -134,9 +134,6 @@ UNITY_INLINE definition composite_gradient(const definition& forward, int result
   const auto outputs = static_cast<std::size_t>(results);
   const auto types = [outputs, judge = std::get<composite>(forward.body).types](judgement& j,
                                                                                 const attribute_reader& a) {
-    if (!j.require(j.inputs().size() > outputs, "operands and a cotangent per result")) {
-      return;
-    }
     const auto count = j.inputs().size() - outputs;
     judgement inner{j.inputs().first(count)};
     judge(inner, a);
@@ -189,10 +186,14 @@ UNITY_INLINE definition composite_gradient(const definition& forward, int result
   };
   auto fields = forward.fields;
   fields.push_back(integers_field("of"));
-  const auto operands = forward.signature.operands;
-  return define(fmt::format("{}_gradient", forward.signature.name),
-                operands == op_signature::any ? operands : operands + results, op_signature::any, std::move(fields),
+  // A cotangent per result follows the operands. The judge of the forward operator relies on their number.
+  auto takes = forward.signature.operands;
+  takes.least += results;
+  takes.most += takes.most == operand_count::unlimited ? 0 : results;
+  auto elements = forward.elements;
+  return define(fmt::format("{}_gradient", forward.signature.name), takes, op_signature::any, std::move(fields),
                 composite{body, types})
+      .with_elements(std::move(elements))
       .divided_by(forward.resize_part);
 }
 

@@ -144,7 +144,7 @@ UNITY_INLINE bool require_scale(judgement& j, const attribute_reader& a) {
   const auto axis = a.integer("axis");
   const auto block = a.integer("block");
   j.allow_mixed_elements();
-  if (!j.require_operands(2, 3) || !j.require(is_floating(j.inputs()[1].element), "floating-point elements", 1)) {
+  if (!j.require(is_floating(j.inputs()[1].element), "floating-point elements", 1)) {
     return false;
   }
   const bool within = axis >= 0 && axis < static_cast<std::int64_t>(j.rank(0));
@@ -271,8 +271,8 @@ UNITY_INLINE definition dequantize() {
     return std::vector{
         tensor::detail::reshaped(b, b.add("mul", {v, tensor::detail::reshaped(b, x[1], f.scale)}), dims)};
   };
-  return define("dequantize", op_signature::any, 1, {integer_field("axis", 1), integer_field("block", 0)},
-                composite{body, types});
+  return define("dequantize", {2, 3}, 1, {integer_field("axis", 1), integer_field("block", 0)}, composite{body, types})
+      .with_elements({dtype::int8, dtype::float32, dtype::int8});
 }
 
 UNITY_INLINE definition quantize() {
@@ -294,9 +294,10 @@ UNITY_INLINE definition quantize() {
     return std::vector{
         tensor::detail::reshaped(b, detail::saturated(b, steps, zero_point, a.choice<dtype>("element")), dims)};
   };
-  return without_derivative(define("quantize", op_signature::any, 1,
+  return without_derivative(define("quantize", {2, 3}, 1,
                                    {integer_field("axis", 1), integer_field("block", 0), dtype_field("element")},
-                                   composite{body, types}));
+                                   composite{body, types})
+                                .with_elements({dtype::float32, dtype::float32, dtype::int8}));
 }
 
 UNITY_INLINE definition dynamic_quantize() {
@@ -331,8 +332,7 @@ UNITY_INLINE definition dynamic_quantize() {
 UNITY_INLINE definition integer_matmul() {
   const auto types = [](judgement& j, const attribute_reader&) {
     j.allow_mixed_elements();
-    if (!j.require_operands(2, 4) ||
-        !j.require(detail::is_small(j.inputs()[0].element) && detail::is_small(j.inputs()[1].element), "bytes")) {
+    if (!j.require(detail::is_small(j.inputs()[0].element) && detail::is_small(j.inputs()[1].element), "bytes")) {
       return;
     }
     auto dims = detail::product_dims(j, 0, 1);
@@ -350,14 +350,14 @@ UNITY_INLINE definition integer_matmul() {
                                           detail::distance_from(b, x[1], zero_point(3), dims(3, 0))});
     return std::vector{detail::cast_to(b, product, dtype::int32)};
   };
-  return without_derivative(define("integer_matmul", op_signature::any, 1, {}, composite{body, types}));
+  return without_derivative(define("integer_matmul", {2, 4}, 1, {}, composite{body, types})
+                                .with_elements({dtype::int8, dtype::int8, dtype::int8, dtype::int8}));
 }
 
 UNITY_INLINE definition integer_conv2d() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     j.allow_mixed_elements();
-    if (!j.require_operands(2, 4) ||
-        !j.require(detail::is_small(j.inputs()[0].element) && detail::is_small(j.inputs()[1].element), "bytes")) {
+    if (!j.require(detail::is_small(j.inputs()[0].element) && detail::is_small(j.inputs()[1].element), "bytes")) {
       return;
     }
     auto dims = detail::convolution_dims(j, a, 0, 1);
@@ -376,7 +376,9 @@ UNITY_INLINE definition integer_conv2d() {
     return std::vector{detail::cast_to(b, sums, dtype::int32)};
   };
   return detail::resized_convolution(
-      define("integer_conv2d", op_signature::any, 1, detail::convolution_fields(), composite{body, types}), 1);
+      define("integer_conv2d", {2, 4}, 1, detail::convolution_fields(), composite{body, types})
+          .with_elements({dtype::int8, dtype::int8, dtype::int8, dtype::int8}),
+      1);
 }
 
 UNITY_INLINE definition quantized_matmul() {
@@ -399,15 +401,16 @@ UNITY_INLINE definition quantized_matmul() {
     const auto rows = tensor::detail::reshaped(b, x[1], detail::standing(b.type(x[1]).dims, 1));
     return std::vector{detail::requantized(b, product, {rows, x[4], x[6], x[7]})};
   };
-  return without_derivative(define("quantized_matmul", 8, 1, {}, composite{body, types}));
+  return without_derivative(define("quantized_matmul", 8, 1, {}, composite{body, types})
+                                .with_elements({dtype::int8, dtype::float32, dtype::int8, dtype::int8, dtype::float32,
+                                                dtype::int8, dtype::float32, dtype::int8}));
 }
 
 UNITY_INLINE definition quantized_conv2d() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     j.allow_mixed_elements();
     const auto element = [&](std::size_t i) { return j.inputs()[i].element; };
-    if (!j.require_operands(8, 9) ||
-        !j.require(detail::is_small(element(0)) && detail::is_small(element(3)) && detail::is_small(element(7)),
+    if (!j.require(detail::is_small(element(0)) && detail::is_small(element(3)) && detail::is_small(element(7)),
                    "bytes")) {
       return;
     }
@@ -432,7 +435,10 @@ UNITY_INLINE definition quantized_conv2d() {
     return std::vector{detail::requantized(b, sums, {x[1], channels(x[4]), x[6], x[7]})};
   };
   return detail::resized_convolution(
-      define("quantized_conv2d", op_signature::any, 1, detail::convolution_fields(), composite{body, types}), 3);
+      define("quantized_conv2d", {8, 9}, 1, detail::convolution_fields(), composite{body, types})
+          .with_elements({dtype::int8, dtype::float32, dtype::int8, dtype::int8, dtype::float32, dtype::int8,
+                          dtype::float32, dtype::int8, dtype::int32}),
+      3);
 }
 
 }  // namespace unity::tensor::operators

@@ -126,7 +126,7 @@ UNITY_INLINE definition recurrent_layer(std::string name, std::int64_t gates, bo
     const bool with_h = a.flag("initial_h");
     const bool with_c = has_cell && a.flag("initial_c");
     const auto count = std::size_t{3} + (biased ? 1 : 0) + (with_h ? 1 : 0) + (with_c ? 1 : 0);
-    if (!j.require_operands(count, count) || !j.require_floating()) {
+    if (!j.require(j.inputs().size() == count, "another number of operands") || !j.require_floating()) {
       return;
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -200,7 +200,7 @@ UNITY_INLINE definition recurrent_layer(std::string name, std::int64_t gates, bo
     fields.push_back(flag_field("initial_c", false));
   }
   fields.insert(fields.end(), more.begin(), more.end());
-  auto d = define(std::move(name), op_signature::any, has_cell ? 3 : 2, std::move(fields), composite{body, types});
+  auto d = define(std::move(name), {3, has_cell ? 6 : 5}, has_cell ? 3 : 2, std::move(fields), composite{body, types});
   // One multiply-add per weight and sample of each step, and about ten operations per element of a gate.
   d.own_work = [](const attribute_reader&, std::span<const tensor_type> inputs, std::span<const tensor_type> outputs) {
     constexpr std::int64_t per_gate = 10;

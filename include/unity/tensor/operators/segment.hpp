@@ -254,7 +254,8 @@ UNITY_INLINE definition incidence() {
     return std::vector{value_id{}, value_id{}};
   };
   return define("incidence", 2, 1, {integer_field("edges"), dtype_field("element")}, primitive{iteration, kernel})
-      .with_adjoint(adjoint);
+      .with_adjoint(adjoint)
+      .with_elements({dtype::int64, dtype::int64});
 }
 
 UNITY_INLINE definition segment_sum() {
@@ -275,7 +276,9 @@ UNITY_INLINE definition segment_sum() {
     all[0] = b.add("segment_sum", {p.cotangents[0], p.operand(3), p.operand(4), p.operand(1), p.operand(2)});
     return all;
   };
-  return detail::with_work(define("segment_sum", 5, 1, {}, composite{body, types}).with_adjoint(adjoint),
+  return detail::with_work(define("segment_sum", 5, 1, {}, composite{body, types})
+                               .with_adjoint(adjoint)
+                               .with_elements({dtype::float32, dtype::int64, dtype::int64, dtype::int64, dtype::int64}),
                            {.edges = 2, .rows = 0, .once = {1, 2}});
 }
 
@@ -314,7 +317,9 @@ UNITY_INLINE definition segment_max() {
     all[0] = b.add("segment_max_gradient", {p.operand(0), p.result(0), p.cotangents[0], p.operand(1), p.operand(2)});
     return all;
   };
-  return detail::with_work(define("segment_max", 3, 1, {}, composite{body, types}).with_adjoint(adjoint),
+  return detail::with_work(define("segment_max", 3, 1, {}, composite{body, types})
+                               .with_adjoint(adjoint)
+                               .with_elements({dtype::float32, dtype::int64, dtype::int64}),
                            {.edges = 2, .rows = 0, .once = {1, 2}});
 }
 
@@ -344,8 +349,10 @@ UNITY_INLINE definition segment_max_gradient() {
     const auto shares = b.add("mul", {rows.spread(b.add("div", {x[2], counts})), is_largest});
     return std::vector{b.add("embedding_gradient", {x[4], shares}, {{"rows", t.dims[0]}})};
   };
-  return detail::with_work(define("segment_max_gradient", 5, 1, {}, composite{body, types}),
-                           {.edges = 4, .rows = 0, .operations = 4, .times = 3, .once = {1, 2, 3, 4}});
+  return detail::with_work(
+      define("segment_max_gradient", 5, 1, {}, composite{body, types})
+          .with_elements({dtype::float32, dtype::float32, dtype::float32, dtype::int64, dtype::int64}),
+      {.edges = 4, .rows = 0, .operations = 4, .times = 3, .once = {1, 2, 3, 4}});
 }
 
 UNITY_INLINE definition segment_softmax() {
@@ -366,7 +373,9 @@ UNITY_INLINE definition segment_softmax() {
   const auto adjoint = [](body_builder& b, const attribute_reader&, const adjoint_problem& p) {
     return std::vector{b.add("segment_softmax_gradient", {p.result(0), p.cotangents[0], p.operand(1)}), value_id{}};
   };
-  return detail::with_work(define("segment_softmax", 2, 1, {}, composite{body, types}).with_adjoint(adjoint),
+  return detail::with_work(define("segment_softmax", 2, 1, {}, composite{body, types})
+                               .with_adjoint(adjoint)
+                               .with_elements({dtype::float32, dtype::int64}),
                            {.edges = 0, .rows = 0, .operations = 5, .once = {1}});
 }
 
@@ -385,7 +394,8 @@ UNITY_INLINE definition segment_softmax_gradient() {
     const auto means = rows.spread(rows.sums(b.add("mul", {x[0], x[1]})));
     return std::vector{b.add("mul", {x[0], b.add("sub", {x[1], means})})};
   };
-  return detail::with_work(define("segment_softmax_gradient", 3, 1, {}, composite{body, types}),
+  return detail::with_work(define("segment_softmax_gradient", 3, 1, {}, composite{body, types})
+                               .with_elements({dtype::float32, dtype::float32, dtype::int64}),
                            {.edges = 0, .rows = 0, .operations = 4, .times = 2, .once = {2}});
 }
 
@@ -419,7 +429,10 @@ UNITY_INLINE definition segment_weighted_sum() {
     }
     return all;
   };
-  return detail::with_work(define("segment_weighted_sum", 7, 1, {}, composite{body, types}).with_adjoint(adjoint),
+  return detail::with_work(define("segment_weighted_sum", 7, 1, {}, composite{body, types})
+                               .with_adjoint(adjoint)
+                               .with_elements({dtype::float32, dtype::float32, dtype::int64, dtype::int64, dtype::int64,
+                                               dtype::int64, dtype::int64}),
                            {.edges = 3, .rows = 0, .operations = 2, .once = {1, 2, 3}});
 }
 
@@ -438,8 +451,10 @@ UNITY_INLINE definition segment_weighted_sum_gradient() {
     const auto weights = b.add("unsqueeze", {b.add("embedding", {x[1], x[4]})}, {{"axes", {2}}});
     return std::vector{rows.sums(b.add("mul", {b.add("embedding", {x[0], x[3]}), weights}))};
   };
-  return detail::with_work(define("segment_weighted_sum_gradient", 5, 1, {}, composite{body, types}),
-                           {.edges = 3, .rows = 0, .operations = 2, .once = {1, 2, 3, 4}});
+  return detail::with_work(
+      define("segment_weighted_sum_gradient", 5, 1, {}, composite{body, types})
+          .with_elements({dtype::float32, dtype::float32, dtype::int64, dtype::int64, dtype::int64}),
+      {.edges = 3, .rows = 0, .operations = 2, .once = {1, 2, 3, 4}});
 }
 
 UNITY_INLINE definition segment_dot() {
@@ -456,7 +471,8 @@ UNITY_INLINE definition segment_dot() {
     const auto products = b.add("mul", {rows.spread(x[0]), b.add("embedding", {x[1], x[3]})});
     return std::vector{b.add("reduce_sum", {products}, {{"axes", {2}}, {"keep_dims", 0}})};
   };
-  return detail::with_work(define("segment_dot", 4, 1, {}, composite{body, types}),
+  return detail::with_work(define("segment_dot", 4, 1, {}, composite{body, types})
+                               .with_elements({dtype::float32, dtype::float32, dtype::int64, dtype::int64}),
                            {.edges = 3, .rows = 1, .operations = 2, .once = {0, 2, 3}});
 }
 

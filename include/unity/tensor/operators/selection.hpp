@@ -211,6 +211,7 @@ UNITY_INLINE definition is_position() {
   };
   return define("is_position", 1, 1, {integer_field("axis"), integer_field("size"), dtype_field("element")},
                 primitive{iteration, kernel})
+      .with_elements({dtype::int64})
       .with_adjoint(adjoint)
       .resized_by([](const attribute_writer& w, const resizing& r) {
         w.set("size", {r.new_outputs[0][static_cast<std::size_t>(w["axis"][0])]});
@@ -401,6 +402,7 @@ UNITY_INLINE definition elements_at_places() {
     return std::vector{value_id{}};
   };
   return define("elements_at_places", 1, 1, {integer_field("count")}, primitive{iteration, kernel})
+      .with_elements({dtype::int64})
       .with_adjoint(adjoint);
 }
 

@@ -218,7 +218,9 @@ UNITY_INLINE bool instance_search::run(std::size_t repetitions) {
   for (const auto& b : bound_) {
     first.bind(b.slot, b.value);
   }
-  descend(std::move(first), 0, 0);
+  if (first.accepts_operand_counts()) {
+    descend(std::move(first), 0, 0);
+  }
   return !stopped_;
 }
 

@@ -165,12 +165,14 @@ UNITY_INLINE instance_generator::instance_generator(const algebra& a, const subs
   const bool siblings = s.source.roots.size() == 1 && root.repeated && s.source.nodes[root.slot].indexed;
   const auto most = hints_.counts.repetitions.empty() ? detail::usual_count : hints_.counts.repetitions.back();
   for (std::size_t n = siblings ? 2 : 1; n <= (repeats ? most : 1); ++n) {
-    repetitions_.push_back({n, most_patience});
+    if (detail::partial_instance{a, s, n}.accepts_operand_counts()) {
+      repetitions_.push_back({n, most_patience});
+    }
   }
 }
 
 UNITY_INLINE std::optional<rule_instance> instance_generator::next(std::size_t attempts) {
-  while (attempts > 0) {
+  while (attempts > 0 && !repetitions_.empty()) {
     auto& kind = repetitions_[turn_++ % repetitions_.size()];
     const bool only = repetitions_.size() == 1;
     for (auto patience = only ? attempts : kind.patience; attempts > 0 && patience > 0; --attempts, --patience) {

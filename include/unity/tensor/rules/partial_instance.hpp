@@ -21,23 +21,13 @@
 
 namespace unity::tensor::detail {
 
-// An operator under construction: its known parts, and those to be filled in.
-
-// The element type of an operand.
-[[nodiscard]] inline dtype element_of_operand(std::string_view kind, std::size_t operand) noexcept {
-  const bool numbers = operand == 1 && (kind == "embedding" || kind == "embedding_bag");
-  const bool lists = kind.starts_with("segment_") && operand >= (kind == "segment_weighted_sum" ? 2U : 1U);
-  const bool booleans = kind.starts_with("logical_") || (kind == "where" && operand == 0);
-  return numbers || lists || kind == "incidence" ? dtype::int64 : booleans ? dtype::boolean : dtype::float32;
-}
-
-// Known parts stay; the others are to be filled in.
+// An operator under construction. Known parts stay; the others are to be filled in.
 struct proposal {
   std::string_view kind{};
   std::span<const attribute_field> fields{};
   std::vector<std::optional<attribute>> attributes{};  // by field
   std::vector<std::optional<shape>> operands{};
-  std::vector<dtype> elements{};  // element types of operands that are filled in
+  std::vector<dtype> elements{};  // of operands that are filled in
   std::size_t results = 1;        // least number of results, for operators with any number of them
   std::size_t most_results = 1;
 
@@ -55,6 +45,8 @@ class partial_instance {
   void bind(std::size_t attribute_variable, attribute value) { attributes_[attribute_variable] = std::move(value); }
 
   [[nodiscard]] std::size_t repetitions() const noexcept { return made_.repetitions; }
+  // Whether every operator of the source can have as many operands as it has with these repetitions.
+  [[nodiscard]] bool accepts_operand_counts() const;
   // The number of copies of a source node.
   [[nodiscard]] std::size_t times(std::size_t slot) const {
     return s_->source.nodes[slot].indexed ? made_.repetitions : 1;
@@ -176,6 +168,14 @@ UNITY_INLINE partial_instance::partial_instance(const algebra& a, const substitu
   results_.resize(s.source.nodes.size());
 }
 
+UNITY_INLINE bool partial_instance::accepts_operand_counts() const {
+  return std::all_of(s_->source.nodes.begin(), s_->source.nodes.end(), [&](const pattern_node& n) {
+    const auto repeated = static_cast<std::size_t>(
+        std::count_if(n.operands.begin(), n.operands.end(), [](const auto& o) { return o.repeated; }));
+    return algebra_->signature(n.kind).operands.accepts(n.operands.size() + repeated * (made_.repetitions - 1));
+  });
+}
+
 UNITY_INLINE std::optional<proposal> partial_instance::ask(std::size_t slot, std::size_t i) {
   auto p = ask_early(slot, i);
   std::size_t k = 0;
@@ -205,9 +205,8 @@ UNITY_INLINE proposal partial_instance::ask_early(std::size_t slot, std::size_t 
       p.operands.push_back(type ? std::optional{type->dims} : std::nullopt);
     }
   }
-  for (std::size_t k = 0; k < p.operands.size(); ++k) {
-    p.elements.push_back(element_of_operand(p.kind, k));
-  }
+  p.elements = algebra_->definition_of(n.kind).elements;
+  p.elements.resize(p.operands.size(), dtype::float32);
   return p;
 }
 

@@ -15,6 +15,7 @@
 #include <unity/core/random.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/tensor/rules/guesses.hpp>
+#include <unity/tensor/rules/layer_shapes.hpp>
 #include <unity/tensor/rules/partial_instance.hpp>
 #include <unity/tensor/shape.hpp>
 
@@ -50,6 +51,13 @@ class proposer {
   void window(proposal& p, std::span<const size> kernel);
   void conv2d(proposal& p);
   static constexpr std::array<size, 2> fallback{1, 1};
+  void integer_conv2d(proposal& p);
+  void quantized_conv2d(proposal& p);
+  void quantized_matmul(proposal& p);
+  // Scales and zero points: numbers, or along a dimension of this size those of the second matrix or kernel.
+  void scales(proposal& p, size along);
+  // Guesses operands 0 and 3, and the attributes, with a family of two operands.
+  void quantized(proposal& p, void (proposer::*fill)(proposal&));
   void image(proposal& p);
   void pool(proposal& p);
   void batch_norm(proposal& p);
@@ -94,8 +102,10 @@ class proposer {
 namespace unity::tensor::detail {
 
 UNITY_INLINE void proposer::fill_in(proposal& p) {
-  const auto* known = find(p.kind);
-  (this->*(known != nullptr ? known->fill : &proposer::other))(p);
+  if (!guess_layer(draw_, p)) {
+    const auto* known = find(p.kind);
+    (this->*(known != nullptr ? known->fill : &proposer::other))(p);
+  }
   for (auto& o : p.operands) {
     o = o ? *o : draw_.any_shape();
   }
@@ -231,12 +241,57 @@ UNITY_INLINE void proposer::conv2d(proposal& p) {
     x = shape{draw_.shared("batch"), in, draw_.shared_extent("h"), draw_.shared_extent("w")};
   }
   if (p.operands.size() > 2 && !p.operands[2]) {
-    p.operands[2] = shape{w->front()};
+    p.operands[2] = shape{w->empty() ? 1 : w->front()};
   }
   if (auto& dilation = p.at("dilation"); !dilation) {
     dilation = draw_.chance(60) ? attribute{1, 1} : attribute{draw_.between(1, 2), draw_.between(1, 2)};
   }
   window(p, w->size() == 4 ? std::span<const size>{*w}.subspan(2) : std::span<const size>{fallback});
+}
+
+UNITY_INLINE void proposer::integer_conv2d(proposal& p) {
+  if (p.operands.size() > 2 && !p.operands[2]) {
+    p.operands[2] = shape{};
+  }
+  conv2d(p);
+  if (p.operands.size() > 3 && !p.operands[3]) {
+    p.operands[3] = draw_.chance(50) ? shape{} : shape{p.operands[1]->empty() ? 1 : p.operands[1]->front()};
+  }
+}
+
+UNITY_INLINE void proposer::quantized_conv2d(proposal& p) {
+  quantized(p, &proposer::conv2d);
+  const auto channels = p.operands[3]->empty() ? 1 : p.operands[3]->front();
+  scales(p, channels);
+  if (p.operands.size() > 8 && !p.operands[8]) {
+    p.operands[8] = shape{channels};
+  }
+}
+
+UNITY_INLINE void proposer::quantized_matmul(proposal& p) {
+  quantized(p, &proposer::matmul);
+  for (const std::size_t i : {0U, 3U}) {
+    p.operands[i] = p.operands[i] ? *p.operands[i] : draw_.any_shape();
+  }
+  scales(p, p.operands[3]->empty() ? 1 : p.operands[3]->back());
+}
+
+UNITY_INLINE void proposer::scales(proposal& p, size along) {
+  const auto second = draw_.chance(50) ? shape{} : shape{along};
+  for (const std::size_t i : {1U, 2U, 4U, 5U, 6U, 7U}) {
+    if (!p.operands[i]) {
+      p.operands[i] = i == 4 || i == 5 ? second : shape{};
+    }
+  }
+}
+
+UNITY_INLINE void proposer::quantized(proposal& p, void (proposer::*fill)(proposal&)) {
+  auto two = p;
+  two.operands = {p.operands[0], p.operands[3]};
+  (this->*fill)(two);
+  p.operands[0] = two.operands[0];
+  p.operands[3] = two.operands[1];
+  p.attributes = std::move(two.attributes);
 }
 
 UNITY_INLINE void proposer::image(proposal& p) {
@@ -613,6 +668,9 @@ UNITY_INLINE auto proposer::find(std::string_view kind) -> const proposer::famil
       {"matmul", &proposer::matmul},
       {"linear", &proposer::linear},
       {"conv2d", &proposer::conv2d},
+      {"integer_conv2d", &proposer::integer_conv2d},
+      {"quantized_conv2d", &proposer::quantized_conv2d},
+      {"quantized_matmul", &proposer::quantized_matmul},
       {"max_pool", &proposer::pool},
       {"average_pool", &proposer::pool},
       {"global_average_pool", &proposer::image},
