@@ -78,7 +78,7 @@ struct operand_count {
 
   constexpr operand_count() noexcept = default;
   // An exact number, or any if it is negative.
-  constexpr operand_count(int number) noexcept : least{number < 0 ? 0 : number}, most{number < 0 ? unlimited : number} {}
+  constexpr operand_count(int n) noexcept : least{n < 0 ? 0 : n}, most{n < 0 ? unlimited : n} {}
   constexpr operand_count(int lowest, int highest) noexcept : least{lowest}, most{highest} {}
 
   [[nodiscard]] constexpr bool accepts(std::size_t count) const noexcept {

@@ -101,7 +101,7 @@ class completions {
   [[nodiscard]] static bool may_convolve(const proposal& p);
 
   [[nodiscard]] std::vector<attribute> values(const proposal& p, const attribute_field& f) const;
-  // All choices; of element types, one of floating-point numbers, two of integers, and bool.
+  // All choices; of element types, one of floating-point numbers, one of integers, and bool.
   [[nodiscard]] static std::vector<attribute> choices(const attribute_signature& a);
   [[nodiscard]] std::vector<attribute> reals(const attribute_signature& a) const;
   [[nodiscard]] static std::vector<attribute> range(size from, size to);
@@ -331,7 +331,7 @@ UNITY_INLINE std::vector<attribute> completions::choices(const attribute_signatu
     return range(0, static_cast<size>(a.choices.size()) - 1);
   }
   std::vector<attribute> all;
-  for (const auto element : {dtype::float32, dtype::int64, dtype::int8, dtype::boolean}) {
+  for (const auto element : {dtype::float32, dtype::int64, dtype::boolean}) {
     all.push_back({static_cast<size>(element)});
   }
   return all;
