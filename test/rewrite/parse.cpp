@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -206,6 +207,14 @@ TEST_CASE("a rule parse error states position and what was found and expected") 
         "r:1:26: found ','; expected a number, a word, a variable, a list or a call");
   CHECK(message("rule a (f(?x), ) => ?x") == "r:1:16: found ')'; expected an operator or a variable");
   CHECK(message("rule a f(?x) => ?x )") == "r:1:20: found ')'; expected 'rule'");
+}
+
+TEST_CASE("real numbers are printed with a dot or an exponent unless they are infinite or NaN") {
+  CHECK(real_text(2) == "2.0");
+  CHECK(real_text(-0.5) == "-0.5");
+  CHECK(real_text(1e300) == "1e+300");
+  CHECK(real_text(-std::numeric_limits<double>::infinity()) == "-inf");
+  CHECK(real_text(std::numeric_limits<double>::quiet_NaN()) == "nan");
 }
 
 TEST_CASE("numbers out of range in rule text are refused") {

@@ -98,7 +98,8 @@ namespace unity {
 // Whether a word needs no quotes: letters, digits and '_', the first no digit.
 [[nodiscard]] bool is_plain_word(const std::string& word);
 
-// The shortest text that is read as the same number, and as a real one: with a '.' or an 'e'.
+// The shortest text that is read as the same number, and as a real one: with a '.' or an 'e'. Or inf, -inf, nan or
+// -nan, which rule text cannot express.
 [[nodiscard]] std::string real_text(double value);
 
 [[nodiscard]] std::string to_text(const syntax::expression& e);
@@ -157,7 +158,7 @@ UNITY_INLINE std::string real_text(double value) {
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   const std::string text{buffer, end};
-  return text.find_first_of(".e") == std::string::npos ? fmt::format("{}.0", text) : text;
+  return text.find_first_of(".en") == std::string::npos ? fmt::format("{}.0", text) : text;
 }
 
 }  // namespace unity
