@@ -100,7 +100,7 @@ TEST_CASE("top-k infers the index type from the vector's size and refuses invali
   };
   CHECK(refused(5, type({4})) == "a number of elements that the vector has");
   CHECK(refused(0, type({4})) == "a number of elements that the vector has");
-  CHECK(refused(1, type({4, 4})) == "a vector in operand 0");
+  CHECK(refused(1, type({4, 4})) == "rank 1 in operand 0");
   CHECK(refused(1, type({4}, dtype::int32)) == "floating-point elements");
 }
 

@@ -93,7 +93,7 @@ TEST_CASE("evaluate refuses opaque operators (except modulo a prime) and missing
   CHECK(of(1) != of(2));
   CHECK_THROWS_WITH(
       evaluate<double>(standard(), standard().make_operation("relu"), std::vector<dense<double>>{}, types{}),
-      "evaluation of relu: no operands; expected another number of operands");
+      "evaluation of relu: no operands; expected 1 operand(s)");
 }
 
 TEST_CASE("evaluation modulo a prime equates reassociated products and tells tanh from sigmoid") {

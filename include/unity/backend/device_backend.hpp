@@ -22,7 +22,7 @@ namespace unity::backend::detail {
 
 // Errors that all backends report with the same messages.
 
-// Such as "cpu kernel of add: operands float32[2,3]; expected another number of operands".
+// Such as "cpu kernel of add: operands float32[2,3]; expected 2 operand(s)".
 [[nodiscard]] error no_kernel(std::string_view backend, const tensor::algebra& a, const tensor::operation& op,
                               std::span<const tensor::tensor_type> inputs, std::string_view expected);
 

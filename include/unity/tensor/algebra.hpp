@@ -115,7 +115,8 @@ class algebra {
 
   // Whether the kind exists and every attribute has its form.
   [[nodiscard]] bool valid(const operation& op) const noexcept;
-  [[nodiscard]] const char* malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept;
+  // Whether the definition can be asked. Writes what was expected to a reason that is given.
+  [[nodiscard]] bool well_formed(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const;
   [[nodiscard]] inferred judge(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const;
   [[nodiscard]] inferred judge_body(const operation& op, std::span<const tensor_type> inputs,
                                     std::string* reason) const;
@@ -127,7 +128,7 @@ class algebra {
 
   template <class Map, class Kind, class Rule>
   [[nodiscard]] std::optional<Map> derive(const operation& op, std::span<const tensor_type> inputs, Rule rule) const {
-    if (malformed(op, inputs) != nullptr || !std::holds_alternative<Kind>(definition_of(op.kind).body)) {
+    if (!well_formed(op, inputs, nullptr) || !std::holds_alternative<Kind>(definition_of(op.kind).body)) {
       return std::nullopt;
     }
     Map map{inputs};

@@ -190,32 +190,33 @@ UNITY_INLINE operation algebra::make_operation(std::string_view name,
   return op;
 }
 
-// Checks before the definition is consulted. Returns a noun phrase for what was expected, or null.
-UNITY_INLINE const char* algebra::malformed(const operation& op, std::span<const tensor_type> inputs) const noexcept {
+// Checks before the definition is consulted.
+UNITY_INLINE bool algebra::well_formed(const operation& op, std::span<const tensor_type> inputs,
+                                       std::string* reason) const {
+  const auto refuse = [&](std::string_view expected) {
+    if (reason != nullptr) {
+      *reason = expected;
+    }
+    return false;
+  };
   if (!valid(op)) {
-    return "a kind of this algebra with well-formed attributes";
+    return refuse("a kind of this algebra with well-formed attributes");
   }
   const auto& d = definitions_[op.kind.index()];
   if (!d.signature.operands.accepts(inputs.size())) {
-    return "another number of operands";
+    return refuse(reason == nullptr ? "" : fmt::format("{} operand(s)", to_string(d.signature.operands)));
   }
   for (const auto& t : inputs) {
     if (!checked_element_count(t.dims)) {
-      return "operands of positive sizes and a countable number of elements";
+      return refuse("operands of positive sizes and a countable number of elements");
     }
   }
-  if (op.order == layout::column_major && !d.layouts) {
-    return "row_major results";
-  }
-  return nullptr;
+  return (op.order != layout::column_major || d.layouts) || refuse("row_major results");
 }
 
 UNITY_INLINE auto algebra::judge(const operation& op, std::span<const tensor_type> inputs, std::string* reason) const
     -> algebra::inferred {
-  if (const auto* expected = malformed(op, inputs)) {
-    if (reason != nullptr) {
-      *reason = expected;
-    }
+  if (!well_formed(op, inputs, reason)) {
     return std::nullopt;
   }
   const auto& body = definition_of(op.kind).body;
@@ -259,7 +260,7 @@ UNITY_INLINE tensor_graph algebra::build_body(const operation& op, std::span<con
 }
 
 UNITY_INLINE std::optional<tensor_graph> algebra::body(const operation& op, std::span<const tensor_type> inputs) const {
-  if (malformed(op, inputs) != nullptr || !std::holds_alternative<composite>(definition_of(op.kind).body) ||
+  if (!well_formed(op, inputs, nullptr) || !std::holds_alternative<composite>(definition_of(op.kind).body) ||
       !infer(op, inputs)) {
     return std::nullopt;
   }

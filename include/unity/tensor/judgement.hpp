@@ -19,12 +19,13 @@ namespace unity::tensor {
 
 // What an operator expects instead of some inputs. Cheap to make; formatted as text only on request.
 struct refusal {
-  const char* expected = nullptr;  // noun phrase
-  const char* index = "";          // the index concerned, if any
-  int operand = -1;                // the operand concerned, if any
+  const char* expected = nullptr;                  // noun phrase
+  const char* index = "";                          // the index concerned, if any
+  int operand = -1;                                // the operand concerned, if any
+  std::optional<std::size_t> rank = std::nullopt;  // a rank that ends the phrase
 
   [[nodiscard]] std::string text() const {
-    const auto t = fmt::format("{}{}", expected, index);
+    const auto t = rank ? fmt::format("{} {}", expected, *rank) : fmt::format("{}{}", expected, index);
     return operand < 0 ? t : fmt::format("{} in operand {}", t, operand);
   }
 };
@@ -41,6 +42,8 @@ class judgement {
   // Returns `condition`. The first false condition is the reason why there is no result. `expected`: a noun phrase, as
   // a string literal.
   bool require(bool condition, const char* expected, int operand = -1) noexcept;
+  // Requires that an operand has this rank.
+  bool require_rank(std::size_t operand, std::size_t expected) noexcept;
   // Requires that the first operand's element type is floating-point.
   bool require_floating() noexcept {
     return require(!inputs_.empty() && is_floating(inputs_[0].element), "floating-point elements");
@@ -87,6 +90,13 @@ UNITY_INLINE bool judgement::require(bool condition, const char* expected, int o
     refuse({expected, "", operand});
   }
   return condition;
+}
+
+UNITY_INLINE bool judgement::require_rank(std::size_t operand, std::size_t expected) noexcept {
+  if (rank(operand) != expected) {
+    refuse({"rank", "", static_cast<int>(operand), expected});
+  }
+  return rank(operand) == expected;
 }
 
 UNITY_INLINE void judgement::result(shape dims, dtype element) {

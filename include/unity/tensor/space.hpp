@@ -213,8 +213,8 @@ UNITY_INLINE piece view_map::box(std::size_t operand, std::size_t result) const 
 
 UNITY_INLINE void space::read(std::span<const access> accesses) {
   const auto operand = reads_.size();
-  if (failed() || !require(operand < inputs().size(), "another operand") ||
-      !require(rank(operand) == accesses.size(), "another rank", static_cast<int>(operand))) {
+  if (failed() || !require(operand < inputs().size(), "as many operands as the definition reads") ||
+      !require_rank(operand, accesses.size())) {
     return;
   }
   for (std::size_t d = 0; d < accesses.size(); ++d) {
@@ -225,7 +225,7 @@ UNITY_INLINE void space::read(std::span<const access> accesses) {
 }
 
 UNITY_INLINE void space::write(std::span<const access> accesses, dtype element) {
-  if (failed() || !require(reads_.size() == inputs().size(), "another number of operands")) {
+  if (failed() || !require(reads_.size() == inputs().size(), "as many operands as the definition reads")) {
     return;
   }
   shape dims;

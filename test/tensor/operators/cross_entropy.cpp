@@ -183,8 +183,7 @@ TEST_CASE("cross entropy refuses invalid labels / logits / cotangents") {
   CHECK(why_not("cross_entropy", {logits, type({4})}) == "integers in operand 1");
   CHECK(why_not("cross_entropy", {logits, type({3}, dtype::int32)}) ==
         "a label per row of the logits in operand 1");
-  CHECK(why_not("cross_entropy", {type({}), type({}, dtype::int32)}) ==
-        "an operand of rank 1 or more in operand 0");
+  CHECK(why_not("cross_entropy", {type({}), type({}, dtype::int32)}) == "rank 1 or more in operand 0");
   CHECK(why_not("cross_entropy", {type({4, 3}, dtype::int32), type({4}, dtype::int32)}) ==
         "floating-point elements in operand 0");
   CHECK(why_not("cross_entropy_gradient", {logits, type({4}, dtype::int32), type({3})}) ==

@@ -166,7 +166,7 @@ TEST_CASE("dot_product_attention and rotary_embedding refuse invalid operands") 
   CHECK(refusal({q, q, q, type({5, 3})}) == "a mask that broadcasts with the scores in operand 3");
   CHECK(refusal({q, q, q, type({3, 3}, dtype::int64)}) ==
         "booleans or the element type of the queries in operand 3");
-  CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}) == "another rank in operand 0");
+  CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}) == "rank 4 in operand 0");
   CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}, 4, 4) ==
         "features that are a multiple of heads in operand 0");
   CHECK(refusal({type({2, 3, 6}), type({2, 3, 6}), type({2, 3, 6})}, 2) == "heads of both or none");

@@ -57,10 +57,8 @@ TEST_CASE("embedding_bag infers the embedding's shape without the last index dim
   CHECK(shapes("embedding_bag", {}, {type({5, 3}), type({2, 4}, dtype::int64)}) == std::vector<shape>{{2, 3}});
   CHECK(shapes("embedding_bag", {}, {type({5}), type({4}, dtype::int32)}) == std::vector<shape>{shape{}});
   CHECK(refusal_of("embedding_bag", {}, {type({5, 3}), type({2})}) == "integers in operand 1");
-  CHECK(refusal_of("embedding_bag", {}, {type({}), type({2}, dtype::int32)}) ==
-        "an operand of rank 1 or more in operand 0");
-  CHECK(refusal_of("embedding_bag", {}, {type({5, 3}), type({}, dtype::int64)}) ==
-        "an operand of rank 1 or more in operand 1");
+  CHECK(refusal_of("embedding_bag", {}, {type({}), type({2}, dtype::int32)}) == "rank 1 or more in operand 0");
+  CHECK(refusal_of("embedding_bag", {}, {type({5, 3}), type({}, dtype::int64)}) == "rank 1 or more in operand 1");
 }
 
 TEST_CASE("embedding_bag_gradient adds the cotangent once per occurrence of a row") {

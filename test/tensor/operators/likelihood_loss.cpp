@@ -86,7 +86,7 @@ TEST_CASE("softmax_cross_entropy refuses invalid labels / weights / scores") {
   CHECK(refusal({type({3, 4, 5}), type({3, 4}, dtype::int64)}) == "a label per row of classes in operand 1");
   CHECK(refusal({type({3, 4}), type({3})}) == "integers in operand 1");
   CHECK(refusal({type({3, 4}), type({3}, dtype::int32), type({3})}) == "a weight per class in operand 2");
-  CHECK(refusal({type({3}), type({3}, dtype::int32)}) == "an operand of rank 2 or more in operand 0");
+  CHECK(refusal({type({3}), type({3}, dtype::int32)}) == "rank 2 or more in operand 0");
 }
 
 }  // namespace tests_of_likelihood_loss

@@ -37,7 +37,7 @@ TEST_CASE("matmul refuses invalid operands") {
   CHECK(refusal_of("matmul", {}, {type({2, 3}), type({4, 5})}) == "agreement with the size of k in operand 1");
   CHECK(refusal_of("matmul", {}, {type({3}), type({3, 4})}) == "operands of rank 2 or more");
   CHECK(refusal_of("matmul", {}, {type({2, 2, 3}), type({3, 3, 4})}) == "leading dimensions that broadcast");
-  CHECK(refusal_of("matmul", {}, {type({2, 3})}) == "another number of operands");
+  CHECK(refusal_of("matmul", {}, {type({2, 3})}) == "2 operand(s)");
   CHECK(refusal_of("matmul", {}, {type({2, 3}), type({3, 4}, dtype::float64)}) ==
         "operands of one element type");
   CHECK(refusal_of("matmul", {}, {type({2, 3}, dtype::int32), type({3, 4}, dtype::int32)}) ==
@@ -96,11 +96,11 @@ TEST_CASE("linear adds a bias and applies its activation") {
 
 TEST_CASE("linear refuses invalid operands") {
   CHECK(shapes("linear", {}, {type({3}), type({3, 4})})[0] == shape{4});
-  CHECK(refusal_of("linear", {}, {type({2, 3})}) == "another number of operands");
+  CHECK(refusal_of("linear", {}, {type({2, 3})}) == "2 to 3 operand(s)");
   CHECK(refusal_of("linear", {}, {type({2, 3}), type({3, 4}), type({5})}) ==
         "agreement with the size of n in operand 2");
-  CHECK(refusal_of("linear", {}, {type({2, 3}), type({1, 3, 4})}) == "another rank in operand 1");
-  CHECK(refusal_of("linear", {}, {type({}), type({3, 4})}) == "an operand of rank 1 or more in operand 0");
+  CHECK(refusal_of("linear", {}, {type({2, 3}), type({1, 3, 4})}) == "rank 2 in operand 1");
+  CHECK(refusal_of("linear", {}, {type({}), type({3, 4})}) == "rank 1 or more in operand 0");
 }
 
 }  // namespace tests_of_matmul

@@ -137,13 +137,12 @@ TEST_CASE("global pools equal reductions over the image") {
   const auto x = random_tensor({2, 3, 5, 4}, random);
   CHECK(distance(run("global_average_pool", {}, {x}), run("reduce_mean", {{"axes", {2, 3}}}, {x})) < 1e-15);
   CHECK(run("global_max_pool", {}, {x}) == run("reduce_max", {{"axes", {2, 3}}}, {x}));
-  CHECK(refusal_of("global_max_pool", {}, {type({2, 3, 5})}) == "another rank in operand 0");
+  CHECK(refusal_of("global_max_pool", {}, {type({2, 3, 5})}) == "rank 4 in operand 0");
 }
 
 TEST_CASE("pools refuse invalid operands and attributes") {
   const auto x = type({1, 4, 8, 8});
-  CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({4, 8, 8})}) ==
-        "an operand of rank 4 in operand 0");
+  CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}}, {type({4, 8, 8})}) == "rank 4 in operand 0");
   CHECK(refusal_of("max_pool", {{"kernel", {3, 3}}, {"pads", {3, 0, 0, 0}}}, {x}) ==
         "pads smaller than the kernel");
   CHECK(refusal_of("max_pool", {{"kernel", {9, 3}}}, {x}) == "a padded image at least as large as the kernel");

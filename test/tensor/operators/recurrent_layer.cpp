@@ -158,7 +158,8 @@ TEST_CASE("lstm refuses invalid weights / bias / state") {
   const auto r = type({1, 8, 2});
   CHECK(refusal_of("lstm", {}, {x, type({1, 8, 4}), r}) ==
         "weights [directions, gates, features] in operand 1");
-  CHECK(refusal_of("lstm", {{"bias", 1}}, {x, type({1, 8, 3}), r}) == "another number of operands");
+  CHECK(refusal_of("lstm", {{"bias", 1}}, {x, type({1, 8, 3}), r}) ==
+        "an operand for each bias and state that the attributes name");
   CHECK(refusal_of("lstm", {{"bias", 1}}, {x, type({1, 8, 3}), r, type({1, 8})}) ==
         "a bias [directions, twice the gates] in operand 3");
   CHECK(refusal_of("lstm", {{"initial_h", 1}}, {x, type({1, 8, 3}), r, type({1, 3, 2})}) ==

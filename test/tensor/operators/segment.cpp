@@ -202,7 +202,7 @@ TEST_CASE("segment operators check the sizes and types of edge lists") {
   CHECK(refusal_of("segment_sum", {}, {x, list(1), list(7), list(6), list(7)}) ==
         "one offset more than there are vertices in operand 1");
   CHECK(refusal_of("segment_max", {}, {x, list(5), list(7, dtype::int8)}) == "int32 or int64 in operand 2");
-  CHECK(refusal_of("segment_max", {}, {x, type({5, 1}, dtype::int32), list(7)}) == "a vector in operand 1");
+  CHECK(refusal_of("segment_max", {}, {x, type({5, 1}, dtype::int32), list(7)}) == "rank 1 in operand 1");
   CHECK(refusal_of("segment_softmax", {}, {list(7), list(5)}) == "floating-point elements in operand 0");
   CHECK(refusal_of("segment_weighted_sum", {},
                    {type({5, 2, 3}), type({7, 3}), list(5), list(7), list(6), list(7), list(7)}) ==

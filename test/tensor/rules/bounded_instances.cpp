@@ -135,7 +135,7 @@ TEST_CASE("for_each_instance tries one or more repetitions; smaller sizes for th
 TEST_CASE("for_each_instance tries a user-defined operator on all shapes that it takes") {
   auto a = standard_algebra();
   const auto iteration = [](space& s, const attribute_reader&) {
-    if (s.require(s.rank(0) == 2, "an operand of rank 2", 0)) {
+    if (s.require_rank(0, 2)) {
       const auto i = s.parallel("i");
       const auto j = s.reduced("j");
       s.read({i, j});

@@ -106,7 +106,7 @@ namespace detail {
 // Requires rank 4 if `heads` is 0, otherwise rank 3 with features that are a multiple of `heads`.
 [[nodiscard]] inline bool require_heads(judgement& j, std::size_t operand, std::int64_t heads) {
   const auto number = static_cast<int>(operand);
-  return j.require(j.rank(operand) == (heads == 0 ? 4U : 3U), "another rank", number) &&
+  return j.require_rank(operand, heads == 0 ? 4U : 3U) &&
          j.require(heads == 0 || (heads > 0 && j.dims(operand)[2] % heads == 0),
                    "features that are a multiple of heads", number);
 }
@@ -200,7 +200,7 @@ UNITY_INLINE definition rotary_embedding() {
     for (std::size_t i = 1; i < 3; ++i) {
       const auto number = static_cast<int>(i);
       if (!j.require(j.inputs()[i].element == j.inputs()[0].element, "the element type of operand 0", number) ||
-          !j.require(j.rank(i) == (numbered ? 2U : 3U), "another rank", number)) {
+          !j.require_rank(i, numbered ? 2U : 3U)) {
         return;
       }
       j.require(numbered || (j.dims(i)[0] == x[0] && j.dims(i)[1] == x[2]), "a row per sample and position", number);
@@ -258,7 +258,7 @@ UNITY_INLINE definition attention() {
     const auto heads = a.integer("heads");
     bool ranks = true;
     for (std::size_t i = 0; i < 7; ++i) {
-      ranks = ranks && j.require(j.rank(i) == (i < 3 ? 3U : 2U), "another rank", static_cast<int>(i));
+      ranks = ranks && j.require_rank(i, i < 3 ? 3U : 2U);
     }
     if (!ranks || !j.require_floating()) {
       return;

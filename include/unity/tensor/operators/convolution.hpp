@@ -131,8 +131,7 @@ UNITY_INLINE std::vector<value_id> convolution_adjoint(body_builder& b, const at
 
 UNITY_INLINE definition conv2d() {
   const auto iteration = [](space& s, const attribute_reader& a) {
-    if (!s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
-        !s.require(s.rank(1) == 4, "an operand of rank 4", 1)) {
+    if (!s.require_floating() || !s.require_rank(0, 4) || !s.require_rank(1, 4)) {
       return;
     }
     const auto c = declare_convolution(s, a, s.dims(0), s.dims(1), convolved::result);
@@ -160,8 +159,8 @@ UNITY_INLINE definition conv2d() {
 UNITY_INLINE definition convolution_gradient(std::string name, convolved made) {
   const auto iteration = [made](space& s, const attribute_reader& a) {
     const auto dims = a.integers("dims");
-    if (!s.require_floating() || !s.require(s.rank(0) == 4, "an operand of rank 4", 0) ||
-        !s.require(s.rank(1) == 4, "an operand of rank 4", 1) || !s.require(dims.size() == 4, "a shape of rank 4")) {
+    if (!s.require_floating() || !s.require_rank(0, 4) || !s.require_rank(1, 4) ||
+        !s.require(dims.size() == 4, "a shape of rank 4")) {
       return;
     }
     const bool image = made == convolved::image;
@@ -228,7 +227,7 @@ namespace detail {
 
 UNITY_INLINE definition conv_transpose() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (!j.require_floating() || !j.require(j.rank(0) == 3 || j.rank(0) == 4, "an operand of rank 3 or 4", 0) ||
+    if (!j.require_floating() || !j.require(j.rank(0) == 3 || j.rank(0) == 4, "rank 3 or 4", 0) ||
         !j.require(j.rank(1) == j.rank(0), "the rank of operand 0", 1)) {
       return;
     }

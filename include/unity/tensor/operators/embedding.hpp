@@ -61,8 +61,7 @@ UNITY_INLINE void iterate_lookup(space& s, bool bag) {
   const auto least = bag ? std::size_t{1} : std::size_t{0};
   s.allow_mixed_elements();
   if ((bag && !s.require_floating()) || !s.require(is_integral(s.inputs()[1].element), "integers", 1) ||
-      !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0) ||
-      !s.require(s.rank(1) >= least, "an operand of rank 1 or more", 1)) {
+      !s.require(s.rank(0) >= 1, "rank 1 or more", 0) || !s.require(s.rank(1) >= least, "rank 1 or more", 1)) {
     return;
   }
   accesses table{s.reduced("v")};
@@ -104,7 +103,7 @@ UNITY_INLINE void iterate_lookup_gradient(space& s, std::int64_t rows, bool bag)
   s.allow_mixed_elements();
   if (!s.require(is_integral(s.inputs()[0].element), "integers", 0) ||
       !s.require(is_floating(s.inputs()[1].element), "floating-point elements", 1) ||
-      !s.require(s.rank(0) >= least, "an operand of rank 1 or more", 0) ||
+      !s.require(s.rank(0) >= least, "rank 1 or more", 0) ||
       !s.require(s.rank(1) + least >= s.rank(0), "a dimension per dimension of the ids", 1) ||
       !s.require(rows > 0 && rows <= max_elements, "a positive number of rows")) {
     return;

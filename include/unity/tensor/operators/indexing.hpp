@@ -336,7 +336,7 @@ inline bool require_element_numbers(judgement& j, std::int64_t axis) {
 
 // Requires row indices: the last dimension holds one index for each indexed dimension after the first `batch`.
 inline bool require_row_numbers(judgement& j, std::int64_t batch) {
-  if (!require_whole_numbers(j, 1) || !j.require(j.rank(1) >= 1, "an operand of rank 1 or more", 1) ||
+  if (!require_whole_numbers(j, 1) || !j.require(j.rank(1) >= 1, "rank 1 or more", 1) ||
       !j.require(batch >= 0 && batch < static_cast<std::int64_t>(std::min(j.rank(0), j.rank(1))),
                  "batch dimensions within the ranks")) {
     return false;

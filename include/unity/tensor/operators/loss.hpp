@@ -104,7 +104,7 @@ UNITY_INLINE bool require_labelled_logits(judgement& j) {
   j.allow_mixed_elements();
   return j.require(is_floating(j.inputs()[0].element), "floating-point elements", 0) &&
          j.require(is_integral(j.inputs()[1].element), "integers", 1) &&
-         j.require(j.rank(0) >= 1, "an operand of rank 1 or more", 0) &&
+         j.require(j.rank(0) >= 1, "rank 1 or more", 0) &&
          j.require(j.dims(1) == shape(std::span<const std::int64_t>{j.dims(0)}.first(j.rank(0) - 1)),
                    "a label per row of the logits", 1);
 }
@@ -157,7 +157,7 @@ UNITY_INLINE definition cross_entropy_gradient() {
 UNITY_INLINE void detail::judge_likelihood(judgement& j, const attribute_reader& a) {
   j.allow_mixed_elements();
   if (!j.require_floating() || !j.require(is_integral(j.inputs()[1].element), "integers", 1) ||
-      !j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0)) {
+      !j.require(j.rank(0) >= 2, "rank 2 or more", 0)) {
     return;
   }
   shape labels = j.dims(0);

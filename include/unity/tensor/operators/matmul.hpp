@@ -322,7 +322,7 @@ UNITY_INLINE definition matmul() {
 
 UNITY_INLINE definition linear() {
   const auto iteration = [](space& s, const attribute_reader&) {
-    if (!s.require_floating() || !s.require(s.rank(0) >= 1, "an operand of rank 1 or more", 0)) {
+    if (!s.require_floating() || !s.require(s.rank(0) >= 1, "rank 1 or more", 0)) {
       return;
     }
     accesses rows;

@@ -224,7 +224,7 @@ UNITY_INLINE definition pad() {
 
 UNITY_INLINE definition enlarge() {
   const auto map = [](view_map& v, const attribute_reader& a) {
-    if (!v.require(v.rank(0) == 4, "an operand of rank 4", 0)) {
+    if (!v.require_rank(0, 4)) {
       return;
     }
     auto dims = v.dims(0);

@@ -166,7 +166,7 @@ UNITY_INLINE definition layer_norm() {
 
 UNITY_INLINE definition batch_norm() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (!j.require_floating() || !j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0) ||
+    if (!j.require_floating() || !j.require(j.rank(0) >= 2, "rank 2 or more", 0) ||
         !j.require(a.real("epsilon") >= 0, "a non-negative epsilon")) {
       return;
     }
@@ -226,7 +226,7 @@ UNITY_INLINE definition flat_softmax() {
 }
 
 UNITY_INLINE void detail::judge_group_norm(judgement& j, const attribute_reader& a, std::int64_t groups) {
-  if (!j.require_floating() || !j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0)) {
+  if (!j.require_floating() || !j.require(j.rank(0) >= 2, "rank 2 or more", 0)) {
     return;
   }
   const auto channels = j.dims(0)[1];
@@ -329,7 +329,7 @@ UNITY_INLINE value_id detail::window_sum(body_builder& b, value_id x, std::int64
 
 UNITY_INLINE definition local_response_norm() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (j.require_floating() && j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0) &&
+    if (j.require_floating() && j.require(j.rank(0) >= 2, "rank 2 or more", 0) &&
         j.require(a.integer("size") > 0, "a positive number of channels")) {
       j.result(j.dims(0));
     }

@@ -146,7 +146,7 @@ UNITY_INLINE std::vector<value_id> average_pool_adjoint(body_builder& b, const a
 UNITY_INLINE definition max_pool() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     const auto dilation = a.integers("dilation");
-    if (s.require_numeric() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
+    if (s.require_numeric() && s.require_rank(0, 4)) {
       const auto y = pool_slide(s, a, 0, dilation[0]);
       const auto x = pool_slide(s, a, 1, dilation[1]);
       iterate_pool(s, y, x, false);
@@ -165,7 +165,7 @@ UNITY_INLINE definition max_pool() {
 
 UNITY_INLINE definition average_pool() {
   const auto iteration = [](space& s, const attribute_reader& a) {
-    if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
+    if (s.require_floating() && s.require_rank(0, 4)) {
       const auto y = pool_slide(s, a, 0, 1);
       const auto x = pool_slide(s, a, 1, 1);
       iterate_pool(s, y, x, a.flag("count_include_pad"));
@@ -238,7 +238,7 @@ UNITY_INLINE definition pool_counts() {
 
 UNITY_INLINE definition pool_scatter() {
   const auto iteration = [](space& s, const attribute_reader& a) {
-    if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0)) {
+    if (s.require_floating() && s.require_rank(0, 4)) {
       const auto p = pool_over(s, a, a.integers("dims"));
       s.read(p.result);
       s.write(p.image);
@@ -253,8 +253,7 @@ UNITY_INLINE definition pool_scatter() {
 
 UNITY_INLINE definition pool_ties() {
   const auto iteration = [](space& s, const attribute_reader& a) {
-    if (s.require_floating() && s.require(s.rank(0) == 4, "an operand of rank 4", 0) &&
-        s.require(s.rank(1) == 4, "an operand of rank 4", 1)) {
+    if (s.require_floating() && s.require_rank(0, 4) && s.require_rank(1, 4)) {
       const auto p = pool_over(s, a, s.dims(0));
       s.read(p.image);
       s.read(p.result);
@@ -271,7 +270,7 @@ UNITY_INLINE definition pool_select() {
   const auto iteration = [](space& s, const attribute_reader& a) {
     bool ranks = s.require_floating();
     for (std::size_t i = 0; i < 3; ++i) {
-      ranks = ranks && s.require(s.rank(i) == 4, "an operand of rank 4", static_cast<int>(i));
+      ranks = ranks && s.require_rank(i, 4);
     }
     if (ranks) {
       const auto p = pool_over(s, a, s.dims(0));

@@ -115,7 +115,7 @@ struct scale_form {
 // Requires that operand `i` is one number or `each` numbers, of type `element`.
 inline bool require_each(judgement& j, std::size_t i, std::int64_t each, dtype element) {
   return j.require(j.rank(i) == 0 || j.dims(i) == shape{each}, "one number, or one each", static_cast<int>(i)) &&
-         j.require(j.inputs()[i].element == element, "another element type", static_cast<int>(i));
+         j.require(j.inputs()[i].element == element, name_of(element).data(), static_cast<int>(i));  // a literal
 }
 // Requires one floating-point scale or `each` scales in operand `i`, and such a zero point in operand i + 1.
 inline bool require_quantized(judgement& j, std::size_t i, std::int64_t each, dtype element) {
@@ -219,8 +219,7 @@ UNITY_INLINE shape product_dims(judgement& j, std::size_t a, std::size_t b) {
 }
 
 UNITY_INLINE shape convolution_dims(judgement& j, const attribute_reader& a, std::size_t x, std::size_t w) {
-  if (!j.require(j.rank(x) == 4, "an operand of rank 4", static_cast<int>(x)) ||
-      !j.require(j.rank(w) == 4, "an operand of rank 4", static_cast<int>(w))) {
+  if (!j.require_rank(x, 4) || !j.require_rank(w, 4)) {
     return {};
   }
   const tensor_type operands[] = {{dtype::float32, layout::row_major, false, j.dims(x)},

@@ -246,8 +246,7 @@ UNITY_INLINE definition border_pad() {
 UNITY_INLINE definition depth_to_space() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     const auto block = a.integer("block");
-    if (!j.require(j.rank(0) == 4, "an operand of rank 4", 0) ||
-        !j.require(block >= 1 && block <= 4096, "a positive block of sensible size")) {
+    if (!j.require_rank(0, 4) || !j.require(block >= 1 && block <= 4096, "a positive block of sensible size")) {
       return;
     }
     const auto& x = j.dims(0);
@@ -273,8 +272,7 @@ UNITY_INLINE definition depth_to_space() {
 UNITY_INLINE definition space_to_depth() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     const auto block = a.integer("block");
-    if (!j.require(j.rank(0) == 4, "an operand of rank 4", 0) ||
-        !j.require(block >= 1 && block <= 4096, "a positive block of sensible size")) {
+    if (!j.require_rank(0, 4) || !j.require(block >= 1 && block <= 4096, "a positive block of sensible size")) {
       return;
     }
     const auto& x = j.dims(0);
@@ -309,7 +307,7 @@ namespace detail {
 // Gives each element that stays an index from 0; the others get -1, which looks up 0.
 UNITY_INLINE definition trilu() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (j.require(j.rank(0) >= 2, "an operand of rank 2 or more", 0) &&
+    if (j.require(j.rank(0) >= 2, "rank 2 or more", 0) &&
         j.require(detail::is_sensible(a.integer("k")), "a diagonal of sensible number")) {
       j.result(j.dims(0));
     }
@@ -332,8 +330,7 @@ UNITY_INLINE definition trilu() {
 
 UNITY_INLINE definition eye_like() {
   const auto types = [](judgement& j, const attribute_reader& a) {
-    if (j.require(j.rank(0) == 2, "a matrix", 0) &&
-        j.require(detail::is_sensible(a.integer("k")), "a diagonal of sensible number")) {
+    if (j.require_rank(0, 2) && j.require(detail::is_sensible(a.integer("k")), "a diagonal of sensible number")) {
       j.result(j.dims(0), a.choice<dtype>("element"));
     }
   };

@@ -126,12 +126,12 @@ UNITY_INLINE definition recurrent_layer(std::string name, std::int64_t gates, bo
     const bool with_h = a.flag("initial_h");
     const bool with_c = has_cell && a.flag("initial_c");
     const auto count = std::size_t{3} + (biased ? 1 : 0) + (with_h ? 1 : 0) + (with_c ? 1 : 0);
-    if (!j.require(j.inputs().size() == count, "another number of operands") || !j.require_floating()) {
+    if (!j.require(j.inputs().size() == count, "an operand for each bias and state that the attributes name") ||
+        !j.require_floating()) {
       return;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (!j.require(j.rank(i) == (biased && i == 3 ? std::size_t{2} : std::size_t{3}), "another rank",
-                     static_cast<int>(i)) ||
+      if (!j.require_rank(i, biased && i == 3 ? 2 : 3) ||
           !j.require(checked_element_count(j.dims(i)).has_value(), "positive sizes", static_cast<int>(i))) {
         return;
       }
@@ -255,7 +255,7 @@ UNITY_INLINE definition lstm_cell() {
   const auto types = [](judgement& j, const attribute_reader&) {
     constexpr std::size_t ranks[] = {2, 2, 2, 3, 3, 2};
     for (std::size_t i = 0; i < 6; ++i) {
-      if (!j.require(j.rank(i) == ranks[i], "another rank", static_cast<int>(i))) {
+      if (!j.require_rank(i, ranks[i])) {
         return;
       }
     }

@@ -158,7 +158,7 @@ UNITY_INLINE bool require_numbers(judgement& j, std::size_t operand, std::int64_
   const auto where = static_cast<int>(operand);
   const auto element = j.inputs()[operand].element;
   return j.require(element == dtype::int32 || element == dtype::int64, "int32 or int64", where) &&
-         j.require(j.rank(operand) == 1, "a vector", where) &&
+         j.require_rank(operand, 1) &&
          j.require(count != any_offsets || j.dims(operand)[0] >= 2, "one offset more than there are vertices", where) &&
          j.require(count < 0 || j.dims(operand)[0] == count,
                    "a number per edge, or one offset more than there are vertices", where);
@@ -168,11 +168,7 @@ UNITY_INLINE bool require_rows(judgement& j, std::size_t operand, std::size_t ra
   const auto where = static_cast<int>(operand);
   return j.require(is_floating(j.inputs()[operand].element), "floating-point elements", where) &&
          j.require(j.inputs()[operand].element == j.inputs()[0].element, "the element type of operand 0", where) &&
-         j.require(rank == 0 ? j.rank(operand) >= 1 : j.rank(operand) == rank,
-                   rank == 0   ? "an operand of rank 1 or more"
-                   : rank == 2 ? "a matrix"
-                               : "an operand of rank 3",
-                   where);
+         (rank == 0 ? j.require(j.rank(operand) >= 1, "rank 1 or more", where) : j.require_rank(operand, rank));
 }
 
 UNITY_INLINE edge_rows::edge_rows(body_builder& b, value_id offsets, std::int64_t edges, dtype element)
@@ -230,8 +226,7 @@ UNITY_INLINE definition incidence() {
     s.allow_mixed_elements();
     for (std::size_t i = 0; i < 2; ++i) {
       const auto where = static_cast<int>(i);
-      if (!s.require(is_integral(s.inputs()[i].element), "integers", where) ||
-          !s.require(s.rank(i) == 1, "a vector", where)) {
+      if (!s.require(is_integral(s.inputs()[i].element), "integers", where) || !s.require_rank(i, 1)) {
         return;
       }
     }

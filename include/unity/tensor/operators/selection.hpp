@@ -409,7 +409,7 @@ UNITY_INLINE definition elements_at_places() {
 UNITY_INLINE definition top_k() {
   const auto types = [](judgement& j, const attribute_reader& a) {
     const auto count = a.integer("count");
-    if (j.require_floating() && j.require(j.rank(0) == 1, "a vector", 0) &&
+    if (j.require_floating() && j.require_rank(0, 1) &&
         j.require(count > 0 && count <= j.dims(0)[0], "a number of elements that the vector has")) {
       j.result({count}, number_type(j.dims(0)[0]));
     }
