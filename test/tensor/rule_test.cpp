@@ -260,7 +260,7 @@ TEST_CASE("test_rule leaves a rule on too many elements untested") {
   CHECK_THAT(report.because, Catch::EndsWith("; more than 4194304 elements"));
 }
 
-TEST_CASE("test_rule leaves splits along an invalid axis untested") {
+TEST_CASE("test_rule leaves splits along an invalid axis untested", "[exhaustive]") {
   constexpr const char* axes[] = {"-1", "16", "1000000000", "9223372036854775807"};
   for (const auto* axis : std::span{axes}.first(unity::test::cases(4))) {
     const auto split = "split{axis=" + std::string{axis} + ", sizes=[1, 2]}";
@@ -316,7 +316,7 @@ TEST_CASE("check_rules accepts the standard and generated rules", "[exhaustive]"
   }
 }
 
-TEST_CASE("test_rule leaves rules with malformed or unsatisfiable attributes untested") {
+TEST_CASE("test_rule leaves rules with malformed or unsatisfiable attributes untested", "[exhaustive]") {
   for (const auto* text :
        {"reshape{dims=[0, -1]}(?x) => relu(?x)",
         "reshape{dims=[0, 5]}(?x) => relu(?x)",
