@@ -76,8 +76,8 @@ std::string_view train(const arguments& a, learn::estimator_training& run) {
       a.budget.empty() ? budget{}.seconds : support::parse_quantity("--budget", a.budget, support::durations);
   const stopwatch clock;
   double written = 0;
-  while (!run.is_done() && clock.seconds() < limit) {
-    run.run_epoch();
+  const auto is_over = [&] { return clock.seconds() >= limit; };  // an epoch of a large network may take longer
+  while (!run.is_done() && run.run_epoch(is_over)) {
     if (!a.checkpoint.empty() && clock.seconds() - written > between) {
       learn::write_training(a.checkpoint, run);
       written = clock.seconds();

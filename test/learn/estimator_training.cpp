@@ -73,6 +73,21 @@ TEST_CASE("estimator training resumed from a checkpoint matches an uninterrupted
   CHECK(second.best() == whole.best());
 }
 
+TEST_CASE("an epoch of estimator training that is given up changes nothing") {
+  const auto samples = some_samples(400);
+  estimator_training whole{operators(), samples, small_settings(), 1};
+  estimator_training stopped{operators(), samples, small_settings(), 1};
+  whole.run_epoch();
+  stopped.run_epoch();
+  int steps = 0;
+  CHECK(!stopped.run_epoch([&] { return steps++ == 2; }));  // after two steps
+  CHECK(steps == 3);
+  CHECK(stopped.state() == whole.state());
+  CHECK(!stopped.run_epoch([] { return true; }));
+  CHECK(stopped.run_epoch([] { return false; }) == whole.run_epoch());
+  CHECK(stopped.state() == whole.state());
+}
+
 TEST_CASE("a training checkpoint with other settings or samples is refused") {
   const auto samples = some_samples(60);
   const auto file = scratch("other");

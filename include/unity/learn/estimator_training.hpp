@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -109,7 +111,12 @@ class estimator_training {
   }
   // Effects: trains on every sample once. Returns the mean square of log(estimate / measured) over the samples, each
   // with the weights at the time of its batch.
-  double run_epoch();
+  double run_epoch() {
+    return *run_epoch([] { return false; });
+  }
+  // The same, but gives up if is_over() holds before one of the steps: then returns nothing, and the state is as before
+  // the epoch, so that a run that continues later has the results of an uninterrupted one.
+  std::optional<double> run_epoch(const std::function<bool()>& is_over);
 
   // The estimator with the best weights so far.
   [[nodiscard]] attention_estimator best() const { return with(state_.best); }
@@ -320,10 +327,15 @@ UNITY_INLINE void estimator_training::resume(training_state s) {
   state_ = std::move(s);
 }
 
-UNITY_INLINE double estimator_training::run_epoch() {
+UNITY_INLINE std::optional<double> estimator_training::run_epoch(const std::function<bool()>& is_over) {
   const auto batches = batches_of_epoch();
+  const auto before = state_.now;
   double loss = 0;
   for (std::size_t i = 0; i < batches.size(); i += settings_.step_batches) {
+    if (is_over()) {
+      state_.now = before;
+      return std::nullopt;
+    }
     loss += step(std::span{batches}.subspan(i, std::min(settings_.step_batches, batches.size() - i)));
   }
   ++state_.epoch;
