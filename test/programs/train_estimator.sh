@@ -45,6 +45,7 @@ check "another run" refused 'state: a checkpoint of a run with other settings or
 check "odd heads" refused '^train_estimator: --hidden: 6; expected a multiple of 4 heads' kernels --hidden 6 --out none
 check "nowhere to write" refused 'nowhere' kernels --epochs 1 --out nowhere/none
 check "no budget" refused "budget: 'soon'" kernels --budget soon --out none
+check "a seed below 0" complains 2 "seed: '-1'; expected a whole number" "$program" kernels --seed -1 --out none
 check "no state to go on from" complains 2 'checkpoint' "$program" kernels --resume --out none
 check "no place for the result" complains 2 'out' "$program" kernels
 finish
