@@ -50,7 +50,7 @@ struct vertex_flags {
 
 inline void declare(CLI::App& app, vertex_flags& a) {
   app.add_option("GRAPH", a.graph, graph_names)->required();
-  app.add_option("--data", a.folder, "folder of GRAPH");
+  app.add_option("--data", a.folder, "folder of GRAPH and of --unseen");
   app.add_option("--model", a.model, "kind of layer")
       ->check(CLI::IsMember(std::vector<std::string>(unity::systems::vertex_layer_names.begin(),
                                                      unity::systems::vertex_layer_names.end())))
@@ -138,6 +138,8 @@ inline void declare(CLI::App& app, vertex_flags& a) {
     refuse("--heads", a.model == "gat", "--model gat");
     refuse("--drawn", a.model == "fastgcn", "--model fastgcn");
     refuse("--repartition-every", a.partition == "learned", "--partition learned");
+    const bool reads = !names_generator(a.graph) || (!a.unseen.empty() && !names_generator(a.unseen));
+    refuse("--data", reads, "a graph in a file");
     const bool draws = draws_vertices(a.graph) || draws_vertices(a.unseen);
     refuse("--features", draws, "a graph without data");
     refuse("--classes", draws, "a graph without data");

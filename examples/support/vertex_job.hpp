@@ -79,7 +79,8 @@ inline unity::gnn::vertex_dataset data_of(const vertex_flags& a, const std::stri
   auto drawn = a.drawn;
   drawn.seed = a.seed;
   drawn.has_values = a.epochs > 0 || !a.resume.empty();  // a simulation alone does not read them
-  auto data = vertex_data_named((std::filesystem::path{a.folder} / name).string(), drawn);
+  const auto folder = names_generator(name) ? std::filesystem::path{} : std::filesystem::path{a.folder};
+  auto data = vertex_data_named((folder / name).string(), drawn);
   if (unity::systems::wants_self_edges(model.layer)) {
     data.graph = unity::gnn::with_self_edges(data.graph);
   }

@@ -99,6 +99,9 @@ check "a graph without training vertices is classified" silent "$program" $town 
 check "... on its test vertices" json classified.json 'x["unseen"]["train"] == 0 < x["unseen"]["test"]'
 check "... of this graph, and of another that was not seen" json learned.json '
   x["accuracy"]["test"] > 0.9 and x["unseen"]["test"] > 0.9 and x["vertices"] == 160'
+check "a graph that is drawn, beside one of a folder" silent "$program" $town --epochs 2 --unseen attached:90:4 \
+  --features 8 --classes 2 --json drawn.json
+check "... is classified" json drawn.json 'x["unseen"]["seconds"] > 0'
 for ranks in 1 4; do
   check "$ranks ranks" silent "$program" $town --epochs 8 --ranks $ranks --json town$ranks.json
 done
@@ -221,5 +224,6 @@ check "new ranges of what stays" complains 2 '--repartition-every: has an effect
   --partition equal_edges --repartition-every 4
 check "columns of what has its own" complains 2 '--features: has an effect with a graph without data' "$program" cora \
   --features 4
+check "a folder of what is drawn" complains 2 '--data: has an effect with a graph in a file' "$program" $small --data .
 check "no dropout of all" complains 2 'dropout' "$program" $small --dropout 1
 finish
