@@ -25,8 +25,8 @@ class load_bound {
   // operands and results.
   load_bound(const memory_graph& g, bytes capacity, std::span<const operator_id> chain);
 
-  // A lower bound on the loads from this state of execution on, with these tensors on the device. Complexity: linear in
-  // tensors, operands and results.
+  // A lower bound on the loads from this state of execution on, with these tensors on the device. Complexity: n log n
+  // in tensors, operands and results.
   [[nodiscard]] bytes loads_after(const operator_set& done, const tensor_set& cached) const;
 
  private:
@@ -70,6 +70,7 @@ class load_bound {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_PLACEMENT_LOAD_BOUND)
 
 #include <algorithm>
+#include <queue>
 
 #include <unity/core/stable_sort.hpp>
 
@@ -156,24 +157,31 @@ UNITY_INLINE bytes load_bound::loads_after(const operator_set& done, const tenso
   }
   std::vector<std::int64_t> held(chain_.size() + 1);  // bytes on the device, by their next use in the chain
   std::int64_t total = 0;
-  std::size_t last = 0;
+  // The positions where bytes were held, the last of them first. A search for the last one from the chain's end would
+  // pass all positions for each operator that leaves less room than the one before.
+  std::priority_queue<std::size_t> ends;
   auto next = intervals_.begin();
   for (; k < chain_.size(); ++k) {
     for (; next != intervals_.end() && next->begin <= k; ++next) {
       const bool is_over = next->end <= k || done[next->to.index()];
       if (!is_over && (!done[next->from.index()] || cached[next->tensor.index()])) {
         const auto size = graph_->tensor(next->tensor).size.count();
+        if (held[next->end] == 0) {
+          ends.push(next->end);
+        }
         held[next->end] += size;
         total += size;
-        last = std::max<std::size_t>(last, next->end);
       }
     }
     while (total > room_[k]) {
-      const auto leaves = std::min(held[last], total - room_[k]);
-      held[last] -= leaves;
+      auto& last = held[ends.top()];
+      const auto leaves = std::min(last, total - room_[k]);
+      last -= leaves;
       total -= leaves;
       sum += leaves;
-      last -= held[last] == 0 ? 1U : 0U;
+      if (last == 0) {
+        ends.pop();
+      }
     }
     total -= held[k + 1];
   }
