@@ -121,7 +121,7 @@ struct outcome {
 
 outcome planned(const arguments& a) {
   outcome r;
-  r.limit = bytes{static_cast<std::int64_t>(support::parse_quantity("--limit", a.limit, support::memory_sizes))};
+  r.limit = support::parse_memory("--limit", a.limit);
   r.graph = graph_of(a);
   const auto add = [&](const char* name, const placement::memory_plan& p) {
     r.baselines.push_back({name, placement::replay(r.graph, p, r.limit)});
