@@ -166,8 +166,9 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
       }
     }
     r.accuracy = rank.accuracy();
-    for (std::size_t k = 0; k < rank.partition().parts(); ++k) {
-      r.parts.push_back({rank.partition().range(k), r.epochs.empty() ? systems::part_seconds{} : balancer.last()[k]});
+    const auto seconds = r.epochs.empty() ? std::vector<systems::part_seconds>(p.parts()) : balancer.last();
+    for (std::size_t k = 0; k < p.parts(); ++k) {
+      r.parts.push_back({rank.partition().range(k), seconds[k]});
     }
     r.halo_bytes = std::llround(train::sum_over_ranks(world, static_cast<double>(rank.halo_bytes())));
     const auto memory = rank.executor().memory();

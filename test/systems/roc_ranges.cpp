@@ -2,6 +2,7 @@
 #include <unity/systems/roc/range_simulation.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -97,6 +98,23 @@ TEST_CASE("range_balancer evens out ranges and predicts times within 5% after fe
   const gnn::vertex_feature_sums of_other{other, {8, 16}};
   secret_costs there{of_other};
   REQUIRE(slowest(there.of(found)) < slowest(there.of(gnn::equal_vertices(other.vertices(), 4))));
+}
+
+// Fits for each part and layer, of which a training run on many ranks needs none until it divides the vertices, took
+// longer than the training.
+TEST_CASE("range_balancer observes iterations of many parts quickly") {
+  constexpr std::size_t parts = 128;
+  const auto g = skewed(10, 8000);
+  systems::range_balancer balancer{g, std::vector<std::uint32_t>(8, 16), std::vector<std::size_t>(parts)};
+  const auto p = gnn::equal_edges(g, parts);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    balancer.observe(p, std::vector(parts, systems::layer_seconds(8, 1e-3)));
+  }
+  REQUIRE(balancer.last().size() == parts);
+  REQUIRE(balancer.last().back().measured == Approx(8e-3));
+  REQUIRE(balancer.partition_of(g).parts() == parts);
+  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds{1});
 }
 
 struct training {

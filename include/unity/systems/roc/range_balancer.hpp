@@ -35,10 +35,11 @@ class range_balancer {
   range_balancer(gnn::csr_view g, std::span<const std::uint32_t> widths, std::vector<std::size_t> kinds);
 
   // Records an iteration under the partition: for each part, the seconds of each layer. Complexity: linear in parts and
-  // layers, for any number of earlier iterations.
+  // layers, for any number of earlier iterations; nothing is fitted.
   void observe(const gnn::vertex_partition& p, std::span<const layer_seconds> parts);
-  // Seconds of each part under the partition of the last observation.
-  [[nodiscard]] const std::vector<part_seconds>& last() const noexcept { return last_; }
+  // Seconds of each part under the partition of the last observation. Complexity: linear in parts and layers, and a fit
+  // for each layer and kind of device.
+  [[nodiscard]] std::vector<part_seconds> last() const;
 
   // A new partition, if its predicted gain is worth the cost of moving; nullopt without observations.
   [[nodiscard]] std::optional<gnn::vertex_partition> better(const gnn::vertex_partition& now,
@@ -50,6 +51,9 @@ class range_balancer {
   [[nodiscard]] double predicted(const gnn::vertex_partition& p, std::size_t part) const;
 
  private:
+  // The layers of each part with their costs. A fit takes far longer than what is done with it for a part, so there is
+  // one for each layer and kind of device.
+  [[nodiscard]] std::vector<std::vector<gnn::layer_on_device>> layers_by(const gnn::layer_cost_models& costs) const;
   // The learned costs of each part's layers on a graph with these sums.
   [[nodiscard]] gnn::range_costs costs_on(const gnn::vertex_feature_sums& sums) const;
 
@@ -58,7 +62,9 @@ class range_balancer {
   std::vector<std::size_t> kinds_;
   gnn::vertex_feature_sums sums_;
   gnn::layer_cost_models costs_{};
-  std::vector<part_seconds> last_{};
+  gnn::layer_cost_models before_{};    // without the last observation
+  gnn::vertex_partition partition_{};  // of the last observation
+  std::vector<double> measured_{};     // seconds of each part in it
 };
 
 }  // namespace unity::systems
@@ -66,6 +72,7 @@ class range_balancer {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_SYSTEMS_ROC_RANGE_BALANCER)
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -93,25 +100,46 @@ UNITY_INLINE range_balancer::range_balancer(gnn::csr_view g, std::span<const std
 
 UNITY_INLINE void range_balancer::observe(const gnn::vertex_partition& p, std::span<const layer_seconds> parts) {
   UNITY_EXPECTS(parts.size() == p.parts() && parts.size() == kinds_.size(), "the seconds of each part");
-  last_.assign(parts.size(), {});
+  before_ = costs_;
+  partition_ = p;
+  measured_.clear();
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    last_[k] = {predicted(p, k), std::accumulate(parts[k].begin(), parts[k].end(), 0.0)};
-  }
-  for (std::size_t k = 0; k < parts.size(); ++k) {
+    measured_.push_back(std::accumulate(parts[k].begin(), parts[k].end(), 0.0));
     for (std::size_t l = 0; l < places_.size(); ++l) {
       costs_.observe(l, kinds_[k], sums_.of(p.range(k), places_[l]), parts[k][l]);
     }
   }
 }
 
-UNITY_INLINE gnn::range_costs range_balancer::costs_on(const gnn::vertex_feature_sums& sums) const {
-  std::vector<std::vector<gnn::layer_on_device>> devices(kinds_.size());
-  for (std::size_t k = 0; k < devices.size(); ++k) {
-    for (std::size_t l = 0; l < places_.size(); ++l) {
-      devices[k].push_back({costs_.snapshot(l, kinds_[k]), places_[l]});
+UNITY_INLINE std::vector<std::vector<gnn::layer_on_device>> range_balancer::layers_by(
+    const gnn::layer_cost_models& costs) const {
+  std::map<std::size_t, std::vector<gnn::layer_on_device>> fitted;  // by kind
+  std::vector<std::vector<gnn::layer_on_device>> all;
+  for (const auto kind : kinds_) {
+    const auto [place, is_new] = fitted.try_emplace(kind);
+    for (std::size_t l = 0; l < places_.size() && is_new; ++l) {
+      place->second.push_back({costs.snapshot(l, kind), places_[l]});
     }
+    all.push_back(place->second);
   }
-  return gnn::range_costs{sums, devices};
+  return all;
+}
+
+UNITY_INLINE std::vector<part_seconds> range_balancer::last() const {
+  const auto layers = layers_by(before_);
+  std::vector<part_seconds> all;
+  for (std::size_t k = 0; k < measured_.size(); ++k) {
+    double predicted = 0;
+    for (const auto& l : layers[k]) {
+      predicted += l.cost.seconds(sums_.of(partition_.range(k), l.width));
+    }
+    all.push_back({predicted, measured_[k]});
+  }
+  return all;
+}
+
+UNITY_INLINE gnn::range_costs range_balancer::costs_on(const gnn::vertex_feature_sums& sums) const {
+  return gnn::range_costs{sums, layers_by(costs_)};
 }
 
 UNITY_INLINE gnn::vertex_partition range_balancer::partition_of(gnn::csr_view other) const {
@@ -129,7 +157,7 @@ UNITY_INLINE double range_balancer::predicted(const gnn::vertex_partition& p, st
 
 UNITY_INLINE std::optional<gnn::vertex_partition> range_balancer::better(const gnn::vertex_partition& now,
                                                                          const gnn::repartition_rule& rule) const {
-  if (last_.empty()) {
+  if (measured_.empty()) {
     return std::nullopt;
   }
   const auto costs = costs_on(sums_);
