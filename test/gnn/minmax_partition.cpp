@@ -109,6 +109,15 @@ TEST_CASE("the minmax partition gives a too slow device no vertices") {
   CHECK(p.range(1).size() == 0);
 }
 
+TEST_CASE("the minmax partition of different devices is optimal with an empty part") {
+  // The first device leaves a vertex that the second cannot take; 0 | 1 | 2 3 has no empty part.
+  const table cost{{{1, 1, 1, 100}, {100, 1, 100, 100}, {1, 1, 1, 1}}};
+  const auto p = gnn::minmax_partition(3, 4, cost);
+  CHECK(gnn::bottleneck(p, cost) == 2);
+  CHECK(gnn::bottleneck(gnn::vertex_partition{{0, 1, 2, 4}}, cost) == 2);
+  CHECK(p.range(1).size() == 0);
+}
+
 TEST_CASE("partitions by equal vertices or equal edges or undivided have the expected cuts") {
   CHECK(gnn::equal_vertices(10, 4).cuts() == std::vector<vertex_id>{0, 3, 6, 8, 10});
   CHECK(gnn::equal_vertices(2, 4).cuts() == std::vector<vertex_id>{0, 1, 2, 2, 2});

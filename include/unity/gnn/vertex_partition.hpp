@@ -133,8 +133,8 @@ template <range_cost C>
 }  // namespace detail
 
 // A partition whose most expensive part is as cheap as possible; part k goes to device k. Every part has a vertex if
-// there are enough vertices, unless devices differ and one cannot take any within the optimal cost. Complexity: O(P log
-// V) for each of at most 65 probed bounds (bisection over the cost).
+// there are enough vertices and devices are alike. If they differ, a part may be empty even if another partition of the
+// same cost has no empty one. Complexity: O(P log V) for each of at most 65 probed bounds (bisection over the cost).
 // Throws: unity::error without parts. Source: section 4.4.2 of ROC; the probe: Pinar and Aykanat, Fast optimal load
 // balancing algorithms for 1D partitioning, Journal of Parallel and Distributed Computing 64(8), 2004.
 template <range_cost C>
