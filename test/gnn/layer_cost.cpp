@@ -101,6 +101,16 @@ TEST_CASE("learned layer weights are nonnegative and locally optimal") {
   }
 }
 
+TEST_CASE("the ridge of a layer cost weighs less the more observations there are") {
+  for (const int observations : {1, 2, 10}) {
+    gnn::layer_cost_learner learner{1};
+    for (int i = 0; i < observations; ++i) {
+      learner.observe({1, 0, 0, 0, 0}, 1);
+    }
+    CHECK(learner.snapshot().weights[0] == Approx(observations / (observations + 1.0)));
+  }
+}
+
 // Reference: fits every subset of features to all observations, and returns the best.
 gnn::layer_cost refit(const std::vector<vertex_features>& rows, const std::vector<double>& times, double ridge) {
   const auto longest = *std::max_element(times.begin(), times.end());

@@ -52,9 +52,9 @@ struct observed_layer {
 
 }  // namespace detail
 
-// Learns the weights of one layer on one device: the non-negative weights that minimize the mean square error plus
-// `ridge` times the sum of squares of each feature's largest contribution, in units of the longest time. The ridge is
-// needed because on graphs with few runs the last three features are linearly dependent.
+// Learns the weights of one layer on one device: the non-negative weights that minimize the sum of the squared errors
+// plus `ridge` times the sum of squares of each feature's largest contribution, in units of the longest time. The ridge
+// is needed because on graphs with few runs the last three features are linearly dependent.
 // Source: equations 4.4 to 4.7 of ROC; Hoerl and Kennard, Ridge regression, Technometrics 12(1), 1970; Lawson and
 // Hanson, Solving least squares problems, 1974, chapter 23 (non-negativity).
 class layer_cost_learner {
