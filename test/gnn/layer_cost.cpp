@@ -111,6 +111,14 @@ TEST_CASE("the ridge of a layer cost weighs less the more observations there are
   }
 }
 
+TEST_CASE("layer costs are learned from times of any size") {
+  for (const auto seconds : {1e-200, 1e-9, 1e300}) {
+    gnn::layer_cost_learner learner;
+    learner.observe({2, 0, 0, 0, 0}, seconds);
+    CHECK(learner.snapshot().weights[0] / (seconds / 2) == Approx(1));
+  }
+}
+
 // Reference: fits every subset of features to all observations, and returns the best.
 gnn::layer_cost refit(const std::vector<vertex_features>& rows, const std::vector<double>& times, double ridge) {
   const auto longest = *std::max_element(times.begin(), times.end());

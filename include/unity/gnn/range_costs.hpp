@@ -255,7 +255,8 @@ UNITY_INLINE void observe(observed_layer& all, std::array<double, observed_layer
     for (std::size_t i = 0; i < vertex_feature_count; ++i) {
       miss += result.cost.weights[i] * row[i];
     }
-    result.loss += miss * miss / (longest * longest);
+    const auto relative = miss / longest;  // first: the square of a time may be beyond the range of double
+    result.loss += relative * relative;
   }
   return result;
 }
