@@ -231,4 +231,13 @@ TEST_CASE("ranker features are scaled to standard deviations within bounds") {
   CHECK(far.items[0] == 10);
 }
 
+TEST_CASE("ranker features of microseconds are scaled as those of seconds") {
+  std::vector<learn::ranked_list> lists{{{2e-7F, 0}, {0.1F}}, {{6e-7F, 0}, {0.1F}}};
+  const learn::ranked_scaling scaling{{2, 1, 4, 1}, lists};
+  scaling.apply(lists[1]);
+  CHECK(lists[1].items[0] == Approx(1));
+  CHECK(lists[1].items[1] == 0);
+  CHECK(lists[1].whole[0] == Approx(0).margin(1e-6));
+}
+
 }  // namespace tests_of_ranker

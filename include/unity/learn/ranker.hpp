@@ -375,7 +375,7 @@ UNITY_INLINE std::vector<ranked_scaling::column> ranked_scaling::columns_of(std:
     }
     const auto mean = count > 0 ? sum / count : 0;
     const auto variance = count > 0 ? squares / count - mean * mean : 0;
-    columns[c] = {mean, variance > 1e-12 * (1 + mean * mean) ? std::sqrt(variance) : 1};
+    columns[c] = {mean, variance > 1e-12 * mean * mean ? std::sqrt(variance) : 1};  // below: rounding alone
   }
   return columns;
 }
