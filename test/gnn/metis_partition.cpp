@@ -73,6 +73,13 @@ TEST_CASE("METIS balances vertex weights and handles one part and tiny graphs") 
   CHECK(gnn::metis_parts(gnn::csr_graph{{0, 1}, {0}}, 3) == std::vector<std::uint32_t>{0});
 }
 
+TEST_CASE("METIS partitioning into as many parts as vertices or more gives each a part of its own") {
+  const gnn::csr_graph path{{0, 1, 3, 4}, {1, 0, 2, 1}};
+  for (const std::size_t parts : {3, 4, 1000}) {
+    CHECK(gnn::metis_parts(path, parts) == std::vector<std::uint32_t>{0, 1, 2});
+  }
+}
+
 TEST_CASE("METIS partitioning refuses invalid part counts and weights") {
   const auto g = torus();
   CHECK(test::message_of([&] { static_cast<void>(gnn::metis_parts(g, 0)); }) ==

@@ -28,6 +28,7 @@ namespace unity::gnn {
 
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -86,6 +87,11 @@ UNITY_INLINE std::vector<std::uint32_t> metis_parts(csr_view g, std::size_t part
   auto weight_of = detail::metis_weights(g, weights);
   if (parts == 1 || g.vertices() < 2) {  // METIS takes logarithms of these
     return std::vector<std::uint32_t>(g.vertices());
+  }
+  if (parts >= g.vertices()) {  // METIS leaves parts empty that vertices could have, and prints warnings
+    std::vector<std::uint32_t> one_each(g.vertices());
+    std::iota(one_each.begin(), one_each.end(), 0U);
+    return one_each;
   }
   detail::metis_graph graph{g};
   auto vertices = static_cast<idx_t>(g.vertices());
