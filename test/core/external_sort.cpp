@@ -65,6 +65,21 @@ TEST_CASE("external sort returns elements in order for sizes below and above its
   CHECK(s.runs() == 0);
 }
 
+TEST_CASE("an external sorter keeps few files open for many runs") {
+  const scratch_folder folder;
+  sorter s{{}, 0, folder.path};
+  std::vector<std::uint64_t> expected;
+  random_engine random{7};
+  for (std::size_t i = 0; i < 1100 * 1024; ++i) {
+    expected.push_back(random());
+    s.push(expected.back());
+  }
+  CHECK(s.size() == expected.size());
+  CHECK(s.runs() == 4 + 1100 - 4 * 256);
+  std::sort(expected.begin(), expected.end());
+  CHECK(drained(s) == expected);
+}
+
 TEST_CASE("a drained external sorter can be filled again") {
   const scratch_folder folder;
   sorter s{{}, 0, folder.path};

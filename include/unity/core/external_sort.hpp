@@ -59,7 +59,7 @@ class external_sorter {
     } else {
       spill();
       std::vector<T>{}.swap(held_);  // the readers use the same amount
-      merge(f);
+      merge(0, f);
     }
     std::vector<T>{}.swap(held_);
     runs_.clear();
@@ -71,6 +71,14 @@ class external_sorter {
     void operator()(std::FILE* f) const noexcept { std::fclose(f); }
   };
   using file = std::unique_ptr<std::FILE, close_file>;
+
+  struct run {
+    file stream{};
+    std::size_t count = 0;
+    std::size_t merges = 0;  // that its elements went through
+  };
+  // Systems limit the number of open files, often to 1,024.
+  static constexpr std::size_t most_alike = 256;
 
   // Reads a run a block at a time.
   class reader {
@@ -105,17 +113,40 @@ class external_sorter {
   void spill() {
     choose_folder();
     sort();
-    auto run = unnamed_file();
-    const bool written = std::fwrite(held_.data(), sizeof(T), held_.size(), run.get()) == held_.size() &&
-                         std::fflush(run.get()) == 0;
-    if (!written) {
-      throw error{folder_.string(), std::strerror(errno),
-                  fmt::format("room for {} bytes", held_.size() * sizeof(T))};
-    }
-    std::rewind(run.get());
+    run next{unnamed_file(), 0, 0};
+    write(next, held_.data(), held_.size());
+    finish(next);
     spilled_ += held_.size();
-    runs_.emplace_back(std::move(run), held_.size());
+    runs_.push_back(std::move(next));
     held_.clear();
+    while (runs_.size() >= most_alike && runs_[runs_.size() - most_alike].merges == runs_.back().merges) {
+      unite();
+    }
+  }
+  void write(run& to, const T* from, std::size_t count) {
+    if (std::fwrite(from, sizeof(T), count, to.stream.get()) != count) {
+      refuse(to.count + count);
+    }
+    to.count += count;
+  }
+  void finish(run& written) {
+    if (std::fflush(written.stream.get()) != 0) {
+      refuse(written.count);
+    }
+    std::rewind(written.stream.get());
+  }
+  [[noreturn]] void refuse(std::size_t count) const {
+    throw error{folder_.string(), std::strerror(errno), fmt::format("room for {} bytes", count * sizeof(T))};
+  }
+  // Makes one run of the last ones.
+  void unite() {
+    std::vector<T>{}.swap(held_);  // the readers use the same amount
+    const auto first = runs_.size() - most_alike;
+    run all{unnamed_file(), 0, runs_.back().merges + 1};
+    merge(first, [&](const T& v) { write(all, &v, 1); });
+    finish(all);
+    runs_.resize(first);
+    runs_.push_back(std::move(all));
   }
   void choose_folder() {
     std::error_code problem;
@@ -141,17 +172,19 @@ class external_sorter {
     }
     return stream;
   }
+  // f(element) for the elements of the runs from this one on.
   template <class F>
-  void merge(F& f) {
+  void merge(std::size_t first, F&& f) {
     std::vector<reader> readers;
-    std::vector<T> heads(runs_.size());
-    const auto block = std::max<std::size_t>(1, most_ / runs_.size());
+    const auto count = runs_.size() - first;
+    std::vector<T> heads(count);
+    const auto block = std::max<std::size_t>(1, most_ / count);
     const auto later = [&](std::size_t a, std::size_t b) {
       return less_(heads[b], heads[a]);
     };
     std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> next{later};
-    for (std::size_t r = 0; r < runs_.size(); ++r) {
-      readers.emplace_back(runs_[r].first.get(), runs_[r].second, block);
+    for (std::size_t r = 0; r < count; ++r) {
+      readers.emplace_back(runs_[first + r].stream.get(), runs_[first + r].count, block);
       if (readers[r].next(heads[r])) {
         next.push(r);
       }
@@ -171,7 +204,7 @@ class external_sorter {
   std::filesystem::path folder_;
   std::vector<T> held_;
   std::size_t spilled_ = 0;
-  std::vector<std::pair<file, std::size_t>> runs_;
+  std::vector<run> runs_;  // merged ones first
 };
 
 }  // namespace unity
