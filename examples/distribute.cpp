@@ -146,6 +146,7 @@ void declare(CLI::App& app, arguments& a) {
       ->check(
           CLI::IsMember(std::vector<std::string>{parallel::optimizer_names.begin(), parallel::optimizer_names.end()}));
   app.add_option("--seed", a.options.seed, "random seed of random_axis_all_reduce and of the searches")
+      ->check(support::number_from(std::uint64_t{0}))
       ->capture_default_str();
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--report", a.report, "file for an HTML report: strategies side by side, and the trials of a search");

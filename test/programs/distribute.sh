@@ -178,6 +178,8 @@ check "a command that says no seconds" refused "the last line is 'fast'" "$model
 check "a cluster and a machine" refused 'and --machine, too' "$model" --resources "$nodes" --machine p100:1x2
 check "neither" refused 'not given' "$model"
 check "no trials" complains 2 'trials' "$distribute" "$model" --resources "$nodes" --strategy auto --trials 0
+check "a seed below 0" complains 2 "seed: '-1'; expected a whole number" "$distribute" "$model" \
+  --resources "$nodes" --seed -1
 check "no such file" refused 'none.yml' "$model" --resources none.yml
 printf 'nodes:\n  - address: a\n  - address: b\n' >no_chief.yml
 check "no chief" refused 'none is the chief' "$model" --resources no_chief.yml
