@@ -295,8 +295,7 @@ void resolve(arguments& a) {
   o.limits.seconds = support::parse_quantity("--budget", a.budget, support::durations);
   o.checkpoint_seconds = support::parse_quantity("--every", a.every, support::durations);
   if (!a.memory_limit.empty()) {
-    o.objective.memory_limit =
-        static_cast<cost_value>(support::parse_quantity("--memory-limit", a.memory_limit, support::memory_sizes));
+    o.objective.memory_limit = support::parse_memory("--memory-limit", a.memory_limit).count();
   }
   if (!a.runs.run.empty()) {
     support::check_backend(a.runs.run, "--run");

@@ -74,11 +74,7 @@ inline std::optional<unity::parallel::synchronizer> sharding_of(const std::strin
 inline std::int64_t check_sync(const std::string& flag) {
   const std::string bucket = "bucket=";
   if (flag.rfind(bucket, 0) == 0) {
-    const auto size = parse_quantity("--sync bucket", flag.substr(bucket.size()), memory_sizes);
-    if (size < 1) {
-      throw unity::error{"--sync bucket", fmt::format("'{}'", flag.substr(bucket.size())), "a byte at least"};
-    }
-    return static_cast<std::int64_t>(size);
+    return parse_memory("--sync bucket", flag.substr(bucket.size())).count();
   }
   if (!flag.empty() && flag != "ps" && !sharding_of(flag)) {
     throw unity::error{"--sync", fmt::format("'{}'", flag), sync_forms};

@@ -78,11 +78,7 @@ inline void apply_what_if(unity::trace::flow_graph& g, const unity::trace::name_
     } else if (what == "workers") {
       trace::scale_workers(g, static_cast<std::uint32_t>(std::min<std::int64_t>(parse_size(flag, value), 1 << 24)));
     } else if (what == "bucket") {
-      const auto size = parse_quantity(flag, value, memory_sizes);
-      if (size < 1) {
-        throw unity::error{flag, fmt::format("'{}'", value), "a byte at least"};
-      }
-      if (trace::rebucket(g, unity::bytes{static_cast<std::int64_t>(size)}) == 0) {
+      if (trace::rebucket(g, parse_memory(flag, value)) == 0) {
         throw unity::error{flag, "no sum of gradients whose size is known", "a trace with all-reduces"};
       }
     } else if (what == "algorithm") {

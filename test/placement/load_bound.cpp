@@ -142,12 +142,12 @@ TEST_CASE("the load bound is quick where the room for other tensors shrinks") {
   }
   const load_bound bound{g, least_capacity(g).size, longest_chain(g)};
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 200; ++i) {
     // `early` and `late` are loaded twice, but for two bytes that fit beside `early`.
     CHECK(bound.loads_after(operator_set(g.operator_count()), tensor_set(g.tensor_count())) ==
           input_bytes(g) + bytes{4 * operators - 2});
   }
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds{1});
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds{5});
 }
 
 TEST_CASE("the longest chain through an operator contains it and follows dependencies and is the longest") {

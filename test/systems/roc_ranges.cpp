@@ -108,13 +108,13 @@ TEST_CASE("range_balancer observes iterations of many parts quickly") {
   systems::range_balancer balancer{g, std::vector<std::uint32_t>(8, 16), std::vector<std::size_t>(parts)};
   const auto p = gnn::equal_edges(g, parts);
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 60; ++i) {
     balancer.observe(p, std::vector(parts, systems::layer_seconds(8, 1e-3)));
   }
   REQUIRE(balancer.last().size() == parts);
   REQUIRE(balancer.last().back().measured == Approx(8e-3));
   REQUIRE(balancer.partition_of(g).parts() == parts);
-  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds{1});
+  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds{5});
 }
 
 struct training {

@@ -47,8 +47,6 @@ class range_balancer {
   // The partition of another graph with the same model that is predicted to be the fastest.
   // Source: section 4.7.6 of Jia's dissertation.
   [[nodiscard]] gnn::vertex_partition partition_of(gnn::csr_view other) const;
-  // The predicted total time of the part's layers.
-  [[nodiscard]] double predicted(const gnn::vertex_partition& p, std::size_t part) const;
 
  private:
   // The layers of each part with their costs. A fit takes far longer than what is done with it for a part, so there is
@@ -145,14 +143,6 @@ UNITY_INLINE gnn::range_costs range_balancer::costs_on(const gnn::vertex_feature
 UNITY_INLINE gnn::vertex_partition range_balancer::partition_of(gnn::csr_view other) const {
   const gnn::vertex_feature_sums sums{other, sums_.widths()};
   return gnn::balanced_partition(costs_on(sums));
-}
-
-UNITY_INLINE double range_balancer::predicted(const gnn::vertex_partition& p, std::size_t part) const {
-  double sum = 0;
-  for (std::size_t l = 0; l < places_.size(); ++l) {
-    sum += costs_.snapshot(l, kinds_[part]).seconds(sums_.of(p.range(part), places_[l]));
-  }
-  return sum;
 }
 
 UNITY_INLINE std::optional<gnn::vertex_partition> range_balancer::better(const gnn::vertex_partition& now,
