@@ -75,7 +75,7 @@ TEST_CASE("METIS balances vertex weights and handles one part and tiny graphs") 
 
 TEST_CASE("METIS partitioning into as many parts as vertices or more gives each a part of its own") {
   const gnn::csr_graph path{{0, 1, 3, 4}, {1, 0, 2, 1}};
-  for (const std::size_t parts : {3, 4, 1000}) {
+  for (const std::size_t parts : {3U, 4U, 1000U}) {
     CHECK(gnn::metis_parts(path, parts) == std::vector<std::uint32_t>{0, 1, 2});
   }
 }
