@@ -59,7 +59,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--hidden", a.settings.shape.hidden, "hidden size per operator")
       ->check(number_in<std::uint64_t>(4, 1024));
   app.add_option("--layers", a.settings.shape.layers, "attention layers")->check(number_in<std::uint64_t>(0, 64));
-  app.add_option("--budget", a.budget, "time limit, such as 10m; the best weights so far are written");
+  app.add_option("--budget", a.budget, "time limit of training, such as 10m; the best weights so far are written");
   app.add_option("--seed", a.settings.seed, "random seed of initial weights, order and split of samples")
       ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--checkpoint", a.checkpoint, "file for the state of the run, saved every ten seconds and at the end");
