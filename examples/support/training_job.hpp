@@ -107,7 +107,7 @@ inline training_job job_of(const training_flags& a, const unity::tensor::algebra
     throw unity::error{a.resume, fmt::format("loss \"{}\"", j.run.loss), "cross_entropy or mean_square"};
   }
   j.trained = unity::train::with_loss(operators, j.given, *loss);
-  j.run.model = unity::train::model_fingerprint(operators, j.trained.graph);
+  j.run.model = unity::train::model_fingerprint(operators, j.trained.graph, j.trained.pipeline.microbatches);
   j.run.batch = unity::train::samples_of(operators, j.trained.graph) * j.trained.pipeline.microbatches;
   j.run.rule.updates = j.trained.updates;
   j.run.rule = rule_for(a, j.run.rule);

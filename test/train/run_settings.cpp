@@ -111,6 +111,23 @@ TEST_CASE("a model's fingerprint depends on inputs and weights but not on sample
   CHECK(fingerprint(8, 3, "w", false, tensor::dtype::float64) != own);
 }
 
+TEST_CASE("a model's fingerprint does not depend on micro-batches, though masks may have as many rows as samples") {
+  const auto& a = test::training::operators();
+  const auto fingerprint = [&](std::int64_t batch, std::int64_t rows, std::int64_t microbatches) {
+    tensor::builder b{a};
+    const auto x = b.input("x", {batch / microbatches, 4, 4});
+    const auto y = b.add(x, b.input("mask", {rows, 4}));
+    const auto g = std::move(b).finish({y});
+    return train::model_fingerprint(a, tensor::with_loss(a, g, tensor::loss::mean_square, microbatches), microbatches);
+  };
+  for (const auto microbatches : {2, 4}) {
+    CAPTURE(microbatches);
+    CHECK(fingerprint(8, 4, microbatches) == fingerprint(8, 4, 1));
+    CHECK(fingerprint(4, 4, microbatches) == fingerprint(4, 4, 1));
+  }
+  CHECK(fingerprint(8, 1, 2) != fingerprint(8, 4, 2));
+}
+
 TEST_CASE("a checkpoint header with invalid numbers is refused") {
   const auto refusal = [](double batch, std::int64_t step) {
     auto h = train::header_of({}, step);

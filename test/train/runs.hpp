@@ -93,7 +93,7 @@ void on_threads(const parallel::plan& p, const update_rule& rule, std::uint64_t 
 }
 
 inline run_settings settings_for(const parallel::plan& p, const update_rule& rule, std::uint64_t seed) {
-  return {model_fingerprint(operators(), p.graph),
+  return {model_fingerprint(operators(), p.graph, p.pipeline.microbatches),
           samples_of(operators(), p.graph) * p.pipeline.microbatches,
           "mean_square",
           "synthetic",

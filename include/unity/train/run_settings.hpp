@@ -51,8 +51,10 @@ struct rule_setting {
 }
 
 // 16 hexadecimal digits that depend on names, types and sizes of the inputs and weights of a graph with a loss, but
-// neither on the number of samples nor on how operators were rewritten. Complexity: n log n in the graph.
-[[nodiscard]] std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g);
+// neither on the number of samples nor on how operators were rewritten. The graph is stated for one of so many
+// micro-batches. Complexity: n log n in the graph.
+[[nodiscard]] std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                            std::int64_t microbatches = 1);
 
 namespace detail {
 
@@ -82,6 +84,8 @@ void expect_same(const run_settings& found, const run_settings& wanted, const st
 
 #include <unity/core/error.hpp>
 #include <unity/core/hash.hpp>
+#include <unity/parallel/dimensions.hpp>
+#include <unity/parallel/sample_values.hpp>
 #include <unity/tensor/loss.hpp>
 
 namespace unity::train {
@@ -113,8 +117,14 @@ UNITY_INLINE std::optional<value_id> compared_input(const tensor::algebra& a, co
   return std::nullopt;
 }
 
-UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g) {
-  const auto samples = samples_of(a, g);
+UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tensor::tensor_graph& g,
+                                           std::int64_t microbatches) {
+  const auto compared = compared_input(a, g);
+  const auto samples = samples_of(a, g) * microbatches;
+  // Micro-batches have parts of these inputs only. A mask may have as many rows as a micro-batch has samples.
+  const auto is_part = compared && microbatches > 1
+                           ? parallel::sample_values(g, parallel::graph_dimensions{a, g}, {{*compared}})
+                           : std::vector<bool>(g.value_count());
   std::set<std::string> lines;
   for (const auto n : node_ids(g)) {
     const auto& op = g.operation(n);
@@ -122,11 +132,13 @@ UNITY_INLINE std::string model_fingerprint(const tensor::algebra& a, const tenso
     if (!is_weight && op.kind != a.kind("input")) {
       continue;
     }
-    const auto& t = g.type(g.results(n)[0]);
+    const auto v = g.results(n)[0];
+    const auto& t = g.type(v);
     std::string line =
         fmt::format("{}{} {}", is_weight ? "w " : "i ", a.read(op).word("name"), tensor::name_of(t.element));
     for (std::size_t d = 0; d < t.rank(); ++d) {
-      line += !is_weight && d == 0 && t.dims[d] == samples ? " samples" : fmt::format(" {}", t.dims[d]);
+      const auto size = !is_weight && d == 0 && is_part[v.index()] ? t.dims[d] * microbatches : t.dims[d];
+      line += !is_weight && d == 0 && size == samples ? " samples" : fmt::format(" {}", size);
     }
     lines.insert(line);
   }
