@@ -242,6 +242,24 @@ TEST_CASE("large cpu pooling operators are correct and bitwise equal on 1 to 5 t
   }
 }
 
+TEST_CASE("a cpu maximum of a window without finite elements is -infinity", "[cpu]") {
+  constexpr auto infinity = std::numeric_limits<double>::infinity();
+  constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
+  const auto maxima = [](const shape& dims, std::vector<double> elements, const attributes& given) {
+    const large_case c{"max_pool", given, {type(dims)}};
+    suite_operands operands;
+    operands.add({dims, std::move(elements)}, c.inputs[0]);
+    const auto outputs = *standard().infer(make(c), c.inputs);
+    return decode<double>(run(c, operands, 2)[0].data(), outputs[0]).data;
+  };
+  const attributes pairs{{"kernel", {1, 2}}, {"stride", {1, 2}}};
+  CHECK(maxima({1, 1, 1, 8}, {-infinity, -infinity, -infinity, 2, nan, -infinity, -3e38, nan}, pairs) ==
+        std::vector{-infinity, 2.0, -infinity, static_cast<double>(-3e38F)});
+  // The two taps are on the padding before and after the image.
+  const attributes apart{{"kernel", {1, 2}}, {"dilation", {1, 3}}, {"pads", {0, 1, 0, 1}}, {"padding", "explicit"}};
+  CHECK(maxima({1, 1, 1, 2}, {1, 2}, apart) == std::vector{-infinity});
+}
+
 TEST_CASE("large cpu matrix products are correct and bitwise equal on 1 to 5 threads", "[cpu]") {
   for (const bool packed : {false, true}) {
     const auto weight = [packed](tensor_type t) { return packed ? constant(std::move(t)) : t; };

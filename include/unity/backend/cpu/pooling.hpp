@@ -259,11 +259,15 @@ struct pool_windows {
 
 namespace detail {
 
+// Own loops, for all windows, or for those of which a library's maximum may be wrong: it begins with the lowest finite
+// number, which remains if all elements are -infinity or NaN, or if a dilated window has none but padding.
 class pool_loops final : public routine {
  public:
-  pool_loops(const pool_windows& w, const tensor::tensor_type& image)
-      : windows_{w}, images_{image.dims[0] * image.dims[1]} {}
+  // maxima: of the library; null if it has none.
+  pool_loops(const pool_windows& w, const tensor::tensor_type& image, std::unique_ptr<routine> maxima = nullptr)
+      : windows_{w}, images_{image.dims[0] * image.dims[1]}, maxima_{std::move(maxima)} {}
 
+  [[nodiscard]] std::size_t workspace() const override { return maxima_ == nullptr ? 0 : maxima_->workspace(); }
   void run(const call& c) const override;
 
  private:
@@ -271,6 +275,7 @@ class pool_loops final : public routine {
 
   pool_windows windows_;
   std::int64_t images_;
+  std::unique_ptr<routine> maxima_;
 };
 
 }  // namespace detail
@@ -386,11 +391,22 @@ UNITY_INLINE void pool_loops::run(const call& c) const {
   const auto& [kind, y, x] = windows_;
   const auto* from = reinterpret_cast<const float*>(c.inputs[0]);
   auto* to = reinterpret_cast<float*>(c.outputs[0]);
-  parallel_for(c.threads, images_, 1, [&](int, std::int64_t begin, std::int64_t end) {
-    for (auto i = begin; i < end; ++i) {
-      for (std::int64_t row = 0; row < y.out; ++row) {
-        for (std::int64_t column = 0; column < x.out; ++column) {
-          to[(i * y.out + row) * x.out + column] = window(from + i * y.in * x.in, row, column);
+  if (maxima_ != nullptr) {
+    maxima_->run(c);
+  }
+  constexpr float lowest = std::numeric_limits<float>::lowest();
+  constexpr std::int64_t block = 256;
+  parallel_for(c.threads, images_ * y.out * x.out, 16 * block, [&](int, std::int64_t begin, std::int64_t end) {
+    for (auto first = begin; first < end; first += block) {
+      const auto last = std::min(first + block, end);
+      int due = maxima_ == nullptr ? 1 : 0;
+      for (auto i = first; i < last && maxima_ != nullptr; ++i) {
+        due |= static_cast<int>(to[i] == lowest);
+      }
+      for (auto i = first; i < last && due != 0; ++i) {
+        const auto row = i / x.out;
+        if (maxima_ == nullptr || to[i] == lowest) {
+          to[i] = window(from + row / y.out * y.in * x.in, row % y.out, i % x.out);
         }
       }
     }
@@ -462,6 +478,9 @@ UNITY_INLINE std::unique_ptr<routine> pooling_routine(const onednn& library, con
     auto r = std::make_unique<onednn_routine>(library);
     r->add(dnnl::pooling_v2_forward{pd}, pd.scratchpad_desc(),
            {{DNNL_ARG_SRC, image, place::input(0)}, {DNNL_ARG_DST, result, place::output(0)}});
+    if (w.kind == pool::largest) {
+      return std::make_unique<detail::pool_loops>(w, inputs[0], std::move(r));
+    }
     return r;
   } catch (const dnnl::error&) {
     return std::make_unique<detail::pool_loops>(w, inputs[0]);
