@@ -39,9 +39,10 @@ struct cpu_options {
 // int32. Narrow floats are widened, and results rounded. run() returns when the kernel has ended. Kernels may be moved,
 // but two threads must not run one kernel at once. A run itself allocates nothing; each oneDNN primitive in it
 // allocates a few small objects.
-// Determinism: the same bytes in every run and for any number of threads, except for matrix products of column-major
-// operands with long sums (including those of lstm_cell's weights): oneDNN divides these sums among its threads, so the
-// last bits may depend on their number.
+// Determinism: the same bytes in every run and for any number of threads, with two exceptions: matrix products of
+// column-major operands with long sums (including those of lstm_cell's weights), and convolutions of small images or of
+// few channels per group. oneDNN divides these sums according to the number of its threads, so the last bits may depend
+// on their number.
 class cpu_backend {
  public:
   using memory = host_memory;
