@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -180,6 +181,8 @@ void run(arguments& a) {
   backend::cpu_backend backend{operators, o};
   backend::timing_options timing;
   timing.seconds = a.seconds;
+  // As many samples as short kernels need to fill that time.
+  timing.most = std::max(timing.most, static_cast<int>(std::ceil(a.seconds / timing.sample_seconds)));
   timer device{backend, timing};
   const auto warn = [](const std::string& line) { fmt::print(stderr, "measure_kernels: {}\n", line); };
   support::warn_if_busy(warn);

@@ -57,6 +57,8 @@ check "... and ranks train it" silent "$train" operators/plan.json --fusion oper
   --backend cpu --steps 3 --check
 
 check "kernels are measured" silent "$measure" "$model" --samples 60 --seconds 0.0005 --out kernels
+check "... for a longer time" silent "$measure" "$model" --samples 1 --seconds 0.01 --out longer
+check "... in more runs of short ones" grep -q ' 5 to 500 runs$' stdout
 check "an estimator is trained" silent "$estimate" kernels --hidden 16 --layers 1 --epochs 3 --out estimator
 measured="--cost measured:cpu --backend-threads 1 --timings none"
 check "... and asked" silent "$fuse" "$model" --machine host:1x2 $measured --budget 2s --estimator estimator \
