@@ -13,6 +13,7 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/parallel/dimensions.hpp>
 #include <unity/parallel/pipeline.hpp>
+#include <unity/parallel/ranks/identical_ranks.hpp>
 #include <unity/parallel/ranks/rank_lowering.hpp>
 #include <unity/parallel/ranks/spelled_out.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
@@ -64,8 +65,24 @@ parallel::plan data_parallel_plan(const tensor::algebra& operators, tensor::tens
   return p;
 }
 
-// Two devices suffice for a rank's program: it is the same on more devices.
-hardware::machine two_devices() { return hardware::preset("host:1x2"); }
+// The job on two devices suffices for a rank's program, if ranks do the same: then it is the same on more devices.
+// Ranks that share a weight with a row per sample do not: the number of parts of its gradient depends on that of
+// devices.
+parallel::plan trained_job(const tensor::algebra& operators, const std::string& model,
+                           const std::vector<std::string>& dimensions, const parallel::plan& whole) {
+  const auto devices = whole.machine.network.device_count();
+  if (devices > 2) {
+    const auto two = data_parallel_plan(operators, graph_for(operators, model, dimensions, 2, devices),
+                                        hardware::preset("host:1x2"), whole.updates);
+    auto trained = train::with_loss(operators, two, tensor::loss::cross_entropy);
+    if (!parallel::identical_ranks(trained.graph, parallel::graph_dimensions{operators, trained.graph},
+                                   parallel::training_graph{operators, trained.graph}, trained.configurations)
+             .empty()) {
+      return trained;
+    }
+  }
+  return train::with_loss(operators, whole, tensor::loss::cross_entropy);
+}
 
 }  // namespace
 
@@ -78,10 +95,7 @@ fusion_job load_fusion_job(const tensor::algebra& operators, const std::string& 
   }
   fusion_job job;
   job.plan = data_parallel_plan(operators, graph_for(operators, model, dimensions, devices, devices), machine, updates);
-  const auto small = devices == 2 ? job.plan
-                                  : data_parallel_plan(operators, graph_for(operators, model, dimensions, 2, devices),
-                                                       two_devices(), updates);
-  const auto trained = train::with_loss(operators, small, tensor::loss::cross_entropy);
+  const auto trained = trained_job(operators, model, dimensions, job.plan);
   const auto programs = parallel::programs_of_ranks(operators, trained);
   job.is_spelled_out = is_spelled_out;
   job.program = is_spelled_out ? parallel::spelled_out(operators, programs.ranks.front()) : programs.ranks.front();

@@ -56,6 +56,11 @@ check "... which the result says" grep -q '"grain": "operators"' operators/fusio
 check "... and ranks train it" silent "$train" operators/plan.json --fusion operators/fusion.json --ranks 2 \
   --backend cpu --steps 3 --check
 
+# Its states are weights with a row per sample, whose gradients have a part per device.
+check "a model whose ranks differ" silent "$fuse" "zoo:nasrnn?batch=2&hidden=4&seq=2" --machine host:1x3 \
+  --strategy xla --grain primitives --budget 0.2s --out differing
+check "... is trained on three" silent "$train" differing/plan.json --fusion differing/fusion.json --backend cpu \
+  --steps 2 --check
 check "kernels are measured" silent "$measure" "$model" --samples 60 --seconds 0.0005 --out kernels
 check "... for a longer time" silent "$measure" "$model" --samples 1 --seconds 0.01 --out longer
 check "... in more runs of short ones" grep -q ' 5 to 500 runs$' stdout
