@@ -206,6 +206,40 @@ TEST_CASE("ties of tasks follow fragment then shard then kind then place") {
   CHECK(tie(0, 3) < tie(1, 0));
 }
 
+TEST_CASE("edits of 150000 tasks that one task waits for, or that wait for one, take linear time") {
+  constexpr std::uint32_t count = 150'000;  // quadratic time: a minute
+  tasks::program p;
+  std::vector<fragment> bodies(count + 2);
+  for (const auto& b : bodies) {
+    static_cast<void>(b);
+    p.add_fragment();
+  }
+  const fragment_id hub{0u};
+  const fragment_id last{count + 1U};
+  bodies.front().add({});
+  bodies.back().add({});
+  for (std::uint32_t i = 1; i <= count; ++i) {
+    bodies[i].add({});
+    bodies[i].dependencies.push_back({{hub, 0}, {{}, 0}});
+    bodies.back().dependencies.push_back({{fragment_id{i}, 0}, {last, 0}});
+  }
+  auto all = tasks::replacements_of(bodies);
+  p.replace(all);
+  p.commit();
+  all.pop_back();
+  all.erase(all.begin());
+  for (int round = 0; round < 2; ++round) {
+    p.replace(all);
+    p.rollback();
+    CHECK(p.after(p.find(hub, 0).index()).size() == count);
+    CHECK(p.before(p.find(last, 0).index()).size() == count);
+  }
+  p.replace(all);
+  p.commit();
+  CHECK(p.after(p.find(hub, 0).index()).size() == count);
+  CHECK(p.before(p.find(last, 0).index()).size() == count);
+}
+
 TEST_CASE("fragments with invalid references or times break a contract") {
   const auto dies = [](auto body) { return test::in_child(body).aborted; };
   CHECK(dies([] {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <string>
@@ -167,6 +168,7 @@ class program {
     }
     collect_neighbours();
     link_all(false);
+    unlist_targets();
     for (std::size_t i = 0; i < all.size(); ++i) {
       take_out(all[i].fragment, i);
     }
@@ -196,9 +198,9 @@ class program {
     UNITY_EXPECTS(is_open_, "an open edit");
     // Parked lists are unchanged; only lists outside of the replaced fragments were modified.
     link_all(false);
+    unlist_targets();
     for (std::size_t i = 0; i < replaced_.size(); ++i) {
       auto& s = slots_[replaced_[i].index()];
-      list_targets(replaced_[i], false);
       release(s.first, s.size_class, s.body.tasks.size());
       task_count_ -= s.body.tasks.size();
       std::swap(s.first, parked_[i].first);
@@ -258,20 +260,37 @@ class program {
   }
 
   // Links or unlinks the dependencies that replaced fragments list, and those that other fragments list on them.
-  // Replaced fragments that are restored (`only_outside`) or removed keep their own lists as they are.
+  // Replaced fragments that are restored (`only_outside`) or removed keep their own lists as they are. Unlinks in the
+  // opposite order: a link is then near the end of its list, where it is looked for first.
   void link_all(bool on, bool only_outside = false) {
-    for (const auto f : replaced_) {
-      const auto& list = slots_[f.index()].body.dependencies;
-      for (std::size_t i = 0; i < list.size(); ++i) {
-        link(on ? list[i] : list[list.size() - 1 - i], f, on, only_outside);
-      }
+    const auto of_replaced = [&] {
+      for_each_in_order(replaced_, on, [&](fragment_id f) {
+        for_each_in_order(slots_[f.index()].body.dependencies, on,
+                          [&](const dependency& d) { link(d, f, on, only_outside); });
+      });
+    };
+    const auto of_neighbours = [&] {
+      for_each_in_order(neighbours_, on, [&](fragment_id f) {
+        for_each_in_order(slots_[f.index()].body.dependencies, on, [&](const dependency& d) {
+          if (is_inside(d.before, f) || is_inside(d.after, f)) {
+            link(d, f, on, only_outside);
+          }
+        });
+      });
+    };
+    if (on) {
+      of_replaced();
+      of_neighbours();
+    } else {
+      of_neighbours();
+      of_replaced();
     }
-    for (const auto f : neighbours_) {
-      for (const auto& d : slots_[f.index()].body.dependencies) {
-        if (is_inside(d.before, f) || is_inside(d.after, f)) {
-          link(d, f, on, only_outside);
-        }
-      }
+  }
+  // Forwards, or from the last one to the first.
+  template <class T, class Visit>
+  static void for_each_in_order(const std::vector<T>& all, bool forwards, const Visit& visit) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      visit(all[forwards ? i : all.size() - 1 - i]);
     }
   }
   void link(const dependency& d, fragment_id own, bool on, bool only_outside) {
@@ -336,7 +355,6 @@ class program {
       parked_.emplace_back();
     }
     auto& s = slots_[f.index()];
-    list_targets(f, false);
     parked_[i].first = s.first;
     parked_[i].size_class = s.size_class;
     std::swap(parked_[i].body, s.body);
@@ -407,13 +425,18 @@ class program {
       if (on) {
         list.push_back(f);
       } else {
-        list.erase(std::find(list.begin(), list.end(), f));
+        list.erase(std::prev(std::find(list.rbegin(), list.rend(), f).base()));
       }
     };
     for (const auto& d : slots_[f.index()].body.dependencies) {
       visit(d.before.fragment);
       visit(d.after.fragment);
     }
+  }
+
+  // Removes the replaced fragments from all `named_by`, the last one first: it is near the end of the lists.
+  void unlist_targets() {
+    for_each_in_order(replaced_, false, [&](fragment_id f) { list_targets(f, false); });
   }
 
   void release(std::uint32_t first, std::uint32_t size_class, std::size_t count) {
