@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <unity/core/error.hpp>
 #include <unity/core/random.hpp>
 #include <unity/core/units.hpp>
 #include <unity/simulate/full.hpp>
@@ -188,6 +189,25 @@ TEST_CASE("representatives do not join tasks that wait for others of their kind"
   CHECK(simulated{p}.iteration == picoseconds{80});
   CHECK(simulated{tasks::representatives(p, 0).program}.iteration == picoseconds{80});
   CHECK(simulated{tasks::representatives(p).program}.iteration == picoseconds{80});
+}
+
+TEST_CASE("representatives keep tasks that wait for each other apart so that simulations report them") {
+  tasks::program p;
+  tasks::fragment fragment;
+  for (std::uint32_t d = 0; d < 2; ++d) {  // each device waits for the other one
+    p.add_resource({"device", tasks::resource_kind::stream, d});
+    fragment.add({tasks::resource_id{std::size_t{d}}, picoseconds{10}, {}, {}, tasks::task_kind::forward, d});
+    fragment.dependencies.push_back({{{}, d}, {{}, 1 - d}, false});
+  }
+  p.add_fragment();
+  p.replace(tasks::replacements_of({&fragment, 1}));
+  p.commit();
+  for (const std::size_t most : {std::size_t{0}, std::size_t{100}}) {
+    CAPTURE(most);
+    const auto folded = tasks::representatives(p, most).program;
+    CHECK(folded.task_count() == 2);
+    CHECK_THROWS_AS(simulate::full_simulation{}.run(folded), error);
+  }
 }
 
 TEST_CASE("representatives of a chain of 100000 transfers are exact") {

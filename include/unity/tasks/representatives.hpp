@@ -31,6 +31,7 @@ struct represented_program {
 // tasks wait for different tasks, unless a task would then wait for itself or for a task that it represents. A task
 // then waits for everything that the tasks it represents wait for, so it usually starts too late, but a different order
 // of tasks can also make it start too early.
+// If tasks wait for each other, nothing is joined, so that simulations report it.
 // The classes of the partition (colours) are 64-bit hashes: classes whose hashes collide are joined.
 // Source: the coarsest stable partition of Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput.
 // 16(6), 1987; computed by refining the whole partition in each round.
@@ -43,6 +44,7 @@ struct represented_program {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_TASKS_REPRESENTATIVES)
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -94,6 +96,7 @@ class representative_finder {
   std::vector<std::uint32_t> number_{};      // by place of a task: its place in its lane
   std::vector<std::uint64_t> own_{};         // by place of a task: what does not depend on others
   std::vector<std::uint64_t> roles_{};       // by place of a task; zero: not known
+  bool has_cycle_ = false;                   // whether tasks wait for each other
   bool waits_for_like_ = false;              // whether a dependency between tasks with one representative was left out
   std::vector<std::uint32_t> first_{};       // by lane, and an end
   std::vector<std::uint32_t> tasks_{};       // places, by lane
@@ -132,6 +135,10 @@ UNITY_INLINE std::vector<std::uint32_t> order_of(const program& p) {
 
 UNITY_INLINE represented_program representative_finder::run(std::size_t most) {
   find_lanes();
+  if (has_cycle_) {
+    std::iota(colours_.begin(), colours_.end(), std::uint64_t{0});
+    return folded();
+  }
   refine(false);
   const auto coarse = colours_;
   std::size_t before = 0;
@@ -234,7 +241,9 @@ UNITY_INLINE void representative_finder::find_lanes() {
 
 UNITY_INLINE void representative_finder::find_roles() {
   std::vector<std::uint64_t> before;
-  for (const auto t : order_of(program_)) {
+  const auto order = order_of(program_);
+  has_cycle_ = order.size() != program_.task_count();
+  for (const auto t : order) {
     if (roles_[t] == 0) {
       before.clear();
       for (const auto link : program_.before(t)) {
