@@ -75,6 +75,24 @@ TEST_CASE("random_engine::between returns both bounds and the values in between"
   CHECK(random.between(9, 9) == 9);
 }
 
+TEST_CASE("random_engine::between works for the widest intervals") {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  random_engine random{1};
+  bool negative = false;
+  bool positive = false;
+  for (int i = 0; i < 100; ++i) {
+    const auto any = random.between(least, most);
+    negative = negative || any < 0;
+    positive = positive || any > 0;
+    REQUIRE(random.between(least, most - 1) < most);
+    REQUIRE(random.between(least + 1, most) > least);
+    REQUIRE(random.between(least, -1) < 0);
+  }
+  CHECK(negative);
+  CHECK(positive);
+}
+
 TEST_CASE("random_engine::unit is in the half-open unit interval with mean 0.5") {
   random_engine random{1};
   double sum = 0;

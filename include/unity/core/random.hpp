@@ -74,9 +74,13 @@ class random_engine {
     __extension__ using wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<wide>((*this)()) * n) >> 64U);
   }
-  // Uniform in [lo, hi], both included.
+  // Uniform in [lo, hi], both included; lo <= hi.
   constexpr std::int64_t between(std::int64_t lo, std::int64_t hi) noexcept {
-    return lo + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(hi - lo) + 1));
+    UNITY_EXPECTS(lo <= hi, "bounds in order");
+    // Unsigned, because the distance need not fit in 63 bits; that of all integers plus one not even in 64.
+    const auto distance = static_cast<std::uint64_t>(hi) - static_cast<std::uint64_t>(lo);
+    const auto drawn = distance == max() ? (*this)() : below(distance + 1);
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(lo) + drawn);
   }
   // Uniform in [0, 1).
   constexpr double unit() noexcept { return static_cast<double>((*this)() >> 11U) * 0x1.0p-53; }
