@@ -122,6 +122,18 @@ TEST_CASE("atomic_write through a symbolic link replaces the link's target") {
   CHECK(unity::read_file(folder / "real") == "new");
 }
 
+TEST_CASE("atomic_write through a symbolic link to nothing makes the link's target") {
+  const auto folder = fresh_folder("dangling");
+  fs::create_directories(folder / "far");
+  fs::create_symlink("far/real", folder / "link");
+  fs::create_symlink(folder / "link", folder / "link to link");
+  unity::atomic_write(folder / "link to link", "new");
+  CHECK(fs::is_symlink(folder / "link to link"));
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(unity::read_file(folder / "far" / "real") == "new");
+  CHECK(file_count(folder / "far") == 1);
+}
+
 TEST_CASE("atomic_write overwrites and removes the partial file of a killed process") {
   const auto folder = fresh_folder("killed");
   unity::atomic_write(folder / "a.partial0", "half of something longer");

@@ -266,12 +266,15 @@ class atomic_file {
     return is_free && ::fstat(file_.get(), &own) == 0 && ::stat(temporary_.c_str(), &named) == 0 &&
            own.st_ino == named.st_ino && own.st_dev == named.st_dev;
   }
-  // Follows links, so that the target of a link is replaced and the link stays.
-  static std::filesystem::path resolved(const std::filesystem::path& path) {
-    std::error_code ignored;
-    if (std::filesystem::is_symlink(path, ignored)) {
-      auto real = std::filesystem::weakly_canonical(path, ignored);
-      return ignored ? path : real;
+  // Follows links, so that the target of a link is replaced, or made, and the link stays.
+  static std::filesystem::path resolved(std::filesystem::path path) {
+    std::error_code problem;
+    for (int links = 0; links < 40 && std::filesystem::is_symlink(path, problem); ++links) {
+      auto next = path.parent_path() / std::filesystem::read_symlink(path, problem);
+      if (problem) {
+        break;
+      }
+      path = std::move(next);
     }
     return path;
   }
