@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,20 @@ TEST_CASE("every simulation refuses an iteration of more than 2^61 picoseconds")
       CHECK(simulation.run(one_task(longest, has_resource)) == picoseconds{longest});
       CHECK_THROWS_WITH(simulation.run(one_task(longest + 1, has_resource)),
                         "program: an iteration of more than 2305843 s; expected times that fit");
+    }
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    for (const bool has_latency : {true, false}) {  // sums that do not fit in 64 bits
+      CAPTURE(has_latency);
+      auto p = machine();
+      const auto f = p.add_fragment();
+      fragment body;
+      body.add(work(0, longest));
+      body.add(work(1, has_latency ? 1 : most));
+      body.tasks[0].latency = picoseconds{has_latency ? most : 0};
+      body.dependencies.push_back({{{}, 0}, {{}, 1}, false});
+      p.replace(f, body);
+      p.commit();
+      CHECK_THROWS_WITH(simulation.run(p), "program: an iteration of more than 2305843 s; expected times that fit");
     }
   };
   try_both(simulate::full_simulation{});

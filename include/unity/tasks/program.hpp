@@ -230,6 +230,9 @@ class program {
     detail::link_list before{};
     detail::link_list after{};
   };
+  // Simulators refuse an iteration of more than 2^61 picoseconds. What is longer than that is cut to what is still
+  // refused, so that they can add three times without overflow.
+  static constexpr std::int64_t most_time = (std::int64_t{1} << 61U) + 1;
   struct parked_slot {
     std::uint32_t first = 0;
     std::uint32_t size_class = 0;
@@ -387,7 +390,8 @@ class program {
       UNITY_EXPECTS(t.duration.count() >= 0 && t.latency.count() >= 0, "durations and latencies of at least 0");
       UNITY_EXPECTS(!t.resource.valid() || t.resource.index() < resources_.size(), "a resource of the program");
       UNITY_EXPECTS(static_cast<std::size_t>(t.kind) < kinds_.size(), "a kind of the program");
-      tasks_[s.first + k] = {t.duration.count(), t.latency.count(), t.resource, 0, 0, 0};
+      tasks_[s.first + k] = {
+          std::min(t.duration.count(), most_time), std::min(t.latency.count(), most_time), t.resource, 0, 0, 0};
       fragments_of_[s.first + k] = f;
     }
     set_ties(s.first, f, body.tasks);
