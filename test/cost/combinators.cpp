@@ -74,6 +74,11 @@ TEST_CASE("a constrained cost ranks violations behind feasible costs and by thei
   CHECK(model.objective({7, 11}) > model.objective({std::numeric_limits<std::int64_t>::max() / 8, 10}));
   CHECK(model.objective({7, 11}) < model.objective({7, 12}));
   CHECK(model.objective({7, 11}) == model.objective({8, 11}));
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();  // as far as they fit
+  CHECK(model.objective({most / 2, 10}) == most / 2);
+  CHECK(model.objective({7, most}) > model.objective({7, 11}));
+  CHECK(model.objective({7, 11}) > model.objective({most, 10}));
+  CHECK(constrained_cost<delay, area>{{}, {}, -10}.objective({7, most}) == most);
 }
 
 TEST_CASE("a search that starts outside a cost constraint ends at a feasible optimum") {

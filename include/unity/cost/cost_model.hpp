@@ -1,6 +1,7 @@
 // The cost of a graph: what a cost model is, any of them, and combinations of others.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -153,9 +154,15 @@ class constrained_cost : public detail::paired_cost<First, Second> {
       : detail::paired_cost<First, Second>{std::move(first), std::move(second)}, limit_{limit} {}
 
   [[nodiscard]] cost_value objective(const cost_type& total) const {
-    constexpr cost_value infeasible = std::numeric_limits<cost_value>::max() / 4;
+    constexpr cost_value most = std::numeric_limits<cost_value>::max();
+    constexpr cost_value infeasible = most / 4 * 3;  // the rest of the range is for the excess
     const auto used = this->second_.objective(total.second);
-    return used <= limit_ ? this->first_.objective(total.first) : infeasible + (used - limit_);
+    if (used <= limit_) {
+      return std::min(this->first_.objective(total.first), infeasible);
+    }
+    cost_value worse = 0;
+    return __builtin_sub_overflow(used, limit_, &worse) || __builtin_add_overflow(infeasible, worse, &worse) ? most
+                                                                                                             : worse;
   }
 
  private:
