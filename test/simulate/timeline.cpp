@@ -7,6 +7,7 @@
 #include <unity/core/random.hpp>
 #include <unity/simulate/delta.hpp>
 #include <unity/simulate/full.hpp>
+#include <unity/simulate/list_scheduling.hpp>
 #include <unity/simulate/timeline.hpp>
 
 #include "random_program.hpp"
@@ -94,6 +95,31 @@ TEST_CASE("an empty program has an empty timeline") {
   CHECK(t.iteration == picoseconds{0});
   CHECK(t.critical_path.empty());
   CHECK(t.memory.empty());
+}
+
+TEST_CASE("a critical path ends where the order of tasks of zero duration on a device is unknown") {
+  struct late_first {  // the second task of the program before its first one
+    static std::int64_t rank(const tasks::program&, std::uint32_t place) { return place == 0 ? 1 : 0; }
+  };
+  tasks::program p;
+  for (const auto* const name : {"a", "b", "c"}) {
+    p.add_resource({name, resource_kind::stream, 0});
+  }
+  fragment body;
+  body.add(work(2, 0));  // ready at 1, but runs after the next one, which is ready at 5
+  body.add(work(2, 0));
+  body.add(work(0, 1));
+  body.add(work(1, 5));
+  body.dependencies = {{{{}, 2}, {{}, 0}, false}, {{{}, 3}, {{}, 1}, false}};
+  p.replace(p.add_fragment(), body);
+  p.commit();
+  simulate::device_queues<late_first> s;
+  REQUIRE(s.run(p) == picoseconds{5});
+  REQUIRE(s.times()[0].start == 5);
+  const auto path = simulate::summarize(p, s.times()).critical_path;
+  REQUIRE(path.size() == 1);
+  CHECK(path[0].reason == wait_reason::resource);
+  CHECK(!path[0].cause.valid());
 }
 
 TEST_CASE("random critical paths begin at 0 and end with the iteration without gaps", "[law]") {

@@ -171,11 +171,12 @@ enum class wait_reason : std::uint8_t {
 };
 
 // A step of the critical path. It starts when the data of the task that it waited for is there, or when its resource is
-// free.
+// free. Times do not say in which order device_queues ran tasks of zero duration at one time, so the first step may be
+// one of these that waited for its resource.
 struct critical_step {
   tasks::task_id task{};
   wait_reason reason = wait_reason::nothing;
-  tasks::task_id cause{};  // the step before
+  tasks::task_id cause{};  // the step before; null for the first one
 
   friend bool operator==(const critical_step&, const critical_step&) = default;
 };
@@ -263,7 +264,7 @@ class timeline_builder {
     for (;;) {
       auto step = cause_of(t, previous[t]);
       path.push_back(step);
-      if (step.reason == wait_reason::nothing) {
+      if (!step.cause.valid()) {
         break;
       }
       t = step.cause.index();
