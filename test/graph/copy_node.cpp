@@ -42,4 +42,18 @@ TEST_CASE("copy_node copies a node with its operands mapped to the target graph"
   CHECK(map == std::vector<value_id>{value_id{1U}, value_id{2U}, value_id{3U}});
 }
 
+TEST_CASE("copy_node copies a node within one graph while its arrays grow", "[copy_node]") {
+  numbered graph;
+  const std::vector<std::string> two{"a", "b"};
+  const auto source = graph.add_node(1, {}, two);
+  std::vector<value_id> map(2);
+  for (std::uint32_t copies = 1; copies < 100; ++copies) {
+    const auto copy = copy_node(graph, source, graph, map);
+    REQUIRE(graph.node_count() == copies + 1);
+    REQUIRE(graph.operation(copy) == 1);
+    REQUIRE(map == std::vector<value_id>{value_id{2 * copies}, value_id{2 * copies + 1}});
+    REQUIRE(graph.type(map[1]) == "b");
+  }
+}
+
 }  // namespace tests_of_copy_node

@@ -134,12 +134,12 @@ node_id copy_node(const compact_graph<Op, Type>& from, node_id n, compact_graph<
     UNITY_EXPECTS(map[v.index()].valid(), "a map that has the operands of the node");
     operands.push_back(map[v.index()]);
   }
-  const auto results = from.results(n);
   std::vector<Type> types;
-  for (const auto v : results) {
+  for (const auto v : from.results(n)) {
     types.push_back(from.type(v));
   }
   const auto own = to.add_node(from.operation(n), operands, types);
+  const auto results = from.results(n);  // only now: `to` may be the same graph, whose arrays move
   for (std::size_t r = 0; r < results.size(); ++r) {
     map[results[r].index()] = to.results(own)[r];
   }
