@@ -206,6 +206,32 @@ TEST_CASE("ties of tasks follow fragment then shard then kind then place") {
   CHECK(tie(0, 3) < tie(1, 0));
 }
 
+TEST_CASE("the new body of a fragment may be that of one of the program") {
+  tasks::program p;
+  const auto first = p.add_fragment();
+  const auto second = p.add_fragment();
+  fragment one;
+  one.add(task{});
+  fragment two = one;
+  two.add(task{});
+  two.dependencies.push_back({{{}, 0}, {{}, 1}});
+  const std::vector<fragment> bodies{one, two};
+  p.replace(tasks::replacements_of(bodies));
+  p.commit();
+  p.replace(second, p[second]);
+  p.commit();
+  CHECK(p[second] == two);
+  const std::vector<tasks::replacement> exchanged{{first, &p[second]}, {second, &p[first]}};
+  p.replace(exchanged);
+  CHECK(p[first] == two);
+  CHECK(p[second] == one);
+  CHECK(listed(p) == linked(p, true));
+  p.rollback();
+  CHECK(p[first] == one);
+  CHECK(p[second] == two);
+  CHECK(listed(p) == linked(p, true));
+}
+
 TEST_CASE("edits of 150000 tasks that one task waits for, or that wait for one, take linear time") {
   constexpr std::uint32_t count = 150'000;  // quadratic time: a minute
   tasks::program p;

@@ -169,11 +169,15 @@ class program {
     collect_neighbours();
     link_all(false);
     unlist_targets();
+    parked_.resize(std::max(parked_.size(), all.size()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      parked_[i].body = *all[i].body;  // all copies first: a body may be that of a fragment of this program
+    }
     for (std::size_t i = 0; i < all.size(); ++i) {
       take_out(all[i].fragment, i);
     }
     for (const auto& r : all) {
-      put_in(r.fragment, *r.body);
+      put_in(r.fragment);
     }
     reserve_links();
     link_all(true);
@@ -352,16 +356,12 @@ class program {
     }
   }
 
-  // Moves the body to the parked slots; the tasks stay where they are.
+  // Swaps the body with the new one, which is parked so far; the tasks stay where they are.
   void take_out(fragment_id f, std::size_t i) {
-    if (parked_.size() <= i) {
-      parked_.emplace_back();
-    }
     auto& s = slots_[f.index()];
     parked_[i].first = s.first;
     parked_[i].size_class = s.size_class;
     std::swap(parked_[i].body, s.body);
-    s.body.clear();
     const auto count = parked_[i].body.tasks.size();
     for (std::size_t k = 0; k < count; ++k) {
       fragments_of_[s.first + k] = {};
@@ -371,9 +371,9 @@ class program {
       edit_.removed.push_back({s.first, static_cast<std::uint32_t>(count)});
     }
   }
-  void put_in(fragment_id f, const fragment& body) {
+  void put_in(fragment_id f) {
     auto& s = slots_[f.index()];
-    s.body = body;
+    const auto& body = s.body;
     const auto count = body.tasks.size();
     s.size_class = detail::ranges::size_class(count);
     s.first = count > 0 ? places_.take(s.size_class) : 0;
