@@ -192,6 +192,24 @@ TEST_CASE("atomic_write keeps the mode of an existing file; a new file follows t
   ::umask(before);
 }
 
+TEST_CASE("atomic_write over the partial file of a killed process follows the umask") {
+  const auto folder = fresh_folder("leftover");
+  for (const mode_t left : {0644U, 0400U, 0000U}) {
+    CAPTURE(left);
+    unity::atomic_write(folder / "a.partial0", "half");
+    REQUIRE(::chmod((folder / "a.partial0").c_str(), left) == 0);
+    const auto previous = ::umask(0077);
+    unity::atomic_write(folder / "a", "private");
+    ::umask(previous);
+    struct stat status {};
+    REQUIRE(::stat((folder / "a").c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777U) == 0600U);
+    CHECK(unity::read_file(folder / "a") == "private");
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+  }
+}
+
 TEST_CASE("read_file refuses devices and content above the size limit") {
   const auto folder = fresh_folder("large");
   CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");

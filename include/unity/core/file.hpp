@@ -151,7 +151,7 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
 }
 
 // A file under construction beside its final name. commit() gives it that name in one step; without commit() nothing
-// remains. Leftovers of a killed process are overwritten by the next one. A new file inherits the mode bits of the file
+// remains. Leftovers of a killed process are replaced by the next one. A new file inherits the mode bits of the file
 // that it replaces, or those of the umask. A target that is not a regular file (a pipe, a device), or that is a
 // descriptor of the process (/dev/stdout), is written in place.
 class atomic_file {
@@ -183,9 +183,6 @@ class atomic_file {
       return;
     }
     for (int attempt = 0; !take(attempt); ++attempt) {
-    }
-    if (::ftruncate(file_.get(), 0) != 0) {
-      fail("cannot be written", errno);
     }
     // Before anything is written, so that private content is private at all times.
     struct stat own {};
@@ -248,23 +245,32 @@ class atomic_file {
   }
 
  private:
-  // Whether this object now owns the temporary file of that number: not if another process is writing it, or has
-  // renamed it in between.
+  // Whether this object now owns the temporary file of that number, a new one: not if another process is writing it. A
+  // leftover is removed first, because its mode and its owner may be others than those of a new file.
   bool take(int attempt) {
     temporary_ = name_beside(target_, fmt::format(".partial{}", attempt));
-    file_ = file_descriptor{::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+    if (lock(O_CREAT | O_EXCL)) {
+      return true;
+    }
+    if (const int problem = errno; file_.get() < 0 && problem != EEXIST) {
+      fail("cannot be created", problem);
+    }
+    if (lock(0) && ::unlink(temporary_.c_str()) == 0 && lock(O_CREAT | O_EXCL)) {
+      return true;
+    }
+    if (const int problem = errno; file_.get() < 0 && attempt == 100) {
+      fail("cannot be created", problem);
+    }
+    return false;
+  }
+  // Opens the temporary file, and returns whether no other process is writing it, or has renamed it in between.
+  bool lock(int flags) {
+    file_ = file_descriptor{::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0666)};
     struct stat own {};
     struct stat named {};
-    if (file_.get() < 0) {
-      const int problem = errno;
-      if (attempt == 100 || ::lstat(temporary_.c_str(), &named) != 0) {
-        fail("cannot be created", problem);
-      }
-      return false;
-    }
-    const bool is_free = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-    return is_free && ::fstat(file_.get(), &own) == 0 && ::stat(temporary_.c_str(), &named) == 0 &&
-           own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+    return file_.get() >= 0 && (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+           ::fstat(file_.get(), &own) == 0 && ::stat(temporary_.c_str(), &named) == 0 && own.st_ino == named.st_ino &&
+           own.st_dev == named.st_dev;
   }
   // Follows links, so that the target of a link is replaced, or made, and the link stays.
   static std::filesystem::path resolved(std::filesystem::path path) {
