@@ -210,6 +210,10 @@ TEST_CASE("atomic_write over the partial file of a killed process follows the um
   }
 }
 
+TEST_CASE("read_file reads files of /proc whose size is given as 0") {
+  CHECK(unity::read_file("/proc/self/status").size() > 10);
+}
+
 TEST_CASE("read_file refuses devices and content above the size limit") {
   const auto folder = fresh_folder("large");
   CHECK(message_of([] { (void)unity::read_file("/dev/zero"); }) == "/dev/zero: is a device; expected a readable file");

@@ -81,7 +81,9 @@ inline constexpr std::uint64_t to_end = ~std::uint64_t{0};
   if (S_ISBLK(status.st_mode) || (S_ISCHR(status.st_mode) && !detail::is_null_device(status))) {
     throw error{path.string(), "is a device", "a readable file"};
   }
-  const auto size = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : to_end;
+  // Files of /proc have size 0 whatever is in them.
+  const bool is_sized = S_ISREG(status.st_mode) && (status.st_size > 0 || offset > 0 || length != to_end);
+  const auto size = is_sized ? static_cast<std::uint64_t>(status.st_size) : to_end;
   if (size != to_end && (offset > size || (length != to_end && length > size - offset))) {
     throw error{path.string(), fmt::format("ends at byte {}", size),
                 fmt::format("{} bytes from byte {}", length == to_end ? 0 : length, offset)};
