@@ -12,7 +12,8 @@
 
 namespace support {
 
-// From `least` to `most`, both included; whole numbers if Number is an integer.
+// From `least` to `most`, both included; whole numbers if Number is an integer. Those have no zero in front: CLI11
+// would read 010 as the octal 8.
 template <class Number>
 CLI::Validator number_in(Number least, Number most) {
   const auto* const kind = std::is_integral_v<Number> ? "whole number" : "number";
@@ -21,6 +22,9 @@ CLI::Validator number_in(Number least, Number most) {
   return CLI::Validator{[=](std::string& text) {
                           const auto value = unity::to_number<Number>(text);
                           const bool is_in = value && *value >= least && *value <= most;
+                          if (is_in && std::is_integral_v<Number> && text != fmt::format("{}", *value)) {
+                            return fmt::format("'{}'; expected a {} without zeros in front", text, kind);
+                          }
                           return is_in ? std::string{} : fmt::format("'{}'; expected a {} {}", text, kind, range);
                         },
                         std::is_integral_v<Number> ? "INT" : "FLOAT"};
