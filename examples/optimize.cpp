@@ -146,7 +146,8 @@ void declare(CLI::App& app, arguments& a) {
                  "inverse temperature of mcmc: the higher, the more rarely a more expensive graph is accepted")
       ->check(support::number_in(0.0, 1e9));
   app.add_option("--budget", a.budget, "time limit of the search, without measuring: 500ms, 30s, 5m; default: 10s");
-  app.add_option("--max-expansions", a.expansions, "limit on expanded graphs");
+  app.add_option("--max-expansions", a.expansions, "limit on expanded graphs")
+      ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--seed", o.seed, "random seed of mcmc and of the equality check")
       ->check(support::number_from(std::uint64_t{0}));
   app.add_option("--threads", o.threads, "threads of the search; they do not change the result")
@@ -241,8 +242,7 @@ void resolve_target(arguments& a) {
       a.options.objective.mode == tensor::mode::inference) {
     a.target.name = support::installed_engine(a.target);
     a.has_default_target = !a.target.name.empty();
-    a.why_predicted =
-        a.has_default_target ? "" : fmt::format("{} has no engine to time files in", a.target.python);
+    a.why_predicted = a.has_default_target ? "" : fmt::format("{} has no engine to time files in", a.target.python);
   }
   if (a.target.name == "none") {
     a.target.name.clear();
