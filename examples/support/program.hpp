@@ -33,9 +33,20 @@ namespace detail {
 
 // Flags that name a file which is written. A checkpoint may be the file that is resumed.
 inline bool is_output(const CLI::Option& o) {
-  static constexpr std::array<const char*, 10> names{"--json",    "--report",  "--trace",    "--svg", "--html",
-                                                     "--program", "--buckets", "--plan-out", "--out", "--checkpoint"};
+  static constexpr std::array<const char*, 11> names{"--json", "--report",     "--trace",   "--svg",
+                                                     "--html", "--program",    "--buckets", "--plan-out",
+                                                     "--out",  "--checkpoint", "--timings"};
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return o.check_name(name); });
+}
+
+// The files that a value can mean: itself; where it is read, also what is behind a kind or before a comma, as in
+// analytic:FILE.json and FILE.yml,a100.
+inline std::vector<std::string> files_in(const CLI::Option& o, const std::string& value) {
+  if (is_output(o)) {
+    return {value};
+  }
+  const auto colon = value.find(':');
+  return {value, value.substr(colon == std::string::npos ? 0 : colon + 1), value.substr(0, value.rfind(','))};
 }
 
 // Throws: unity::error if a file would overwrite one that is read, or another result.
@@ -47,12 +58,14 @@ inline void expect_distinct_files(const CLI::App& app) {
       for (const auto* other : options) {
         const bool may_be_same =
             other == output || (output->check_name("--checkpoint") && other->check_name("--resume"));
-        for (const auto& name : may_be_same ? std::vector<std::string>{} : other->results()) {
-          std::error_code ignored;
-          const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
-          if (is_file && !fs::is_character_file(file, ignored) && is_same_file(file, name)) {
-            throw unity::error{output->get_name(), fmt::format("{}, which {} names, too", file, other->get_name()),
-                               "a file of its own"};
+        for (const auto& value : may_be_same ? std::vector<std::string>{} : other->results()) {
+          for (const auto& name : files_in(*other, value)) {
+            std::error_code ignored;
+            const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
+            if (is_file && !fs::is_character_file(file, ignored) && is_same_file(file, name)) {
+              throw unity::error{output->get_name(), fmt::format("{}, which {} names, too", file, other->get_name()),
+                                 "a file of its own"};
+            }
           }
         }
       }

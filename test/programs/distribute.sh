@@ -268,6 +268,9 @@ largest_elements --strategy partitioned_all_reduce --compressor top_k --amount 1
 narrow_products --strategy all_reduce --compressor power_sgd --amount 1
 END
 fi
+check "no result over the resources" complains 1 '--json: clusters/example.yml, which --resources names, too' \
+  "$distribute" "$model" --resources clusters/example.yml,v100 --json clusters/example.yml
+check "... which stay" cmp "$nodes" clusters/example.yml
 check "nothing is left of what failed" complains 1 'magic' "$distribute" "$model" --resources "$nodes" \
   --strategy magic --out failed
 check "... at all" test ! -e failed
