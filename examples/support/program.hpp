@@ -73,6 +73,18 @@ inline void expect_distinct_files(const CLI::App& app) {
   }
 }
 
+// The first option that is given an empty value, as by a shell variable that is not set: it would be taken for an
+// option that is not given. nullptr: none.
+inline const CLI::Option* empty_option(const CLI::App& app) {
+  for (const auto* option : app.get_options()) {
+    const auto values = option->results();
+    if (std::any_of(values.begin(), values.end(), [](const std::string& value) { return value.empty(); })) {
+      return option;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace detail
 
 // declare(app, arguments), then run(arguments), which may return an exit code.
@@ -88,6 +100,10 @@ int run_program(const char* name, const char* description, int argc, char** argv
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
       return app.exit(e) == 0 ? 0 : 2;
+    }
+    if (const auto* const option = detail::empty_option(app)) {
+      fmt::print(stderr, "{}: {}: ''; expected a value\n", name, option->get_name());
+      return 2;
     }
     detail::expect_distinct_files(app);
     int code = 0;

@@ -68,6 +68,8 @@ expect 1 'flops-weight' zoo:nasrnn --cost flops --flops-weight 0.5
 expect 1 'is a directory' zoo:nasrnn --json "$scratch"
 expect 2 "seed: '-1'; expected a whole number from 0 on" zoo:nasrnn --seed -1
 expect 2 "seed: '010'; expected a whole number without zeros in front" zoo:nasrnn --seed 010
+expect 2 "budget: ''; expected a value" zoo:nasrnn --budget ''
+expect 2 "memory-limit: ''; expected a value" zoo:nasrnn --memory-limit ''
 expect 2 "max-expansions: '-1'; expected a whole number from 0 on" zoo:nasrnn --max-expansions -1
 expect 2 "alpha: 'nan'; expected a number from 1 to" zoo:nasrnn --alpha nan
 expect 1 'resume.*backtracking or exact' zoo:nasrnn --search beam --resume "$scratch/c"
