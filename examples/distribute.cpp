@@ -455,6 +455,8 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
 }
 
 void run(arguments& a) {
+  support::expect_outside(a.out, {"strategy.pb", "strategy.json", "plan.json", "resource_spec.yml"},
+                          {a.model, a.timing.timings, a.json, a.report});
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
   support::expect_writable(a.report);

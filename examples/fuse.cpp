@@ -331,6 +331,9 @@ void run(arguments& a) {
   if (!a.strategy.empty() && a.out.empty()) {
     throw error{"--strategy", "given without --out, which it is written to", "--out FOLDER besides"};
   }
+  support::expect_outside(a.out, {"plan.json", "fusion.json", "ddp_buckets.json", "xla_flags.txt", "module.hlo"},
+                          {a.model, a.hlo, a.collectives, a.estimator, a.options.checkpoint, a.options.resume,
+                           a.timing.timings, a.json, a.report});
   const support::output_folder folder{a.out};
   support::expect_writable(a.json);
   support::expect_writable(a.report);

@@ -610,6 +610,9 @@ void search_for_engine(const tensor::algebra& operators, const rule_set& rules, 
 
 void run(arguments& a) {
   resolve(a);
+  support::expect_outside(
+      a.out, {"optimized.onnx", "optimized.onnx.data", "optimized.dot", "before_after.dot", "before_after.svg"},
+      {a.model, a.json, a.report, a.rules, a.runs.timings, a.options.checkpoint, a.options.resume});
   const support::output_folder folder{a.out};  // before the search: it takes long
   support::expect_writable(a.json);
   support::expect_writable(a.report);

@@ -335,6 +335,10 @@ void run(arguments& a) {
   for (const auto& file : a.strategies) {
     static_cast<void>(io::utf8_word("--strategy", file));
   }
+  std::vector<std::filesystem::path> others{a.model, a.json, a.report, a.timing.timings};
+  others.insert(others.end(), a.strategies.begin(), a.strategies.end());
+  support::expect_outside(
+      a.out, {"plan.json", "strategy.json", "strategy.svg", "pcg.dot", "pcg.svg", "substitutions.txt"}, others);
   const auto operators = tensor::training_algebra();
   const support::output_folder folder{a.out};  // before the search: it takes long
   const support::output_folder plans{a.plans};

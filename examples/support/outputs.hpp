@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -36,6 +37,26 @@ inline void expect_writable(const std::filesystem::path& path) {
                        !std::filesystem::is_directory(path, ignored);
   if (!path.empty() && !is_pipe) {
     const unity::atomic_file place{path};
+  }
+}
+
+// Whether both paths lead to one place, where a file need not be.
+inline bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code failed;
+  return std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
+}
+
+// For the files of these names that are written to the folder of --out. Throws: unity::error if one of the others,
+// which are read or written, too, is one of them; no folder and empty paths are ignored.
+inline void expect_outside(const std::filesystem::path& folder, std::initializer_list<const char*> names,
+                           const std::vector<std::filesystem::path>& others) {
+  for (const auto& other : others) {
+    for (const auto* name : names) {
+      if (!folder.empty() && !other.empty() && is_one_place(folder / name, other)) {
+        throw unity::error{"--out", fmt::format("its {} is {}, which another argument names", name, other.string()),
+                           "a folder without that file"};
+      }
+    }
   }
 }
 
@@ -90,18 +111,18 @@ class earlier_files {
     }
   }
 
-  // Throws: unity::error if the contents cannot be kept.
+  // Throws: unity::error if the contents cannot be kept, or are kept already: two results would be in one file.
   void keep(const std::filesystem::path& path) {
     if (unity::named_descriptor(path) >= 0) {
       return;  // what was printed stays
     }
     const auto target = unity::io::link_target(path);
-    if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return f.path == target; })) {
-      return;
-    }
     std::error_code problem;
     if (std::filesystem::exists(target, problem) && !std::filesystem::is_regular_file(target, problem)) {
       return;  // a device, or a pipe
+    }
+    if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return is_one_place(f.path, target); })) {
+      throw unity::error{path.string(), "another result of this run, too", "a file of its own for each"};
     }
     all_.push_back({target, unity::name_beside(target, ".unity-before")});
     auto& f = all_.back();

@@ -87,6 +87,19 @@ else
   failed=$((failed + 1)) && echo 'FAILED: a dimension before the model' && cat "$scratch/stderr"
 fi
 
+# Results in one file, and one that would replace the model.
+"$program" zoo:lenet --max-expansions 1 --out "$scratch/pair" --json "$scratch/pair/optimized.dot" \
+  >/dev/null 2>"$scratch/stderr"
+code=$?
+cp "$models/resnet_small.onnx" "$scratch/optimized.onnx"
+"$program" "$scratch/optimized.onnx" --dim batch=1 --max-expansions 1 --out "$scratch" >/dev/null 2>>"$scratch/stderr"
+if [ "$code $?" = '1 1' ] && [ "$(grep -c 'which another argument names' "$scratch/stderr")" = 2 ] &&
+  cmp -s "$models/resnet_small.onnx" "$scratch/optimized.onnx" && [ ! -e "$scratch/pair" ]; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1)) && echo 'FAILED: results over others' && cat "$scratch/stderr"
+fi
+
 # Outputs that cannot be written.
 printf '' >"$scratch/file"
 "$program" zoo:nasrnn --max-expansions 1 --out "$scratch/file/below" >/dev/null 2>"$scratch/stderr"
