@@ -57,6 +57,7 @@ namespace {
 using namespace unity;
 
 constexpr std::size_t usual_trials = 200;
+constexpr const char* usual_budget = "1h";
 
 struct arguments {
   std::string model;
@@ -65,7 +66,7 @@ struct arguments {
   std::string strategy = "all";
   std::string compressor = "none";
   std::string trial;
-  std::string budget = "1h";
+  std::optional<std::string> budget{};
   std::string json;
   std::string report;
   std::string out;
@@ -75,6 +76,7 @@ struct arguments {
   std::optional<std::size_t> trials{};
   std::optional<std::size_t> reruns{};
   bool is_per_device = false;
+  bool has_seed = false;  // --seed was given
   parallel::optimizer optimizer = parallel::optimizer::sgd;
   support::timing_flags timing{};
 };
@@ -123,7 +125,7 @@ void declare(CLI::App& app, arguments& a) {
                              "turns; medians decide; 0: the first runs decide ({})",
                              systems::rerun_options{}.rounds))
       ->check(support::number_in(0, 1000));
-  app.add_option("--budget", a.budget, "time limit of each search")->capture_default_str();
+  app.add_option("--budget", a.budget, fmt::format("time limit of each search ({})", usual_budget));
   app.add_option("--chunk", a.chunk,
                  fmt::format("neighbouring weights per all-reduce ({}; 1 with top_k and power_sgd)", a.options.chunk))
       ->check(support::number_in(1, 1'000'000));
@@ -154,6 +156,7 @@ void declare(CLI::App& app, arguments& a) {
       "--out", a.out,
       "folder for strategy.pb, strategy.json and plan.json of the fastest strategy, and a copy of the resources");
   support::declare(app, a.timing);
+  app.parse_complete_callback([&app, &a] { a.has_seed = app.count("--seed") > 0; });
 }
 
 // The file, and the kinds of its GPUs; "" if --resources does not state them.
@@ -212,6 +215,9 @@ void set_options(arguments& a) {
     refuse("--compressor or what goes with it", is_compressed, none);
   } else {
     refuse("--trials", a.trials.has_value(), "a search");
+    refuse("--budget", a.budget.has_value(), "a search");
+    refuse("--seed", a.has_seed && a.strategy != "all" && a.strategy != "random_axis_all_reduce",
+           "random_axis_all_reduce, all or a search");
   }
   if (a.reruns && a.trial.empty()) {
     throw error{"--reruns", "given without --trial", "a command that runs plans"};
@@ -461,7 +467,7 @@ void run(arguments& a) {
   support::expect_writable(a.json);
   support::expect_writable(a.report);
   set_options(a);
-  const auto seconds = support::parse_quantity("--budget", a.budget, support::durations);
+  const auto seconds = support::parse_quantity("--budget", a.budget.value_or(usual_budget), support::durations);
   const auto operators = tensor::training_algebra();
   auto r = resources_of(a);
   parallel::plan p;

@@ -177,6 +177,10 @@ check "a command that says no seconds" refused "the last line is 'fast'" "$model
   --trial 'echo fast # {plan}'
 check "a cluster and a machine" refused 'and --machine, too' "$model" --resources "$nodes" --machine p100:1x2
 check "neither" refused 'not given' "$model"
+check "a time limit of no search" refused "budget: given with 'all'; expected a search" "$model" \
+  --resources "$nodes" --budget 3s
+check "a seed of a rule without chance" refused "seed: given with 'ps'; expected random_axis_all_reduce" "$model" \
+  --resources "$nodes" --strategy ps --seed 5
 check "no trials" complains 2 'trials' "$distribute" "$model" --resources "$nodes" --strategy auto --trials 0
 check "a seed below 0" complains 2 "seed: '-1'; expected a whole number" "$distribute" "$model" \
   --resources "$nodes" --seed -1
