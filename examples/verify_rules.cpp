@@ -70,6 +70,11 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--threads", a.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
   app.add_option("--out", a.out, "file for the same rules with their verdicts");
   app.add_option("--json", a.json, "file for the result as JSON");
+  app.parse_complete_callback([&app, &a] {
+    if (app.count("--groups") > 0 && std::filesystem::path{a.file}.extension() != ".pb") {
+      throw CLI::ValidationError{"--groups", "has an effect with a .pb file alone"};
+    }
+  });
 }
 
 // A rule of the file, and the result for it.

@@ -43,6 +43,7 @@ expect 1 'rule last: unbound variable' "$scratch/last.rules" --axioms "$scratch/
 expect 1 'nowhere' "$good" --axioms "$scratch/missing.rules" --out "$scratch/nowhere/out.rules"
 expect 1 'nowhere' "$good" --axioms "$scratch/missing.rules" --json "$scratch/nowhere/out.json"
 expect 2 'groups' "$good" --groups many
+expect 2 'groups: has an effect with a .pb file alone' "$good" --groups one
 
 # Properties are true before anything is proved from them.
 rule 'rule wrong relu(?x) => relu(relu(add(?x, ?x)))' false.rules
