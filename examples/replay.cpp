@@ -79,7 +79,8 @@ trace::clock_offsets offsets_of(const arguments& a, support::replayed_job& r) {
 support::replayed_job replayed(const arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   const auto changes = support::parse_what_if(a.what_if);
-  const auto link = a.link.empty() ? 0.0 : support::parse_quantity("--link", a.link, support::memory_sizes);
+  const auto link =
+      a.link.empty() ? 0.0 : static_cast<double>(support::parse_memory("--link", a.link).count());  // 0: not given
   support::replayed_job r;
   r.job = io::read_traces(a.files);
   r.transactions = trace::match_transactions(r.job);

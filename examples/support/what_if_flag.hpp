@@ -76,7 +76,12 @@ inline void apply_what_if(unity::trace::flow_graph& g, const unity::trace::name_
     } else if (what == "device") {
       trace::speed_up_devices(g, factor());
     } else if (what == "workers") {
-      trace::scale_workers(g, static_cast<std::uint32_t>(std::min<std::int64_t>(parse_size(flag, value), 1 << 24)));
+      constexpr std::int64_t most = 1 << 24;
+      const auto count = parse_size(flag, value);
+      if (count > most) {
+        throw unity::error{flag, fmt::format("'{}'", value), fmt::format("{} workers at most", most)};
+      }
+      trace::scale_workers(g, static_cast<std::uint32_t>(count));
     } else if (what == "bucket") {
       if (trace::rebucket(g, parse_memory(flag, value)) == 0) {
         throw unity::error{flag, "no sum of gradients whose size is known", "a trace with all-reduces"};

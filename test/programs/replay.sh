@@ -129,6 +129,9 @@ refuses 'a plan alone' 'one of --plan and --plan-out alone' "$traces/ddp_2.tar.g
 refuses 'flags of an optimizer that does not run' 'flags of the optimizer; expected --optimize' \
   "$traces/ddp_2.tar.gz" --passes tensor_fusion
 refuses 'a change that is none' "what-if: 'magic=2'; expected bandwidth=" "$traces/ddp_2.tar.gz" --what-if magic=2
+refuses 'workers that are too many' "workers: '99999999'; expected 16777216 workers at most" \
+  "$traces/ddp_2.tar.gz" --what-if workers=99999999
+refuses 'a link without bytes' "link: '0'; expected a byte at least" "$traces/ddp_2.tar.gz" --link 0
 refuses 'a factor that is none' "what-if bandwidth: 'much'" "$traces/ddp_2.tar.gz" --what-if bandwidth=much
 refuses 'an algorithm that is none' 'expected ring, tree or halving_doubling' "$traces/ddp_2.tar.gz" \
   --what-if algorithm=star
