@@ -147,7 +147,6 @@ struct outcome {
 // Effects: files in the folder of --save; what they held before where a write fails.
 void save(const arguments& a, const io::onnx_model& model, const std::vector<named_input>& inputs,
           const tensor::source_data& values, const std::vector<tensor::dense<double>>& outputs) {
-  const support::output_folder folder{a.save};
   std::vector<support::output> files;
   const auto add = [&](const std::filesystem::path& file, const std::string& name, auto data) {
     files.push_back(
@@ -182,11 +181,23 @@ std::optional<double> compare_stored(const arguments& a, const tensor::tensor_gr
   return largest;
 }
 
+// Throws: unity::error if --tolerance is given, and --data holds no output to compare with.
+void expect_stored(const arguments& a, const tensor::tensor_graph& g) {
+  bool is_there = !a.against.empty();
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    is_there = is_there || std::filesystem::exists(numbered(a.data, "output", i));
+  }
+  if (a.tolerance && !is_there) {
+    throw error{"--tolerance", fmt::format("no output_N.pb in {} to compare with", a.data), "one, or --against"};
+  }
+}
+
 template <class Backend>
 outcome run_on(Backend& device, const tensor::algebra& operators, const arguments& a) {
   const auto model = support::load_model(operators, a.model, a.dimensions);
   const auto inputs = inputs_of(operators, model.graph);
   const auto given = read_inputs(a, inputs);
+  expect_stored(a, model.graph);
   const auto values = values_for(operators, model, given, a.seed);
   outcome r;
   backend::executor<Backend> executor{device, operators, model.graph, {.data = values}};
@@ -272,6 +283,10 @@ void run(const arguments& a) {
   if (a.tolerance && a.data.empty() && a.against.empty()) {
     throw error{"--tolerance", "nothing to compare with", "--data or --against"};
   }
+  if (!a.data.empty() && !a.save.empty() && support::is_same_file(a.data, a.save)) {
+    throw error{"--save", fmt::format("{}, which --data reads", a.save), "another folder"};
+  }
+  const support::output_folder folder{a.save};  // before the runs: they take long
   support::expect_writable(a.json);
   const auto operators = tensor::standard_algebra();
   outcome r;

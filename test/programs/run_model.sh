@@ -51,6 +51,11 @@ check 'a place where nothing can be saved is told' complains 1 'expected' \
 mkdir "$scratch/kept" && cp "$scratch/data/input_0.pb" "$scratch/kept" && mkdir "$scratch/kept/output_0.pb"
 check 'where one file cannot be saved' complains 1 'is a directory' "${run[@]}" --seed 9 --save "$scratch/kept"
 check 'the others stay what they were' cmp -s "$scratch/data/input_0.pb" "$scratch/kept/input_0.pb"
+check 'no output is saved over those to compare with' complains 1 'save: .*, which --data reads' \
+  "${run[@]}" --data "$scratch/data" --save "$scratch/data"
+mkdir "$scratch/inputs" && cp "$scratch"/data/input_* "$scratch/inputs"
+check 'a tolerance of outputs that are not there is refused' complains 1 'tolerance: no output_N.pb in' \
+  "${run[@]}" --data "$scratch/inputs" --tolerance 1
 check 'flags of what is not there are refused' complains 1 'tolerance.*--data or --against' "${run[@]}" --tolerance 1
 mkdir "$scratch/inputs" && cp "$scratch/data/input_0.pb" "$scratch/inputs"
 check 'so is one where no outputs are stored' complains 1 'tolerance: no output_N.pb in .*/inputs; expected outputs' \
