@@ -138,6 +138,9 @@ void print(const hardware::machine& m) {
 void check(const arguments& a) {
   support::check_backend(a.backend, "--backend");
   support::check_threads(a.backend, a.backend_threads);
+  if (a.ranks == 1 && a.exchanges.largest != backend::exchange_options{}.largest) {
+    throw error{"--largest-exchange", "given with --ranks 1, which exchanges nothing", "--ranks 2 or more"};
+  }
   check_place(a.out);
 }
 

@@ -23,6 +23,8 @@ check 'every exchange between 2 to 4 ranks' json m.json \
   'len(x["links"]) == 1 and 2 <= x["links"][0]["ranks"] <= 4 and x["links"][0]["name"] == "local"
    and set(x["links"][0]["costs"])
    == {"message", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"}'
+check 'exchanges of one rank are refused' complains 1 'largest-exchange: given with --ranks 1' \
+  "$program" --backend reference --ranks 1 --largest-exchange 2048 --out one.json
 # Measuring this would take minutes.
 long=(timeout 5 "$program" --backend reference --stream-bytes 4294967296)
 check 'a place that cannot be written is told at once' complains 1 'nowhere/m.json: cannot be created' \
