@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -292,6 +293,12 @@ void run(arguments a) {
   if (!a.derive.empty()) {
     run_derivation(a);
     return;
+  }
+  if (const std::filesystem::path spill = a.generation.enumeration.folder; !spill.empty()) {
+    if (!std::filesystem::is_directory(spill)) {  // an error now, not when memory is full
+      throw error{spill.string(), "is no folder", "one for terms, which is there"};
+    }
+    support::expect_writable(spill / "written-here");
   }
   const auto operators = tensor::standard_algebra();
   const auto known = vocabularies.find(a.ops);
