@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <sstream>
 #include <string>
@@ -53,7 +54,11 @@ inline std::optional<unity::parallel::synchronizer> sharding_of(const std::strin
   }
   auto s = unity::parallel::sharded_by_stage(3);
   const std::string prefetch = "prefetch=";
+  std::set<std::string> keys;
   while (std::getline(words, word, ',')) {
+    if (!keys.insert(word.substr(0, word.find('='))).second) {
+      throw unity::error{"--sync fsdp", fmt::format("'{}', a second time", word), "each once"};
+    }
     if (word == "keep") {
       s.is_resharded = false;
     } else if (word.rfind(prefetch, 0) == 0) {

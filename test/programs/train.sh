@@ -137,6 +137,8 @@ check 'a way that is none is refused' complains 1 "sync: 'zero=4'; expected buck
   "$train" "$scratch/adam.json" --sync zero=4
 check 'so is an option of fsdp that is none' complains 1 "sync fsdp: 'keeps'; expected prefetch=N or keep" \
   "$train" "$scratch/adam.json" --sync fsdp,keeps
+check 'and one that is given twice' complains 1 "sync fsdp: 'keep', a second time" \
+  "$train" "$scratch/adam.json" --sync fsdp,keep,keep
 check 'and one that is no number' complains 1 "sync fsdp: 'prefetch=-1'; expected prefetch=N" \
   "$train" "$scratch/adam.json" --sync fsdp,prefetch=-1
 check 'as are buckets of no bytes' complains 1 'sync bucket: .0B.; expected a byte at least' \
