@@ -136,7 +136,13 @@ inline void declare(CLI::App& app, vertex_flags& a) {
       }
     };
     refuse("--heads", a.model == "gat", "--model gat");
+    refuse("--heads", a.shape.layers > 1, "--layers 2 or more");
     refuse("--drawn", a.model == "fastgcn", "--model fastgcn");
+    const bool mixes = a.model == "gin" || a.model == "sage_max";  // a layer has a hidden size of its own
+    refuse("--hidden", a.shape.layers > 1 || mixes, "--layers 2 or more, --model gin or sage_max");
+    refuse("--trace", a.epochs > 0, "an epoch at least");
+    refuse("--evaluate-every", a.epochs > 0, "an epoch at least");
+    refuse("--repartition-every", a.epochs > 0, "an epoch at least");
     refuse("--repartition-every", a.partition == "learned", "--partition learned");
     const bool reads = !names_generator(a.graph) || (!a.unseen.empty() && !names_generator(a.unseen));
     refuse("--data", reads, "a graph in a file");

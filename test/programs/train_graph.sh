@@ -209,6 +209,10 @@ if [ "$partition_graph" != - ]; then
     --parts 2 --samples 5 --out full.lux
   check "... and what was there stays" grep -qx before full.lux
 fi
+check "no epoch to trace" complains 2 'trace: has an effect with an epoch at least' "$program" $small --epochs 0 \
+  --machine p100:1x2 --trace trace.json
+check "a hidden size that is nowhere" complains 2 'hidden: has an effect with --layers 2 or more' \
+  "$program" attached:9:2 --layers 1 --hidden 7
 check "no such graph" complain '^train_graph: none' none
 check "no learning" complain 'is the learning rate too large' attached:120:3 --rate 1e300 --epochs 9
 # Adam at such a rate makes large steps of what rounding leaves.
