@@ -303,6 +303,14 @@ void check(const unity_flags& f) {
   if (compares(f, "taso") && !f.baseline_seconds) {
     throw unity::error{"--baselines", "taso, and no --baseline-budget", "the time that it has"};
   }
+  if (f.baseline_seconds && !compares(f, "flexflow") && !compares(f, "sequential") && !compares(f, "taso")) {
+    throw unity::error{"--baseline-budget", "given, and no --baselines that search", "flexflow, sequential or taso"};
+  }
+  const unity::systems::unity_options usual;
+  const auto pipelines = parse_uses({"pipeline"});
+  if (f.options.stages != usual.stages && (f.options.uses & pipelines) == 0) {
+    throw unity::error{"--stages", "given with --dims without pipelines", "pipeline among --dims"};
+  }
 }
 
 unity_outcome compare_unity(strategy_comparison& c, const unity_flags& f, const std::vector<named_strategy>& given) {

@@ -204,6 +204,10 @@ refuses 'nothing to compare, and something' 'baselines: none, and others' \
 refuses 'no time for taso' 'baselines: taso, and no --baseline-budget' \
   "${lenet[@]}" --search unity --baselines taso
 refuses 'a time that is none' 'baseline-budget' "${lenet[@]}" --search unity --baseline-budget soon
+refuses 'a time for none' 'baseline-budget: given, and no --baselines that search' \
+  "${lenet[@]}" --search unity --baselines data --baseline-budget 1s
+refuses 'stages that are not searched' 'stages: given with --dims without pipelines' \
+  "${lenet[@]}" --search unity --dims data --stages 2
 check 'an unknown kind of parallelism' complains 2 'dims' "$parallelize" "${lenet[@]}" --search unity --dims data,luck
 check 'an unknown optimizer' complains 2 'optimizer' "$parallelize" "${lenet[@]}" --search unity --optimizer luck
 
