@@ -26,6 +26,7 @@
 #include <unity/io/autodist_plan.hpp>
 #include <unity/io/autodist_strategy.hpp>
 #include <unity/io/html_report.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/io/resource_spec.hpp>
 #include <unity/io/synchronization_json.hpp>
@@ -461,6 +462,10 @@ std::vector<support::output> files_of(const tensor::algebra& operators, const ar
 }
 
 void run(arguments& a) {
+  static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
+  static_cast<void>(io::utf8_word("--resources", a.resources));
+  static_cast<void>(io::utf8_word("--machine", a.machine));
+  static_cast<void>(io::utf8_word("--strategy", a.strategy));
   support::expect_outside(a.out, {"strategy.pb", "strategy.json", "plan.json", "resource_spec.yml"},
                           {a.model, a.timing.timings, a.json, a.report});
   const support::output_folder folder{a.out};

@@ -30,6 +30,7 @@
 #include <unity/io/fusion_json.hpp>
 #include <unity/io/hlo_instructions.hpp>
 #include <unity/io/hlo_text.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/measurements_csv.hpp>
 #include <unity/io/plan_json.hpp>
 #include <unity/learn/estimator_file.hpp>
@@ -331,6 +332,10 @@ void run(arguments& a) {
   if (!a.strategy.empty() && a.out.empty()) {
     throw error{"--strategy", "given without --out, which it is written to", "--out FOLDER besides"};
   }
+  static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
+  static_cast<void>(io::utf8_word("--hlo", a.hlo));
+  static_cast<void>(io::utf8_word("--machine", a.machine));
+  static_cast<void>(io::utf8_word("--estimator", a.estimator));
   support::expect_outside(a.out, {"plan.json", "fusion.json", "ddp_buckets.json", "xla_flags.txt", "module.hlo"},
                           {a.model, a.hlo, a.collectives, a.estimator, a.options.checkpoint, a.options.resume,
                            a.timing.timings, a.json, a.report});

@@ -28,6 +28,7 @@
 #include <unity/fusion/rank_region.hpp>
 #include <unity/fusion/strategy.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/learn/kernel_samples.hpp>
 #include <unity/tensor/algebra.hpp>
 #include <unity/tensor/measured_durations.hpp>
@@ -174,6 +175,9 @@ class measurement_of_model {
 };
 
 void run(arguments& a) {
+  for (const auto& model : a.models) {
+    static_cast<void>(io::utf8_word("MODELS", model));  // reports an error now, not when samples are written
+  }
   support::expect_writable(a.out);
   const auto operators = tensor::training_algebra();
   backend::cpu_options o;

@@ -610,6 +610,7 @@ void search_for_engine(const tensor::algebra& operators, const rule_set& rules, 
 
 void run(arguments& a) {
   resolve(a);
+  static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
   support::expect_outside(
       a.out, {"optimized.onnx", "optimized.onnx.data", "optimized.dot", "before_after.dot", "before_after.svg"},
       {a.model, a.json, a.report, a.rules, a.runs.timings, a.options.checkpoint, a.options.resume});

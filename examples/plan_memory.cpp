@@ -24,6 +24,7 @@
 #include <unity/core/printable.hpp>
 #include <unity/core/units.hpp>
 #include <unity/io/html_report.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/placement/find_memory_plan.hpp>
 #include <unity/placement/memory_graph.hpp>
 #include <unity/placement/memory_plan.hpp>
@@ -247,6 +248,7 @@ std::string report_text(const arguments& a, const outcome& r) {
 }
 
 void run(const arguments& a) {
+  static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
   support::expect_writable(a.json);
   support::expect_writable(a.report);
   const auto r = planned(a);

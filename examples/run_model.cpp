@@ -31,6 +31,7 @@
 #include <unity/core/file.hpp>
 #include <unity/core/units.hpp>
 #include <unity/graph/concepts.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/onnx_tensor.hpp>
 #include <unity/tensor/algebra.hpp>
 
@@ -283,6 +284,8 @@ void run(const arguments& a) {
   if (a.tolerance && a.data.empty() && a.against.empty()) {
     throw error{"--tolerance", "nothing to compare with", "--data or --against"};
   }
+  static_cast<void>(io::utf8_word("MODEL", a.model));  // reports an error now, not when results are written
+  static_cast<void>(io::utf8_word("--against", a.against));
   if (!a.data.empty() && !a.save.empty() && support::is_same_file(a.data, a.save)) {
     throw error{"--save", fmt::format("{}, which --data reads", a.save), "another folder"};
   }

@@ -16,6 +16,7 @@
 #include <unity/gnn/csr_graph.hpp>
 #include <unity/gnn/vertex_data.hpp>
 #include <unity/gnn/vertex_partition.hpp>
+#include <unity/io/machine_json.hpp>
 #include <unity/io/weights_file.hpp>
 #include <unity/systems/roc/vertex_trainer.hpp>
 #include <unity/train/run_settings.hpp>
@@ -162,6 +163,7 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
 // Throws: unity::error if a result could not be written at the end.
 inline void expect_writable(const vertex_flags& a) {
   if (!a.checkpoint.empty()) {
+    static_cast<void>(unity::io::utf8_word("GRAPH", a.graph));  // the checkpoint has its name
     const unity::io::replaced_file probe{a.checkpoint};
   }
   expect_writable(a.json);

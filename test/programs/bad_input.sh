@@ -38,6 +38,8 @@ rule 'rule r relu(?x) => tanh(?x) tested 100' wrong
 expect 1 'truncated.onnx' "$scratch/truncated.onnx" --dim batch=1
 expect 1 'corrupt.onnx' "$scratch/corrupt.onnx" --dim batch=1
 expect 1 'text.onnx' "$scratch/text.onnx"
+cp "$models/resnet_small.onnx" "$scratch/"$'\xff.onnx'
+expect 1 'MODEL: .* is not UTF-8' "$scratch/"$'\xff.onnx' --dim batch=1
 expect 1 'missing.onnx' "$scratch/missing.onnx"
 expect 1 "no dimension named 'height'; expected one of: batch" "$models/resnet_small.onnx" --dim height=3
 expect 1 'zoo' zoo:no_such_model
