@@ -1,12 +1,13 @@
 // Numbers with units on a command line.
 #pragma once
 
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <string>
+#include <system_error>
 
 #include <fmt/core.h>
 
@@ -26,13 +27,9 @@ inline const units rates{{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}
 
 // Throws: unity::error if `text` is not a number from 0 to 1e18 followed by a unit; `flag`: its flag, for the message.
 inline double parse_quantity(const std::string& flag, const std::string& text, const units& known) {
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
+  double number = 0;  // decimal: std::stod also reads spaces and hexadecimal, in which 0x10B is no number of bytes
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto used = status == std::errc{} ? static_cast<std::size_t>(end - text.data()) : 0;
   const auto unit = known.find(text.substr(used));
   constexpr double largest = 1e18;  // fits an integer
   if (used == 0 || unit == known.end() || !(number >= 0 && number * unit->second <= largest)) {

@@ -58,6 +58,7 @@ expect 1 'budget' zoo:nasrnn --budget soon
 expect 1 'memory-limit' zoo:nasrnn --memory-limit 3parsecs
 expect 1 'checkpoint|readable' zoo:nasrnn --resume "$scratch/nowhere.checkpoint"
 expect 1 'budget' zoo:nasrnn --budget nan
+expect 1 "memory-limit: '0x10B'; expected a number" zoo:nasrnn --memory-limit 0x10B
 expect 1 'dim' "$models/resnet_small.onnx" --dim batch=1.5
 expect 1 'dim' "$models/resnet_small.onnx" --dim batch=1e30
 expect 1 'memory-limit' zoo:nasrnn --memory-limit 1e30
