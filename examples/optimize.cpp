@@ -405,6 +405,16 @@ void weigh(const tensor::algebra& operators, const io::onnx_model& written, outc
   }
 }
 
+// Effects: prints what the result takes if that is more than --memory-limit, which the search then came near to.
+void print_excess(const tensor::algebra& operators, const arguments& a, const tensor::tensor_graph& g) {
+  rewrite_space space{operators, tensor::memory_cost{operators, a.options.objective.mode}, rule_set{}, g};
+  const auto taken = space.cost(space.initial());
+  if (!a.memory_limit.empty() && taken > a.options.objective.memory_limit) {
+    fmt::print("does not fit: results and parameters take {} bytes, {} more than --memory-limit\n", taken,
+               taken - a.options.objective.memory_limit);
+  }
+}
+
 // New nodes are marked.
 io::dot_options drawn_after(const outcome& r) {
   io::dot_options after{.title = title("after", r.found.cost_after_s)};
@@ -654,6 +664,7 @@ void run(arguments& a) {
   support::run_both(a.runs, operators, a.options.seed, r);
   write(operators, a, written, r);
   support::print(about(a), r);
+  print_excess(operators, a, r.found.graph);
   if (!a.why_predicted.empty()) {
     fmt::print("predicted for {} from its data sheet: {}; see --target and --cost\n", a.options.objective.device.name,
                a.why_predicted);

@@ -90,6 +90,14 @@ else
   failed=$((failed + 1)) && echo 'FAILED: a dimension before the model' && cat "$scratch/stderr"
 fi
 
+# A limit that nothing keeps is told.
+if "$program" zoo:lenet --max-expansions 1 --memory-limit 1B >"$scratch/stdout" 2>"$scratch/stderr" &&
+  grep -qE '^does not fit: .* more than --memory-limit$' "$scratch/stdout"; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1)) && echo 'FAILED: a limit that nothing keeps' && cat "$scratch/stdout" "$scratch/stderr"
+fi
+
 # Results in one file, and one that would replace the model.
 "$program" zoo:lenet --max-expansions 1 --out "$scratch/pair" --json "$scratch/pair/optimized.dot" \
   >/dev/null 2>"$scratch/stderr"
