@@ -99,7 +99,7 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("model", a.model, std::string{support::model_help} + "; the batch of a zoo model is the global one")
       ->type_name("MODEL")
       ->required();
-  app.add_option("--dim", a.dimensions, support::dimension_help);
+  app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   app.add_option(
          "--resources", a.resources,
          "resource_spec.yml, after a comma the kind of its GPUs (FILE.yml,v100), or of each node (FILE.yml,m60+t4)")

@@ -105,6 +105,7 @@ void declare(CLI::App& app, arguments& a) {
       ->capture_default_str();
   app.add_option("--methods", a.methods, "kinds of moves; default: all")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"fuse", "duplicate", "join", "separate"}));
   app.add_option(
          "--grain", a.grain,

@@ -106,7 +106,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--threads", a.threads,
                  "threads of FlexFlow's search; they do not change the result where time does not end it")
       ->check(support::number_in(1, 1024));
-  app.add_option("--strategy", a.strategies, "strategy file to compare with; flexflow also starts from it");
+  app.add_option("--strategy", a.strategies, "strategy file to compare with; flexflow also starts from it")
+      ->allow_extra_args(false);
   app.add_option_function<std::string>(
          "--optimizer", [&a](const std::string& name) { a.optimizer = *parallel::find_optimizer(name); },
          "optimizer, which decides the state per weight")

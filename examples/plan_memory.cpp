@@ -58,7 +58,7 @@ void declare(CLI::App& app, arguments& a) {
                      "gin:VERTICES:EDGES:WIDTH:WIDTH:WIDTH; the first width is that of the features")
       ->required();
   app.add_option("--limit", a.limit, "memory of the device: 1122MB, 16GB, 1070MiB")->required();
-  app.add_option("--dim", a.dimensions, support::dimension_help);
+  app.add_option("--dim", a.dimensions, support::dimension_help)->allow_extra_args(false);
   app.add_option("--width", a.planning.search.width,
                  "states that the beam keeps for graphs that are too large for the dynamic program")
       ->check(support::number_in(std::size_t{1}, std::size_t{1'000'000}))

@@ -260,6 +260,7 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
           "--dims", [&o](const std::vector<std::string>& given) { o.uses = parse_uses(given); },
           "what may be divided: of data,model,spatial,reduction,special,placement,pipeline; default: all"))
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(std::vector<std::string>{names.begin(), names.end()}));
   own(app.add_option("--candidates", o.candidates, "mappings that are simulated"))->check(number_in(1, 1024));
   own(app.add_option_function<std::vector<std::string>>(
@@ -273,6 +274,7 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
           "programming: all "
           "mappings are tried, as long as --budget lasts)"))
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"split", "cache", "dp"}));
   own(app.add_option_function<std::string>(
       "--baseline-budget",
@@ -293,6 +295,7 @@ void declare(CLI::App& app, search_flags& flags, unity_flags& f) {
           "--baseline-budget: this search without substitutions on the graph that TASO's finds; none: nothing but "
           "--strategy; default: all but taso"))
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"data", "model", "expert", "figures", "flexflow", "sequential", "taso", "none"}));
 }
 

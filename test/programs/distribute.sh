@@ -181,6 +181,7 @@ check "a time limit of no search" refused "budget: given with 'all'; expected a 
   --resources "$nodes" --budget 3s
 check "a seed of a rule without chance" refused "seed: given with 'ps'; expected random_axis_all_reduce" "$model" \
   --resources "$nodes" --strategy ps --seed 5
+check "a dimension before the model" refused "dim: 'a=1' for zoo:" --dim a=1 "$model" --resources "$nodes"
 check "no trials" complains 2 'trials' "$distribute" "$model" --resources "$nodes" --strategy auto --trials 0
 check "a seed below 0" complains 2 "seed: '-1'; expected a whole number" "$distribute" "$model" \
   --resources "$nodes" --seed -1

@@ -208,6 +208,8 @@ refuses 'a time for none' 'baseline-budget: given, and no --baselines that searc
   "${lenet[@]}" --search unity --baselines data --baseline-budget 1s
 refuses 'stages that are not searched' 'stages: given with --dims without pipelines' \
   "${lenet[@]}" --search unity --dims data --stages 2
+check 'a list before the model' complains 1 'dims: a flag of --search unity' \
+  "$parallelize" --dims data,model zoo:lenet --machine p100:1x2
 check 'an unknown kind of parallelism' complains 2 'dims' "$parallelize" "${lenet[@]}" --search unity --dims data,luck
 check 'an unknown optimizer' complains 2 'optimizer' "$parallelize" "${lenet[@]}" --search unity --optimizer luck
 
