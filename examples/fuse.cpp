@@ -69,6 +69,7 @@ struct arguments {
   std::size_t channels = 1;
   int beta = 10;
   systems::disco_options options{};
+  bool is_bounded = false;  // --alpha or --patience was given
   support::timing_flags timing{};
   std::optional<parallel::optimizer> optimizer{};
   std::string out{};
@@ -148,6 +149,7 @@ void declare(CLI::App& app, arguments& a) {
       "module.hlo");
   app.add_option("--json", a.json, "file for the result as JSON");
   app.add_option("--report", a.report, "file for an HTML report: strategies side by side, and how the search went on");
+  app.parse_complete_callback([&app, &a] { a.is_bounded = app.count("--alpha") + app.count("--patience") > 0; });
 }
 
 // The times of all-reduces, and the line C x + D that they follow, if they do.
@@ -185,11 +187,9 @@ void check(arguments& a) {
   o.algorithm = static_cast<systems::disco_algorithm>(
       std::find(systems::disco_algorithm_names.begin(), systems::disco_algorithm_names.end(), a.algorithm) -
       systems::disco_algorithm_names.begin());
-  const systems::disco_options usual;
-  const bool is_changed = o.alpha != usual.alpha || o.patience != usual.patience;
   if (o.algorithm != systems::disco_algorithm::backtracking &&
-      (is_changed || !o.checkpoint.empty() || !o.resume.empty())) {
-    throw error{is_changed ? "--alpha and --patience" : "--checkpoint and --resume",
+      (a.is_bounded || !o.checkpoint.empty() || !o.resume.empty())) {
+    throw error{a.is_bounded ? "--alpha and --patience" : "--checkpoint and --resume",
                 fmt::format("given with --algorithm {}", a.algorithm), "--algorithm backtracking"};
   }
   o.moves.most = static_cast<std::uint8_t>(a.beta);
