@@ -160,8 +160,15 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
   }
 }
 
-// Throws: unity::error if a result could not be written at the end.
+// Throws: unity::error if a result could not be written at the end, or would replace a graph.
 inline void expect_writable(const vertex_flags& a) {
+  for (const auto& result : {a.checkpoint, a.json, a.trace}) {
+    for (const auto& name : {a.graph, a.unseen}) {
+      if (!result.empty() && !a.folder.empty() && is_one_place(std::filesystem::path{a.folder} / name, result)) {
+        throw unity::error{result, "a graph of --data", "a file of its own"};
+      }
+    }
+  }
   if (!a.checkpoint.empty()) {
     static_cast<void>(unity::io::utf8_word("GRAPH", a.graph));  // the checkpoint has its name
     const unity::io::replaced_file probe{a.checkpoint};

@@ -213,6 +213,11 @@ check "no epoch to trace" complains 2 'trace: has an effect with an epoch at lea
   --machine p100:1x2 --trace trace.json
 check "a hidden size that is nowhere" complains 2 'hidden: has an effect with --layers 2 or more' \
   "$program" attached:9:2 --layers 1 --hidden 7
+if [ "$partition_graph" != - ]; then
+  mkdir folder && "$partition_graph" attached:20:2 --out folder/g.lux >stdout
+  check "no result over a graph of a folder" complain 'folder/g.lux: a graph of --data' g.lux --data folder \
+    --json folder/g.lux
+fi
 check "no such graph" complain '^train_graph: none' none
 check "no learning" complain 'is the learning rate too large' attached:120:3 --rate 1e300 --epochs 9
 # Adam at such a rate makes large steps of what rounding leaves.
