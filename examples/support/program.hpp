@@ -42,6 +42,9 @@ inline bool is_output(const CLI::Option& o) {
 // The files that a value can mean: itself; where it is read, also what is behind a kind or before a comma, as in
 // analytic:FILE.json and FILE.yml,a100.
 inline std::vector<std::string> files_in(const CLI::Option& o, const std::string& value) {
+  if (o.check_name("--timings") && value == "none") {
+    return {};  // times are kept nowhere
+  }
   if (is_output(o)) {
     return {value};
   }
@@ -49,25 +52,30 @@ inline std::vector<std::string> files_in(const CLI::Option& o, const std::string
   return {value, value.substr(colon == std::string::npos ? 0 : colon + 1), value.substr(0, value.rfind(','))};
 }
 
+// Throws: unity::error if another option names the file that this one has written.
+inline void expect_own_file(const CLI::App& app, const CLI::Option& output, const std::string& file) {
+  namespace fs = std::filesystem;
+  for (const auto* other : app.get_options()) {
+    const bool may_be_same = other == &output || (output.check_name("--checkpoint") && other->check_name("--resume"));
+    for (const auto& value : may_be_same ? std::vector<std::string>{} : other->results()) {
+      for (const auto& name : files_in(*other, value)) {
+        std::error_code ignored;
+        const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
+        if (is_file && !fs::is_character_file(file, ignored) && is_same_file(file, name)) {
+          throw unity::error{output.get_name(), fmt::format("{}, which {} names, too", file, other->get_name()),
+                             "a file of its own"};
+        }
+      }
+    }
+  }
+}
+
 // Throws: unity::error if a file would overwrite one that is read, or another result.
 inline void expect_distinct_files(const CLI::App& app) {
-  namespace fs = std::filesystem;
-  const auto options = app.get_options();
-  for (const auto* output : options) {
-    for (const auto& file : is_output(*output) ? output->results() : std::vector<std::string>{}) {
-      for (const auto* other : options) {
-        const bool may_be_same =
-            other == output || (output->check_name("--checkpoint") && other->check_name("--resume"));
-        for (const auto& value : may_be_same ? std::vector<std::string>{} : other->results()) {
-          for (const auto& name : files_in(*other, value)) {
-            std::error_code ignored;
-            const bool is_file = is_output(*other) || fs::is_regular_file(name, ignored);
-            if (is_file && !fs::is_character_file(file, ignored) && is_same_file(file, name)) {
-              throw unity::error{output->get_name(), fmt::format("{}, which {} names, too", file, other->get_name()),
-                                 "a file of its own"};
-            }
-          }
-        }
+  for (const auto* output : app.get_options()) {
+    for (const auto& value : is_output(*output) ? output->results() : std::vector<std::string>{}) {
+      for (const auto& file : files_in(*output, value)) {
+        expect_own_file(app, *output, file);
       }
     }
   }
