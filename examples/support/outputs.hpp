@@ -17,6 +17,8 @@
 #include <unity/core/file.hpp>
 #include <unity/io/sealed_file.hpp>
 
+#include "same_file.hpp"
+
 namespace support {
 
 // Throws: unity::error if there is no such folder and none can be made.
@@ -40,19 +42,13 @@ inline void expect_writable(const std::filesystem::path& path) {
   }
 }
 
-// Whether both paths lead to one place, where a file need not be.
-inline bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b) {
-  std::error_code failed;
-  return std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
-}
-
 // For the files of these names that are written to the folder of --out. Throws: unity::error if one of the others,
 // which are read or written, too, is one of them; no folder and empty paths are ignored.
 inline void expect_outside(const std::filesystem::path& folder, std::initializer_list<const char*> names,
                            const std::vector<std::filesystem::path>& others) {
   for (const auto& other : others) {
     for (const auto* name : names) {
-      if (!folder.empty() && !other.empty() && is_one_place(folder / name, other)) {
+      if (!folder.empty() && !other.empty() && is_same_file(folder / name, other)) {
         throw unity::error{"--out", fmt::format("its {} is {}, which another argument names", name, other.string()),
                            "a folder without that file"};
       }
@@ -121,7 +117,7 @@ class earlier_files {
     if (std::filesystem::exists(target, problem) && !std::filesystem::is_regular_file(target, problem)) {
       return;  // a device, or a pipe
     }
-    if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return is_one_place(f.path, target); })) {
+    if (std::any_of(all_.begin(), all_.end(), [&](const file& f) { return is_same_file(f.path, target); })) {
       throw unity::error{path.string(), "another result of this run, too", "a file of its own for each"};
     }
     all_.push_back({target, unity::name_beside(target, ".unity-before")});

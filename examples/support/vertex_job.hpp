@@ -164,7 +164,7 @@ inline void prepare(const vertex_flags& a, std::size_t ranks, vertex_job& j) {
 inline void expect_writable(const vertex_flags& a) {
   for (const auto& result : {a.checkpoint, a.json, a.trace}) {
     for (const auto& name : {a.graph, a.unseen}) {
-      if (!result.empty() && !a.folder.empty() && is_one_place(std::filesystem::path{a.folder} / name, result)) {
+      if (!result.empty() && !a.folder.empty() && is_same_file(std::filesystem::path{a.folder} / name, result)) {
         throw unity::error{result, "a graph of --data", "a file of its own"};
       }
     }
