@@ -94,17 +94,23 @@ double seconds_since(train::timeline::clock::time_point start) {
   return std::chrono::duration<double>(train::timeline::clock::now() - start).count();
 }
 
+// The rank of a classification of the graph of --unseen.
+template <class Backend, class Communicator>
+systems::vertex_trainer<Backend, Communicator> unseen_rank(const tensor::algebra& operators,
+                                                           const systems::vertex_training& t, Backend& b,
+                                                           Communicator& world, gnn::vertex_partition p) {
+  try {
+    return {b, operators, t, systems::scales_of(t.model, t.graph), world, support::without_empty_parts(std::move(p))};
+  } catch (const unity::error& e) {
+    throw unity::error{fmt::format("--unseen: {}", e.what())};
+  }
+}
+
 // Classifies the vertices of another graph with the rank's weights, in ranges of equal cost.
 template <class Trainer, class Backend, class Communicator>
-void classify_unseen(const vertex_flags& a, const tensor::algebra& operators, const vertex_job& j, Trainer& rank,
+void classify_unseen(const tensor::algebra& operators, const systems::vertex_training& t, Trainer& rank,
                      const systems::range_balancer& balancer, Backend& b, Communicator& world, outcome& r) {
-  auto t = support::training_of(a, j, *j.unseen);
-  t.program.is_forward = true;
-  auto p = balancer.partition_of(t.graph);
-  for (std::size_t k = 0; k < p.parts(); ++k) {
-    p = p.range(k).size() == 0 ? gnn::equal_vertices(t.graph.vertices(), p.parts()) : p;
-  }
-  systems::vertex_trainer other{b, operators, t, systems::scales_of(t.model, t.graph), world, std::move(p)};
+  auto other = unseen_rank(operators, t, b, world, balancer.partition_of(t.graph));
   std::vector<std::byte> bytes;
   for (std::size_t w = 0; w < rank.program().weights.size(); ++w) {
     bytes.resize(rank.executor().size_of(rank.program().weights[w].weight.value));
@@ -126,6 +132,12 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
   }
   return support::with_backend(a.backend, operators, world, [&](auto& b) {
     const auto t = support::training_of(a, j, j.data);
+    auto unseen = support::training_of(a, j, j.unseen ? *j.unseen : j.data);
+    unseen.program.is_forward = true;
+    if (j.unseen && writes && !a.memory.empty()) {
+      // Whether it fits is known now, rather than after all epochs.
+      static_cast<void>(unseen_rank(operators, unseen, b, world, gnn::equal_edges(unseen.graph, p.parts())));
+    }
     outcome r;
     auto start = train::timeline::clock::now();
     systems::vertex_trainer rank{b, operators, t, systems::scales_of(t.model, t.graph), world, p};
@@ -182,7 +194,7 @@ outcome trained(const vertex_flags& a, const tensor::algebra& operators, const v
       labels.push_back(fmt::format("layer {}", l));
     }
     if (j.unseen && writes) {
-      classify_unseen(a, operators, j, rank, balancer, b, world, r);
+      classify_unseen(operators, unseen, rank, balancer, b, world, r);
     }
     r.timeline = train::gather_timelines(world, record, std::move(labels), memory);
     return r;

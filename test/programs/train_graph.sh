@@ -161,6 +161,9 @@ check "more ranks than vertices" complain '^train_graph: --ranks: 121 parts; exp
 check "another run's checkpoint" complain '^train_graph: whole.weights: ' $small --layers 3 --resume whole.weights
 check "no epoch left" complain 'has 9 epochs; expected less than --epochs 9' $small --epochs 9 --resume whole.weights
 check "too little memory" complain 'expected [0-9]+ bytes' $small --memory 1KB
+check "too little memory to classify, told before any epoch" complain \
+  '^train_graph: --unseen: memory plan: .* expected [0-9]+ bytes' \
+  $small --memory 33KB --epochs 100000000 --unseen attached:5000:4
 check "no rate of moves" complain \
   '^train_graph: --memory: no rate at which values move on --machine; expected --offload RATE' \
   $small --machine p100:1x2 --memory 33KB
