@@ -56,6 +56,15 @@ TEST_CASE("printable replaces control characters by question marks and white spa
   CHECK(printable("").empty());
 }
 
+TEST_CASE("a byte order mark is left out at the beginning alone, and once") {
+  using unity::without_byte_order_mark;
+  CHECK(without_byte_order_mark("\xef\xbb\xbfone") == "one");
+  CHECK(without_byte_order_mark("\xef\xbb\xbf\xef\xbb\xbf") == "\xef\xbb\xbf");
+  CHECK(without_byte_order_mark("\xef\xbb") == "\xef\xbb");
+  CHECK(without_byte_order_mark("one\xef\xbb\xbf") == "one\xef\xbb\xbf");
+  CHECK(without_byte_order_mark("").empty());
+}
+
 TEST_CASE("printable cuts long text at a UTF-8 character boundary") {
   CHECK(printable(std::string(100, 'x')) == std::string(60, 'x') + "...");
   CHECK(printable("abc", 3) == "abc");

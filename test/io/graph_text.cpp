@@ -30,6 +30,9 @@ TEST_CASE("edge lists are parsed with one line per edge and an optional vertex c
   CHECK(io::parse_edges("# a comment\n2 0\n0\t2\n1 0\n", "a.txt") == gnn::csr_graph{{0, 2, 2, 3}, {1, 2, 0}});
   CHECK(io::parse_edges("1 0\n", "a.txt", 3) == gnn::csr_graph{{0, 1, 1, 1}, {1}});
   CHECK(io::parse_edges("", "a.txt") == gnn::csr_graph{});
+  CHECK(io::parse_edges("\xef\xbb\xbf"
+                        "1 0\n",
+                        "a.txt", 3) == gnn::csr_graph{{0, 1, 1, 1}, {1}});
 }
 
 TEST_CASE("random graphs survive round trips through neighbour and edge lists") {

@@ -136,6 +136,7 @@ TEST_CASE("HLO text without percent signs but with comments and operand shapes i
   CHECK(m[m.entry].instructions[1].name == "b");
   CHECK(complaint("HloModule m\nENTRY e {\n a = f32[2] parameter(0)\n b = f32[2] negate(f32[3] a)\n}\n") ==
         "m.hlo:4:27: 'a' as f32[3]; expected f32[2]");
+  CHECK(io::parse_hlo("\xef\xbb\xbfHloModule m\nENTRY e {\n a = f32[2] parameter(0)\n}\n", "m.hlo").name == "m");
 }
 
 TEST_CASE("HLO parser errors give line and column with the text found and what was expected") {

@@ -88,6 +88,12 @@ TEST_CASE("lexer comments extend to the end of the line or text") {
   CHECK(texts("a#\n\n\nb") == std::vector<std::string>{"a", "b"});
 }
 
+TEST_CASE("the lexer skips a byte order mark before the text, and no other") {
+  CHECK(texts("\xef\xbb\xbf"
+              "a b") == std::vector<std::string>{"a", "b"});
+  CHECK(texts("a \xef\xbb\xbf").size() == 4);
+}
+
 TEST_CASE("the end-of-file token has a line and column") {
   rule_lexer in{"a\n  ", "file"};
   in.next();

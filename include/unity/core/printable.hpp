@@ -1,4 +1,4 @@
-// Text in messages and markup: quoted text from files, numbers, and the base class of fmt formatters.
+// Text in files, messages and markup: text quoted from files, numbers, and the base class of fmt formatters.
 #pragma once
 
 #include <array>
@@ -13,6 +13,12 @@
 #include <fmt/core.h>
 
 namespace unity {
+
+// The text of a file without the UTF-8 byte order mark that some editors put before it.
+[[nodiscard]] constexpr std::string_view without_byte_order_mark(std::string_view text) noexcept {
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  return text.substr(text.starts_with(mark) ? mark.size() : 0);
+}
 
 // As std::from_chars parses it ("inf" and "nan" are floating-point numbers); nothing if the whole text is not a number
 // of that type.

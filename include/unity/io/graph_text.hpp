@@ -25,7 +25,8 @@ namespace unity::io {
 // the file.
 class text_lines {
  public:
-  text_lines(std::string_view text, std::string_view name) noexcept : left_{text}, name_{name} {}
+  text_lines(std::string_view text, std::string_view name) noexcept
+      : left_{without_byte_order_mark(text)}, name_{name} {}
 
   // Goes to the next line, which becomes `line()`; false at the end. Complexity: linear in its length.
   [[nodiscard]] bool next() noexcept {

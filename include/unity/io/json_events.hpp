@@ -83,13 +83,12 @@ void finish_rank(trace::rank_trace& t);
 #include <fmt/core.h>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 
 namespace unity::io {
 
 UNITY_INLINE json_text::json_text(std::string text, std::string name) : name_{std::move(name)} {
-  if (text.starts_with("\xef\xbb\xbf")) {  // a byte order mark
-    text.erase(0, 3);
-  }
+  text.erase(0, text.size() - without_byte_order_mark(text).size());
   const auto last = text.find_last_not_of(" \t\r\n");
   const bool is_cut = last == std::string::npos || (text[last] != '}' && text[last] != ']');
   text.reserve(text.size() + simdjson::SIMDJSON_PADDING);

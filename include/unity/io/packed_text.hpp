@@ -113,9 +113,7 @@ class archive_reader {
 
 // Whether it begins like JSON, after whitespace and a UTF-8 byte order mark.
 inline bool is_plain_json(std::string_view bytes) {
-  if (bytes.starts_with("\xef\xbb\xbf")) {
-    bytes.remove_prefix(3);
-  }
+  bytes = without_byte_order_mark(bytes);
   const auto first = bytes.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
 }

@@ -8,6 +8,8 @@
 
 #include <fmt/core.h>
 
+#include <unity/core/printable.hpp>
+
 namespace unity {
 
 // A name, variable, number, text or symbol of a rule or vocabulary, and where it is. Refers to the text that was read.
@@ -23,7 +25,9 @@ struct rule_token {
 // Errors: unity::error that names file, line and column, for what is no token.
 class rule_lexer {
  public:
-  rule_lexer(std::string_view text, std::string_view file) : text_{text}, file_{file} { advance(); }
+  rule_lexer(std::string_view text, std::string_view file) : text_{without_byte_order_mark(text)}, file_{file} {
+    advance();
+  }
 
   [[nodiscard]] const rule_token& peek() const noexcept { return current_; }
   rule_token next();
@@ -83,7 +87,6 @@ class rule_lexer {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/core/printable.hpp>
 
 namespace unity {
 

@@ -7,13 +7,14 @@
 #include <string_view>
 
 #include <unity/core/config.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/io/hlo/module.hpp>
 
 namespace unity::io::detail {
 
 class hlo_scanner {
  public:
-  hlo_scanner(std::string_view text, std::string_view file) : text_{text}, file_{file} {}
+  hlo_scanner(std::string_view text, std::string_view file) : text_{without_byte_order_mark(text)}, file_{file} {}
 
   // Skips white space and comments; skip_blanks stops at line ends, where they have a meaning.
   void skip_space();
