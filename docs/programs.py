@@ -33,7 +33,7 @@ def sections(text):
             about.append(line.rstrip("."))
         elif part is not None and re.match(r"  \S", line):
             name, _, words = line.strip().partition("  ")
-            full = re.fullmatch(r"(.*(?:Needs|Excludes): --\S+) ([^-].*)", name)
+            full = re.fullmatch(r"(.*(?:Needs|Excludes): --\S+|\S+ TEXT:\{\S+\}) ([^-.A-Z].*)", name)
             if full:  # the name fills its column
                 name, words = full.groups()
             part.append([name, words.strip()])
@@ -48,7 +48,7 @@ def name_of(words):
     kind = re.sub(r"\s*(REQUIRED|\(Env:\w+\)|Needs:.*|Excludes:.*)", "", kind)
     choices = re.search(r"\{(.*?)\}", kind)
     if choices:
-        taken = "|".join(re.sub(r"\W", "", c) for c in choices.group(1).split(",") if c.strip())
+        taken = choices.group(1).replace(",", "|")
     else:
         taken = re.sub(r":(INT|UINT|FLOAT|TEXT)\b|:\S*", "", kind).replace("TEXT", "...").replace("UINT", "N")
         taken = taken.replace("INT", "N").replace("FLOAT", "X").replace("... ...", "... [...]").strip()

@@ -49,6 +49,7 @@
 #include <unity/tensor/standard_rules.hpp>
 
 #include "support/backend_names.hpp"
+#include "support/choice.hpp"
 #include "support/engine_kernels.hpp"
 #include "support/engine_process.hpp"
 #include "support/engine_target.hpp"
@@ -112,8 +113,8 @@ void declare(CLI::App& app, arguments& a) {
   auto& o = a.options;
   app.add_option("MODEL", a.model, support::model_help)->required();
   app.add_option("--rules", a.rules, "rule file to use instead of the shipped rules");
-  app.add_option("--floor", a.floor, "least confidence of the rules used: proved, tested or assumed")
-      ->transform(CLI::CheckedTransformer(floors));
+  support::add_choice(app, "--floor", a.floor, floors,
+                      "least confidence of the rules used: proved, tested or assumed");
   app.add_option(
       "--cost", a.cost,
       fmt::format("analytic:DEVICE (taso, {}, or the FILE.json of calibrate), kernels:DEVICE (of PyTorch, on "
@@ -130,11 +131,10 @@ void declare(CLI::App& app, arguments& a) {
                  "weight of arithmetic in the cost: 0 is time alone, 1 is arithmetic alone")
       ->check(support::number_in(0.0, 1.0));
   app.add_option("--memory-limit", a.memory_limit, "limit on the memory of results and parameters: 512MB, 2GB");
-  app.add_option("--search", o.algorithm, "search algorithm")->transform(CLI::CheckedTransformer(algorithms));
-  app.add_option("--mode", o.objective.mode, "inference precomputes what depends on weights alone")
-      ->transform(CLI::CheckedTransformer(modes));
-  app.add_option("--layouts", o.layouts, "searched: choose layouts of intermediate results together with the rewrites")
-      ->transform(CLI::CheckedTransformer(layout_choices));
+  support::add_choice(app, "--search", o.algorithm, algorithms, "search algorithm");
+  support::add_choice(app, "--mode", o.objective.mode, modes, "inference precomputes what depends on weights alone");
+  support::add_choice(app, "--layouts", o.layouts, layout_choices,
+                      "searched: choose layouts of intermediate results together with the rewrites");
   app.add_option("--alpha", a.alpha, "backtracking keeps candidates of up to this many times the best cost")
       ->check(support::number_in(1.0, 1e9));
   app.add_option("--patience", a.patience,

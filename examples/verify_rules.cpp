@@ -38,6 +38,7 @@
 #include <unity/tensor/verification/rule_verifier.hpp>
 
 #include "support/axioms.hpp"
+#include "support/choice.hpp"
 #include "support/number_range.hpp"
 #include "support/outputs.hpp"
 #include "support/program.hpp"
@@ -64,9 +65,8 @@ void declare(CLI::App& app, arguments& a) {
   app.add_option("--axioms", a.axioms, "rule file of axioms, instead of the shipped properties of operators");
   app.add_flag("--check-axioms", a.check_axioms,
                "also look for axioms that contradict each other (then nothing is proved) or follow from the others");
-  app.add_option("--groups", a.groups,
-                 "groups of a convolution in a .pb file: implied by its channels, as TASO reads it, or one")
-      ->transform(CLI::CheckedTransformer(group_readings));
+  support::add_choice(app, "--groups", a.groups, group_readings,
+                      "groups of a convolution in a .pb file: implied by its channels, as TASO reads it, or one");
   app.add_option("--threads", a.threads, "threads; they do not change the result")->check(support::number_in(1, 1024));
   app.add_option("--out", a.out, "file for the same rules with their verdicts");
   app.add_option("--json", a.json, "file for the result as JSON");

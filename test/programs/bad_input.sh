@@ -80,7 +80,8 @@ expect 1 'width.*beam' zoo:nasrnn --width 3
 expect 1 'beta.*mcmc' zoo:nasrnn --search beam --beta 3
 expect 1 '/dev/zero: is a device' /dev/zero
 expect 1 '/dev/zero: is a device' zoo:nasrnn --rules /dev/zero
-expect 2 'search' zoo:nasrnn --search divination
+expect 2 'search: divination not in \{backtracking,beam,exact,mcmc\}' zoo:nasrnn --search divination
+expect 2 'floor: 1 not in \{assumed,proved,tested\}' zoo:nasrnn --floor 1
 expect 2 'MODEL' --alpha 1.1
 
 # A flag with a value may come before the model.
