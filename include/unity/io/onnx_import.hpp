@@ -94,8 +94,8 @@ class model_reader {
 }  // namespace detail
 
 // Reads a serialized model. `file`: its name in messages; `directory`: the location of external data. Effects: folds
-// shape arithmetic; initializers become weight nodes (integers: constant nodes); operators that the tensor algebra
-// cannot express become opaque nodes.
+// shape arithmetic; initializers become weight nodes (integers: constant nodes; literals: fills); operators that the
+// tensor algebra cannot express become opaque nodes.
 // Throws: unity::error in one line for any problem of the model.
 [[nodiscard]] onnx_model parse_onnx(const tensor::algebra& algebra, std::string_view bytes, std::string_view file,
                                     const std::filesystem::path& directory, const import_options& options = {});
@@ -119,6 +119,7 @@ class model_reader {
 #include <unity/core/printable.hpp>
 #include <unity/io/onnx/check.hpp>
 #include <unity/io/onnx/device_proto.hpp>
+#include <unity/io/onnx/literals.hpp>
 #include <unity/io/onnx/proto.hpp>
 #include <unity/io/onnx/prune.hpp>
 #include <unity/io/onnx/read_tensor.hpp>
@@ -133,6 +134,7 @@ UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputSt
   bind_dimensions();
   structure_check{graph(), file_}.run();
   const auto weights = take_weight_names();
+  const auto numbers = literals(proto_);
   onnx_model stated;
   stated.signature = signature(weights, stated);
   auto initializers = take_initializers();
@@ -145,7 +147,7 @@ UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputSt
     if (stated.defaults.contains(name)) {
       importer.add_default(name, std::move(data));
     } else {
-      importer.add_initializer(name, std::move(data));
+      importer.add_initializer(name, std::move(data), numbers.contains(name));
     }
   }
   for (auto& [name, tensor] : rest_) {

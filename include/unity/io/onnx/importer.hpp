@@ -45,8 +45,11 @@ class graph_importer {
   graph_importer& operator=(const graph_importer&) = delete;
 
   void add_input(const std::string& name, const tensor::tensor_type& type, bool is_weight);
-  // Floating-point initializers are weights; integers and booleans are constants, from which shapes are computed.
-  void add_initializer(const std::string& name, tensor_data data) { add_data(name, std::move(data), true); }
+  // Floating-point initializers are weights, unless they are literals; integers and booleans are constants, from which
+  // shapes are computed.
+  void add_initializer(const std::string& name, tensor_data data, bool is_literal = false) {
+    add_data(name, std::move(data), !is_literal);
+  }
   // An initializer that is also an input; it keeps its data in any case.
   void add_default(const std::string& name, tensor_data data);
   // An input or an initializer that only the rest reads.
