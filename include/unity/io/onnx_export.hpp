@@ -46,7 +46,7 @@ class model_writer {
   void check(const onnx_model& model);
 
   onnx::ModelProto proto_;
-  std::vector<std::pair<std::string, const tensor_data*>> data_;
+  named_data data_;
   std::vector<std::string> weights_;  // without data
 };
 
@@ -128,7 +128,7 @@ UNITY_INLINE model_writer::model_writer(const tensor::algebra& algebra, const on
 UNITY_INLINE std::int64_t model_writer::data_bytes() const {
   std::int64_t sum = 0;
   for (const auto& [name, data] : data_) {
-    sum += static_cast<std::int64_t>(data->bytes.size());
+    sum += static_cast<std::int64_t>(data.bytes.size());
   }
   return sum;
 }
@@ -182,11 +182,11 @@ UNITY_INLINE void model_writer::write(const std::function<void(std::string_view)
   std::vector<std::string> before;  // the bytes of each tensor
   for (const auto& [name, data] : data_) {
     onnx::TensorProto t;
-    fill_tensor(t, {data->element, data->dims, {}}, name);
+    fill_tensor(t, {data.element, data.dims, {}}, name);
     t.clear_raw_data();
-    auto text = t.SerializeAsString() + length_delimited(onnx::TensorProto::kRawDataFieldNumber, data->bytes.size());
-    text = length_delimited(onnx::GraphProto::kInitializerFieldNumber, text.size() + data->bytes.size()) + text;
-    size += text.size() + data->bytes.size();
+    auto text = t.SerializeAsString() + length_delimited(onnx::TensorProto::kRawDataFieldNumber, data.bytes.size());
+    text = length_delimited(onnx::GraphProto::kInitializerFieldNumber, text.size() + data.bytes.size()) + text;
+    size += text.size() + data.bytes.size();
     before.push_back(std::move(text));
   }
   if (size > static_cast<std::uint64_t>(std::numeric_limits<int>::max()) - head.size()) {
@@ -198,7 +198,7 @@ UNITY_INLINE void model_writer::write(const std::function<void(std::string_view)
   put(proto_.graph().SerializeAsString());
   for (std::size_t i = 0; i < data_.size(); ++i) {
     put(before[i]);
-    put(data_[i].second->bytes.text());
+    put(data_[i].second.bytes.text());
   }
 }
 
@@ -206,10 +206,10 @@ UNITY_INLINE void model_writer::refer_to(const std::string& location) {
   std::int64_t offset = 0;
   for (const auto& [name, data] : data_) {
     auto& t = *proto_.mutable_graph()->add_initializer();
-    fill_tensor(t, {data->element, data->dims, {}}, name);
+    fill_tensor(t, {data.element, data.dims, {}}, name);
     t.clear_raw_data();
     t.set_data_location(onnx::TensorProto::EXTERNAL);
-    const auto size = static_cast<std::int64_t>(data->bytes.size());
+    const auto size = static_cast<std::int64_t>(data.bytes.size());
     for (const auto& [key, value] : {std::pair{"location", location}, std::pair{"offset", fmt::format("{}", offset)},
                                      std::pair{"length", fmt::format("{}", size)}}) {
       auto& entry = *t.add_external_data();
@@ -223,8 +223,8 @@ UNITY_INLINE void model_writer::refer_to(const std::string& location) {
 
 UNITY_INLINE void model_writer::write_tensors(const std::function<void(std::string_view)>& put) const {
   for (const auto& [name, data] : data_) {
-    put(data->bytes.text());
-    put(std::string(static_cast<std::size_t>(gap_after(static_cast<std::int64_t>(data->bytes.size()))), '\0'));
+    put(data.bytes.text());
+    put(std::string(static_cast<std::size_t>(gap_after(static_cast<std::int64_t>(data.bytes.size()))), '\0'));
   }
 }
 
@@ -264,7 +264,7 @@ UNITY_INLINE void model_writer::check(const onnx_model& model) {
     if (!there.insert(tensor_name).second) {
       continue;  // has the default value
     }
-    fill_type(*inputs.Add(), tensor_name, {data->element, tensor::layout::row_major, false, data->dims});
+    fill_type(*inputs.Add(), tensor_name, {data.element, tensor::layout::row_major, false, data.dims});
   }
   check_model(proto_, model.opset, fmt::format("model {}", in_quotes(model.name)), "a graph that ONNX can state");
   inputs.DeleteSubrange(own, inputs.size() - own);

@@ -52,6 +52,8 @@ struct tensor_data {
 };
 
 using data_table = std::map<std::string, tensor_data, std::less<>>;
+// In the order of a file.
+using named_data = std::vector<std::pair<std::string, tensor_data>>;
 
 [[nodiscard]] inline std::size_t stored_count(const tensor_data& data) {
   return data.bytes.size() / static_cast<std::size_t>(tensor::size_of(data.element));

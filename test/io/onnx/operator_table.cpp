@@ -124,6 +124,10 @@ std::vector<subject> subjects() {
            {"Resize, nearest", c + "<int64[4] d = {2, 4, 12, 9}> { y = Resize(x, , , d) }"},
            {"Resize, linear", c + "<int64[4] d = {2, 4, 12, 9}> { y = Resize <mode = \"linear\"> (x, , , d) }"},
            {"Resize, cubic", c + "<int64[4] d = {2, 4, 12, 9}> { y = Resize <mode = \"cubic\"> (x, , , d) }"},
+           {"Conv, along one dimension",
+            "(float[2,4,9] x, float[6,4,3] w) => (float[a,b,c] y) { y = Conv <pads = [1, 1]> (x, w) }"},
+           {"MaxPool, along one dimension",
+            "(float[2,4,9] x) => (float[a,b,c] y) { y = MaxPool <kernel_shape = [2]> (x) }"},
            {"ConvTranspose",
             "(float[1,2,3,3] x, float[2,3,2,2] w) => (float[a,b,c,d] y) { y = ConvTranspose <strides = [2, 2]> (x, w) "
             "}"},

@@ -287,7 +287,7 @@ TEST_CASE("unsupported forms of ONNX operators become opaque") {
     CAPTURE(graph);
     CHECK(m.opaque_operators.size() == 1);
   };
-  opaque("g (float[1,2,5] x, float[3,2,2] w) => (float[1,3,4] y) { y = Conv(x, w) }");
+  opaque("g (float[1,2,5,5,5] x, float[3,2,2,2,2] w) => (float[1,3,4,4,4] y) { y = Conv(x, w) }");
   opaque("g (float[1,2,4,4] x) => (float[1,2,4,4] y, int64[1,2,4,4] i) { y, i = MaxPool <kernel_shape = [1, 1]> (x) }");
   opaque("g (int64[4] x, int64 n) => (int64[4] y) { y = Clip(x, n) }");
   opaque("g (int64[4] x) => (int64[4] y) <int64 n = {9007199254740993}> { y = Clip(x, n) }");

@@ -45,7 +45,7 @@ class graph_exporter {
   [[nodiscard]] onnx::GraphProto run(bool keeps_operators = false);
 
   // Initializers to be added: the name in the file, and the data.
-  [[nodiscard]] const std::vector<std::pair<std::string, const tensor_data*>>& data() const noexcept { return data_; }
+  [[nodiscard]] const named_data& data() const noexcept { return data_; }
   // Inputs of the file that are weights without data.
   [[nodiscard]] const std::vector<std::string>& weights_without_data() const noexcept { return without_data_; }
 
@@ -114,7 +114,7 @@ class graph_exporter {
   std::set<std::string> stated_inputs_;
   std::vector<std::string> output_names_;
   std::set<std::string> output_set_;
-  std::vector<std::pair<std::string, const tensor_data*>> data_;
+  named_data data_;
   std::vector<std::string> without_data_;
   std::vector<std::string> names_;
   std::unordered_map<std::string, node_id> writers_;
@@ -161,6 +161,7 @@ UNITY_INLINE onnx::GraphProto graph_exporter::run(bool keeps_operators) {
   if (!keeps_operators) {
     merge_clips(out_);
     merge_selections(out_);
+    merge_lines(out_, data_);
   }
   names_ = std::move(names);
   out_.proto().set_name(model_->name.empty() ? "model" : model_->name);
@@ -294,7 +295,7 @@ UNITY_INLINE void graph_exporter::add_unread_defaults() {
   for (const auto& name : model_->defaults) {
     const auto found = model_->data.find(name);
     if (!written.contains(name) && found != model_->data.end()) {
-      data_.emplace_back(name, &found->second);
+      data_.emplace_back(name, found->second);
     }
   }
 }
@@ -327,7 +328,7 @@ UNITY_INLINE void graph_exporter::add_source(node_id n, const std::string& name)
         fmt::format("data of {}", tensor::to_string({data.element, tensor::layout::row_major, false, data.dims})),
         tensor::to_string(type)};
   }
-  data_.emplace_back(name, &data);
+  data_.emplace_back(name, data);
 }
 
 UNITY_INLINE void graph_exporter::name_outputs(std::vector<std::string>& names) {

@@ -23,7 +23,7 @@ inline value_id scaled(import_node& n, value_id v, double factor) {
 // alpha * A' * B' + beta * C
 import_result import_gemm(import_node& n);
 
-// ONNX's attributes of a sliding window over two dimensions.
+// ONNX's attributes of a sliding window over two dimensions, or over one: as on images of height 1.
 struct window2 {
   std::vector<std::int64_t> stride{1, 1};
   std::string padding = "explicit";
@@ -32,6 +32,7 @@ struct window2 {
 };
 window2 read_window(const import_node& n);
 
+// Along two dimensions, or along one: as on images of height 1.
 import_result import_conv(import_node& n);
 
 std::string auto_pad_of(const export_node& n);
@@ -49,6 +50,7 @@ void export_conv2d(export_node& n);
           {{"matmul", export_matmul}, {"linear", export_linear}, {"conv2d", export_conv2d}}};
 }
 
+// As import_conv.
 import_result import_pool(import_node& n);
 
 // One operator for images; a reduction for other ranks.
@@ -148,44 +150,67 @@ UNITY_INLINE import_result import_gemm(import_node& n) {
 }
 
 UNITY_INLINE window2 read_window(const import_node& n) {
-  window2 w;
-  w.stride = n.attributes.integers("strides", w.stride);
-  w.dilation = n.attributes.integers("dilations", w.dilation);
-  w.pads = n.attributes.integers("pads", w.pads);
+  const std::size_t dimensions = n.rank(0) == 3 ? 1 : 2;
+  auto stride = n.attributes.integers("strides", std::vector<std::int64_t>(dimensions, 1));
+  auto dilation = n.attributes.integers("dilations", std::vector<std::int64_t>(dimensions, 1));
+  auto pads = n.attributes.integers("pads", std::vector<std::int64_t>(2 * dimensions, 0));
   const auto automatic = n.attributes.word("auto_pad", "NOTSET");
+  window2 w;
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER" || automatic == "VALID") {
     w.padding = automatic == "VALID" ? "valid" : automatic == "SAME_UPPER" ? "same" : "same_lower";
-    w.pads = {0, 0, 0, 0};
+    pads.assign(2 * dimensions, 0);
   } else if (automatic != "NOTSET" && !automatic.empty()) {
     n.refuse(fmt::format("auto_pad {}", automatic), "NOTSET, SAME_UPPER, SAME_LOWER or VALID");
   }
-  if (w.stride.size() != 2 || w.dilation.size() != 2 || w.pads.size() != 4) {
-    n.refuse("a window that is not of two dimensions", "2 strides, 2 dilations, 4 pads");
+  if (stride.size() != dimensions || dilation.size() != dimensions || pads.size() != 2 * dimensions) {
+    n.refuse("a window of other dimensions than the operand's",
+             fmt::format("strides and dilations for {}, and pads for both sides", dimensions));
   }
+  if (dimensions == 1) {
+    stride = {1, stride[0]};
+    dilation = {1, dilation[0]};
+    pads = {0, pads[0], 0, pads[1]};
+  }
+  w.stride = std::move(stride);
+  w.dilation = std::move(dilation);
+  w.pads = std::move(pads);
   return w;
 }
 
+// The dimension of height, which lines lack.
+UNITY_INLINE value_id with_height(import_node& n, value_id line) {
+  return n.emit("unsqueeze", {line}, {{"axes", {2}}});
+}
+UNITY_INLINE value_id without_height(import_node& n, value_id image) {
+  return n.emit("squeeze", {image}, {{"axes", {2}}});
+}
+
 UNITY_INLINE import_result import_conv(import_node& n) {
-  if (n.rank(0) != 4) {
+  const bool is_line = n.rank(0) == 3;
+  if (n.rank(0) != 4 && !is_line) {
     return std::nullopt;
   }
   const auto w = read_window(n);
   const auto kernel = n.attributes.integers("kernel_shape");
   const auto& dims = n.type(1).dims;
-  if (kernel && (dims.size() != 4 || *kernel != std::vector<std::int64_t>{dims[2], dims[3]})) {
+  if (kernel && (dims.size() != n.rank(0) || *kernel != std::vector<std::int64_t>(dims.begin() + 2, dims.end()))) {
     n.refuse(fmt::format("kernel_shape that is not that of the weights {}", tensor::to_string(n.type(1))),
              "the same kernel");
   }
   std::vector<value_id> operands{n.input(0), n.input(1)};
+  if (is_line) {
+    operands = {with_height(n, operands[0]), with_height(n, operands[1])};
+  }
   if (n.has(2)) {
     operands.push_back(n.input(2));
   }
-  return n.emit_all("conv2d", operands,
-                    {{"stride", w.stride},
-                     {"padding", w.padding},
-                     {"pads", w.pads},
-                     {"dilation", w.dilation},
-                     {"groups", n.attributes.integer("group", 1)}});
+  const auto v = n.emit_all("conv2d", operands,
+                            {{"stride", w.stride},
+                             {"padding", w.padding},
+                             {"pads", w.pads},
+                             {"dilation", w.dilation},
+                             {"groups", n.attributes.integer("group", 1)}});
+  return is_line ? one(without_height(n, v.front())) : import_result{v};
 }
 
 UNITY_INLINE std::string auto_pad_of(const export_node& n) {
@@ -251,34 +276,38 @@ UNITY_INLINE void export_conv2d(export_node& n) {
 
 UNITY_INLINE import_result import_pool(import_node& n) {
   const bool largest = n.type() == "MaxPool";
-  if (n.rank(0) != 4 || n.wants(1)) {
+  const bool is_line = n.rank(0) == 3;
+  if ((n.rank(0) != 4 && !is_line) || n.wants(1)) {
     return std::nullopt;
   }
   const auto w = read_window(n);
-  const auto kernel = n.attributes.integers("kernel_shape", {});
+  auto kernel = n.attributes.integers("kernel_shape", {});
   const auto ceil_mode = n.attributes.integer("ceil_mode", 0);
-  if (kernel.size() != 2) {
-    n.refuse(fmt::format("a kernel_shape of {} sizes", kernel.size()), "2");
+  if (kernel.size() != n.rank(0) - 2) {
+    n.refuse(fmt::format("a kernel_shape of {} sizes", kernel.size()), fmt::format("{}", n.rank(0) - 2));
   }
-  if (largest) {
-    return one(n.emit("max_pool", {n.input(0)},
-                      {{"kernel", kernel},
-                       {"stride", w.stride},
-                       {"padding", w.padding},
-                       {"pads", w.pads},
-                       {"dilation", w.dilation},
-                       {"ceil_mode", ceil_mode}}));
-  }
-  if (w.dilation != std::vector<std::int64_t>{1, 1}) {
+  if (!largest && w.dilation != std::vector<std::int64_t>{1, 1}) {
     return std::nullopt;
   }
-  return one(n.emit("average_pool", {n.input(0)},
-                    {{"kernel", kernel},
-                     {"stride", w.stride},
-                     {"padding", w.padding},
-                     {"pads", w.pads},
-                     {"ceil_mode", ceil_mode},
-                     {"count_include_pad", n.attributes.integer("count_include_pad", 0)}}));
+  if (is_line) {
+    kernel = {1, kernel[0]};
+  }
+  const auto x = is_line ? with_height(n, n.input(0)) : n.input(0);
+  const auto v = largest ? n.emit("max_pool", {x},
+                                  {{"kernel", kernel},
+                                   {"stride", w.stride},
+                                   {"padding", w.padding},
+                                   {"pads", w.pads},
+                                   {"dilation", w.dilation},
+                                   {"ceil_mode", ceil_mode}})
+                         : n.emit("average_pool", {x},
+                                  {{"kernel", kernel},
+                                   {"stride", w.stride},
+                                   {"padding", w.padding},
+                                   {"pads", w.pads},
+                                   {"ceil_mode", ceil_mode},
+                                   {"count_include_pad", n.attributes.integer("count_include_pad", 0)}});
+  return one(is_line ? without_height(n, v) : v);
 }
 
 UNITY_INLINE import_result import_global_pool(import_node& n) {
