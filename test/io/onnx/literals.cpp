@@ -60,9 +60,11 @@ TEST_CASE("of PyTorch's exports, learned numbers are weights, and those of the p
 }
 
 TEST_CASE("without metadata, names and the producer tell which numbers are learned") {
-  const std::set<std::string> names{"scale", "encoder.layers.0.scale", "/encoder/Constant_output_0", "onnx::Mul_12",
-                                    "12"};
-  const std::set<std::string> stated{"/encoder/Constant_output_0", "onnx::Mul_12", "12"};
+  const std::set<std::string> learned{"scale", "encoder.layers.0.scale", "val_scale"};
+  const std::set<std::string> stated{"/encoder/Constant_output_0", "onnx::Mul_12", "12", "val_3",
+                                     "scalar_tensor_default_1"};
+  auto names = learned;
+  names.insert(stated.begin(), stated.end());
   CHECK(io::detail::literals(model_with(names, "pytorch")) == stated);
   CHECK(io::detail::literals(model_with(names, "unity")) == stated);
   CHECK(io::detail::literals(model_with(names, "tf2onnx")) == names);

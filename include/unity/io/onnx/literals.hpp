@@ -73,10 +73,12 @@ UNITY_INLINE bool is_said_parameter(const onnx::ValueInfoProto& info) {
   return is;
 }
 
-// "encoder.layers.0.scale", unlike "/encoder/Constant_output_0", "onnx::Mul_12" and "12".
+// "encoder.layers.0.scale", unlike "/encoder/Constant_output_0", "onnx::Mul_12" and "12", or as torch.export names
+// numbers: "val_3", "scalar_tensor_default".
 UNITY_INLINE bool is_module_path(std::string_view name) {
-  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
-         name.find_first_of("/:") == std::string_view::npos;
+  const auto number = name.substr(name.starts_with("val_") ? 4 : 0);
+  return !number.empty() && std::isdigit(static_cast<unsigned char>(number.front())) == 0 &&
+         name.find_first_of("/:") == std::string_view::npos && !name.starts_with("scalar_tensor_default");
 }
 
 UNITY_INLINE std::set<std::string> literals(const onnx::ModelProto& model) {
