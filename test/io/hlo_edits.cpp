@@ -123,6 +123,27 @@ TEST_CASE("fusions within a group are inlined and scalar constants are copied in
   CHECK_THAT(text_of(twice, "main"), !Catch::Contains("constant("));
 }
 
+TEST_CASE("instructions that only relabel bytes between members become part of the fusion") {
+  const auto m = module_of(
+      " %s = f32[4]{0} add(%x, %y)\n %r = f32[2,2]{1,0} reshape(%s)\n %q = f32[4]{0} bitcast(%r)\n"
+      " %t = f32[4]{0} tanh(%q)\n %o = f32[2,2]{1,0} reshape(%x)\n %p = f32[4]{0} reshape(%o)\n"
+      " %u = f32[4]{0} multiply(%t, %p)\n ROOT %z = (f32[2,2]{1,0}, f32[4]{0}) tuple(%r, %u)\n");
+  const auto fused = io::fuse_instructions(m, m.entry, {group(m, {"s", "t", "u"})});
+  io::check(fused, "fused");
+  CHECK_THAT(text_of(fused, "fused_computation"), Catch::Contains("bitcast(%r.1)") && !Catch::Contains("%p = "));
+  CHECK_THAT(text_of(fused, "main"), Catch::Contains("%r = f32[2,2]{1,0} reshape(") && !Catch::Contains("bitcast"));
+}
+
+TEST_CASE("elements of a tuple between members are those values") {
+  const auto m = module_of(
+      " %s = f32[4]{0} add(%x, %y)\n %p = (f32[4]{0}, f32[4]{0}) tuple(%s, %y)\n"
+      " %e = f32[4]{0} get-tuple-element(%p), index=0\n %r = f32[2,2]{1,0} reshape(%e)\n"
+      " ROOT %t = f32[2,2]{1,0} tanh(%r)\n");
+  const auto fused = io::fuse_instructions(m, m.entry, {group(m, {"s", "t"})});
+  io::check(fused, "fused");
+  CHECK_THAT(text_of(fused, "main"), Catch::Contains("ROOT %fusion") && !Catch::Contains("tuple("));
+}
+
 TEST_CASE("fuse_instructions refuses invalid groups with a one-line reason") {
   const auto m = module_of(
       " %s = f32[4]{0} add(%x, %y)\n %a = f32[4]{0} all-reduce(%s), to_apply=%sum\n %o = f32[4]{0} odd(%a)\n"

@@ -17,6 +17,7 @@
 
 #include "../fusion/random_instructions.hpp"
 #include "../support/cases.hpp"
+#include "hlo_dumps.hpp"
 
 namespace hlo_instructions_test {
 
@@ -55,9 +56,9 @@ TEST_CASE("instructions_of gives each HLO instruction its bytes and role") {
 }
 
 TEST_CASE("random strategies on dumped modules give valid HLO with an all-reduce per bucket") {
-  for (const char* name : {"data_parallel.unfused.hlo", "mlp.after.hlo", "gpt.after.hlo", "scan.after.hlo",
-                           "collectives.after.hlo", "conditional.after.hlo"}) {
-    const auto m = io::read_hlo(std::filesystem::path{UNITY_TEST_SOURCE_DIR} / "test/io/hlo_data" / name);
+  for (const auto& file : test::hlo_dumps()) {
+    const auto name = file.filename().string();
+    const auto m = io::read_hlo(file);
     const auto all = io::instructions_of(m, kernels, 1e12);
     fusion::fusion_target target;
     target.limits = io::hlo_limits();

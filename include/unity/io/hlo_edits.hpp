@@ -22,10 +22,11 @@ struct hlo_fusion_group {
 };
 
 // Turns each group into a fusion, whose result is a tuple if several of its values are read outside. Fusions in a group
-// become part of the new one; constants of one element are copied into the groups that read them; get-tuple-elements
-// may be in groups and have no effect. Removes groups that nothing reads, and copied instructions that are needed
-// nowhere else. Keeps the order where possible: a fusion takes the position of its last member. A fusion has the
-// metadata of its last member that produces one of its results, and, if it has one result, the sharding of that member.
+// become part of the new one; constants of one element are copied into the groups that read them, and so are
+// instructions that only relabel bytes between members; get-tuple-elements may be in groups and have no effect. Removes
+// groups that nothing reads, and copied instructions that are needed nowhere else. Keeps the order where possible: a
+// fusion takes the position of its last member. A fusion has the metadata of its last member that produces one of its
+// results, and, if it has one result, the sharding of that member.
 // Ids of computations change; names of those that are still called do not, except for fused ones. Complexity: linear in
 // the module, and n log n in the computation.
 // Throws: unity::error if groups depend on each other cyclically; for instructions that cannot be in a kernel:
@@ -243,6 +244,32 @@ inline void require_instruction(const hlo_computation& c, hlo_instruction_id i) 
 
 inline bool is_small_constant(const hlo_instruction& i) { return i.is("constant") && element_count(i.shape) == 1; }
 
+// Effects: adds what only relabels bytes on the way from one instruction of the group to another. Outside, it would
+// depend on the group, and the group on it.
+inline void add_relabellings(const hlo_computation& c, hlo_member_group& g) {
+  std::set<hlo_instruction_id> before;  // relabellings from which the group's instructions get their operands
+  std::vector<hlo_instruction_id> open{g.inside.begin(), g.inside.end()};
+  while (!open.empty()) {
+    const auto i = open.back();
+    open.pop_back();
+    for (const auto o : c[i].operands) {
+      if (role_of(c[o]) == hlo_role::relabelling && !g.inside.contains(o) && before.insert(o).second) {
+        open.push_back(o);
+      }
+    }
+  }
+  auto depends = g.inside;
+  for (const auto i : before) {  // operands precede users
+    const auto& operands = c[i].operands;
+    if (std::any_of(operands.begin(), operands.end(), [&](auto o) { return depends.contains(o); })) {
+      depends.insert(i);
+      if (!c[i].is("get-tuple-element")) {
+        g.inside.insert(i);
+      }
+    }
+  }
+}
+
 inline hlo_member_group member_group(const hlo_computation& c, const hlo_fusion_group& g) {
   hlo_member_group all;
   const auto add = [&](hlo_instruction_id i, bool is_member) {
@@ -272,6 +299,7 @@ inline hlo_member_group member_group(const hlo_computation& c, const hlo_fusion_
     add(i, false);
   }
   std::sort(all.members.begin(), all.members.end());
+  add_relabellings(c, all);
   return all;
 }
 
