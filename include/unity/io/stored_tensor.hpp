@@ -14,6 +14,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <unity/core/printable.hpp>
 #include <unity/core/small_vector.hpp>
 #include <unity/io/json_place.hpp>
 #include <unity/io/sealed_file.hpp>
@@ -37,7 +38,7 @@ struct stored_tensor {
 
 // For messages, such as weight "w" float32[2,3].
 [[nodiscard]] inline std::string to_string(const stored_tensor& t) {
-  return fmt::format("{}{}{} {}", t.kind, t.kind.empty() ? "" : " ", detail::shown(t.name),
+  return fmt::format("{}{}{} {}", printable(t.kind), t.kind.empty() ? "" : " ", detail::shown(t.name),
                      tensor::to_string(tensor::tensor_type{.element = t.element, .dims = t.dims}));
 }
 
@@ -136,6 +137,7 @@ class sealed_tensors_reader {
 #include <set>
 
 #include <unity/core/error.hpp>
+#include <unity/core/printable.hpp>
 #include <unity/core/hash.hpp>
 
 namespace unity::io {
