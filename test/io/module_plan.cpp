@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <unity/graph/concepts.hpp>
 #include <unity/hardware/presets.hpp>
+#include <unity/io/onnx_import.hpp>
 #include <unity/parallel/offloading.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
@@ -16,6 +18,7 @@
 
 #include "../parallel/replicated_plan.hpp"
 #include "../support/message_of.hpp"
+#include "../support/onnx_text.hpp"
 #include "../support/operators.hpp"
 
 namespace tests_of_module_plan {
@@ -70,6 +73,37 @@ TEST_CASE("a data-parallel module plan replicates each weight and all-reduces it
   CHECK(m.modules.front().name == "c1");
   CHECK(m.forward == io::collective_counts{});
   CHECK(m.backward == io::collective_counts{m.parameters.size(), 0, 0, 0});
+}
+
+TEST_CASE("a module may read rows of constant numbers, and the gradient of its table is a sum over samples") {
+  parallel::plan p;
+  p.graph = io::parse_onnx(operators(),
+                           unity::test::onnx_bytes_of(R"(g (int64[8,3] t) => (float[8,3,2] y)
+      <float[5,2] words_weight = {1,2,3,4,5,6,7,8,9,0}, float[3,2] places_weight = {1,2,3,4,5,6}, int64[3] p = {0,1,2}>
+      { w = Gather(words_weight, t) x = Gather(places_weight, p) y = Add(w, x) })",
+                                                      17),
+                           "m", {})
+                .graph;
+  p.machine = hardware::preset("p100:1x4");
+  p.configurations =
+      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
+  for (const auto n : node_ids(p.graph)) {  // each device computes the rows of constant numbers
+    if (auto& c = p.configurations[n.index()]; c.task_count() == 3) {
+      c.degrees = {1, 1};
+      c.copies = 4;
+      c.devices.push_back(hardware::device_id{3U});
+    }
+  }
+  const auto m = modules_of(p);
+  REQUIRE(m.parameters.size() == 2);
+  for (const auto& w : m.parameters) {
+    CAPTURE(w.name);
+    CHECK(w.layout == tensor_placement{whole});
+    CHECK(w.replicas == std::vector<std::size_t>{0});
+  }
+  REQUIRE(m.modules.size() == 1);    // the other one has no activation
+  CHECK(m.modules[0].name.empty());  // "words_weight" is a parameter of the whole model
+  CHECK(m.backward == io::collective_counts{2, 0, 0, 0});
 }
 
 TEST_CASE("a module plan buckets all-reduces and gathers and scatters sharded weights") {

@@ -135,6 +135,15 @@ TEST_CASE("branches of different ONNX nodes may use one name for different const
   CHECK(m.data.begin()->second != std::next(m.data.begin())->second);
 }
 
+TEST_CASE("an ONNX Constant of an empty list is a tensor without elements") {
+  auto model = onnx_model_of(R"(<ir_version: 8, opset_import: [ "" : 17 ]> g (float[1] x) => (float y)
+      { s = Constant <value_ints = [1]> () y = Reshape(x, s) })");
+  model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->clear_ints();
+  const auto m = io::parse_onnx(standard(), model.SerializeAsString(), "m", {});
+  CHECK(outline(m) == "reshape");
+  CHECK(m.graph.type(m.graph.outputs()[0]).rank() == 0);
+}
+
 TEST_CASE("ONNX scales of one element are those of the whole tensor whatever the axis") {
   for (const auto* const x : {"int8[4]", "int8[4,3]"}) {
     const auto m = read(std::string{"g ("} + x +

@@ -69,12 +69,14 @@ class Gpt(nn.Module):
     def __init__(self):
         super().__init__()
         self.tok = nn.Embedding(64, 32)
+        self.place = nn.Embedding(8, 32)
+        self.register_buffer("places", torch.arange(8), persistent=False)
         self.blocks = nn.ModuleList(Block(32, 4) for _ in range(2))
         self.norm = nn.LayerNorm(32)
         self.head = nn.Linear(32, 64)
 
     def forward(self, tokens):
-        x = self.tok(tokens)
+        x = self.tok(tokens) + self.place(self.places)
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))

@@ -179,6 +179,11 @@ class module_planner {
   // Whether the backward pass of the operator, or of those that read a transposition by it, reads the weight.
   [[nodiscard]] bool is_read_back(node_id n, std::size_t operand) const;
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
+  // Adds the axes along which the gradient is a partial sum.
+  static void add_replicas(parameter_plan& one, const tensor_placement& gradient);
+  // The same for the gradients of a value that depends on weights alone. Frameworks pass on partial sums of it, where
+  // the plan adds them up.
+  void add_replicas_behind(parameter_plan& one, value_id constant) const;
   void add_input(named_layout in);
   void find_readings();
   // The layout in which the value is handed to its readers: that of readers without parameters, if there are any and it
@@ -252,7 +257,11 @@ UNITY_INLINE void module_planner::find_cuts() {
 UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::size_t operand,
                                           const std::vector<std::size_t>& order) {
   const auto& layout = on_.nodes[n.index()];
-  if (is_constant_[g_.results(n)[0].index()]) {
+  // A module may read rows of constant numbers, such as positions.
+  const auto kind_of = g_.operation(n).kind;
+  const bool is_constant = is_constant_[g_.results(n)[0].index()];
+  const bool is_table = operand == 0 && (kind_of == a_.kind("gather") || kind_of == a_.kind("embedding"));
+  if (is_constant && !is_table) {
     if (g_.operation(n).kind != a_.kind("transpose")) {
       throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
                   "weights that modules read as they are (`parallelize --keep-graph` merges none)"};
@@ -282,12 +291,36 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
   one.layout = as;
   const auto& kind = a_.signature(g_.operation(n).kind).name;
   one.is_of_convolution = one.is_of_convolution || kind == "conv2d" || kind == "conv2d_transpose";
-  const auto dot = one.name.rfind('.');
-  operators_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
-  for (std::size_t axis = 0; axis < as.size(); ++axis) {
-    if (layout.cotangents[operand][axis].kind == axis_kind::sum &&
+  if (!is_constant) {
+    const auto dot = one.name.rfind('.');
+    operators_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
+  }
+  add_replicas(one, layout.cotangents[operand]);
+  if (is_constant) {
+    add_replicas_behind(one, g_.results(n)[0]);
+  }
+}
+
+UNITY_INLINE void module_planner::add_replicas(parameter_plan& one, const tensor_placement& gradient) {
+  for (std::size_t axis = 0; axis < gradient.size(); ++axis) {
+    if (gradient[axis].kind == axis_kind::sum &&
         std::find(one.replicas.begin(), one.replicas.end(), axis) == one.replicas.end()) {
       one.replicas.push_back(axis);
+    }
+  }
+}
+
+UNITY_INLINE void module_planner::add_replicas_behind(parameter_plan& one, value_id constant) const {
+  std::vector<bool> is_behind(g_.value_count());
+  is_behind[constant.index()] = true;
+  for (const auto reader : node_ids(g_)) {
+    for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
+      if (is_behind[g_.operands(reader)[i].index()]) {
+        add_replicas(one, on_.nodes[reader.index()].cotangents[i]);
+        for (const auto v : g_.results(reader)) {
+          is_behind[v.index()] = is_constant_[v.index()];
+        }
+      }
     }
   }
 }

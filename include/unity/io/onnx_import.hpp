@@ -133,6 +133,7 @@ UNITY_INLINE onnx_model model_reader::read(google::protobuf::io::ZeroCopyInputSt
   const auto opset = find_opset();
   bind_dimensions();
   structure_check{graph(), file_}.run();
+  restate_empty_lists(*proto_.mutable_graph());
   const auto weights = take_weight_names();
   const auto numbers = literals(proto_);
   onnx_model stated;

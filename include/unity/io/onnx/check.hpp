@@ -131,6 +131,10 @@ void check_packaged(const onnx::NodeProto& node, std::int64_t opset);
 // Throws: as check_model.
 void check_nodes(const onnx::GraphProto& graph, std::int64_t opset, std::string_view where, std::string_view expected);
 
+// Effects: Constants of empty lists, which the packaged checker takes for lists that are missing, become Constants of
+// empty tensors; also in subgraphs. Complexity: linear in the nodes.
+void restate_empty_lists(onnx::GraphProto& graph);
+
 // Throws: unity::error, `where: what is wrong; expected ...`. If the checker does not know one of the model's opsets,
 // it checks only the nodes of the default domain that have not changed since the last opset it knows.
 void check_model(onnx::ModelProto& model, std::int64_t opset, std::string_view where, std::string_view expected);
@@ -335,6 +339,25 @@ UNITY_INLINE void check_nodes(const onnx::GraphProto& graph, std::int64_t opset,
     for (const auto& a : node.attribute()) {
       if (a.has_g()) {
         check_nodes(a.g(), opset, where, expected);
+      }
+    }
+  }
+}
+
+UNITY_INLINE void restate_empty_lists(onnx::GraphProto& graph) {
+  for (auto& n : *graph.mutable_node()) {
+    for (auto& a : *n.mutable_attribute()) {
+      if (a.has_g()) {
+        restate_empty_lists(*a.mutable_g());
+      }
+      const bool is_integers = a.name() == "value_ints" && a.ints_size() == 0;
+      const bool is_reals = a.name() == "value_floats" && a.floats_size() == 0;
+      if (n.op_type() == "Constant" && is_default_domain(n.domain()) && (is_integers || is_reals)) {
+        a.Clear();
+        a.set_name("value");
+        a.set_type(onnx::AttributeProto::TENSOR);
+        a.mutable_t()->set_data_type(is_integers ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT);
+        a.mutable_t()->add_dims(0);
       }
     }
   }
