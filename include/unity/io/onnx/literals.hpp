@@ -12,9 +12,9 @@
 namespace unity::io::detail {
 
 // Names of floating-point initializers without dimensions that are numbers of the program, such as the 0.5 of a gelu.
-// In files of torch.export, metadata says which are parameters. PyTorch's older exporter and this library write numbers
-// as nodes, so their initializers are parameters, unless another program has made and named them. In files of other
-// programs, all are numbers.
+// In files of torch.export, metadata says which are parameters. This library and PyTorch's older exporter write numbers
+// as nodes, so their initializers are parameters; those of the latter, unless another program has made and named them.
+// In files of other programs, all are numbers.
 // Complexity: linear in the model, without other initializers.
 [[nodiscard]] std::set<std::string> literals(const onnx::ModelProto& model);
 
@@ -99,7 +99,9 @@ UNITY_INLINE std::set<std::string> literals(const onnx::ModelProto& model) {
         all.erase(info.name());
       }
     }
-  } else if (model.producer_name() == "pytorch" || model.producer_name() == "unity") {
+  } else if (model.producer_name() == "unity") {
+    all.clear();
+  } else if (model.producer_name() == "pytorch") {
     std::erase_if(all, is_module_path);
   }
   return all;
