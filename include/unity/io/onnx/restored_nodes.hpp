@@ -258,7 +258,8 @@ UNITY_INLINE void merge_lines(graph_writer& out, named_data& data) {
   std::map<std::string, int> squeezes;  // by what they read
   for (int i = 0; i < g.node_size(); ++i) {
     const auto& n = g.node(i);
-    if (is_default_domain(n.domain()) && lists.find(n, "axes", 1) == height) {
+    if (is_default_domain(n.domain()) && n.input_size() > 0 && n.output_size() > 0 &&
+        lists.find(n, "axes", 1) == height) {
       if (n.op_type() == "Unsqueeze") {
         unsqueezes.emplace(n.output(0), i);
       } else if (n.op_type() == "Squeeze") {
@@ -280,7 +281,7 @@ UNITY_INLINE void merge_lines(graph_writer& out, named_data& data) {
     auto& n = *g.mutable_node(i);
     const bool is_conv = n.op_type() == "Conv";
     if (!is_default_domain(n.domain()) || !(is_conv || n.op_type() == "MaxPool" || n.op_type() == "AveragePool") ||
-        n.output_size() != 1) {
+        n.input_size() < (is_conv ? 2 : 1) || n.output_size() != 1) {
       continue;
     }
     const auto from = unsqueezes.find(n.input(0));
