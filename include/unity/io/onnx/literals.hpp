@@ -13,8 +13,8 @@ namespace unity::io::detail {
 
 // Names of floating-point initializers without dimensions that are numbers of the program, such as the 0.5 of a gelu.
 // In files of torch.export, metadata says which are parameters. This library and PyTorch's older exporter write numbers
-// as nodes, so their initializers are parameters; those of the latter, unless another program has made and named them.
-// In files of other programs, all are numbers.
+// as nodes, so their initializers are parameters. Simplifiers turn such nodes of PyTorch's files into initializers:
+// their names are not those of parameters. In files of other programs, all are numbers.
 // Complexity: linear in the model, without other initializers.
 [[nodiscard]] std::set<std::string> literals(const onnx::ModelProto& model);
 
