@@ -13,6 +13,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.distributed.tensor.experimental import implicit_replication
 from torch.utils.checkpoint import checkpoint
 
+from ._onnx import first_names
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -84,9 +86,9 @@ class Plan:
 def apply(plan, module, device_type="cuda"):
     """Distributes the module over the ranks of torch.distributed by the plan, in place, and returns it.
 
-    Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors. Results are DTensors.
-    Parameters have to be the same on every rank (the same seed, or the same checkpoint). Gradients are complete when
-    backward() returns, or has been called for each micro-batch of the plan.
+    Every rank calls the module with the whole batch, of which it keeps its part, or with DTensors. Results are
+    DTensors. Parameters have to be the same on every rank (the same seed, or the same checkpoint). Gradients are
+    complete when backward() returns, or has been called for each micro-batch of the plan.
     """
     if plan.pipeline:
         raise ValueError(f"the plan has {len(plan.pipeline.cuts) + 1} stages; expected unity_plan.pipeline")
@@ -160,7 +162,8 @@ def check_names(plan, module):
 def _distribute_parameters(plan, module, mesh):
     """Makes every tensor of the module a DTensor; tensors that are not in the plan are replicated."""
     whole = [Replicate()] * mesh.ndim
-    of_tensor = {}  # tied parameters stay one
+    of_tensor = {}  # shared parameters stay one
+    first = first_names(module)
     again = {}  # by module: of parameters with shares, whether they are gathered again
     of_owner = {}  # names of modules
     for prefix, owner in module.named_modules():
@@ -171,7 +174,7 @@ def _distribute_parameters(plan, module, mesh):
                 if tensor is None:
                     continue
                 full = f"{prefix}.{name}" if prefix else name
-                how = plan.parameters.get(full, Parameter(whole))
+                how = plan.parameters.get(first.get(full, full), Parameter(whole))
                 if table is owner._buffers:  # nothing is trained
                     how = Parameter(how.placements)
                 if tensor not in of_tensor:
@@ -299,7 +302,7 @@ class _Reductions:
         self.pending = []
         self.is_queued = False
         buckets = {}
-        for name, tensor in module.named_parameters(remove_duplicate=False):
+        for name, tensor in module.named_parameters():
             how = plan.parameters[name]
             if how.reduce and how.share_of < 0 and tensor.requires_grad:
                 buckets.setdefault((how.bucket, tuple(how.reduce)), {})[tensor] = how.placements

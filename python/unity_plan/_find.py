@@ -7,74 +7,20 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import warnings
 
-
-def export_onnx(module, args, path):
-    """Writes the module as an ONNX file in which weights have the names of the module's parameters.
-
-    A matrix that is read transposed is stored transposed, with ".T" after its name, instead of an operator.
-    Raises ValueError if two modules share a parameter: each file of a plan states one layout and one gradient for each.
-    """
-    import onnx
-    import torch
-
-    first = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        if first.setdefault(parameter, name) != name:
-            raise ValueError(f"{name}: the same parameter as {first[parameter]}; expected parameters of their own")
-        if parameter.dim() == 2 and name.endswith(".T"):
-            raise ValueError(f"{name}: a matrix named T; expected another name, as .T marks transposed matrices")
-    torch.onnx.export(module, args, str(path), dynamo=True, optimize=False, external_data=False, verbose=False)
-    model = onnx.load(str(path))
-    _name_transposed(model.graph)
-    onnx.save(model, str(path))
-
-
-def _name_transposed(graph):
-    import numpy
-    from onnx import numpy_helper
-
-    matrices = {w.name: w for w in graph.initializer if len(w.dims) == 2}
-    made = {}
-
-    def transposed(name):
-        new = name + ".T"
-        if new not in made:
-            values = numpy.ascontiguousarray(numpy_helper.to_array(matrices[name]).T)
-            made[new] = numpy_helper.from_array(values, new)
-        return new
-
-    kept = []
-    renamed = {}
-    results = {value.name for value in graph.output}
-    for node in graph.node:
-        attributes = {a.name: a for a in node.attribute}
-        swaps = "perm" not in attributes or list(attributes["perm"].ints) == [1, 0]
-        if node.op_type == "Transpose" and swaps and node.input[0] in matrices and node.output[0] not in results:
-            renamed[node.output[0]] = transposed(node.input[0])
-            continue
-        if node.op_type == "Gemm" and node.input[1] in matrices and "transB" in attributes and attributes["transB"].i:
-            node.input[1] = transposed(node.input[1])
-            attributes["transB"].i = 0
-        for i, name in enumerate(node.input):
-            node.input[i] = renamed.get(name, name)
-        kept.append(node)
-    del graph.node[:]
-    graph.node.extend(kept)
-    read = {name for node in kept for name in node.input} | {value.name for value in graph.output}
-    left = [w for w in [*graph.initializer, *made.values()] if w.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(left)
-
+from ._onnx import export_onnx
 
 # Plans that a mesh can express: no operators on some of the devices, and no operators that the module does not have.
 SEARCH = ("--search", "unity", "--keep-graph", "--dims", "data,model,reduction", "--max-proposals", "0",
           "--baselines", "data,expert")
+SAMPLES = ("--search", "unity", "--keep-graph", "--dims", "data", "--max-proposals", "0", "--baselines", "data")
 
 
-def find(module, args, machine, options=SEARCH, programs=None, folder=None):
+def find(module, args, machine, options=None, programs=None, folder=None):
     """The plan that `parallelize` finds for the module, called with these arguments, on the machine.
 
+    options: of `parallelize`; by default SEARCH, or SAMPLES with a warning if PyTorch cannot express the plan found.
     programs: the folder of `parallelize` and `export_plan`; by default the environment's UNITY_PROGRAMS, or else PATH.
     folder: keeps model.onnx, plan.json and plan.py. Raises RuntimeError with a program's one line.
     """
@@ -82,7 +28,18 @@ def find(module, args, machine, options=SEARCH, programs=None, folder=None):
         into = pathlib.Path(folder or scratch)
         into.mkdir(parents=True, exist_ok=True)
         export_onnx(module, args, into / "model.onnx")
-        _run(programs, "parallelize", into / "model.onnx", "--machine", machine, *options, "--out", into)
+
+        def search(chosen):
+            _run(programs, "parallelize", into / "model.onnx", "--machine", machine, *chosen, "--out", into)
+
+        search(options or SEARCH)
+        try:
+            return load(into / "plan.json", programs, into / "plan.py")
+        except RuntimeError as why:
+            if options:
+                raise
+            warnings.warn(f"only samples are divided, since the plan found cannot be expressed: {why}", stacklevel=2)
+        search(SAMPLES)
         return load(into / "plan.json", programs, into / "plan.py")
 
 

@@ -10,6 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
 from . import _apply
+from ._onnx import first_names
 
 
 class Staged:
@@ -62,6 +63,9 @@ def pipeline(plan, module, example, loss, device_type="cuda"):
 
     if not plan.pipeline:
         raise ValueError("the plan has one stage; expected unity_plan.apply")
+    for name, first in first_names(module).items():
+        if name != first:
+            raise ValueError(f"{name}: the same parameter as {first}; expected parameters of their own in a pipeline")
     groups = plan.pipeline.groups
     _apply.check_ranks(groups * math.prod(plan.mesh))
     _apply.check_names(plan, module)

@@ -11,6 +11,7 @@
 #include <unity/hardware/presets.hpp>
 #include <unity/io/onnx_import.hpp>
 #include <unity/parallel/offloading.hpp>
+#include <unity/parallel/strategies/repeated_parameters.hpp>
 #include <unity/parallel/strategies/strategy.hpp>
 #include <unity/parallel/synchronization.hpp>
 #include <unity/parallel/training_graph.hpp>
@@ -38,6 +39,16 @@ axis_use split(std::size_t dimension) { return {axis_kind::split, dimension}; }
 
 parallel::plan data_plan(const std::string& model, const std::string& machine) {
   return parallel::test::replicated_plan(operators(), model, machine);
+}
+
+// On four devices.
+parallel::plan data_plan_of(const char* onnx_graph) {
+  parallel::plan p;
+  p.graph = io::parse_onnx(operators(), unity::test::onnx_bytes_of(onnx_graph, 17), "m", {}).graph;
+  p.machine = hardware::preset("p100:1x4");
+  p.configurations =
+      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
+  return p;
 }
 
 io::module_plan modules_of(const parallel::plan& p) { return io::module_plan_of(operators(), p, {}); }
@@ -76,17 +87,9 @@ TEST_CASE("a data-parallel module plan replicates each weight and all-reduces it
 }
 
 TEST_CASE("a module may read rows of constant numbers, and the gradient of its table is a sum over samples") {
-  parallel::plan p;
-  p.graph = io::parse_onnx(operators(),
-                           unity::test::onnx_bytes_of(R"(g (int64[8,3] t) => (float[8,3,2] y)
+  auto p = data_plan_of(R"(g (int64[8,3] t) => (float[8,3,2] y)
       <float[5,2] words_weight = {1,2,3,4,5,6,7,8,9,0}, float[3,2] places_weight = {1,2,3,4,5,6}, int64[3] p = {0,1,2}>
-      { w = Gather(words_weight, t) x = Gather(places_weight, p) y = Add(w, x) })",
-                                                      17),
-                           "m", {})
-                .graph;
-  p.machine = hardware::preset("p100:1x4");
-  p.configurations =
-      parallel::replicated_data_parallel(parallel::graph_dimensions{operators(), p.graph}, p.machine.network);
+      { w = Gather(words_weight, t) x = Gather(places_weight, p) y = Add(w, x) })");
   for (const auto n : node_ids(p.graph)) {  // each device computes the rows of constant numbers
     if (auto& c = p.configurations[n.index()]; c.task_count() == 3) {
       c.degrees = {1, 1};
@@ -104,6 +107,38 @@ TEST_CASE("a module may read rows of constant numbers, and the gradient of its t
   REQUIRE(m.modules.size() == 1);    // the other one has no activation
   CHECK(m.modules[0].name.empty());  // "words_weight" is a parameter of the whole model
   CHECK(m.backward == io::collective_counts{2, 0, 0, 0});
+}
+
+TEST_CASE("a parameter may be repeated for each sample, and its gradient is a sum over samples") {
+  auto p = data_plan_of(R"(g (float[8,3,2] x) => (float[8,4,2] y)
+      <float[1,1,2] token = {1,2}, int64[3] repeats = {8,1,1}>
+      { t = Expand(token, repeats) y = Concat<axis = 1>(t, x) })");
+  const parallel::graph_dimensions all{operators(), p.graph};
+  p.configurations = parallel::with_samples_followed(operators(), p.graph, all, p.machine.network, p.configurations);
+  const auto m = modules_of(p);
+  REQUIRE(m.parameters.size() == 1);
+  CHECK(m.parameters[0].layout == tensor_placement{whole});
+  CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
+  CHECK(m.modules.empty());
+  CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+}
+
+TEST_CASE("a parameter may be a table and a matrix, which belong to no module and gather its shares apart") {
+  auto p = data_plan_of(R"(g (int64[8,3] t) => (float[8,3,5] y) <float[5,2] words_weight = {1,2,3,4,5,6,7,8,9,0}>
+      { w = Gather(words_weight, t) m = Transpose<perm = [1,0]>(words_weight) y = MatMul(w, m) })");
+  auto m = modules_of(p);
+  REQUIRE(m.parameters.size() == 1);
+  CHECK(m.parameters[0].name == "words_weight");
+  CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
+  CHECK(m.modules.empty());
+  CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+
+  p.synchronization.weights.resize(1);
+  p.synchronization.weights[0].parts[0].kind = parallel::sync_kind::sharded;
+  p.synchronization.weights[0].parts[0].stage = 3;
+  m = modules_of(p);
+  CHECK(m.forward == io::collective_counts{0, 2, 0, 0});
+  CHECK(m.backward == io::collective_counts{0, 1, 2, 0});  // the gradient of a table's rows needs no table
 }
 
 TEST_CASE("a module plan buckets all-reduces and gathers and scatters sharded weights") {

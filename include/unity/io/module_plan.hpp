@@ -33,6 +33,8 @@ struct parameter_plan {
   bool is_trained = true;
   bool is_sharded = false;   // each replica updates a shard (ZeRO)
   bool is_gathered_again = false;  // for the backward pass (stage 3); otherwise whole weights wait for it
+  std::size_t reads = 0;           // operators that read it; each gathers its shares
+  std::size_t reads_back = 0;      // of these, those whose backward pass reads it
   std::size_t share_of = 0;  // the dimension that is sharded
   std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
   bool is_of_convolution = false;
@@ -175,15 +177,23 @@ class module_planner {
   void find_constants();
   void find_cuts();
   void add_parameter(const parallel::weight_uses& w, std::size_t number);
-  void synchronize(parameter_plan& one, const parallel::weight_uses& w, std::size_t number) const;
+  void synchronize(parameter_plan& one, std::size_t number) const;
   // Whether the backward pass of the operator, or of those that read a transposition by it, reads the weight.
   [[nodiscard]] bool is_read_back(node_id n, std::size_t operand) const;
-  void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order);
+  [[nodiscard]] bool is_table(node_id n, std::size_t operand) const;
+  // Whether the parameter is of two modules: a table, and a matrix for others. One of the modules has another name for
+  // it, so their operators count as those without parameters.
+  [[nodiscard]] bool is_of_two_modules(const parallel::weight_uses& w) const;
+  // name_module: whether the operator is one of the module that the parameter's name says.
+  void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order,
+               bool name_module);
   // Adds the axes along which the gradient is a partial sum.
   static void add_replicas(parameter_plan& one, const tensor_placement& gradient);
   // The same for the gradients of a value that depends on weights alone. Frameworks pass on partial sums of it, where
   // the plan adds them up.
   void add_replicas_behind(parameter_plan& one, value_id constant) const;
+  // The same for a parameter that the operator repeats: each device adds up the gradients of the copies that it reads.
+  void add_replicas_of_copies(parameter_plan& one, node_id expansion) const;
   void add_input(named_layout in);
   void find_readings();
   // The layout in which the value is handed to its readers: that of readers without parameters, if there are any and it
@@ -255,13 +265,12 @@ UNITY_INLINE void module_planner::find_cuts() {
 
 // A module reads the parameter; or a transposition reads it, whose result a module reads unchanged.
 UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::size_t operand,
-                                          const std::vector<std::size_t>& order) {
+                                          const std::vector<std::size_t>& order, bool name_module) {
   const auto& layout = on_.nodes[n.index()];
-  // A module may read rows of constant numbers, such as positions.
-  const auto kind_of = g_.operation(n).kind;
+  // A module may read rows of constant numbers, such as positions, or repeat a parameter for each sample.
+  const bool is_expanded = g_.operation(n).kind == a_.kind("expand");
   const bool is_constant = is_constant_[g_.results(n)[0].index()];
-  const bool is_table = operand == 0 && (kind_of == a_.kind("gather") || kind_of == a_.kind("embedding"));
-  if (is_constant && !is_table) {
+  if (is_constant && !is_expanded && !is_table(n, operand)) {
     if (g_.operation(n).kind != a_.kind("transpose")) {
       throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
                   "weights that modules read as they are (`parallelize --keep-graph` merges none)"};
@@ -277,7 +286,7 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
             throw error{shown(n), fmt::format("{} is divided in another way than {} reads it", one.name, shown(reader)),
                         "the same: modules transpose nothing between devices"};
           }
-          add_use(one, reader, i, through);
+          add_use(one, reader, i, through, name_module);
         }
       }
     }
@@ -291,13 +300,16 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
   one.layout = as;
   const auto& kind = a_.signature(g_.operation(n).kind).name;
   one.is_of_convolution = one.is_of_convolution || kind == "conv2d" || kind == "conv2d_transpose";
-  if (!is_constant) {
+  if (!is_constant && name_module) {
     const auto dot = one.name.rfind('.');
     operators_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
   }
   add_replicas(one, layout.cotangents[operand]);
   if (is_constant) {
     add_replicas_behind(one, g_.results(n)[0]);
+    if (is_expanded) {
+      add_replicas_of_copies(one, n);
+    }
   }
 }
 
@@ -325,6 +337,38 @@ UNITY_INLINE void module_planner::add_replicas_behind(parameter_plan& one, value
   }
 }
 
+UNITY_INLINE void module_planner::add_replicas_of_copies(parameter_plan& one, node_id expansion) const {
+  const auto copies = g_.results(expansion)[0];
+  const auto& from = g_.type(g_.operands(expansion)[0]).dims;
+  const auto& to = g_.type(copies).dims;
+  const auto is_repeated = [&](std::size_t d) {
+    const auto added = to.size() - from.size();
+    return d < added || from[d - added] != to[d];
+  };
+  for (const auto reader : node_ids(g_)) {
+    for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
+      if (g_.operands(reader)[i] == copies) {
+        auto gradient = on_.nodes[reader.index()].operands[i];
+        for (auto& use : gradient) {
+          use.kind = use.kind == axis_kind::split && is_repeated(use.dimension) ? axis_kind::sum : axis_kind::whole;
+        }
+        add_replicas(one, gradient);
+      }
+    }
+  }
+}
+
+UNITY_INLINE bool module_planner::is_table(node_id n, std::size_t operand) const {
+  const auto kind = g_.operation(n).kind;
+  return operand == 0 && (kind == a_.kind("gather") || kind == a_.kind("embedding"));
+}
+
+UNITY_INLINE bool module_planner::is_of_two_modules(const parallel::weight_uses& w) const {
+  const auto tables =
+      std::count_if(w.uses.begin(), w.uses.end(), [&](const auto& use) { return is_table(use.node, use.operand); });
+  return tables != 0 && static_cast<std::size_t>(tables) != w.uses.size();
+}
+
 UNITY_INLINE bool module_planner::is_read_back(node_id n, std::size_t operand) const {
   const auto made = g_.results(n)[0];
   if (!is_constant_[made.index()]) {
@@ -341,8 +385,7 @@ UNITY_INLINE bool module_planner::is_read_back(node_id n, std::size_t operand) c
   return false;
 }
 
-UNITY_INLINE void module_planner::synchronize(parameter_plan& one, const parallel::weight_uses& w,
-                                              std::size_t number) const {
+UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t number) const {
   one.bucket = p_.synchronization.buckets.size() + number;
   if (p_.synchronization.weights.empty()) {
     return;
@@ -357,9 +400,7 @@ UNITY_INLINE void module_planner::synchronize(parameter_plan& one, const paralle
                 "all_reduce, alone or in a bucket, or sharded"};
   }
   one.is_sharded = s.kind == parallel::sync_kind::sharded && !one.replicas.empty();
-  one.is_gathered_again =
-      one.is_sharded && s.stage == 3 && s.is_resharded &&
-      std::any_of(w.uses.begin(), w.uses.end(), [&](const auto& use) { return is_read_back(use.node, use.operand); });
+  one.is_gathered_again = one.is_sharded && s.stage == 3 && s.is_resharded && one.reads_back != 0;
   if (s.bucket != parallel::synchronizer::no_bucket) {
     one.bucket = s.bucket;
   }
@@ -392,12 +433,19 @@ UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, 
     std::reverse(order.begin(), order.end());
     std::reverse(one.dims.begin(), one.dims.end());
   }
+  const bool is_of_two = is_of_two_modules(w);
+  if (is_of_two && folded_.groups.size() > 1) {
+    throw error{fmt::format("parameter {}", one.name), "read as a table and as a matrix, in a pipeline",
+                "a module for each parameter, as stages consist of modules"};
+  }
   for (const auto& use : w.uses) {
-    add_use(one, use.node, use.operand, order);
+    add_use(one, use.node, use.operand, order, !is_of_two);
+    ++one.reads;
+    one.reads_back += is_read_back(use.node, use.operand) ? 1 : 0;
   }
   std::sort(one.replicas.begin(), one.replicas.end());
   if (w.is_trained) {
-    synchronize(one, w, number);
+    synchronize(one, number);
     if (one.is_sharded && one.share_of >= rank) {
       throw error{fmt::format("synchronization of {}", one.name), "sharded, and each dimension is divided already",
                   "a dimension that is whole"};
@@ -570,13 +618,13 @@ UNITY_INLINE void module_planner::count_synchronization() {
       continue;
     }
     if (w.is_sharded) {
-      made_.forward.all_gather += w.replicas.size();
-      made_.backward.reduce_scatter += w.replicas.size();
+      made_.forward.all_gather += w.reads * w.replicas.size();
+      made_.backward.reduce_scatter += w.reads * w.replicas.size();
       const auto dot = w.name.rfind('.');
       const bool runs_again =
           dot != std::string::npos && gathered_again.contains(std::string_view{w.name}.substr(0, dot));
       if (w.is_gathered_again || runs_again) {
-        made_.backward.all_gather += w.replicas.size();
+        made_.backward.all_gather += (runs_again ? w.reads : w.reads_back) * w.replicas.size();
       }
     } else {
       reduced.emplace(w.bucket, w.replicas);
