@@ -154,9 +154,6 @@ def check_names(plan, module):
         expected, found = plan.parameters[name].shape, list(have[name].shape)
         if expected is not None and found != expected:
             raise ValueError(f"{name}: the shape {found}; expected {expected}, as the plan has it")
-    for name, _ in module.named_parameters():
-        if name not in plan.parameters:
-            raise ValueError(f"{name}: the plan has no such parameter; expected the one of this module")
 
 
 def _distribute_parameters(plan, module, mesh):
@@ -291,6 +288,16 @@ def distribute_inputs(layouts, mesh, args):
     )
 
 
+def _refuse_gradient(tensor, name):
+    """A plan lacks parameters that its graph does not read. They stay whole, and get no gradients."""
+
+    def refuse(_):
+        raise RuntimeError(f"{name}: a gradient, but the plan has no such parameter; expected the plan of this module")
+
+    if tensor.requires_grad:
+        tensor.register_post_accumulate_grad_hook(refuse)
+
+
 class _Reductions:
     """All-reduces of gradients: those of a bucket together, when all of them are complete after all micro-batches."""
 
@@ -303,7 +310,10 @@ class _Reductions:
         self.is_queued = False
         buckets = {}
         for name, tensor in module.named_parameters():
-            how = plan.parameters[name]
+            how = plan.parameters.get(name)
+            if how is None:
+                _refuse_gradient(tensor, name)
+                continue
             if how.reduce and how.share_of < 0 and tensor.requires_grad:
                 buckets.setdefault((how.bucket, tuple(how.reduce)), {})[tensor] = how.placements
         for (_, axes), members in sorted(buckets.items(), key=lambda b: b[0]):

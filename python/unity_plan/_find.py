@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -18,9 +19,10 @@ SAMPLES = ("--search", "unity", "--keep-graph", "--dims", "data", "--max-proposa
 
 
 def find(module, args, machine, options=None, programs=None, folder=None):
-    """The plan that `parallelize` finds for the module, called with these arguments, on the machine.
+    """The fastest plan of `parallelize` for the module, called with these arguments, that PyTorch can express.
 
-    options: of `parallelize`; by default SEARCH, or SAMPLES with a warning if PyTorch cannot express the plan found.
+    Warns if another plan is faster, and says why PyTorch cannot express it.
+    options: of `parallelize`; by default SEARCH, and SAMPLES if PyTorch can express none of its plans.
     programs: the folder of `parallelize` and `export_plan`; by default the environment's UNITY_PROGRAMS, or else PATH.
     folder: keeps model.onnx, plan.json and plan.py. Raises RuntimeError with a program's one line.
     """
@@ -28,19 +30,25 @@ def find(module, args, machine, options=None, programs=None, folder=None):
         into = pathlib.Path(folder or scratch)
         into.mkdir(parents=True, exist_ok=True)
         export_onnx(module, args, into / "model.onnx")
+        reasons = []
+        for number, chosen in enumerate([options] if options else [SEARCH, SAMPLES]):
+            plans = pathlib.Path(scratch) / f"plans_{number}"
+            _run(programs, "parallelize", into / "model.onnx", "--machine", machine, *chosen, "--plans", plans)
+            for file in sorted(plans.glob("*.json"), key=_predicted):
+                try:
+                    plan = load(file, programs, into / "plan.py")
+                except RuntimeError as why:
+                    reasons.append(f"{file.stem}: {why}")
+                    continue
+                if reasons:
+                    warnings.warn(f"PyTorch cannot express the fastest plan, {reasons[0]}", stacklevel=2)
+                shutil.copyfile(file, into / "plan.json")
+                return plan
+        raise RuntimeError(reasons[0])
 
-        def search(chosen):
-            _run(programs, "parallelize", into / "model.onnx", "--machine", machine, *chosen, "--out", into)
 
-        search(options or SEARCH)
-        try:
-            return load(into / "plan.json", programs, into / "plan.py")
-        except RuntimeError as why:
-            if options:
-                raise
-            warnings.warn(f"only samples are divided, since the plan found cannot be expressed: {why}", stacklevel=2)
-        search(SAMPLES)
-        return load(into / "plan.json", programs, into / "plan.py")
+def _predicted(file):
+    return json.loads(file.read_text())["predicted"]["iteration_s"], file.stem != "unity"
 
 
 def load(plan, programs=None, out=None):

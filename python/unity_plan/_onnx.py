@@ -20,6 +20,7 @@ def export_onnx(module, args, path):
     _rename(model.graph, first_names(module))  # torch.onnx keeps the last name of a shared parameter
     _fold_constants(model, {name for name, _ in module.named_parameters()})
     _split_tensors(model.graph)
+    _drop_empty(model.graph)
     _name_transposed(model.graph)
     onnx.save(model, str(path))
 
@@ -51,7 +52,7 @@ def _fold_constants(model, parameters):
 
     graph = model.graph
     versions = {entry.domain: entry.version for entry in model.opset_import}
-    sizes = {name: math.prod(dims) for name, dims in _dims(graph).items()}
+    sizes = {name: abs(math.prod(dims)) for name, dims in _dims(graph).items()}
     known = {w.name: numpy_helper.to_array(w) for w in graph.initializer if w.name not in parameters}
     made = {}  # constants that are folded
     kept = []
@@ -88,7 +89,25 @@ def _values_of(node, versions, known):
 
 
 def _dims(graph):
-    return {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in [*graph.input, *graph.value_info]}
+    return {v.name: [d.dim_value if d.HasField("dim_value") else -1 for d in v.type.tensor_type.shape.dim]
+            for v in [*graph.input, *graph.value_info]}
+
+
+def _drop_empty(graph):
+    """Drops joined tensors without elements, such as what rotary positions leave, and what nothing reads then."""
+    empty = {name for name, dims in _dims(graph).items() if 0 in dims}
+    for node in graph.node:
+        if node.op_type == "Concat" and not empty.issuperset(node.input):
+            joined = [name for name in node.input if name not in empty]
+            node.input[:] = joined
+    read = {value.name for value in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if not read.isdisjoint(node.output):
+            read.update(node.input)
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
 
 
 def _split_tensors(graph):
@@ -107,10 +126,11 @@ def _split_tensors(graph):
     for node in graph.node:
         edited.append(node)
         readers = read_by.get(node.output[0], [])
-        if (node.op_type != "SplitToSequence" or len(node.input) < 2 or any(i not in numbers for i in node.input[1:]) or
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        is_known = len(node.input) == 2 and node.input[1] in numbers and node.input[0] in dims
+        if (node.op_type != "SplitToSequence" or not is_known or dims[node.input[0]][axis] < 0 or
                 any(r.op_type != "SequenceAt" or r.input[1] not in numbers for r in readers)):
             continue
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
         size, asked = dims[node.input[0]][axis], numbers[node.input[1]]
         sizes = asked.tolist() if asked.ndim else [min(int(asked), size - at) for at in range(0, size, int(asked))]
         names = [f"{node.output[0]}.{i}" for i in range(len(sizes))]

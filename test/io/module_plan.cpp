@@ -123,6 +123,25 @@ TEST_CASE("a parameter may be repeated for each sample, and its gradient is a su
   CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
 }
 
+TEST_CASE("a module may compute from each element of a parameter, but not from several parameters or their sums") {
+  const auto plan_with = [](const std::string& middle) {
+    return data_plan_of((R"(g (float[8,4] x) => (float[8,4] y)
+        <float[4] scale_weight = {1,2,3,4}, float[4] other_weight = {1,2,3,4}, float[4] ones = {1,1,1,1}>
+        { )" + middle + " y = Mul(x, s) }")
+                            .c_str());
+  };
+  const auto m = modules_of(plan_with("t = Neg(scale_weight) s = Exp(t)"));
+  REQUIRE(m.parameters.size() == 1);
+  CHECK(m.parameters[0].layout == tensor_placement{whole});
+  CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
+  CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+  for (const auto* other : {"s = Add(scale_weight, other_weight)", "s = ReduceSum(scale_weight)",
+                            "s = Softmax(scale_weight)", "s = Mul(scale_weight, scale_weight)"}) {
+    CAPTURE(other);
+    CHECK_THAT(complaint(plan_with(other)), Catch::Contains("computes with scale_weight before a module reads it"));
+  }
+}
+
 TEST_CASE("a parameter may be a table and a matrix, which belong to no module and gather its shares apart") {
   auto p = data_plan_of(R"(g (int64[8,3] t) => (float[8,3,5] y) <float[5,2] words_weight = {1,2,3,4,5,6,7,8,9,0}>
       { w = Gather(words_weight, t) m = Transpose<perm = [1,0]>(words_weight) y = MatMul(w, m) })");

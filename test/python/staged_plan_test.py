@@ -221,6 +221,7 @@ def accumulated(case, module, batch, target):
 
 
 def rank_main(rank, ranks, port, jobs, out):
+    torch.set_num_threads(1)  # makes this process's pool of threads, before several threads want it
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
     for number, (case, plan) in enumerate(jobs):

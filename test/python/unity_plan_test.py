@@ -339,6 +339,22 @@ def pool_error(ranks):
     return (module(batch).full_tensor() - plain(batch)).abs().max().item()
 
 
+def missing_is_refused(ranks):
+    """Whether a parameter that the plan lacks is refused when it gets a gradient, and only then."""
+    module = nn.Sequential(nn.Linear(8, 8))
+    module.unread = nn.Parameter(torch.ones(1))
+    plan = unity_plan.Plan(
+        mesh=(ranks,), inputs={"x": [Replicate()]}, modules={}, forward={}, backward={},
+        parameters={f"0.{name}": unity_plan.Parameter([Replicate()]) for name in ("weight", "bias")})
+    unity_plan.apply(plan, module, "cpu")
+    module(torch.randn(8, 8)).sum().backward()
+    try:
+        (module(torch.randn(8, 8)).sum() * module.unread).sum().backward()
+    except RuntimeError as why:
+        return str(why) == "unread: a gradient, but the plan has no such parameter; expected the plan of this module"
+    return False
+
+
 class Transposed(nn.Module):
     """Reads its matrices by permutations, of which one changes nothing, and gives one away transposed."""
 
@@ -391,9 +407,10 @@ def expected_refusal():
 
 
 def rank_main(rank, ranks, port, jobs, out):
+    torch.set_num_threads(1)  # makes this process's pool of threads, before several threads want it
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    off = max(in_place_error(ranks), pool_error(ranks))
+    off = max(in_place_error(ranks), pool_error(ranks), 0 if missing_is_refused(ranks) else 1)
     if rank == 0:
         (out / "made_by_hand.json").write_text(json.dumps(off))
     for number, (name, plan) in enumerate(jobs):

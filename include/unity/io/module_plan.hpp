@@ -99,6 +99,7 @@ struct module_plan {
 #include <unity/core/error.hpp>
 #include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/training_graph.hpp>
+#include <unity/tensor/index_structure.hpp>
 
 namespace unity::io {
 
@@ -178,8 +179,12 @@ class module_planner {
   void find_cuts();
   void add_parameter(const parallel::weight_uses& w, std::size_t number);
   void synchronize(parameter_plan& one, std::size_t number) const;
-  // Whether the backward pass of the operator, or of those that read a transposition by it, reads the weight.
+  // Whether the backward pass of the operator, or of those that read its view of the weight, reads the weight.
   [[nodiscard]] bool is_read_back(node_id n, std::size_t operand) const;
+  // By dimension of the result, the operand's dimension along which it runs (its rank for a dimension of one element).
+  // None if the operator does more with the operand than to rearrange dimensions and to compute from each element, for
+  // example 1 + w.
+  [[nodiscard]] std::optional<std::vector<std::size_t>> kept_dimensions(node_id n, std::size_t operand) const;
   [[nodiscard]] bool is_table(node_id n, std::size_t operand) const;
   // Whether the parameter is of two modules: a table, and a matrix for others. One of the modules has another name for
   // it, so their operators count as those without parameters.
@@ -263,7 +268,47 @@ UNITY_INLINE void module_planner::find_cuts() {
   }
 }
 
-// A module reads the parameter; or a transposition reads it, whose result a module reads unchanged.
+UNITY_INLINE std::optional<std::vector<std::size_t>> module_planner::kept_dimensions(node_id n,
+                                                                                     std::size_t operand) const {
+  const auto& operands = g_.operands(n);
+  std::vector<tensor::tensor_type> types;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto from = g_.producer(operands[i]);
+    if (i != operand && (is_weight(operands[i]) || !g_.operands(from).empty())) {
+      return std::nullopt;
+    }
+    types.push_back(g_.type(operands[i]));
+  }
+  const auto structure = tensor::dimension_indices(a_, g_.operation(n), types);
+  if (!structure || structure->results.size() != 1) {
+    return std::nullopt;
+  }
+  const auto& made = structure->results[0];
+  const auto& read = structure->operands[operand];
+  std::vector<std::size_t> kept(made.size(), read.size());
+  for (std::size_t d = 0; d < made.size(); ++d) {
+    const auto& indices = made[d].indices;
+    const bool is_divisible = std::all_of(indices.begin(), indices.end(), [&](std::size_t i) {
+      return structure->indices[i].kind == tensor::index_kind::parallel;
+    });
+    if (indices.empty()) {
+      continue;
+    }
+    kept[d] = static_cast<std::size_t>(std::find(read.begin(), read.end(), made[d]) - read.begin());
+    if (kept[d] == read.size() || !is_divisible) {
+      return std::nullopt;
+    }
+  }
+  for (std::size_t d = 0; d < read.size(); ++d) {
+    if (!read[d].indices.empty() && std::find(kept.begin(), kept.end(), d) == kept.end()) {
+      return std::nullopt;  // a sum
+    }
+  }
+  return kept;
+}
+
+// A module reads the parameter; or an operator reads it whose result, with the same elements or one computed from each,
+// a module reads.
 UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::size_t operand,
                                           const std::vector<std::size_t>& order, bool name_module) {
   const auto& layout = on_.nodes[n.index()];
@@ -271,22 +316,22 @@ UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::s
   const bool is_expanded = g_.operation(n).kind == a_.kind("expand");
   const bool is_constant = is_constant_[g_.results(n)[0].index()];
   if (is_constant && !is_expanded && !is_table(n, operand)) {
-    if (g_.operation(n).kind != a_.kind("transpose")) {
+    auto through = kept_dimensions(n, operand);
+    if (!through) {
       throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
                   "weights that modules read as they are (`parallelize --keep-graph` merges none)"};
     }
-    std::vector<std::size_t> through;
-    for (const auto d : a_.read(g_.operation(n)).integers("permutation")) {
-      through.push_back(order[static_cast<std::size_t>(d)]);
+    for (auto& d : *through) {
+      d = d < order.size() ? order[d] : d;
     }
     for (const auto reader : node_ids(g_)) {
       for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
         if (g_.operands(reader)[i] == g_.results(n)[0]) {
           if (on_.nodes[reader.index()].operands[i] != layout.results[0]) {
             throw error{shown(n), fmt::format("{} is divided in another way than {} reads it", one.name, shown(reader)),
-                        "the same: modules transpose nothing between devices"};
+                        "the same: modules send no weights"};
           }
-          add_use(one, reader, i, through, name_module);
+          add_use(one, reader, i, *through, name_module);
         }
       }
     }
@@ -371,11 +416,13 @@ UNITY_INLINE bool module_planner::is_of_two_modules(const parallel::weight_uses&
 
 UNITY_INLINE bool module_planner::is_read_back(node_id n, std::size_t operand) const {
   const auto made = g_.results(n)[0];
-  if (!is_constant_[made.index()]) {
+  const auto& kind = a_.signature(g_.operation(n).kind).name;
+  const bool is_view = kind == "transpose" || kind == "reshape" || kind == "squeeze" || kind == "unsqueeze";
+  if (!is_constant_[made.index()] || !is_view) {
     const auto read = parallel::reads_of_adjoint(a_, g_, training_, n).operands;
     return !read.empty() && read[operand];
   }
-  for (const auto reader : node_ids(g_)) {  // a transposition
+  for (const auto reader : node_ids(g_)) {
     const auto& operands = g_.operands(reader);
     const auto at = std::find(operands.begin(), operands.end(), made);
     if (at != operands.end() && is_read_back(reader, static_cast<std::size_t>(at - operands.begin()))) {
