@@ -1,7 +1,5 @@
 // A plan in terms of modules and parameters, for frameworks that run a model's own code: the layouts of parameters and
-// of the inputs and outputs of modules. Names are those of weights: "blocks.0.up.weight" is the parameter "weight" of
-// the module "blocks.0.up". A final ".T" means that the graph has the parameter transposed.
-// Over 500 lines because parameters, layouts and collectives are found from the same readings of values.
+// of the inputs and outputs of modules, and the collectives that follow from these.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +12,7 @@
 
 #include <unity/hardware/device_mesh.hpp>
 #include <unity/io/module_cuts.hpp>
+#include <unity/io/module_parameters.hpp>
 #include <unity/parallel/plan.hpp>
 #include <unity/parallel/plan_placements.hpp>
 #include <unity/tensor/algebra.hpp>
@@ -23,21 +22,6 @@ namespace unity::io {
 struct named_layout {
   std::string name{};
   parallel::tensor_placement layout{};
-};
-
-struct parameter_plan {
-  std::string name{};
-  parallel::tensor_placement layout{};
-  tensor::shape dims{};                 // as the module has it
-  std::vector<std::size_t> replicas{};  // mesh axes along which gradients are partial sums
-  bool is_trained = true;
-  bool is_sharded = false;   // each replica updates a shard (ZeRO)
-  bool is_gathered_again = false;  // for the backward pass (stage 3); otherwise whole weights wait for it
-  std::size_t reads = 0;           // operators that read it; each gathers its shares
-  std::size_t reads_back = 0;      // of these, those whose backward pass reads it
-  std::size_t share_of = 0;  // the dimension that is sharded
-  std::size_t bucket = 0;    // of an all-reduce: parameters with the same number are reduced together
-  bool is_of_convolution = false;
 };
 
 struct module_layouts {
@@ -79,9 +63,8 @@ struct module_plan {
 
 // Throws: unity::error that names the operator or the weight that cannot be expressed, and the reason: layouts that are
 // not on one mesh (parallel::placements_of), operators without parameters whose operands have another layout than they
-// need, weights that operators transform before modules read them, pipelines and recomputation that do not consist of
-// whole modules (fold_stages, boundaries_of, recomputed_modules), synchronization other than all-reduces and shards of
-// whole weights, or shards together with micro-batches.
+// need, parameters (parameters_of), pipelines and recomputation that do not consist of whole modules (fold_stages,
+// boundaries_of, recomputed_modules).
 [[nodiscard]] module_plan module_plan_of(const tensor::algebra& a, const parallel::plan& p,
                                          const std::optional<hardware::device_mesh>& mesh);
 
@@ -97,9 +80,7 @@ struct module_plan {
 
 #include <unity/core/config.hpp>
 #include <unity/core/error.hpp>
-#include <unity/parallel/lowering/backward_reads.hpp>
 #include <unity/parallel/training_graph.hpp>
-#include <unity/tensor/index_structure.hpp>
 
 namespace unity::io {
 
@@ -109,8 +90,6 @@ using parallel::axis_kind;
 using parallel::axis_use;
 using parallel::tensor_placement;
 
-inline constexpr std::string_view transposed_suffix = ".T";
-
 // Sets `to` to the layout of the sum of both: a partial sum along each axis along which one of them is.
 UNITY_INLINE void add_sums(tensor_placement& to, const tensor_placement& from) {
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
@@ -118,15 +97,6 @@ UNITY_INLINE void add_sums(tensor_placement& to, const tensor_placement& from) {
       to[axis] = from[axis];
     }
   }
-}
-
-UNITY_INLINE tensor_placement permuted(tensor_placement l, const std::vector<std::size_t>& to) {
-  for (auto& use : l) {
-    if (use.kind == axis_kind::split) {
-      use.dimension = to[use.dimension];
-    }
-  }
-  return l;
 }
 
 // Adds a mesh axis of size one, for plans on a single device.
@@ -152,6 +122,7 @@ class module_planner {
         folded_{std::move(stages)},
         on_{std::move(layouts)},
         training_{a, p.graph},
+        is_constant_{values_without_inputs(a, p.graph)},
         repeated_(g_.node_count(), not_repeated) {}
 
   [[nodiscard]] module_plan make();
@@ -167,7 +138,6 @@ class module_planner {
   static constexpr auto not_repeated = static_cast<std::size_t>(-1);
 
   [[nodiscard]] std::string shown(node_id n) const { return shown_operator(a_, g_, n); }
-  [[nodiscard]] bool is_weight(value_id v) const { return g_.operation(g_.producer(v)).kind == a_.kind("weight"); }
   [[nodiscard]] bool is_input(value_id v) const { return g_.operation(g_.producer(v)).kind == a_.kind("input"); }
   [[nodiscard]] std::string name_of(value_id v) const {
     return std::string{a_.read(g_.operation(g_.producer(v))).word("name")};
@@ -175,30 +145,7 @@ class module_planner {
   [[nodiscard]] const tensor_placement& read_as(const reading& r) const {
     return on_.nodes[r.node.index()].operands[r.operand];
   }
-  void find_constants();
   void find_cuts();
-  void add_parameter(const parallel::weight_uses& w, std::size_t number);
-  void synchronize(parameter_plan& one, std::size_t number) const;
-  // Whether the backward pass of the operator, or of those that read its view of the weight, reads the weight.
-  [[nodiscard]] bool is_read_back(node_id n, std::size_t operand) const;
-  // By dimension of the result, the operand's dimension along which it runs (its rank for a dimension of one element).
-  // None if the operator does more with the operand than to rearrange dimensions and to compute from each element, for
-  // example 1 + w.
-  [[nodiscard]] std::optional<std::vector<std::size_t>> kept_dimensions(node_id n, std::size_t operand) const;
-  [[nodiscard]] bool is_table(node_id n, std::size_t operand) const;
-  // Whether the parameter is of two modules: a table, and a matrix for others. One of the modules has another name for
-  // it, so their operators count as those without parameters.
-  [[nodiscard]] bool is_of_two_modules(const parallel::weight_uses& w) const;
-  // name_module: whether the operator is one of the module that the parameter's name says.
-  void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order,
-               bool name_module);
-  // Adds the axes along which the gradient is a partial sum.
-  static void add_replicas(parameter_plan& one, const tensor_placement& gradient);
-  // The same for the gradients of a value that depends on weights alone. Frameworks pass on partial sums of it, where
-  // the plan adds them up.
-  void add_replicas_behind(parameter_plan& one, value_id constant) const;
-  // The same for a parameter that the operator repeats: each device adds up the gradients of the copies that it reads.
-  void add_replicas_of_copies(parameter_plan& one, node_id expansion) const;
   void add_input(named_layout in);
   void find_readings();
   // The layout in which the value is handed to its readers: that of readers without parameters, if there are any and it
@@ -220,26 +167,13 @@ class module_planner {
   folded_stages folded_;
   parallel::plan_placements on_;
   parallel::training_graph training_;
-  std::vector<bool> is_constant_{};  // by value: not an activation
+  std::vector<bool> is_constant_;  // by value: not an activation
   module_operators operators_{};
   std::vector<recomputed_module> again_{};
   std::vector<std::size_t> repeated_;  // by node: index of the module that is computed again and has it
   std::vector<std::vector<reading>> readings_{};
   module_plan made_{};
 };
-
-UNITY_INLINE void module_planner::find_constants() {
-  is_constant_.resize(g_.value_count());
-  for (const auto n : node_ids(g_)) {
-    bool all = g_.operation(n).kind != a_.kind("input");
-    for (const auto v : g_.operands(n)) {
-      all = all && is_constant_[v.index()];
-    }
-    for (const auto v : g_.results(n)) {
-      is_constant_[v.index()] = all;
-    }
-  }
-}
 
 UNITY_INLINE void module_planner::find_cuts() {
   if (std::find(p_.offloaded.begin(), p_.offloaded.end(), true) != p_.offloaded.end()) {
@@ -265,246 +199,6 @@ UNITY_INLINE void module_planner::find_cuts() {
     for (auto place = again_[m].first; place <= again_[m].last; ++place) {
       repeated_[operators_.order[place].index()] = m;
     }
-  }
-}
-
-UNITY_INLINE std::optional<std::vector<std::size_t>> module_planner::kept_dimensions(node_id n,
-                                                                                     std::size_t operand) const {
-  const auto& operands = g_.operands(n);
-  std::vector<tensor::tensor_type> types;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto from = g_.producer(operands[i]);
-    if (i != operand && (is_weight(operands[i]) || !g_.operands(from).empty())) {
-      return std::nullopt;
-    }
-    types.push_back(g_.type(operands[i]));
-  }
-  const auto structure = tensor::dimension_indices(a_, g_.operation(n), types);
-  if (!structure || structure->results.size() != 1) {
-    return std::nullopt;
-  }
-  const auto& made = structure->results[0];
-  const auto& read = structure->operands[operand];
-  std::vector<std::size_t> kept(made.size(), read.size());
-  for (std::size_t d = 0; d < made.size(); ++d) {
-    const auto& indices = made[d].indices;
-    const bool is_divisible = std::all_of(indices.begin(), indices.end(), [&](std::size_t i) {
-      return structure->indices[i].kind == tensor::index_kind::parallel;
-    });
-    if (indices.empty()) {
-      continue;
-    }
-    kept[d] = static_cast<std::size_t>(std::find(read.begin(), read.end(), made[d]) - read.begin());
-    if (kept[d] == read.size() || !is_divisible) {
-      return std::nullopt;
-    }
-  }
-  for (std::size_t d = 0; d < read.size(); ++d) {
-    if (!read[d].indices.empty() && std::find(kept.begin(), kept.end(), d) == kept.end()) {
-      return std::nullopt;  // a sum
-    }
-  }
-  return kept;
-}
-
-// A module reads the parameter; or an operator reads it whose result, with the same elements or one computed from each,
-// a module reads.
-UNITY_INLINE void module_planner::add_use(parameter_plan& one, node_id n, std::size_t operand,
-                                          const std::vector<std::size_t>& order, bool name_module) {
-  const auto& layout = on_.nodes[n.index()];
-  // A module may read rows of constant numbers, such as positions, or repeat a parameter for each sample.
-  const bool is_expanded = g_.operation(n).kind == a_.kind("expand");
-  const bool is_constant = is_constant_[g_.results(n)[0].index()];
-  if (is_constant && !is_expanded && !is_table(n, operand)) {
-    auto through = kept_dimensions(n, operand);
-    if (!through) {
-      throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
-                  "weights that modules read as they are (`parallelize --keep-graph` merges none)"};
-    }
-    for (auto& d : *through) {
-      d = d < order.size() ? order[d] : d;
-    }
-    for (const auto reader : node_ids(g_)) {
-      for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
-        if (g_.operands(reader)[i] == g_.results(n)[0]) {
-          if (on_.nodes[reader.index()].operands[i] != layout.results[0]) {
-            throw error{shown(n), fmt::format("{} is divided in another way than {} reads it", one.name, shown(reader)),
-                        "the same: modules send no weights"};
-          }
-          add_use(one, reader, i, *through, name_module);
-        }
-      }
-    }
-    return;
-  }
-  const auto as = permuted(layout.operands[operand], order);
-  if (!one.layout.empty() && one.layout != as) {
-    throw error{shown(n), fmt::format("reads {} divided in another way than another operator", one.name),
-                "one layout for each parameter"};
-  }
-  one.layout = as;
-  const auto& kind = a_.signature(g_.operation(n).kind).name;
-  one.is_of_convolution = one.is_of_convolution || kind == "conv2d" || kind == "conv2d_transpose";
-  if (!is_constant && name_module) {
-    const auto dot = one.name.rfind('.');
-    operators_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
-  }
-  add_replicas(one, layout.cotangents[operand]);
-  if (is_constant) {
-    add_replicas_behind(one, g_.results(n)[0]);
-    if (is_expanded) {
-      add_replicas_of_copies(one, n);
-    }
-  }
-}
-
-UNITY_INLINE void module_planner::add_replicas(parameter_plan& one, const tensor_placement& gradient) {
-  for (std::size_t axis = 0; axis < gradient.size(); ++axis) {
-    if (gradient[axis].kind == axis_kind::sum &&
-        std::find(one.replicas.begin(), one.replicas.end(), axis) == one.replicas.end()) {
-      one.replicas.push_back(axis);
-    }
-  }
-}
-
-UNITY_INLINE void module_planner::add_replicas_behind(parameter_plan& one, value_id constant) const {
-  std::vector<bool> is_behind(g_.value_count());
-  is_behind[constant.index()] = true;
-  for (const auto reader : node_ids(g_)) {
-    for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
-      if (is_behind[g_.operands(reader)[i].index()]) {
-        add_replicas(one, on_.nodes[reader.index()].cotangents[i]);
-        for (const auto v : g_.results(reader)) {
-          is_behind[v.index()] = is_constant_[v.index()];
-        }
-      }
-    }
-  }
-}
-
-UNITY_INLINE void module_planner::add_replicas_of_copies(parameter_plan& one, node_id expansion) const {
-  const auto copies = g_.results(expansion)[0];
-  const auto& from = g_.type(g_.operands(expansion)[0]).dims;
-  const auto& to = g_.type(copies).dims;
-  const auto is_repeated = [&](std::size_t d) {
-    const auto added = to.size() - from.size();
-    return d < added || from[d - added] != to[d];
-  };
-  for (const auto reader : node_ids(g_)) {
-    for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
-      if (g_.operands(reader)[i] == copies) {
-        auto gradient = on_.nodes[reader.index()].operands[i];
-        for (auto& use : gradient) {
-          use.kind = use.kind == axis_kind::split && is_repeated(use.dimension) ? axis_kind::sum : axis_kind::whole;
-        }
-        add_replicas(one, gradient);
-      }
-    }
-  }
-}
-
-UNITY_INLINE bool module_planner::is_table(node_id n, std::size_t operand) const {
-  const auto kind = g_.operation(n).kind;
-  return operand == 0 && (kind == a_.kind("gather") || kind == a_.kind("embedding"));
-}
-
-UNITY_INLINE bool module_planner::is_of_two_modules(const parallel::weight_uses& w) const {
-  const auto tables =
-      std::count_if(w.uses.begin(), w.uses.end(), [&](const auto& use) { return is_table(use.node, use.operand); });
-  return tables != 0 && static_cast<std::size_t>(tables) != w.uses.size();
-}
-
-UNITY_INLINE bool module_planner::is_read_back(node_id n, std::size_t operand) const {
-  const auto made = g_.results(n)[0];
-  const auto& kind = a_.signature(g_.operation(n).kind).name;
-  const bool is_view = kind == "transpose" || kind == "reshape" || kind == "squeeze" || kind == "unsqueeze";
-  if (!is_constant_[made.index()] || !is_view) {
-    const auto read = parallel::reads_of_adjoint(a_, g_, training_, n).operands;
-    return !read.empty() && read[operand];
-  }
-  for (const auto reader : node_ids(g_)) {
-    const auto& operands = g_.operands(reader);
-    const auto at = std::find(operands.begin(), operands.end(), made);
-    if (at != operands.end() && is_read_back(reader, static_cast<std::size_t>(at - operands.begin()))) {
-      return true;
-    }
-  }
-  return false;
-}
-
-UNITY_INLINE void module_planner::synchronize(parameter_plan& one, std::size_t number) const {
-  one.bucket = p_.synchronization.buckets.size() + number;
-  if (p_.synchronization.weights.empty()) {
-    return;
-  }
-  const auto& sync = p_.synchronization.weights[number];
-  const auto& s = sync.parts.front();
-  const bool is_plain = sync.parts.size() == 1 && s.compressor == parallel::compressor{} && !s.is_sparse;
-  if (!is_plain || (s.kind != parallel::sync_kind::all_reduce && s.kind != parallel::sync_kind::sharded)) {
-    throw error{fmt::format("synchronization of {}", one.name),
-                is_plain ? std::string{parallel::sync_kind_names[static_cast<std::size_t>(s.kind)]}
-                         : "parts, a compressor or sparse gradients",
-                "all_reduce, alone or in a bucket, or sharded"};
-  }
-  one.is_sharded = s.kind == parallel::sync_kind::sharded && !one.replicas.empty();
-  one.is_gathered_again = one.is_sharded && s.stage == 3 && s.is_resharded && one.reads_back != 0;
-  if (s.bucket != parallel::synchronizer::no_bucket) {
-    one.bucket = s.bucket;
-  }
-  const auto is_free = [&](std::size_t d) {
-    return std::none_of(one.layout.begin(), one.layout.end(), [d](const axis_use& u) {
-      return u == axis_use{axis_kind::split, d};
-    });
-  };
-  if (one.is_sharded && p_.pipeline.microbatches > 1) {
-    throw error{fmt::format("synchronization of {}", one.name), "sharded, with micro-batches",
-                "all_reduce: modules gather shares for each micro-batch"};
-  }
-  while (one.is_sharded && !is_free(one.share_of)) {
-    ++one.share_of;
-  }
-}
-
-UNITY_INLINE void module_planner::add_parameter(const parallel::weight_uses& w, std::size_t number) {
-  parameter_plan one;
-  one.name = name_of(w.value);
-  one.is_trained = w.is_trained;
-  one.dims = g_.type(w.value).dims;
-  const auto rank = one.dims.size();
-  std::vector<std::size_t> order;
-  for (std::size_t d = 0; d < rank; ++d) {
-    order.push_back(d);
-  }
-  if (rank == 2 && one.name.ends_with(transposed_suffix)) {
-    one.name.resize(one.name.size() - transposed_suffix.size());
-    std::reverse(order.begin(), order.end());
-    std::reverse(one.dims.begin(), one.dims.end());
-  }
-  const bool is_of_two = is_of_two_modules(w);
-  if (is_of_two && folded_.groups.size() > 1) {
-    throw error{fmt::format("parameter {}", one.name), "read as a table and as a matrix, in a pipeline",
-                "a module for each parameter, as stages consist of modules"};
-  }
-  for (const auto& use : w.uses) {
-    add_use(one, use.node, use.operand, order, !is_of_two);
-    ++one.reads;
-    one.reads_back += is_read_back(use.node, use.operand) ? 1 : 0;
-  }
-  std::sort(one.replicas.begin(), one.replicas.end());
-  if (w.is_trained) {
-    synchronize(one, number);
-    if (one.is_sharded && one.share_of >= rank) {
-      throw error{fmt::format("synchronization of {}", one.name), "sharded, and each dimension is divided already",
-                  "a dimension that is whole"};
-    }
-  }
-  if (!one.layout.empty()) {
-    if (std::any_of(made_.parameters.begin(), made_.parameters.end(),
-                    [&](const parameter_plan& other) { return other.name == one.name; })) {
-      throw error{fmt::format("parameter {}", one.name), "two weights of this name, or one and its transposition",
-                  "one of each name, read in one way"};
-    }
-    made_.parameters.push_back(std::move(one));
   }
 }
 
@@ -698,7 +392,6 @@ UNITY_INLINE void module_planner::finish_boundaries() {
 }
 
 UNITY_INLINE module_plan module_planner::make() {
-  find_constants();
   made_.mesh = on_.mesh;
   made_.microbatches = p_.pipeline.microbatches;
   for (const auto& group : folded_.groups) {
@@ -706,9 +399,9 @@ UNITY_INLINE module_plan module_planner::make() {
       made_.devices.push_back(p_.machine.network[group[d.index()]].name);
     }
   }
-  for (std::size_t w = 0; w < training_.weights().size(); ++w) {
-    add_parameter(training_.weights()[w], w);
-  }
+  auto parameters = parameters_of(a_, p_, folded_, on_, training_);
+  made_.parameters = std::move(parameters.all);
+  operators_.modules = std::move(parameters.modules);
   find_cuts();
   find_readings();
   std::map<std::string, module_layouts> modules;
