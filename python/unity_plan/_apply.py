@@ -97,7 +97,8 @@ def apply(plan, module, device_type="cuda"):
     names = axis_names(plan)
     mesh = init_device_mesh(device_type, tuple(plan.mesh), mesh_dim_names=names)
     lay_out(plan, module, mesh, mesh)
-    module.register_forward_pre_hook(lambda _, args: distribute_inputs(plan.inputs.values(), mesh, args))
+    module.register_forward_pre_hook(
+        lambda _, args, named: distribute_arguments(plan.inputs, mesh, args, named), with_kwargs=True)
     recompute(plan, module)
     return module
 
@@ -147,7 +148,8 @@ def batch_like(result, tensor):
 
 
 def check_names(plan, module):
-    have = dict(itertools.chain(module.named_parameters(remove_duplicate=False), module.named_buffers()))
+    have = dict(itertools.chain(module.named_parameters(remove_duplicate=False),
+                                module.named_buffers(remove_duplicate=False)))
     for name in plan.parameters:
         if name not in have:
             raise ValueError(f"{name}: the module has no such parameter; expected the one that the plan is of")
@@ -279,13 +281,25 @@ def _lay_out(module, layout):
     module.register_forward_hook(after)
 
 
+def distribute_arguments(layouts, mesh, args, named):
+    """The arguments as DTensors: tensors among args have the layouts in order, others those of their names."""
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    if len(tensors) + sum(name in layouts for name in named) != len(layouts):
+        raise ValueError(f"{len(tensors)} tensors and the names {sorted(named)}; expected the plan's inputs: "
+                         f"{', '.join(layouts)}")
+    order = iter(layouts.values())
+    return (tuple(_distributed(x, mesh, next(order)) if isinstance(x, torch.Tensor) else x for x in args),
+            {name: _distributed(x, mesh, layouts[name]) if name in layouts else x for name, x in named.items()})
+
+
 def distribute_inputs(layouts, mesh, args):
-    return tuple(
-        distribute_tensor(x, mesh, placements, src_data_rank=None)
-        if isinstance(x, torch.Tensor) and not isinstance(x, DTensor)
-        else x
-        for x, placements in zip(args, layouts, strict=True)
-    )
+    return tuple(_distributed(x, mesh, placements) for x, placements in zip(args, layouts, strict=True))
+
+
+def _distributed(x, mesh, placements):
+    if not isinstance(x, torch.Tensor) or isinstance(x, DTensor):
+        return x
+    return distribute_tensor(x, mesh, placements, src_data_rank=None)
 
 
 def _refuse_gradient(tensor, name):
@@ -298,49 +312,69 @@ def _refuse_gradient(tensor, name):
         tensor.register_post_accumulate_grad_hook(refuse)
 
 
+class _Bucket:
+    def __init__(self, axes):
+        self.axes = axes
+        self.members = {}  # by tensor: placements
+        self.arrived = set()  # since the last all-reduce
+        self.arrived_now = set()  # in this backward pass
+        self.is_reduced = False  # or about to be
+
+
 class _Reductions:
-    """All-reduces of gradients: those of a bucket together, when all of them are complete after all micro-batches."""
+    """All-reduces of gradients in the last backward pass of an iteration: those of a bucket together, as soon as all of
+    them are complete, or when the pass ends."""
 
     def __init__(self, plan, module, mesh, root):
         self.mesh = mesh
         self.root = root
         self.passes = plan.microbatches
+        self.ended = 0  # passes of this iteration
+        self.task = None  # PyTorch's number of the backward pass
         self.groups = {}  # by axes; made by all ranks, in the same order
         self.pending = []
-        self.is_queued = False
         buckets = {}
         for name, tensor in module.named_parameters():
             how = plan.parameters.get(name)
             if how is None:
                 _refuse_gradient(tensor, name)
-                continue
-            if how.reduce and how.share_of < 0 and tensor.requires_grad:
-                buckets.setdefault((how.bucket, tuple(how.reduce)), {})[tensor] = how.placements
-        for (_, axes), members in sorted(buckets.items(), key=lambda b: b[0]):
-            if axes not in self.groups:
-                self.groups[axes] = self._group(axes)
-            missing = dict.fromkeys(members, self.passes)
-            for tensor in members:
-                tensor.register_post_accumulate_grad_hook(
-                    lambda t, members=members, missing=missing, axes=axes: self._arrived(t, members, missing, axes)
-                )
+            elif how.reduce and how.share_of < 0 and tensor.requires_grad:
+                bucket = buckets.setdefault((how.bucket, tuple(how.reduce)), _Bucket(tuple(how.reduce)))
+                bucket.members[tensor] = how.placements
+                tensor.register_post_accumulate_grad_hook(lambda t, bucket=bucket: self._arrived(t, bucket))
+        self.buckets = [bucket for _, bucket in sorted(buckets.items(), key=lambda b: b[0])]
+        for bucket in self.buckets:
+            if bucket.axes not in self.groups:
+                self.groups[bucket.axes] = self._group(bucket.axes)
 
     def _group(self, axes):
         names = tuple(self.mesh.mesh_dim_names[a] for a in axes)
         return self.root[names].get_group() if len(axes) == 1 else self.root[names]._flatten().get_group()
 
-    def _arrived(self, tensor, members, missing, axes):
-        missing[tensor] -= 1
-        if any(missing.values()):
-            return
-        missing.update(dict.fromkeys(members, self.passes))
-        grads = [self._terms(t, placements, axes) for t, placements in members.items()]
-        flat = torch.cat([g.reshape(-1) for g in grads]) if len(grads) > 1 else grads[0].contiguous()
-        work = dist.all_reduce(flat, group=self.groups[axes], async_op=True)
-        self.pending.append((work, flat, grads, members))
-        if not self.is_queued:
-            self.is_queued = True
+    def _arrived(self, tensor, bucket):
+        task = torch._C._current_graph_task_id()
+        if task != self.task:  # the first gradient of a pass; the pass before may have ended in an exception
+            self.task = task
+            self.pending = []
+            for other in self.buckets:
+                other.arrived_now = set()
+                other.is_reduced = False
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+        bucket.arrived.add(tensor)
+        bucket.arrived_now.add(tensor)
+        if self.ended + 1 == self.passes and len(bucket.arrived_now) == len(bucket.members):
+            self._reduce(bucket)
+
+    def _reduce(self, bucket):
+        members = {t: to for t, to in bucket.members.items() if t in bucket.arrived and t.grad is not None}
+        bucket.arrived = set()
+        bucket.is_reduced = True
+        if not members:
+            return
+        grads = [self._terms(t, placements, bucket.axes) for t, placements in members.items()]
+        flat = torch.cat([g.reshape(-1) for g in grads]) if len(grads) > 1 else grads[0].contiguous()
+        work = dist.all_reduce(flat, group=self.groups[bucket.axes], async_op=True)
+        self.pending.append((work, flat, grads, members))
 
     def _terms(self, tensor, placements, axes):
         """This rank's partial sum: the gradient in the parameter's layout, except along the axes that are added up."""
@@ -354,7 +388,12 @@ class _Reductions:
         return terms
 
     def _finish(self):
-        self.is_queued = False
+        self.ended = (self.ended + 1) % self.passes
+        if self.ended:
+            return
+        for bucket in self.buckets:
+            if not bucket.is_reduced:
+                self._reduce(bucket)
         pending, self.pending = self.pending, []
         for work, flat, grads, members in pending:
             work.wait()

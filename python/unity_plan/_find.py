@@ -21,7 +21,7 @@ SAMPLES = ("--search", "unity", "--keep-graph", "--dims", "data", "--max-proposa
 def find(module, args, machine, options=None, programs=None, folder=None):
     """The fastest plan of `parallelize` for the module, called with these arguments, that PyTorch can express.
 
-    Warns if another plan is faster, and says why PyTorch cannot express it.
+    Warns if another plan is faster by a thousandth or more, and says why PyTorch cannot express it.
     options: of `parallelize`; by default SEARCH, and SAMPLES if PyTorch can express none of its plans.
     programs: the folder of `parallelize` and `export_plan`; by default the environment's UNITY_PROGRAMS, or else PATH.
     folder: keeps model.onnx, plan.json and plan.py. Raises RuntimeError with a program's one line.
@@ -30,25 +30,27 @@ def find(module, args, machine, options=None, programs=None, folder=None):
         into = pathlib.Path(folder or scratch)
         into.mkdir(parents=True, exist_ok=True)
         export_onnx(module, args, into / "model.onnx")
-        reasons = []
+        refused = []  # seconds, and why
         for number, chosen in enumerate([options] if options else [SEARCH, SAMPLES]):
             plans = pathlib.Path(scratch) / f"plans_{number}"
             _run(programs, "parallelize", into / "model.onnx", "--machine", machine, *chosen, "--plans", plans)
-            for file in sorted(plans.glob("*.json"), key=_predicted):
+            for file in sorted(plans.glob("*.json"), key=_seconds):
                 try:
                     plan = load(file, programs, into / "plan.py")
                 except RuntimeError as why:
-                    reasons.append(f"{file.stem}: {why}")
+                    refused.append((_seconds(file), f"{file.stem}: {why}"))
                     continue
-                if reasons:
-                    warnings.warn(f"PyTorch cannot express the fastest plan, {reasons[0]}", stacklevel=2)
+                longer = _seconds(file) / refused[0][0] if refused else 1
+                if longer >= 1.001:
+                    warnings.warn(f"the plan takes {longer:.3f} times as long as the fastest one, which PyTorch cannot "
+                                  f"express; {refused[0][1]}", stacklevel=2)
                 shutil.copyfile(file, into / "plan.json")
                 return plan
-        raise RuntimeError(reasons[0])
+        raise RuntimeError(refused[-1][1])
 
 
-def _predicted(file):
-    return json.loads(file.read_text())["predicted"]["iteration_s"], file.stem != "unity"
+def _seconds(file):
+    return json.loads(file.read_text())["predicted"]["iteration_s"]
 
 
 def load(plan, programs=None, out=None):
@@ -69,4 +71,5 @@ def _run(programs, name, *arguments):
         raise RuntimeError(f"{name}: no such program; expected it in PATH or in the folder UNITY_PROGRAMS")
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{name}: failed")
+        said = [line for line in done.stderr.splitlines() if line and not line.startswith("Run with --help")]
+        raise RuntimeError(said[-1] if said else f"{name}: failed")

@@ -1,5 +1,6 @@
 """Writes a module as an ONNX file that the programs read: names of parameters, and no operators on constants."""
 
+import itertools
 import math
 
 
@@ -7,7 +8,8 @@ def export_onnx(module, args, path):
     """Writes the module as an ONNX file in which weights have the names of the module's parameters.
 
     A matrix that is read transposed is stored transposed, with ".T" after its name, instead of an operator, unless it
-    is also read as it is. A parameter that modules share has the first of its names.
+    is also read as it is. A parameter that modules share has the first of its names. A tensor that is neither a
+    parameter nor a buffer is a constant.
     """
     import onnx
     import torch
@@ -18,7 +20,8 @@ def export_onnx(module, args, path):
     torch.onnx.export(module, args, str(path), dynamo=True, optimize=False, external_data=False, verbose=False)
     model = onnx.load(str(path))
     _rename(model.graph, first_names(module))  # torch.onnx keeps the last name of a shared parameter
-    _fold_constants(model, {name for name, _ in module.named_parameters()})
+    parameters = {name for name, _ in module.named_parameters()}
+    _fold_constants(model, parameters, {name for name, _ in module.named_buffers()})
     _split_tensors(model.graph)
     _drop_empty(model.graph)
     _name_transposed(model.graph)
@@ -26,9 +29,27 @@ def export_onnx(module, args, path):
 
 
 def first_names(module):
-    """By name of a parameter: the first name that its tensor has."""
+    """By name of a parameter or a buffer: the first name that its tensor has."""
     first = {}
-    return {name: first.setdefault(tensor, name) for name, tensor in module.named_parameters(remove_duplicate=False)}
+    everything = itertools.chain(module.named_parameters(remove_duplicate=False),
+                                 module.named_buffers(remove_duplicate=False))
+    return {name: first.setdefault(tensor, name) for name, tensor in everything}
+
+
+def _subgraphs(node):
+    for attribute in node.attribute:
+        yield from attribute.graphs
+        if attribute.HasField("g"):
+            yield attribute.g
+
+
+def _reads(node):
+    """Names that the operator reads, or one in its branches or its body."""
+    yield from node.input
+    for graph in _subgraphs(node):
+        for inner in graph.node:
+            yield from _reads(inner)
+        yield from (value.name for value in graph.output)
 
 
 def _rename(graph, names):
@@ -37,12 +58,14 @@ def _rename(graph, names):
     for node in graph.node:
         for i, name in enumerate(node.input):
             node.input[i] = names.get(name, name)
+        for inner in _subgraphs(node):
+            _rename(inner, names)
 
 
 LARGEST_CONSTANT = 1 << 24  # elements; a larger one stays the operator that makes it
 
 
-def _fold_constants(model, parameters):
+def _fold_constants(model, parameters, buffers):
     """Makes a constant of what the module computes from constants and buffers alone: rotary frequencies, masks.
 
     Each device computes these itself, so they are no operators of a plan. Buffers that are read beside parameters or
@@ -54,7 +77,7 @@ def _fold_constants(model, parameters):
     versions = {entry.domain: entry.version for entry in model.opset_import}
     sizes = {name: abs(math.prod(dims)) for name, dims in _dims(graph).items()}
     known = {w.name: numpy_helper.to_array(w) for w in graph.initializer if w.name not in parameters}
-    made = {}  # constants that are folded
+    made = {name: values for name, values in known.items() if name not in buffers}  # what becomes a constant
     kept = []
     for node in graph.node:
         results = None
@@ -65,7 +88,10 @@ def _fold_constants(model, parameters):
             continue
         made.update(zip(node.output, results))
         known.update(zip(node.output, results))
-    read = {name for node in kept for name in node.input} | {value.name for value in graph.output}
+    read = {name for node in kept for name in _reads(node)} | {value.name for value in graph.output}
+    left = [w for w in graph.initializer if w.name not in made]
+    del graph.initializer[:]
+    graph.initializer.extend(left)
     del graph.node[:]
     for name, values in made.items():
         if name in read:
@@ -79,7 +105,7 @@ def _values_of(node, versions, known):
     from onnx.reference import ReferenceEvaluator
 
     is_random = node.op_type.startswith("Random") or node.op_type in ("Bernoulli", "Dropout", "Multinomial")
-    if node.domain or is_random or any(a.HasField("g") or a.graphs for a in node.attribute):
+    if node.domain or is_random or any(_subgraphs(node)):
         return None
     try:
         run = ReferenceEvaluator(node, opsets=versions).run(None, {name: known[name] for name in node.input if name})
@@ -98,13 +124,12 @@ def _drop_empty(graph):
     empty = {name for name, dims in _dims(graph).items() if 0 in dims}
     for node in graph.node:
         if node.op_type == "Concat" and not empty.issuperset(node.input):
-            joined = [name for name in node.input if name not in empty]
-            node.input[:] = joined
+            node.input[:] = [name for name in node.input if name not in empty]
     read = {value.name for value in graph.output}
     kept = []
     for node in reversed(graph.node):
         if not read.isdisjoint(node.output):
-            read.update(node.input)
+            read.update(_reads(node))
             kept.append(node)
     del graph.node[:]
     graph.node.extend(reversed(kept))
@@ -120,7 +145,7 @@ def _split_tensors(graph):
                if n.op_type == "Constant" and n.attribute[0].name == "value"}
     read_by = {}
     for node in graph.node:
-        for name in node.input:
+        for name in _reads(node):
             read_by.setdefault(name, []).append(node)
     edited = []
     for node in graph.node:
@@ -161,8 +186,8 @@ def _name_transposed(graph):
     for name in results:
         matrices.pop(name, None)
     for node in graph.node:
-        for operand, name in enumerate(node.input):
-            if not reads_transposed(node, operand):
+        for operand, name in enumerate(_reads(node)):
+            if operand >= len(node.input) or not reads_transposed(node, operand):
                 matrices.pop(name, None)
     made = {}
 
@@ -187,7 +212,7 @@ def _name_transposed(graph):
         kept.append(node)
     del graph.node[:]
     graph.node.extend(kept)
-    read = {name for node in kept for name in node.input} | {value.name for value in graph.output}
+    read = {name for node in kept for name in _reads(node)} | {value.name for value in graph.output}
     left = [w for w in [*graph.initializer, *made.values()] if w.name in read]
     del graph.initializer[:]
     graph.initializer.extend(left)

@@ -51,6 +51,11 @@ parallel::plan data_plan_of(const char* onnx_graph) {
   return p;
 }
 
+void follow_samples(parallel::plan& p) {
+  const parallel::graph_dimensions all{operators(), p.graph};
+  p.configurations = parallel::with_samples_followed(operators(), p.graph, all, p.machine.network, p.configurations);
+}
+
 io::module_plan modules_of(const parallel::plan& p) { return io::module_plan_of(operators(), p, {}); }
 
 std::string complaint(const parallel::plan& p) {
@@ -113,14 +118,38 @@ TEST_CASE("a parameter may be repeated for each sample, and its gradient is a su
   auto p = data_plan_of(R"(g (float[8,3,2] x) => (float[8,4,2] y)
       <float[1,1,2] token = {1,2}, int64[3] repeats = {8,1,1}>
       { t = Expand(token, repeats) y = Concat<axis = 1>(t, x) })");
-  const parallel::graph_dimensions all{operators(), p.graph};
-  p.configurations = parallel::with_samples_followed(operators(), p.graph, all, p.machine.network, p.configurations);
+  follow_samples(p);
   const auto m = modules_of(p);
   REQUIRE(m.parameters.size() == 1);
   CHECK(m.parameters[0].layout == tensor_placement{whole});
   CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
   CHECK(m.modules.empty());
   CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+}
+
+TEST_CASE("what is computed from a repeated parameter passes on a sum over samples") {
+  for (const auto* middle : {"u = Exp(t)", "u = Mul(t, two)", "u = Reshape(t, same)"}) {
+    CAPTURE(middle);
+    auto p = data_plan_of((R"(g (float[8,3,2] x) => (float[8,3,2] y)
+        <float[1,3,2] shift_weight = {1,2,3,4,5,6}, int64[3] repeats = {8,1,1}, int64[3] same = {8,3,2},
+         float two = {2}> { t = Expand(shift_weight, repeats) )" +
+                           std::string{middle} + " y = Add(x, u) }")
+                              .c_str());
+    follow_samples(p);
+    const auto m = modules_of(p);
+    REQUIRE(m.parameters.size() == 1);
+    CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
+    CHECK(m.parameters[0].sums == 1);
+  }
+}
+
+TEST_CASE("a parameter of one element has no shares") {
+  auto p = data_plan_of(
+      "g (float[8,3] x) => (float[8,3] y) <float[1] gain_weight = {2}> { "
+      "s = Squeeze(gain_weight) y = Mul(x, s) }");
+  p.synchronization.weights.resize(1);
+  p.synchronization.weights[0].parts[0].kind = parallel::sync_kind::sharded;
+  CHECK(modules_of(p).forward == io::collective_counts{0, 1, 0, 0});
 }
 
 TEST_CASE("a module may compute from each element of a parameter, but not from several parameters or their sums") {

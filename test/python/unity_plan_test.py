@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 try:
-    import onnx  # noqa: F401
+    import onnx
     import torch
     import torch.distributed as dist
     import torch.multiprocessing as mp
@@ -355,6 +355,69 @@ def missing_is_refused(ranks):
     return False
 
 
+class Optional(nn.Module):
+    """One layer runs at times, and another one gets no gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(8, 8) for _ in range(3))
+        self.is_on = True
+
+    def forward(self, x):
+        h = torch.relu(self.first(x))
+        return h + self.third(x).detach() + (self.second(h) if self.is_on else 0)
+
+
+def optional_error(ranks):
+    """The largest difference of gradients from plain PyTorch where some parameters of a bucket have none."""
+    torch.manual_seed(7)
+    module = Optional()
+    plain = copy.deepcopy(module)
+    plan = unity_plan.Plan(
+        mesh=(ranks,), inputs={"x": [Shard(0)]}, modules={}, forward={}, backward={},
+        parameters={name: unity_plan.Parameter([Replicate()], reduce=[0], bucket=0)
+                    for name, _ in module.named_parameters()})
+    unity_plan.apply(plan, module, "cpu")
+    off = 0
+    for is_on, to_none in ((False, False), (True, False), (True, True), (False, True), (True, True)):
+        batch = torch.randn(4 * ranks, 8)
+        for one in (module, plain):
+            one.is_on = is_on
+            one.zero_grad(set_to_none=to_none)
+            one(x=batch).sum().backward()
+        for (name, mine), theirs in zip(module.named_parameters(), plain.parameters()):
+            if theirs.grad is None:
+                off += mine.grad is not None
+            elif any(p.is_partial() for p in mine.grad.placements):
+                off += 1
+            else:
+                off = max(off, (mine.grad.full_tensor() - theirs.grad).abs().max().item())
+    return off
+
+
+class Attributes(nn.Module):
+    """Reads a tensor that is no buffer, a buffer with two names, and one that is a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+        self.plain = torch.randn(8)
+        self.register_buffer("a", torch.randn(8))
+        self.register_buffer("b", self.a)
+        self.register_buffer("bias", self.up.bias)
+
+    def forward(self, x):
+        return self.up(x * self.a + self.plain) * self.b + self.bias.exp()
+
+
+def expected_names():
+    """Whether the module's ONNX file has each tensor once, and those without a name in the module as constants."""
+    with tempfile.TemporaryDirectory() as scratch:
+        unity_plan.export_onnx(Attributes(), (torch.randn(2, 8),), pathlib.Path(scratch) / "model.onnx")
+        graph = onnx.load(str(pathlib.Path(scratch) / "model.onnx")).graph
+    return sorted(w.name for w in graph.initializer) == ["a", "up.bias", "up.weight.T"]
+
+
 class Transposed(nn.Module):
     """Reads its matrices by permutations, of which one changes nothing, and gives one away transposed."""
 
@@ -410,7 +473,7 @@ def rank_main(rank, ranks, port, jobs, out):
     torch.set_num_threads(1)  # makes this process's pool of threads, before several threads want it
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    off = max(in_place_error(ranks), pool_error(ranks), 0 if missing_is_refused(ranks) else 1)
+    off = max(in_place_error(ranks), pool_error(ranks), optional_error(ranks), 0 if missing_is_refused(ranks) else 1)
     if rank == 0:
         (out / "made_by_hand.json").write_text(json.dumps(off))
     for number, (name, plan) in enumerate(jobs):
@@ -471,7 +534,8 @@ def main():
     chosen = options.parse_args()
     torch.set_num_threads(1)
     plain = {name: plain_losses(name) for name in chosen.models}
-    failed = 0 if expected_refusal() and expected_shapes() and transposed_error() < 1e-5 else 1
+    is_right = expected_refusal() and expected_shapes() and expected_names() and transposed_error() < 1e-5
+    failed = 0 if is_right else 1
     print("| ranks | model | plan | largest difference of 20 losses | all-reduce | all-gather | reduce-scatter "
           "| all-to-all |\n|---:|---|---|---:|---:|---:|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory() as scratch:

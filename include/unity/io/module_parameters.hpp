@@ -28,6 +28,7 @@ struct parameter_plan {
   bool is_gathered_again = false;  // for the backward pass (stage 3); otherwise whole weights wait for it
   std::size_t reads = 0;           // operators that read it; each gathers its shares
   std::size_t reads_back = 0;      // of these, those whose backward pass reads it
+  std::size_t sums = 0;            // over these, the number of mesh axes along which the gradient is a partial sum
   std::size_t share_of = 0;        // the dimension that is sharded
   std::size_t bucket = 0;          // of an all-reduce: parameters with the same number are reduced together
   bool is_of_convolution = false;
@@ -130,13 +131,13 @@ class parameter_finder {
   // name_module: whether the operator is one of the module that the parameter's name says.
   void add_use(parameter_plan& one, node_id n, std::size_t operand, const std::vector<std::size_t>& order,
                bool name_module);
-  // Adds the axes along which the gradient is a partial sum.
-  static void add_replicas(parameter_plan& one, const tensor_placement& gradient);
-  // The same for the gradients of a value that depends on weights alone. Frameworks pass on partial sums of it, where
-  // the plan adds them up.
-  void add_replicas_behind(parameter_plan& one, value_id constant) const;
-  // The same for a parameter that the operator repeats: each device adds up the gradients of the copies that it reads.
-  void add_replicas_of_copies(parameter_plan& one, node_id expansion) const;
+  // Finds gradients_.
+  void find_gradients();
+  // The layout of the gradient that this use gives, as in gradients_.
+  [[nodiscard]] tensor_placement gradient_of_use(node_id n, std::size_t operand) const;
+  // The layout of the gradient of an operand if the result's gradient has this one.
+  [[nodiscard]] tensor_placement gradient_through(node_id n, std::size_t operand, value_id result) const;
+  [[nodiscard]] std::optional<tensor::index_structure> indices_of(node_id n) const;
 
   const tensor::algebra& a_;
   const parallel::plan& p_;
@@ -145,33 +146,37 @@ class parameter_finder {
   const parallel::plan_placements& on_;
   const parallel::training_graph& training_;
   std::vector<bool> is_constant_;
+  // By value that depends on weights alone: the layout of its gradient in frameworks. They compute such a value on each
+  // device, which has the gradient of what it reads of it, and pass on partial sums, which the plan may add up.
+  std::vector<tensor_placement> gradients_{};
   module_parameters made_{};
 };
 
 UNITY_INLINE std::optional<std::vector<std::size_t>> parameter_finder::kept_dimensions(node_id n,
                                                                                        std::size_t operand) const {
   const auto& operands = g_.operands(n);
-  std::vector<tensor::tensor_type> types;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto from = g_.producer(operands[i]);
-    if (i != operand && (is_weight(operands[i]) || !g_.operands(from).empty())) {
+    if (i != operand && (is_weight(operands[i]) || !g_.operands(g_.producer(operands[i])).empty())) {
       return std::nullopt;
     }
-    types.push_back(g_.type(operands[i]));
   }
-  const auto structure = tensor::dimension_indices(a_, g_.operation(n), types);
+  const auto structure = indices_of(n);
   if (!structure || structure->results.size() != 1) {
     return std::nullopt;
   }
   const auto& made = structure->results[0];
   const auto& read = structure->operands[operand];
+  const auto is_one = [&](const tensor::dimension_index& d) {
+    return std::all_of(d.indices.begin(), d.indices.end(),
+                       [&](std::size_t i) { return structure->indices[i].size == 1; });
+  };
   std::vector<std::size_t> kept(made.size(), read.size());
   for (std::size_t d = 0; d < made.size(); ++d) {
     const auto& indices = made[d].indices;
     const bool is_divisible = std::all_of(indices.begin(), indices.end(), [&](std::size_t i) {
       return structure->indices[i].kind == tensor::index_kind::parallel;
     });
-    if (indices.empty()) {
+    if (is_one(made[d])) {
       continue;
     }
     kept[d] = static_cast<std::size_t>(std::find(read.begin(), read.end(), made[d]) - read.begin());
@@ -180,11 +185,19 @@ UNITY_INLINE std::optional<std::vector<std::size_t>> parameter_finder::kept_dime
     }
   }
   for (std::size_t d = 0; d < read.size(); ++d) {
-    if (!read[d].indices.empty() && std::find(kept.begin(), kept.end(), d) == kept.end()) {
+    if (!is_one(read[d]) && std::find(kept.begin(), kept.end(), d) == kept.end()) {
       return std::nullopt;  // a sum
     }
   }
   return kept;
+}
+
+UNITY_INLINE std::optional<tensor::index_structure> parameter_finder::indices_of(node_id n) const {
+  std::vector<tensor::tensor_type> types;
+  for (const auto v : g_.operands(n)) {
+    types.push_back(g_.type(v));
+  }
+  return tensor::dimension_indices(a_, g_.operation(n), types);
 }
 
 // A module reads the parameter; or an operator reads it whose result, with the same elements or one computed from each,
@@ -193,9 +206,8 @@ UNITY_INLINE void parameter_finder::add_use(parameter_plan& one, node_id n, std:
                                             const std::vector<std::size_t>& order, bool name_module) {
   const auto& layout = on_.nodes[n.index()];
   // A module may read rows of constant numbers, such as positions, or repeat a parameter for each sample.
-  const bool is_expanded = g_.operation(n).kind == a_.kind("expand");
   const bool is_constant = is_constant_[g_.results(n)[0].index()];
-  if (is_constant && !is_expanded && !is_table(n, operand)) {
+  if (is_constant && g_.operation(n).kind != a_.kind("expand") && !is_table(n, operand)) {
     auto through = kept_dimensions(n, operand);
     if (!through) {
       throw error{shown(n), fmt::format("computes with {} before a module reads it", one.name),
@@ -229,55 +241,57 @@ UNITY_INLINE void parameter_finder::add_use(parameter_plan& one, node_id n, std:
     const auto dot = one.name.rfind('.');
     made_.modules[n.index()] = dot == std::string::npos ? std::string{} : one.name.substr(0, dot);
   }
-  add_replicas(one, layout.cotangents[operand]);
-  if (is_constant) {
-    add_replicas_behind(one, g_.results(n)[0]);
-    if (is_expanded) {
-      add_replicas_of_copies(one, n);
+}
+
+UNITY_INLINE tensor_placement parameter_finder::gradient_through(node_id n, std::size_t operand,
+                                                                 value_id result) const {
+  auto gradient = gradients_[result.index()];
+  const auto& results = g_.results(n);
+  const auto which = static_cast<std::size_t>(std::find(results.begin(), results.end(), result) - results.begin());
+  const auto structure = indices_of(n);
+  for (auto& use : gradient) {
+    if (use.kind != axis_kind::split) {
+      continue;
+    }
+    const auto along = structure ? structure->results[which][use.dimension] : tensor::dimension_index{};
+    const auto& read = structure ? structure->operands[operand] : tensor::tensor_indices{};
+    const auto at = along.indices.empty() ? read.end() : std::find(read.begin(), read.end(), along);
+    use = at == read.end() ? axis_use{axis_kind::sum, 0}  // each device has the gradient of other repetitions
+                           : axis_use{axis_kind::split, static_cast<std::size_t>(at - read.begin())};
+  }
+  return gradient;
+}
+
+// To a sum if one of them is one; else to a part.
+UNITY_INLINE void join_gradients(tensor_placement& to, const tensor_placement& from) {
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    if (to[axis].kind == axis_kind::whole || from[axis].kind == axis_kind::sum) {
+      to[axis] = from[axis];
     }
   }
 }
 
-UNITY_INLINE void parameter_finder::add_replicas(parameter_plan& one, const tensor_placement& gradient) {
-  for (std::size_t axis = 0; axis < gradient.size(); ++axis) {
-    if (gradient[axis].kind == axis_kind::sum &&
-        std::find(one.replicas.begin(), one.replicas.end(), axis) == one.replicas.end()) {
-      one.replicas.push_back(axis);
-    }
+UNITY_INLINE tensor_placement parameter_finder::gradient_of_use(node_id n, std::size_t operand) const {
+  const auto& layout = on_.nodes[n.index()];
+  tensor_placement gradient(on_.mesh.axis_count(), axis_use{});
+  for (const auto v : g_.results(n)) {
+    join_gradients(gradient, is_constant_[v.index()] ? gradient_through(n, operand, v) : layout.operands[operand]);
   }
+  auto summed = layout.cotangents[operand];
+  for (auto& use : summed) {
+    use = use.kind == axis_kind::sum ? use : axis_use{};
+  }
+  join_gradients(gradient, summed);
+  return gradient;
 }
 
-UNITY_INLINE void parameter_finder::add_replicas_behind(parameter_plan& one, value_id constant) const {
-  std::vector<bool> is_behind(g_.value_count());
-  is_behind[constant.index()] = true;
-  for (const auto reader : node_ids(g_)) {
-    for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
-      if (is_behind[g_.operands(reader)[i].index()]) {
-        add_replicas(one, on_.nodes[reader.index()].cotangents[i]);
-        for (const auto v : g_.results(reader)) {
-          is_behind[v.index()] = is_constant_[v.index()];
-        }
-      }
-    }
-  }
-}
-
-UNITY_INLINE void parameter_finder::add_replicas_of_copies(parameter_plan& one, node_id expansion) const {
-  const auto copies = g_.results(expansion)[0];
-  const auto& from = g_.type(g_.operands(expansion)[0]).dims;
-  const auto& to = g_.type(copies).dims;
-  const auto is_repeated = [&](std::size_t d) {
-    const auto added = to.size() - from.size();
-    return d < added || from[d - added] != to[d];
-  };
-  for (const auto reader : node_ids(g_)) {
-    for (std::size_t i = 0; i < g_.operands(reader).size(); ++i) {
-      if (g_.operands(reader)[i] == copies) {
-        auto gradient = on_.nodes[reader.index()].operands[i];
-        for (auto& use : gradient) {
-          use.kind = use.kind == axis_kind::split && is_repeated(use.dimension) ? axis_kind::sum : axis_kind::whole;
-        }
-        add_replicas(one, gradient);
+UNITY_INLINE void parameter_finder::find_gradients() {
+  gradients_.assign(g_.value_count(), tensor_placement(on_.mesh.axis_count(), axis_use{}));
+  for (auto n = g_.node_count(); n-- > 0;) {
+    const auto& operands = g_.operands(node_id{n});
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (is_constant_[operands[i].index()]) {
+        join_gradients(gradients_[operands[i].index()], gradient_of_use(node_id{n}, i));
       }
     }
   }
@@ -326,7 +340,7 @@ UNITY_INLINE void parameter_finder::synchronize(parameter_plan& one, std::size_t
                          : "parts, a compressor or sparse gradients",
                 "all_reduce, alone or in a bucket, or sharded"};
   }
-  one.is_sharded = s.kind == parallel::sync_kind::sharded && !one.replicas.empty();
+  one.is_sharded = s.kind == parallel::sync_kind::sharded && !one.replicas.empty() && !one.dims.empty();
   one.is_gathered_again = one.is_sharded && s.stage == 3 && s.is_resharded && one.reads_back != 0;
   if (s.bucket != parallel::synchronizer::no_bucket) {
     one.bucket = s.bucket;
@@ -367,10 +381,18 @@ UNITY_INLINE void parameter_finder::add_parameter(const parallel::weight_uses& w
   }
   for (const auto& use : w.uses) {
     add_use(one, use.node, use.operand, order, !is_of_two);
+    const auto gradient = gradient_of_use(use.node, use.operand);
+    for (std::size_t axis = 0; axis < gradient.size(); ++axis) {
+      if (gradient[axis].kind == axis_kind::sum) {
+        ++one.sums;
+        one.replicas.push_back(axis);
+      }
+    }
     ++one.reads;
     one.reads_back += is_read_back(use.node, use.operand) ? 1 : 0;
   }
   std::sort(one.replicas.begin(), one.replicas.end());
+  one.replicas.erase(std::unique(one.replicas.begin(), one.replicas.end()), one.replicas.end());
   if (w.is_trained) {
     synchronize(one, number);
     if (one.is_sharded && one.share_of >= rank) {
@@ -389,6 +411,7 @@ UNITY_INLINE void parameter_finder::add_parameter(const parallel::weight_uses& w
 }
 
 UNITY_INLINE module_parameters parameter_finder::find() {
+  find_gradients();
   for (std::size_t w = 0; w < training_.weights().size(); ++w) {
     add_parameter(training_.weights()[w], w);
   }

@@ -360,7 +360,7 @@ UNITY_INLINE void module_planner::count_synchronization() {
     }
     if (w.is_sharded) {
       made_.forward.all_gather += w.reads * w.replicas.size();
-      made_.backward.reduce_scatter += w.reads * w.replicas.size();
+      made_.backward.reduce_scatter += w.sums;
       const auto dot = w.name.rfind('.');
       const bool runs_again =
           dot != std::string::npos && gathered_again.contains(std::string_view{w.name}.substr(0, dot));
