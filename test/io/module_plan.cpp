@@ -143,6 +143,13 @@ TEST_CASE("what is computed from a repeated parameter passes on a sum over sampl
   }
 }
 
+TEST_CASE("operators on constants are none of a module plan") {
+  const auto m = modules_of(data_plan_of(R"(g (float[8,2] x) => (float[8,2] y) <float[2] shift_weight = {1,2}>
+      { c = Constant<value = float[2] {3, 4}>() d = Softmax(c) s = Add(x, shift_weight) y = Mul(s, d) })"));
+  REQUIRE(m.parameters.size() == 1);
+  CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+}
+
 TEST_CASE("a parameter of one element has no shares") {
   auto p = data_plan_of(
       "g (float[8,3] x) => (float[8,3] y) <float[1] gain_weight = {2}> { "

@@ -274,6 +274,9 @@ UNITY_INLINE void join_gradients(tensor_placement& to, const tensor_placement& f
 UNITY_INLINE tensor_placement parameter_finder::gradient_of_use(node_id n, std::size_t operand) const {
   const auto& layout = on_.nodes[n.index()];
   tensor_placement gradient(on_.mesh.axis_count(), axis_use{});
+  if (layout.operands.empty()) {
+    return gradient;  // of constants alone
+  }
   for (const auto v : g_.results(n)) {
     join_gradients(gradient, is_constant_[v.index()] ? gradient_through(n, operand, v) : layout.operands[operand]);
   }
