@@ -1,6 +1,7 @@
 // The example of the README: three rules, one search, one check. Given a path, draws both graphs there as an SVG.
 //
 // run: {out}/front_page.svg
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -18,12 +19,15 @@
 
 using namespace unity;
 
-void draw(const tensor::algebra& operators, const tensor::tensor_graph& before, const tensor::tensor_graph& after,
+// Returns whether the file was written; says why it was not.
+bool draw(const tensor::algebra& operators, const tensor::tensor_graph& before, const tensor::tensor_graph& after,
           const char* path) {
   const auto both = io::to_dot(operators, before, {.title = "before"}, after, {.title = "after"});
-  if (const auto problem = io::write_svg(path, both)) {
-    fmt::print("{}\n", *problem);
+  const auto problem = io::write_svg(path, both);
+  if (problem) {
+    fmt::print(stderr, "{}\n", *problem);
   }
+  return !problem;
 }
 
 int main(int argc, char** argv) {
@@ -57,8 +61,8 @@ int main(int argc, char** argv) {
   const bool equal =
       tensor::evaluate<tensor::modular61>(operators, before) == tensor::evaluate<tensor::modular61>(operators, after);
   fmt::print("{}", equal ? "equal\n" : "NOT EQUAL\n");
-  if (argc > 1) {
-    draw(operators, before, after, argv[1]);
+  if (argc > 1 && !draw(operators, before, after, argv[1])) {
+    return 1;
   }
   return equal && found.cost < space.cost(space.initial()) ? 0 : 1;
 }

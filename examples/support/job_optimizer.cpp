@@ -350,10 +350,21 @@ std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o) {
   for (std::size_t w = 0; w < training.weights().size(); ++w) {
     weight_of.emplace(plan.graph.producer(training.weights()[w].value).index(), w);
   }
+  const auto weight_named = [&](const std::string& name) {  // "weight 6", of node 6
+    std::uint32_t node = 0;
+    const auto space = name.rfind(' ') + 1;
+    const auto [end, code] = std::from_chars(name.data() + space, name.data() + name.size(), node);
+    const auto weight = weight_of.find(node);
+    if (code != std::errc{} || end != name.data() + name.size() || weight == weight_of.end()) {
+      throw unity::error{f.plan, fmt::format("no weight '{:.80}'", name), "the plan that was traced, weights apart"};
+    }
+    return weight->second;
+  };
   unity::parallel::synchronization sync;
   sync.weights.resize(training.weights().size());
   for (const auto& b : o.buckets) {
     if (b.names.size() == 1 && b.parts == 1) {
+      static_cast<void>(weight_named(b.names[0]));
       continue;  // alone
     }
     const auto first = static_cast<std::uint32_t>(sync.buckets.size());
@@ -361,16 +372,9 @@ std::string bucketed_plan(const optimizer_flags& f, const optimized_job& o) {
       sync.buckets.push_back(fmt::format("bucket {}", sync.buckets.size()));
     }
     for (const auto& name : b.names) {
-      // "weight 6", of node 6
-      std::uint32_t node = 0;
-      const auto space = name.rfind(' ') + 1;
-      const auto [end, code] = std::from_chars(name.data() + space, name.data() + name.size(), node);
-      const auto weight = weight_of.find(node);
-      if (code != std::errc{} || end != name.data() + name.size() || weight == weight_of.end()) {
-        throw unity::error{f.plan, fmt::format("no weight '{:.80}'", name), "the plan that was traced, weights apart"};
-      }
-      auto& own = sync.weights[weight->second];
-      const auto& dims = plan.graph.type(training.weights()[weight->second].value).dims;
+      const auto weight = weight_named(name);
+      auto& own = sync.weights[weight];
+      const auto& dims = plan.graph.type(training.weights()[weight].value).dims;
       const auto longest = static_cast<std::uint32_t>(std::max_element(dims.begin(), dims.end()) - dims.begin());
       const auto parts = dims.empty() ? 1 : std::min<std::int64_t>(b.parts, dims[longest]);
       own.axis = parts > 1 ? longest : 0;

@@ -146,6 +146,8 @@ check 'others do not tell' json "$scratch/a.json" '[r["memory_bytes"] for r in x
 
 if [ "$train" != - ]; then
   # What ranks hold is what their trace says they need, and the gaps and roundings of the arena.
+  check 'a plan of another model' silent "$make_plan" 'zoo:mlp?layers=1&hidden=8&batch=4' p100:1x2 data \
+    "$scratch/other.json"
   for model in 'zoo:lenet?batch=16' 'zoo:mlp?layers=4&hidden=256&batch=32' \
     'zoo:dlrm?form=ae&batch=32&hidden=16&vocab=500' \
     'zoo:bert_large?layers=1&hidden=64&heads=2&seq=16&vocab=100&batch=4'; do
@@ -163,6 +165,8 @@ if [ "$train" != - ]; then
         check 'recomputation is predicted' silent "$replay" "$scratch/own.trace" --optimize --memory 1KB \
           --passes tensor_fusion,recomputation --json "$scratch/recomputed.json" --plan "$scratch/plan.json" \
           --plan-out "$scratch/bucketed.json"
+        refuses 'it for this trace' "no weight '" "$scratch/own.trace" --optimize --passes operator_fusion --budget 1s \
+          --plan "$scratch/other.json" --plan-out "$scratch/refused.json"
         check 'ranks train with the buckets that were found, and recompute' silent timeout 120 "$train" \
           "$scratch/bucketed.json" --steps 3 --recompute products --json "$scratch/own_recomputed.json"
         check 'their memory is as predicted, within 5%' json "$scratch/recomputed.json" "
