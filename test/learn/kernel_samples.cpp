@@ -117,7 +117,8 @@ TEST_CASE("reading kernel samples checks parts and edges and list lengths") {
         "sample 0: a part of class 7, folding 1, 0 ps; expected a class, 0 or 1, and no negative time");
   CHECK(changed("part folding", std::vector<std::uint8_t>{2, 0}).starts_with("sample 0: a part of class 0, folding 2"));
   CHECK(changed("part numbers", std::vector<double>(10, -1)) ==
-        "sample 0: a part with -1 flops or bytes; expected finite numbers that are not negative");
+        "sample 0: a part with -1 flops or bytes; expected numbers of 0 to 1e30");
+  CHECK(changed("part numbers", std::vector<double>(10, 1e300)).starts_with("sample 0: a part with 1e+300 flops"));
   CHECK(changed("part picoseconds", std::vector<std::int64_t>{2, -1}).starts_with("sample 0: a part of class 3"));
   for (const auto& edge : {std::vector<std::int32_t>{1, 0}, {1, 1}, {0, 2}, {-1, 1}}) {
     CHECK(changed("edges", edge) ==
