@@ -162,15 +162,18 @@ TEST_CASE("a parameter of one element has no shares") {
 TEST_CASE("a module may compute from each element of a parameter, but not from several parameters or their sums") {
   const auto plan_with = [](const std::string& middle) {
     return data_plan_of((R"(g (float[8,4] x) => (float[8,4] y)
-        <float[4] scale_weight = {1,2,3,4}, float[4] other_weight = {1,2,3,4}, float[4] ones = {1,1,1,1}>
+        <float[4] scale_weight = {1,2,3,4}, float[4] other_weight = {1,2,3,4}, int64[2] row = {1,4}>
         { )" + middle + " y = Mul(x, s) }")
                             .c_str());
   };
-  const auto m = modules_of(plan_with("t = Neg(scale_weight) s = Exp(t)"));
-  REQUIRE(m.parameters.size() == 1);
-  CHECK(m.parameters[0].layout == tensor_placement{whole});
-  CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
-  CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+  for (const auto* middle : {"t = Neg(scale_weight) s = Exp(t)", "s = Reshape(scale_weight, row)"}) {
+    CAPTURE(middle);
+    const auto m = modules_of(plan_with(middle));
+    REQUIRE(m.parameters.size() == 1);
+    CHECK(m.parameters[0].layout == tensor_placement{whole});
+    CHECK(m.parameters[0].replicas == std::vector<std::size_t>{0});
+    CHECK(m.backward == io::collective_counts{1, 0, 0, 0});
+  }
   for (const auto* other : {"s = Add(scale_weight, other_weight)", "s = ReduceSum(scale_weight)",
                             "s = Softmax(scale_weight)", "s = Mul(scale_weight, scale_weight)"}) {
     CAPTURE(other);

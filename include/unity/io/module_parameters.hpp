@@ -28,7 +28,7 @@ struct parameter_plan {
   bool is_gathered_again = false;  // for the backward pass (stage 3); otherwise whole weights wait for it
   std::size_t reads = 0;           // operators that read it; each gathers its shares
   std::size_t reads_back = 0;      // of these, those whose backward pass reads it
-  std::size_t sums = 0;            // over these, the number of mesh axes along which the gradient is a partial sum
+  std::size_t sums = 0;            // for each read, the mesh axes along which its gradient is a partial sum; in all
   std::size_t share_of = 0;        // the dimension that is sharded
   std::size_t bucket = 0;          // of an all-reduce: parameters with the same number are reduced together
   bool is_of_convolution = false;
@@ -44,8 +44,9 @@ struct module_parameters {
 
 // `on` places the operators of a stage on its mesh.
 // Throws: unity::error that names the operator or the weight that cannot be expressed, and the reason: weights that
-// operators transform before modules read them, weights that are read in several layouts, synchronization other than
-// all-reduces and shards of whole weights, or shards together with micro-batches.
+// operators transform before modules read them, weights that are read in several layouts, two weights of one name, a
+// weight of two modules in a pipeline, synchronization other than all-reduces and shards of whole weights, or shards
+// together with micro-batches.
 [[nodiscard]] module_parameters parameters_of(const tensor::algebra& a, const parallel::plan& p,
                                               const folded_stages& stages, const parallel::plan_placements& on,
                                               const parallel::training_graph& training);
@@ -121,8 +122,7 @@ class parameter_finder {
   // Whether the backward pass of the operator, or of those that read its view of the weight, reads the weight.
   [[nodiscard]] bool is_read_back(node_id n, std::size_t operand) const;
   // By dimension of the result, the operand's dimension along which it runs (its rank for a dimension of one element).
-  // None if the operator does more with the operand than to rearrange dimensions and to compute from each element, for
-  // example 1 + w.
+  // None, unless the operator only rearranges dimensions or computes from each element, as 1 + w does.
   [[nodiscard]] std::optional<std::vector<std::size_t>> kept_dimensions(node_id n, std::size_t operand) const;
   [[nodiscard]] bool is_table(node_id n, std::size_t operand) const;
   // Whether the parameter is of two modules: a table, and a matrix for others. One of the modules has another name for
@@ -262,7 +262,8 @@ UNITY_INLINE tensor_placement parameter_finder::gradient_through(node_id n, std:
   return gradient;
 }
 
-// To a sum if one of them is one; else to a part.
+// Sets `to` to the layout of the sum of both: along each axis a partial sum if one of them is one, else divided if one
+// of them is.
 UNITY_INLINE void join_gradients(tensor_placement& to, const tensor_placement& from) {
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
     if (to[axis].kind == axis_kind::whole || from[axis].kind == axis_kind::sum) {
