@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -132,6 +133,30 @@ TEST_CASE("each builder's synchronization survives round trips in AutoDist's for
       }
     }
   }
+}
+
+TEST_CASE("from_autodist orders buckets by their last weight and part, whatever the order of nodes and numbers") {
+  auto p = plan_of("zoo:mlp?layers=3&hidden=12&batch=8", "p100:1x2");
+  auto s = io::to_autodist(operators(), p, "id");
+  REQUIRE(s.nodes.size() >= 3);
+  for (std::size_t n = 0; n < s.nodes.size(); ++n) {
+    s.nodes[n].reduction = io::autodist_reduction{0, 0, n == 0 || n == 2 ? 7 : 9};
+  }
+  auto& cut = s.nodes[1];
+  const auto name = cut.name;
+  cut.partitioner = "2,1";
+  cut.reduction.reset();
+  cut.parts = {{name + "/part_0", {}, io::autodist_reduction{0, 1, 9}, "", {}},
+               {name + "/part_1", {}, io::autodist_reduction{0, 0, 3}, "", {}}};
+  s.nodes.resize(3);
+  tensor::builder b{operators()};
+  const auto x = b.weight(s.nodes[0].name, {4, 12});
+  const auto y = b.weight(name, {12, 4});
+  p.graph = std::move(b).finish({b.matmul(x, b.matmul(y, b.weight(s.nodes[2].name, {4, 4})))});
+  const auto found = io::from_autodist(operators(), p.graph, p.machine.network, s, "s.pb");
+  REQUIRE(found.sync.buckets == std::vector<std::string>{"group 7", "group 3", "group 9"});
+  std::reverse(s.nodes.begin(), s.nodes.end());
+  CHECK(io::from_autodist(operators(), p.graph, p.machine.network, s, "s.pb").sync == found.sync);
 }
 
 TEST_CASE("builder strategies for small and prime axes and a table match protoc's golden files") {

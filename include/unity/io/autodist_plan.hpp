@@ -23,7 +23,8 @@ namespace unity::io {
 [[nodiscard]] autodist_strategy to_autodist(const tensor::algebra& a, const parallel::plan& p, std::string id);
 
 // The inverse, for a graph on a machine. The devices of a node exchange data with servers as one, as AutoDist implies.
-// The group that contains the last weight is reduced first, because the backward pass begins there. file: for messages.
+// The group that contains the last weight, or its last part, is reduced first, because the backward pass begins there.
+// The order of nodes in the file has no effect. file: for messages.
 // Throws: unity::error for weights that the graph lacks or that are missing, devices that the machine lacks, parts that
 // do not cover an axis, servers that do not wait for all (`sync` is false), and as parallel::check.
 [[nodiscard]] synchronization_on from_autodist(const tensor::algebra& a, const tensor::tensor_graph& g,
@@ -35,6 +36,7 @@ namespace unity::io {
 #if !defined(UNITY_COMPILED) || defined(UNITY_DEFINE_IO_AUTODIST_PLAN)
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -179,6 +181,8 @@ class autodist_finder {
   struct part_place {
     std::size_t weight = 0;
     std::size_t part = 0;
+
+    friend auto operator<=>(const part_place&, const part_place&) = default;
   };
 
   [[nodiscard]] hardware::device_id device(const std::string& where, const std::string& name) const;
@@ -281,10 +285,8 @@ UNITY_INLINE void autodist_finder::add_groups(parallel::synchronization& all) {
                        parts);
     before = number;
   }
-  const auto last = [](const auto& group) { return group.second.back().weight; };
-  std::sort(named.begin(), named.end(), [&](const auto& x, const auto& y) {
-    return std::tuple{last(x), x.first} > std::tuple{last(y), y.first};
-  });
+  const auto last = [](const auto& group) { return *std::max_element(group.second.begin(), group.second.end()); };
+  std::sort(named.begin(), named.end(), [&](const auto& x, const auto& y) { return last(x) > last(y); });
   for (const auto& [name, parts] : named) {
     for (const auto& p : parts) {
       all.weights[p.weight].parts[p.part].bucket = static_cast<std::uint32_t>(all.buckets.size());
